@@ -1,0 +1,52 @@
+# Everything a contributor runs. Needs Python 3.11 or newer and make; `.venv` is made and filled on first use.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CORPUS ?=
+BUDGETS ?= 8000,16000,64000
+LAWS_EXAMPLES ?= 1000000
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format laws corpus bench clean
+
+help: ## show the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "$(PYTHON) is older than 3.11; name a newer one: make PYTHON=python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]' -c constraints.txt
+	@touch $@
+
+demo: $(READY) ## watch a long session being summarized inside a small budget
+	$(BIN)/summarizing-context demo
+
+test: $(READY) ## the whole gate: style, types, imports, every test
+	$(BIN)/python -m pytest -n 2 --cov=summarizing_context --cov-report=term:skip-covered
+
+lint: $(READY) ## style, types and imports only
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo --no-cache
+
+format: $(READY) ## mend what can be mended by machine
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+laws: $(READY) ## the laws against a million random operations (LAWS_EXAMPLES=...)
+	LAWS_EXAMPLES=$(LAWS_EXAMPLES) $(BIN)/python -m pytest -n 2 tests/laws
+
+corpus: $(READY) ## replay a folder of transcripts (CORPUS=<folder>, BUDGETS=...)
+	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make corpus CORPUS=<folder>"; exit 2; }
+	$(BIN)/summarizing-context replay "$(CORPUS)" --budget $(BUDGETS)
+
+bench: $(READY) ## time and memory at 100,000 messages
+	$(BIN)/python evals/performance/bench.py
+
+clean: ## remove what was made here, the environment too
+	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

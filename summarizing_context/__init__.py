@@ -1,0 +1,68 @@
+"""Keeps long agent sessions inside the model's window: background summaries, views that never wait.
+
+`open_context(Settings(...))` opens a session; `mount` attaches one to Microsoft Amplifier.
+"""
+
+from summarizing_context.adapters.amplifier import mount, on_session_ready
+from summarizing_context.assembly import open_context
+from summarizing_context.context import SummarizingContext
+from summarizing_context.core.activation import ActivationReport
+from summarizing_context.core.messages import message_text_parts
+from summarizing_context.core.view import View
+from summarizing_context.errors import (
+    BudgetError,
+    ContextClosedError,
+    MessageError,
+    PromptError,
+    SessionInUseError,
+    SettingsError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreLockedError,
+    StoreReadOnlyError,
+    StoreVersionError,
+    SummarizerError,
+    SummarizerRateLimited,
+    SummarizerRefused,
+    SummarizerTimeout,
+    SummarizingContextError,
+    TranscriptError,
+    WrongEventLoopError,
+)
+from summarizing_context.ports import SummaryJob, SummaryReply
+from summarizing_context.settings import Settings
+from summarizing_context.statistics import Statistics
+
+__all__ = [
+    "ActivationReport",
+    "BudgetError",
+    "ContextClosedError",
+    "MessageError",
+    "PromptError",
+    "SessionInUseError",
+    "Settings",
+    "SettingsError",
+    "Statistics",
+    "StoreCorruptError",
+    "StoreError",
+    "StoreFullError",
+    "StoreLockedError",
+    "StoreReadOnlyError",
+    "StoreVersionError",
+    "SummarizerError",
+    "SummarizerRateLimited",
+    "SummarizerRefused",
+    "SummarizerTimeout",
+    "SummarizingContext",
+    "SummarizingContextError",
+    "SummaryJob",
+    "SummaryReply",
+    "TranscriptError",
+    "View",
+    "WrongEventLoopError",
+    "message_text_parts",
+    "mount",
+    "on_session_ready",
+    "open_context",
+]

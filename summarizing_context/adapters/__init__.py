@@ -1,0 +1,1 @@
+"""Other frameworks' contracts, one file each."""

@@ -1,0 +1,281 @@
+"""Putting a context together: the one place that names concrete classes."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from summarizing_context.context import SummarizingContext
+from summarizing_context.core.budget import Shares
+from summarizing_context.core.estimate import estimate_text
+from summarizing_context.core.segments import Limits as SegmentLimits
+from summarizing_context.core.shrinking import Price
+from summarizing_context.errors import SettingsError
+from summarizing_context.loading import load_session
+from summarizing_context.parts import Parts
+from summarizing_context.ports import Clock, Events, Store, Summarizer, SummaryJob, SummaryReply
+from summarizing_context.recipes import make_recipe
+from summarizing_context.settings import Settings
+from summarizing_context.showing import Policy
+from summarizing_context.stores.sqlite import SqliteStore
+from summarizing_context.summaries import Extracts, SummaryBook
+from summarizing_context.summarizers.extractive import ExtractiveSummarizer, brief_of, skim, summarize_extractively
+from summarizing_context.summarizers.resilient import Limits, ResilientStatistics, ResilientSummarizer
+from summarizing_context.timeline import Timeline
+from summarizing_context.tokens import choose_counter
+from summarizing_context.viewer import Viewer
+from summarizing_context.worker import Caller, Recipe, Worker
+
+
+@asynccontextmanager
+async def open_context(
+    settings: Settings | None = None,
+    *,
+    summarizer: Summarizer | None = None,
+    count_tokens: Callable[[str], int] | None = None,
+    clock: Clock | Callable[[], float] | None = None,
+    redact: Callable[[str], str] | None = None,
+    read_only: bool = False,
+    events: Events | None = None,
+) -> AsyncIterator[SummarizingContext]:
+    """A session, opened for the length of an `async with`.
+
+    `summarizer` is any object with `async def summarize(job) -> str`; without it the settings name one.
+    `count_tokens` counts the tokens of a text; `clock` gives seconds that never go back; `redact` runs over all
+    text before it reaches a summarizer. With `read_only` nothing is written and nothing is summarized.
+    Raises `SettingsError`, `SessionInUseError` or `StoreError` on entering.
+    """
+    context = await start_context(
+        settings or Settings(),
+        Options(summarizer, count_tokens, clock, redact, read_only, events),
+    )
+    try:
+        yield context
+    finally:
+        await context.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a program passes beside the settings; as the arguments of `open_context`."""
+
+    summarizer: Summarizer | None = None
+    count_tokens: Callable[[str], int] | None = None
+    clock: Clock | Callable[[], float] | None = None
+    redact: Callable[[str], str] | None = None
+    read_only: bool = False
+    events: Events | None = None
+
+
+async def start_context(settings: Settings, options: Options) -> SummarizingContext:
+    """An open context that the caller closes."""
+    _check(settings, options)
+    clock = _clock(options.clock)
+    counter = await choose_counter(
+        settings.token_counter, count_tokens=options.count_tokens, allow_download=settings.allow_download
+    )
+    caller = _caller(settings, options, clock)
+    store = await open_store(settings.store, read_only=options.read_only)
+    try:
+        parts = _Assembly(settings, options, clock, store, caller).parts(counter)
+        await load_session(parts)
+    except BaseException:
+        await store.close()
+        raise
+    return SummarizingContext(parts)
+
+
+async def open_store(path: str | Path, *, read_only: bool = False) -> Store:
+    """A store, opened; the caller closes it."""
+    store = SqliteStore(path, read_only=read_only)
+    try:
+        await store.open()
+    except BaseException:
+        await store.close()
+        raise
+    return store
+
+
+class _Monotonic:
+    def now(self) -> float:
+        return time.monotonic()
+
+
+class _CalledClock:
+    def __init__(self, read: Callable[[], float]) -> None:
+        self.now = read
+
+
+class _Extractive:
+    """The extractive summarizer behind the worker's gate, which is always open."""
+
+    def __init__(self) -> None:
+        self._summarizer = ExtractiveSummarizer(count=estimate_text)
+        self.recipe = self._summarizer.recipe
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        return await self._summarizer.summarize(job)
+
+    def ready_in(self) -> float | None:
+        return 0.0
+
+    def statistics(self) -> ResilientStatistics:
+        return ResilientStatistics(0, 0, 0, 0, 0, "closed", None)
+
+    async def close(self) -> None:
+        await self._summarizer.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Assembly:
+    settings: Settings
+    options: Options
+    clock: Clock
+    store: Store
+    caller: _Extractive | ResilientSummarizer
+
+    def parts(self, counter: Any) -> Parts:
+        settings = self.settings
+        limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
+        timeline = Timeline(limits, settings.image_tokens)
+        own = isinstance(self.caller, _Extractive)
+        recipe = make_recipe(settings, self.caller.recipe, own=own, redact=self.options.redact)
+        book = SummaryBook(timeline, _EXTRACTS, maker=recipe.maker, cap=settings.summary_max_tokens)
+        price = Price(counter.count, settings.image_tokens)
+        viewer = Viewer(timeline, book, self.policy(), price, counter.name)
+        worker = self.worker(timeline, book, recipe, viewer)
+        executor = ThreadPoolExecutor(1, thread_name_prefix="counting")
+        return Parts(
+            settings=settings,
+            timeline=timeline,
+            book=book,
+            viewer=viewer,
+            worker=worker,
+            store=self.store,
+            counter=counter,
+            clock=self.clock,
+            calls=self.caller.statistics,
+            closing=self.closing(executor),
+            events=self.options.events,
+            read_only=self.options.read_only,
+            in_thread=lambda work: asyncio.wrap_future(executor.submit(work)),
+        )
+
+    def policy(self) -> Policy:
+        settings = self.settings
+        return Policy(
+            Shares(
+                settings.high_water,
+                settings.low_water,
+                settings.min_free,
+                settings.header_target,
+                settings.header_share,
+                settings.message_share,
+                settings.group_share,
+                settings.pin_share,
+            ),
+            settings.summary_max_tokens,
+            settings.segment_target,
+            settings.header_role,
+            settings.merge_user_rows,
+            settings.strategy == "truncate",
+            settings.strategy == "summarize",
+            settings.max_messages,
+            settings.keep_recent,
+        )
+
+    def worker(self, timeline: Timeline, book: SummaryBook, recipe: Recipe, viewer: Viewer) -> Worker:
+        settings = self.settings
+        caller: Caller = self.caller
+
+        def past_start() -> bool:
+            return not no_work and timeline.tokens[-1] > settings.start_at * viewer.high_water(int(settings.max_tokens))
+
+        no_work = self.options.read_only or settings.strategy == "truncate"
+        return Worker(
+            timeline=timeline,
+            book=book,
+            store=self.store,
+            session_id=settings.session_id,
+            caller=caller,
+            recipe=recipe,
+            clock=self.clock,
+            concurrency=settings.concurrency,
+            cooldown=settings.breaker_cooldown,
+            past_start=past_start,
+            rollups=settings.strategy == "hierarchical",
+            notify=self.notify,
+        )
+
+    def notify(self, name: str, data: dict[str, object]) -> None:
+        if self.options.events is not None:
+            self.options.events.emit(name, data)
+
+    def closing(self, executor: ThreadPoolExecutor) -> list[Any]:
+        async def end_counting() -> None:
+            executor.shutdown(wait=False, cancel_futures=True)
+
+        ends = [self.caller.close] if isinstance(self.caller, _Extractive) else []
+        return [*ends, end_counting, self.store.close]
+
+
+def _check(settings: Settings, options: Options) -> None:
+    if not isinstance(settings, Settings):
+        raise SettingsError(f"settings are a Settings value, not {type(settings).__name__}; use Settings.from_mapping")
+    if options.summarizer is not None and not callable(getattr(options.summarizer, "summarize", None)):
+        raise SettingsError(
+            f"summarizer is {type(options.summarizer).__name__}; it needs a method `async def summarize(job) -> str`"
+        )
+    if options.redact is not None and not callable(options.redact):
+        raise SettingsError(f"redact is {type(options.redact).__name__}; it is a function from text to text, or None")
+
+
+def _clock(clock: Clock | Callable[[], float] | None) -> Clock:
+    if clock is None:
+        return _Monotonic()
+    if hasattr(clock, "now"):
+        return clock
+    if callable(clock):
+        return _CalledClock(clock)
+    raise SettingsError(f"clock is {type(clock).__name__}; it is a function that gives seconds, or has a method now()")
+
+
+def _caller(settings: Settings, options: Options, clock: Clock) -> _Extractive | ResilientSummarizer:
+    if options.summarizer is None and settings.summarizer == "extractive":
+        return _Extractive()
+    if options.summarizer is None:
+        raise SettingsError(
+            f"summarizer = {settings.summarizer!r} comes with a later version; use 'extractive', "
+            "or pass an object of yours as summarizer="
+        )
+    limits = Limits(
+        call_timeout=settings.call_timeout,
+        job_timeout=settings.job_timeout,
+        attempts=settings.attempts,
+        breaker_failures=settings.breaker_failures,
+        breaker_cooldown=settings.breaker_cooldown,
+        max_calls_per_hour=settings.max_calls_per_hour,
+        max_input_tokens_per_hour=settings.max_input_tokens_per_hour,
+        max_calls_per_session=settings.max_calls_per_session,
+        max_input_tokens_per_session=settings.max_input_tokens_per_session,
+    )
+    return ResilientSummarizer(options.summarizer, limits=limits, clock=clock, count=estimate_text)
+
+
+def _thorough(content: str, *, kind: str, max_tokens: int) -> str:
+    return summarize_extractively(
+        content, kind="rollup" if kind == "rollup" else "segment", max_tokens=max_tokens, count=estimate_text
+    )
+
+
+_EXTRACTS = Extracts(
+    _thorough,
+    lambda content, most: skim(content, max_tokens=most, count=estimate_text),
+    lambda text, most: brief_of(text, max_tokens=most, count=estimate_text),
+)

@@ -1,0 +1,24 @@
+"""The command line: `main` runs one command and gives its exit status.
+
+One file holds each family of commands; `app` assembles them when a command is run, so that importing is cheap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command that `arguments` (or the process's own) name; its exit status."""
+    import typer.main
+
+    from summarizing_context.cli.app import PROGRAM, build_app
+    from summarizing_context.cli.output import explain_failure
+
+    given = None if arguments is None else list(arguments)
+    try:
+        command = typer.main.get_command(build_app())
+        status = command.main(args=given, prog_name=PROGRAM, standalone_mode=False)
+    except (Exception, KeyboardInterrupt) as error:
+        return explain_failure(error)
+    return status if isinstance(status, int) else 0

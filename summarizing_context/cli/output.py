@@ -1,0 +1,200 @@
+"""What the commands print, and how they end: tables, JSON, progress, one line for an error, the exit status.
+
+Text of messages comes from anywhere: it is made harmless before a terminal sees it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from summarizing_context.errors import (
+    BudgetError,
+    MessageError,
+    SettingsError,
+    SummarizingContextError,
+    TranscriptError,
+)
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+_PIPE_WIDTH = 120  # columns where there is no terminal to ask
+
+JsonPath = Annotated[
+    str | None,
+    typer.Option(
+        "--json", metavar="PATH", help="Write the result as JSON to this file; [bold]-[/bold] is standard output."
+    ),
+]
+StorePath = Annotated[
+    Path,
+    typer.Option(
+        "--store", metavar="FILE", envvar="SUMMARIZING_CONTEXT_STORE", help="The SQLite file of the sessions."
+    ),
+]
+
+
+class Status(IntEnum):
+    """Exit statuses of the command line."""
+
+    OK = 0
+    LAW_BROKEN = 1
+    BAD_INPUT = 2
+    REFUSED = 3
+    ENVIRONMENT = 4  # the store, the disk, a missing key
+    INTERRUPTED = 130
+
+
+class InputError(SummarizingContextError, ValueError):
+    """An argument of the command line is wrong."""
+
+
+def screen() -> Console:
+    """Where results go."""
+    return _console(stderr=False)
+
+
+def notices() -> Console:
+    """Where progress and errors go, apart from the results."""
+    return _console(stderr=True)
+
+
+def progress_bar(*columns: Any) -> Progress:
+    """A bar that shows itself on a terminal only, and leaves no trace."""
+    from rich.progress import Progress
+
+    console = notices()
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def write_json(path: str, document: Any) -> None:
+    """Write a result as JSON; `-` is standard output."""
+    text = json.dumps(document, indent=2) + "\n"
+    if path == "-":
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    else:
+        Path(path).write_text(text, encoding="utf8")
+
+
+def plain(text: str, width: int = 0) -> str:
+    """`text` on one line without anything that a terminal would act upon, cut to `width` characters if given."""
+    spaced = " ".join(text.split()) if not width else " ".join(text[: width * 4 + 200].split())
+    harmless = "".join(char if char.isprintable() else "·" for char in spaced)
+    return harmless if not width or len(harmless) <= width else harmless[: width - 1] + "…"
+
+
+def table(title: str, *columns: str, wide: str = "") -> Table:
+    """An empty table. Columns whose name begins with `#` hold figures; `wide` takes what room the others leave."""
+    made = Table(
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        header_style="dim",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+        expand=bool(wide),
+    )
+    for name in columns:
+        figures = name.startswith("#")
+        made.add_column(
+            name.removeprefix("#"),
+            justify="right" if figures else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            ratio=1 if name == wide else None,
+        )
+    return made
+
+
+def facts(title: str, rows: Sequence[tuple[str, str | Text, str]]) -> Table:
+    """A table of single figures: name, value, remark."""
+    made = table(title, "", "#", " ")
+    made.show_header = False
+    made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"
+    for name, value, remark in rows:
+        made.add_row(name, value, Text(remark, style="dim"))
+    return made
+
+
+def help_text(command: Callable[..., object]) -> str:
+    """A command's docstring with each paragraph on one line, as typer wraps it."""
+    return "\n\n".join(" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n"))
+
+
+def number(value: float | None) -> str:
+    """A figure as people read it."""
+    if value is None:
+        return "–"
+    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+
+
+def verdict(value: int) -> Text:
+    """A figure that should be 0."""
+    return Text(f"{value:,}", style="green" if value == 0 else "bold red")
+
+
+def read_tokens(text: str, *, option: str = "--budget") -> int:
+    """A number of tokens such as `16000`, `16_000` or `16k`."""
+    bare = text.strip().lower().replace("_", "")
+    digits, factor = (bare[:-1], 1_000) if bare.endswith("k") else (bare, 1)
+    if not (digits.isascii() and digits.isdigit()) or not int(digits):
+        raise InputError(f"{option}: {plain(text, 40)!r} is no number of tokens; write it like 16000 or 16k")
+    return int(digits) * factor
+
+
+def explain_failure(error: BaseException) -> int:
+    """Say on one line of standard error what went wrong; the exit status for it."""
+    if isinstance(error, BrokenPipeError):  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Status.OK
+    if isinstance(error, (KeyboardInterrupt, typer.Abort)):
+        _complain("stopped; nothing that was stored is lost")
+        return Status.INTERRUPTED
+    usage = getattr(error, "format_message", None)
+    if usage is not None:
+        _complain(f"{usage().rstrip('.')}; see --help")
+        return Status.BAD_INPUT
+    if isinstance(error, (SummarizingContextError, OSError)):
+        _complain(_words_of(error))
+        return _status_of(error)
+    _complain(f"unexpected {type(error).__name__}: {error}; this is a fault of the program, please report it")
+    return Status.ENVIRONMENT
+
+
+def _status_of(error: Exception) -> Status:
+    if isinstance(error, BudgetError):
+        return Status.REFUSED
+    if isinstance(error, (TranscriptError, SettingsError, MessageError, InputError)):
+        return Status.BAD_INPUT
+    return Status.ENVIRONMENT
+
+
+def _words_of(error: Exception) -> str:
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror or type(error).__name__}; check the path and its rights"
+    return str(error) or type(error).__name__
+
+
+def _complain(words: str) -> None:
+    notices().print(Text.assemble(("error: ", "bold red"), plain(words)), soft_wrap=True)
+
+
+def _console(*, stderr: bool) -> Console:
+    console = Console(stderr=stderr, highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = _PIPE_WIDTH
+    return console

@@ -1,0 +1,231 @@
+"""`summarizing-context replay`: transcripts go through a context, and every view is judged by the laws."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from summarizing_context.cli.output import (
+    InputError,
+    JsonPath,
+    Status,
+    help_text,
+    notices,
+    number,
+    plain,
+    progress_bar,
+    read_tokens,
+    screen,
+    table,
+    verdict,
+    write_json,
+)
+
+if TYPE_CHECKING:
+    from summarizing_context.evaluation.figures import Tally
+    from summarizing_context.evaluation.replay import Plan
+
+_BYTES_A_JOB = 300_000  # of files, from which another process pays
+_MOST_ROWS = 24  # files shown one by one without --all
+
+_EXAMPLES = """[bold]Examples[/bold]
+
+summarizing-context replay session.jsonl --budget 16k
+
+summarizing-context replay logs/ --budget 8000,16000,64000 --json figures.json
+
+summarizing-context replay logs/ --budget 16k --strategy truncate    [dim]# to compare with[/dim]
+
+summarizing-context replay run.jsonl.gz --budget 32k --store run.db    [dim]# to look into it afterwards[/dim]
+
+[bold]Exit status[/bold]
+
+0 all laws held · 1 a law was broken · 2 bad input · 3 a view was refused · 4 store or environment
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+    app.command("replay", help=help_text(replay), epilog=_EXAMPLES)(replay)
+
+
+def replay(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH", help="Files of JSONL or JSONL.gz, one message a line, or folders of them."),
+    ],
+    budget: Annotated[
+        list[str],
+        typer.Option(metavar="N[,N]", help="Tokens that a view may use, such as 16000 or 8k,16k; each is replayed."),
+    ],
+    strategy: Annotated[
+        str | None, typer.Option(metavar="NAME", help="hierarchical (the default), summarize or truncate.")
+    ] = None,
+    summarizer: Annotated[
+        str | None, typer.Option(metavar="NAME", help="extractive (the default), openai or anthropic.")
+    ] = None,
+    store: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Keep the sessions in this SQLite file; files then go one by one."),
+    ] = None,
+    live: Annotated[
+        bool, typer.Option("--live", help="Take views at once; else each waits until the worker has caught up.")
+    ] = False,
+    jobs: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, help="Files replayed at a time; as many as there are cores if not given."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Show a row for each file, however many there are.")] = False,
+    json_path: JsonPath = None,
+) -> int:
+    """Replay transcripts and judge every view that a request would have got.
+
+    A view is taken before each assistant message. It must stay inside the budget, keep calls with their results,
+    keep the log's order, and begin with the view before unless an activation is reported; no text may leave the
+    views that no summarizer has read. Keys that begin with an underscore are dropped from each message.
+    """
+    from summarizing_context.evaluation.figures import TIMINGS, add_up, add_up_by_budget
+    from summarizing_context.evaluation.replay import Plan
+
+    given = {"strategy": strategy, "summarizer": summarizer, "store": store}
+    plan = Plan(_budgets(budget), _settings(given), live)
+    tallies = _run(paths, plan, jobs)
+    sums, total = add_up_by_budget(tallies), add_up(tallies)
+    if json_path is not None:
+        write_json(
+            json_path,
+            {
+                "rows": [tally.figures() for tally in tallies],
+                "totals": [tally.figures() for tally in sums],
+                "total": total.figures(),
+                "timings": list(TIMINGS),
+            },
+        )
+    if json_path != "-":
+        _show(tallies, [*sums, total] if len(sums) > 1 else sums, every=every)
+    return Status.LAW_BROKEN if total.broken_laws() else Status.REFUSED if total.refused_views else Status.OK
+
+
+def _settings(given: dict[str, Any]) -> Any:
+    from summarizing_context.settings import Settings
+
+    settings = Settings.load(**{name: value for name, value in given.items() if value is not None})
+    if settings.summarizer == "host":
+        raise InputError("--summarizer: 'host' needs a host that lends its model; take extractive, openai or anthropic")
+    return settings
+
+
+def _budgets(given: Sequence[str]) -> tuple[int, ...]:
+    budgets = dict.fromkeys(read_tokens(one) for text in given for one in text.split(","))
+    return tuple(budgets)
+
+
+def _run(paths: Sequence[Path], plan: Plan, jobs: int | None) -> list[Tally]:
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+    from summarizing_context.evaluation.replay import replay_files
+    from summarizing_context.evaluation.transcripts import find_transcripts
+
+    files = find_transcripts(paths)
+    if not notices().is_terminal:
+        notices().print(f"Replaying {len(files)} files at {', '.join(map(number, plan.budgets))} tokens.")
+    tallies: list[Tally] = []
+    columns = (TextColumn("files"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
+    with progress_bar(*columns, TextColumn("{task.fields[words]}")) as bar:
+        task = bar.add_task("replay", total=len(files), words="")
+        for found in replay_files(files, plan, jobs=jobs or _jobs_for(files)):
+            tallies += found
+            broken = sum(bool(tally.broken_laws()) for tally in tallies)
+            words = f"{sum(tally.views for tally in tallies):,} views, {broken} rows with a broken law"
+            bar.update(task, advance=1, words=words)
+    return tallies
+
+
+def _jobs_for(files: Sequence[Path]) -> int:
+    """As many processes as there are cores, but none for a small file alone: each takes a second to start."""
+    size = sum(file.stat().st_size for file in files)
+    return min(os.cpu_count() or 1, 1 + size // _BYTES_A_JOB)
+
+
+def _show(tallies: Sequence[Tally], sums: Sequence[Tally], *, every: bool) -> None:
+    console = screen()
+    few = every or len(tallies) <= _MOST_ROWS
+    shown = tallies if few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
+    for made in (_laws(shown, sums), _sizes(tallies if few else [], sums), _summaries(sums)):
+        console.print(made)
+    if len(shown) < len(tallies):
+        hidden = len(tallies) - len(shown)
+        console.print(f"{hidden:,} rows in which every law held are not shown; --all shows them.", style="dim")
+
+
+def _laws(tallies: Sequence[Tally], sums: Sequence[Tally]) -> Table:
+    counts = ("#budget", "#messages", "#tokens", "#views", "#refused")
+    made = table("Laws: 0 is right", "file", *counts, "#over", "#unsafe", "#order", "#unseen", "#breaks", wide="file")
+    for tally in _with_section(made, tallies, sums):
+        made.add_row(
+            _name(tally),
+            number(tally.budget),
+            number(tally.messages),
+            number(tally.history_tokens),
+            number(tally.views),
+            number(tally.refused_views),
+            verdict(tally.over_budget_views),
+            verdict(tally.tool_unsafe_views),
+            verdict(tally.out_of_order_views),
+            verdict(tally.unseen_tokens),
+            verdict(tally.append_only_breaks),
+        )
+    return made
+
+
+def _sizes(tallies: Sequence[Tally], sums: Sequence[Tally]) -> Table:
+    columns = ("#budget", "#mean view", "#max view", "#activ.", "#reused", "#uncached", "#ms p50", "#p99", "#activ.")
+    made = table("Sizes of views, and their times", "file", *columns, wide="file")
+    for tally in _with_section(made, tallies, sums):
+        figures = tally.figures()
+        made.add_row(
+            _name(tally),
+            number(tally.budget),
+            number(round(figures["mean_view_tokens"])),
+            number(tally.max_view_tokens),
+            number(tally.activations),
+            f"{figures['prefix_hit']:.1%}",
+            number(figures["uncached_tokens"]),
+            f"{figures['view_p50_ms']:.2f}",
+            f"{figures['view_p99_ms']:.1f}",
+            f"{figures['activation_p99_ms']:.1f}",
+        )
+    return made
+
+
+def _summaries(sums: Sequence[Tally]) -> Table:
+    columns = ("#budget", "#model calls", "#input tokens", "#stand-ins", "#repairs", "kinds")
+    made = table("Summaries and repairs", "total", *columns, wide="kinds")
+    made.columns[-1].no_wrap = False
+    for tally in sums:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in tally.figures()["repairs"].items())
+        made.add_row(
+            "",
+            number(tally.budget),
+            number(tally.model_calls),
+            number(tally.model_input_tokens),
+            number(tally.stand_ins),
+            number(sum(tally.repairs.values())),
+            kinds,
+        )
+    return made
+
+
+def _with_section(made: Table, tallies: Sequence[Tally], sums: Sequence[Tally]) -> Any:
+    yield from tallies
+    made.add_section()
+    yield from sums
+
+
+def _name(tally: Tally) -> str:
+    return plain(Path(tally.file).name)

@@ -1,0 +1,175 @@
+"""`summarizing-context sessions`: what a store holds, and how to remove it for good."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from summarizing_context.cli.output import (
+    InputError,
+    JsonPath,
+    Status,
+    StorePath,
+    number,
+    plain,
+    screen,
+    table,
+    write_json,
+)
+from summarizing_context.errors import StoreError
+
+if TYPE_CHECKING:
+    from summarizing_context.ports import SessionInfo, Store
+
+T = TypeVar("T")
+
+_YES = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+
+_EXAMPLES = """[bold]Examples[/bold]
+
+summarizing-context sessions list --store run.db
+
+summarizing-context sessions delete old-run --store run.db
+
+summarizing-context sessions purge --store run.db --yes
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the family to the app."""
+    family = typer.Typer(
+        help="List the sessions of a store, delete one, or purge what none uses any longer.",
+        epilog=_EXAMPLES,
+        invoke_without_command=True,
+        rich_markup_mode="rich",
+    )
+
+    @family.callback()
+    def about(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            typer.echo(context.get_help())
+
+    family.command("list")(list_sessions)
+    family.command("delete")(delete_session)
+    family.command("purge")(purge)
+    app.add_typer(family, name="sessions")
+
+
+def list_sessions(store: StorePath, json_path: JsonPath = None) -> int:
+    """List all sessions of a store, the newest change first."""
+    found = _with_store(store, lambda opened: opened.sessions(), read_only=True)
+    if json_path is not None:
+        write_json(json_path, {"store": str(store), "sessions": [asdict(info) for info in found]})
+    if json_path != "-":
+        made = table(
+            f"Sessions in {plain(str(store))}",
+            "session",
+            "project",
+            "#messages",
+            "#summaries",
+            "changed",
+            "open in",
+            wide="session",
+        )
+        for info in found:
+            made.add_row(
+                info.session_id, plain(info.project or "–"), number(info.messages), number(info.summaries),
+                _moment(info.updated_at), f"process {info.writer_pid}" if info.writer_pid else "–",
+            )  # fmt: skip
+        screen().print(made)
+    return Status.OK
+
+
+def delete_session(
+    session: Annotated[str, typer.Argument(metavar="ID", help="The session to delete.")],
+    store: StorePath,
+    yes: _YES = False,
+    json_path: JsonPath = None,
+) -> int:
+    """Delete one session for good: its text is no longer in the file."""
+    info = find_session(store, session)
+    _ask(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes)
+    gone = _with_store(store, lambda opened: opened.delete_session(session))
+    return _done(json_path, {"deleted": session, "found": gone}, f"Deleted {session}.")
+
+
+def purge(store: StorePath, yes: _YES = False, json_path: JsonPath = None) -> int:
+    """Remove for good what no session uses any longer, such as replaced logs."""
+    check_store(store)
+    _ask("Remove all that no session uses any longer? Undone edits cannot be brought back after it.", yes)
+    freed = _with_store(store, lambda opened: opened.purge())
+    return _done(json_path, {"freed_bytes": freed}, f"Freed {freed:,} bytes.")
+
+
+def find_session(store: Path, session: str) -> SessionInfo:
+    """What the store knows of a session; an error that names the nearest one if it has none of this name."""
+    known = {info.session_id: info for info in _with_store(store, lambda opened: opened.sessions(), read_only=True)}
+    if session in known:
+        return known[session]
+    near = get_close_matches(session, known, n=1, cutoff=0.4)
+    hint = (
+        f"did you mean {near[0]!r}?"
+        if near
+        else "it holds none"
+        if not known
+        else "see: summarizing-context sessions list"
+    )
+    raise InputError(f"{store}: there is no session {plain(session, 60)!r}; {hint}")
+
+
+def check_store(store: Path) -> None:
+    """Refuse a store that is not there, rather than make one."""
+    if not store.exists():
+        raise StoreError(f"{store}: there is no such file; check --store")
+
+
+def _with_store(store: Path, act: Callable[[Store], Awaitable[T]], *, read_only: bool = False) -> T:
+    import anyio
+
+    check_store(store)
+
+    async def run() -> T:
+        async with _opened(store, read_only=read_only) as opened:
+            return await act(opened)
+
+    return anyio.run(run)
+
+
+@asynccontextmanager
+async def _opened(store: Path, *, read_only: bool) -> AsyncIterator[Store]:
+    from summarizing_context.assembly import open_store
+
+    opened = await open_store(store, read_only=read_only)
+    try:
+        yield opened
+    finally:
+        await opened.close()
+
+
+def _ask(question: str, yes: bool) -> None:
+    if yes:
+        return
+    try:
+        agreed = typer.confirm(question, err=True)
+    except typer.Abort as error:
+        raise InputError("nothing was removed: there was no answer; give --yes to do it without asking") from error
+    if not agreed:
+        raise InputError("nothing was removed")
+
+
+def _done(json_path: str | None, document: dict[str, Any], words: str) -> int:
+    if json_path is not None:
+        write_json(json_path, document)
+    if json_path != "-":
+        screen().print(words, markup=False)
+    return Status.OK
+
+
+def _moment(iso: str) -> str:
+    return iso[:19].replace("T", " ")

@@ -1,0 +1,277 @@
+"""SummarizingContext: the contract's methods over timeline, viewer, worker and store.
+
+Every change of the log is committed first and then extended in memory, by one callback on the event loop, so that
+a cancelled call has happened in both places or in neither. Views are made from memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import anyio
+
+from summarizing_context.core.activation import ActivationReport, Reason
+from summarizing_context.core.budget import choose_budget
+from summarizing_context.core.door import Message, check_message, check_messages, text_length
+from summarizing_context.core.entries import Entry, encode_facts, make_entry
+from summarizing_context.core.header import HeaderNode
+from summarizing_context.core.view import View, encode_state
+from summarizing_context.errors import (
+    ContextClosedError,
+    SettingsError,
+    StoreError,
+    StoreReadOnlyError,
+    WrongEventLoopError,
+)
+from summarizing_context.parts import Parts, gather
+from summarizing_context.ports import StoredEntry
+from summarizing_context.provider_window import ProviderWindow, read_provider
+from summarizing_context.showing import Change
+from summarizing_context.statistics import Statistics
+from summarizing_context.tokens import Calibration
+
+_LONG_TEXT = 200_000  # characters whose counting would hold up the event loop
+
+logger = logging.getLogger(__name__)
+
+
+class SummarizingContext:
+    """A session that stays inside the model's window. Made by `open_context`; safe for any number of tasks of the
+    event loop in which it was opened.
+
+    Every method raises `ContextClosedError` after closing, and `WrongEventLoopError` in another event loop.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._settings = parts.settings
+        self._timeline = parts.timeline
+        self._viewer = parts.viewer
+        self._worker = parts.worker
+        self._store = parts.store
+        self._loop = asyncio.get_running_loop()
+        self._closed = False
+        self._changing = anyio.Lock()  # activations and replacements of the log, one at a time
+        self._segments_seen = 0
+        self._key, self._budget = "", int(parts.settings.max_tokens)
+        self._last_view: View | None = None
+        self._last_view_at = parts.clock.now()
+        self._activations: Counter[str] = Counter()
+        self._calibration = Calibration()
+        self._last_error: str | None = None
+
+    async def add_message(self, message: Message) -> None:
+        """Add a message at the end of the log; durable when this returns (ephemeral ones are kept in memory only).
+
+        Raises `MessageError` for anything but a mapping with a string `role` and JSON values, and `StoreError`; in
+        both cases the log is unchanged.
+        """
+        self._check(writes=True)
+        entry = await self._entry(check_message(message))
+        if entry.facts.ephemeral:
+            self._extend([entry])
+        else:
+            await self._store.append(self._settings.session_id, [_stored(entry)], lambda: self._extend([entry]))
+
+    async def get_messages_for_request(
+        self, token_budget: int | None = None, provider: Any | None = None
+    ) -> list[Message]:
+        """The messages of the next request, within the budget, as fresh copies. Never waits for a model.
+
+        The budget in tokens is `token_budget` if given, else what `provider` tells of its window less the answer
+        and a margin, else `max_tokens`. Raises `BudgetError` when the leading system rows leave no room, and
+        `SettingsError` for a `token_budget` that is no positive int.
+        """
+        self._check()
+        window = read_provider(provider)
+        budget = self._budget_for(token_budget, window)
+        asked: Reason | None = "idle" if self._is_idle() else None
+        report = await self._activate(window.key, budget, asked)
+        self._key, self._budget, self._last_view_at = window.key, budget, self._parts.clock.now()
+        self._last_view = view = self._viewer.view(window.key, report)
+        self._worker.wake()
+        return view.messages
+
+    async def get_messages(self) -> list[Message]:
+        """The whole log, as received, as fresh copies."""
+        self._check()
+        return self._timeline.messages()
+
+    async def set_messages(self, messages: Iterable[Message]) -> None:
+        """Replace the log. Summaries whose range still matches are kept, so that an equal prefix costs nothing.
+
+        Raises as `add_message` does; then nothing is replaced.
+        """
+        self._check(writes=True)
+        await self._replace([await self._entry(message) for message in check_messages(messages)])
+
+    async def clear(self) -> None:
+        """Empty the log."""
+        self._check(writes=True)
+        await self._replace([])
+
+    async def should_compact(self) -> bool:
+        """Whether the next view, for the provider of the last one, would be above its high water."""
+        self._check()
+        now, high = self._viewer.tokens(self._key, self._budget)
+        return now > high
+
+    async def compact(self, *, focus: str | None = None) -> ActivationReport:
+        """Activate now, if that frees anything. `focus` says what the summaries made from now on should keep."""
+        self._check()
+        if focus is not None and not isinstance(focus, str):
+            raise SettingsError(f"focus is {type(focus).__name__}; it is a text, or None")
+        report = await self._activate(self._key, self._budget, "explicit")
+        if report is None:
+            now, _ = self._viewer.tokens(self._key, self._budget)
+            return ActivationReport(False, "explicit", now, now, 0)
+        return report
+
+    async def wait_idle(self, timeout: float | None = None) -> bool:
+        """Wait until no summary is being made or could be; False after `timeout` seconds. An open breaker or a
+        reached cap counts as idle."""
+        self._check()
+        return await self._worker.wait_idle(timeout)
+
+    async def observe_usage(self, input_tokens: int, *, cache_read: int = 0, cache_write: int = 0) -> None:
+        """Tell how many tokens the provider counted for the last view; budgets from its window follow that.
+
+        `input_tokens` are those neither read from nor written to a cache, in tokens, as are the others.
+        """
+        self._check()
+        total = input_tokens + cache_read + cache_write
+        if self._last_view is not None and total > 0:
+            self._calibration = self._calibration.observed(total, self._last_view.tokens)
+
+    def statistics(self) -> Statistics:
+        """The figures of this session since it was opened."""
+        self._check()
+        return gather(self._parts, self._activations, self._last_error)
+
+    @property
+    def last_view(self) -> View | None:
+        """The view handed out last; None before the first."""
+        return self._last_view
+
+    def explain(self) -> list[HeaderNode]:
+        """Which past each block of the present header stands for, oldest first."""
+        self._check()
+        return list(self._shown_nodes())
+
+    def unseen_tokens(self) -> int:
+        """Tokens that have left the raw tail and that neither a summarizer nor the extractive pass has read."""
+        self._check()
+        latest = self._viewer.latest
+        return 0 if latest is None else self._parts.book.unseen_tokens(latest.state.leaves)
+
+    async def close(self) -> None:
+        """End every task, finish the queued writes, give up the session. Takes at most two seconds."""
+        if self._closed:
+            return
+        self._closed = True
+        await self._worker.stop()
+        for close in self._parts.closing:
+            await close()
+
+    async def _entry(self, message: Message) -> Entry:
+        """The entry of a checked message; long texts are counted off the event loop."""
+        counter, in_thread = self._parts.counter, self._parts.in_thread
+        if in_thread is not None and text_length(message) > _LONG_TEXT:
+            entry: Entry = await in_thread(lambda: make_entry(message, counter.count, counter.name))
+            return entry
+        return make_entry(message, counter.count, counter.name)
+
+    def _extend(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            self._timeline.extend(entry)
+        self._wake_for_segments()
+
+    def _wake_for_segments(self) -> None:
+        if len(self._timeline.segments) != self._segments_seen and not self._closed:
+            self._segments_seen = len(self._timeline.segments)
+            self._worker.wake()
+
+    async def _replace(self, log: list[Entry]) -> None:
+        async with self._changing:
+            durable = [entry for entry in log if not entry.facts.ephemeral]
+            keep = self._timeline.common_prefix(log)
+            if keep == len(self._timeline) == len(durable) and not self._timeline.riders and len(durable) == len(log):
+                return
+            rest = [_stored(entry) for entry in durable[keep:]]
+            await self._store.replace(self._settings.session_id, keep, rest, lambda: self._replaced(log))
+
+    def _replaced(self, log: Sequence[Entry]) -> None:
+        self._timeline.replace(log)
+        self._parts.book.reset()
+        self._worker.reset()
+        self._viewer.forget("log_replaced")
+        self._wake_for_segments()
+
+    async def _activate(self, key: str, budget: int, asked: Reason | None) -> ActivationReport | None:
+        """Decide, commit, show. The lock is taken only where something may change."""
+        async with self._changing:
+            change = self._viewer.change(key, budget, asked)
+            if change is None:
+                return None
+            if self._settings.max_wait > 0 and await self._worker.wait_idle(self._settings.max_wait):
+                change = self._viewer.change(key, budget, asked) or change
+            self._notify("pre_compact", {"messages": len(self._timeline), "tokens": change.report.tokens_before})
+            await self._commit(key, change)
+            self._viewer.apply(change)
+            self._activations[change.report.reason] += 1
+            self._notify("activation", change.report._asdict())
+            return change.report
+
+    async def _commit(self, key: str, change: Change) -> None:
+        """Keep the state. A view is due in any case: where the store fails, it is shown from memory and told."""
+        if self._parts.read_only:
+            return
+        try:
+            await self._store.save_activation(self._settings.session_id, key, encode_state(change.state))
+        except StoreError as error:
+            self._last_error = str(error)
+            logger.warning("an activation could not be kept; after a restart it is made again", exc_info=error)
+
+    def _budget_for(self, token_budget: int | None, window: ProviderWindow) -> int:
+        settings = self._settings
+        tokens = window.window if window.window is None else self._calibration.own_tokens(window.window)
+        return choose_budget(
+            token_budget,
+            tokens,
+            settings.reserved_output if settings.reserved_output is not None else window.max_output,
+            max_tokens=int(settings.max_tokens),
+            cap=settings.max_tokens_is_set,
+            margin=settings.safety_margin,
+        )
+
+    def _is_idle(self) -> bool:
+        after = self._settings.idle_after
+        return after is not None and self._parts.clock.now() - self._last_view_at > after
+
+    def _shown_nodes(self) -> tuple[HeaderNode, ...]:
+        latest = self._viewer.latest
+        return () if latest is None else latest.state.nodes
+
+    def _notify(self, name: str, data: dict[str, Any]) -> None:
+        if self._parts.events is not None:
+            self._parts.events.emit(name, data)
+
+    def _check(self, *, writes: bool = False) -> None:
+        if self._closed:
+            raise ContextClosedError(f"the context of session {self._settings.session_id!r} is closed; open it again")
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = self._loop  # a plain function called outside of any loop
+        if loop is not self._loop:
+            raise WrongEventLoopError("this context was opened in another event loop; open one for each loop")
+        if writes and self._parts.read_only:
+            raise StoreReadOnlyError("this context was opened with read_only=True; open it without to change the log")
+
+
+def _stored(entry: Entry) -> StoredEntry:
+    return StoredEntry(entry.data, encode_facts(entry.facts))

@@ -1,0 +1,158 @@
+"""Activation: when a view begins to cover more of the past, and how much.
+
+Pure. A view changes its prefix only here. An activation frees at least `min_free` of the room or does not
+happen; only a view that would not fit its budget takes what it can get, squeezing the shares step by step.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from summarizing_context.core.budget import MAX_SQUEEZE, Room
+from summarizing_context.core.header import Header
+from summarizing_context.core.pins import Pins
+from summarizing_context.core.segments import Segment
+from summarizing_context.core.tail import Tail
+
+Reason = Literal[
+    "high_water",
+    "budget_lowered",
+    "provider_changed",
+    "system_changed",
+    "log_replaced",
+    "idle",
+    "explicit",
+    "restored",
+]
+
+
+class Cut(NamedTuple):
+    """How far a view covers the log."""
+
+    leaves: int  # segments
+    leaves_stop: int  # entries in them
+    stop: int  # entries; those after `leaves_stop` are covered by a provisional node
+
+
+class Proposal(NamedTuple):
+    """A view's prefix and tail as an activation would make them."""
+
+    cut: Cut
+    room: Room
+    header: Header
+    pins: Pins
+    tail: Tail
+
+    @property
+    def head_tokens(self) -> int:
+        """Cost of everything between the system rows and the tail."""
+        return self.header.tokens + self.pins.tokens
+
+    @property
+    def tokens(self) -> int:
+        """Cost of the view beside its system rows."""
+        return self.head_tokens + self.tail.tokens
+
+
+class ActivationReport(NamedTuple):
+    """What an activation did; tokens are those of the whole view."""
+
+    activated: bool
+    reason: Reason
+    tokens_before: int
+    tokens_after: int
+    freed: int
+
+
+Build = Callable[[Cut, Room], Proposal]
+
+
+def cuts(tail: Tail, room: Room, present: Cut, segments: Sequence[Segment], keep: int = 0) -> list[Cut]:
+    """Where the tail may be cut, best first: at the segment boundary nearest to the low water, then at the group
+    boundary nearest to it, then behind all closed groups. Never below half the low water but for the last;
+    not below `keep` messages where that can be met."""
+    found: list[Cut] = []
+    ends = [segment.stop for segment in segments[present.leaves :] if segment.last_part]
+    leaf = _nearest(tail, room, [stop for stop in ends if tail.start <= stop <= tail.marks[-1].stop], keep)
+    if leaf is not None:
+        found.append(cut_at(segments, leaf))
+    stops = [mark.stop for mark in tail.marks if mark.stop > (leaf or present.stop)]
+    group = _nearest(tail, room, stops, keep)
+    if group is not None:
+        found.append(cut_at(segments, group))
+    if tail.marks[-1].stop > present.stop:
+        found.append(cut_at(segments, tail.marks[-1].stop))
+    return list(dict.fromkeys(found))
+
+
+def cuts_to_count(tail: Tail, present: Cut, segments: Sequence[Segment], messages: int) -> list[Cut]:
+    """The cut that leaves about `messages` messages, and no fewer if a group boundary allows."""
+    stops = [mark.stop for mark in tail.marks if mark.stop > present.stop]
+    enough = [stop for stop in stops if _messages_after(tail, stop) >= messages]
+    return [cut_at(segments, enough[-1])] if enough else []
+
+
+def cut_at(segments: Sequence[Segment], stop: int) -> Cut:
+    """The cut at `stop`, with as many whole segments as stand before it."""
+    leaves = bisect_right(segments, stop, key=lambda segment: segment.stop)
+    while leaves and not segments[leaves - 1].last_part:
+        leaves -= 1
+    return Cut(leaves, segments[leaves - 1].stop if leaves else 0, stop)
+
+
+def decide(now: int, room: Room, found: Sequence[Cut], present: Cut, build: Build) -> Proposal | None:
+    """The activation to make of a view that costs `now` tokens beside its system rows; None for none."""
+    if now > room.tokens:
+        return _fit(room, found, present, build)
+    goal = room.high - room.min_free
+    best: Proposal | None = None
+    for cut in found:
+        proposal = build(cut, room)
+        if now - proposal.tokens < room.min_free:
+            continue
+        if proposal.tokens <= goal:
+            return proposal
+        if best is None or proposal.tokens < best.tokens:
+            best = proposal
+    return best
+
+
+def decide_freely(now: int, found: Sequence[Cut], room: Room, build: Build) -> Proposal | None:
+    """The activation to make when one is asked for: the first that frees anything."""
+    for cut in found:
+        proposal = build(cut, room)
+        if proposal.tokens < now and proposal.tokens <= room.tokens:
+            return proposal
+    return None
+
+
+def _fit(room: Room, found: Sequence[Cut], present: Cut, build: Build) -> Proposal | None:
+    """The gentlest proposal that brings an overflowing view well into its room, or else the smallest that fits."""
+    goal = room.high - room.min_free
+    best: Proposal | None = None
+    for proposal in _squeezed(room, found, present, build):
+        if proposal.tokens <= goal:
+            return proposal
+        if proposal.tokens <= room.tokens and (best is None or proposal.tokens < best.tokens):
+            best = proposal
+    return best
+
+
+def _squeezed(room: Room, found: Sequence[Cut], present: Cut, build: Build) -> Iterator[Proposal]:
+    for squeeze in range(MAX_SQUEEZE + 1):
+        for cut in (*found, present) if squeeze or not found else found:
+            yield build(cut, room._replace(squeeze=squeeze))
+
+
+def _nearest(tail: Tail, room: Room, stops: Sequence[int], keep: int) -> int | None:
+    """The stop that leaves about the low water, of those that leave at least half of it."""
+    low = room.low
+    fair = [stop for stop in stops if tail.after(stop) >= low / 2]
+    kept = [stop for stop in fair if _messages_after(tail, stop) >= keep] if keep else fair
+    return min(kept or fair, key=lambda stop: abs(tail.after(stop) - low), default=None)
+
+
+def _messages_after(tail: Tail, stop: int) -> int:
+    return tail.marks[-1].items - tail.mark(stop).items

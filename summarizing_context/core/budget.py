@@ -1,0 +1,93 @@
+"""Budget and room: how many tokens a view may use, and how they are shared out.
+
+Pure. Every share is of room: what the budget leaves after the leading system rows.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from summarizing_context.errors import SettingsError
+
+LEAST_ROOM = 40  # tokens beside the system rows without which no view is worth sending
+LEAST_CAP = 64  # tokens that a shrunk message keeps; halved with every squeeze
+MAX_SQUEEZE = 4
+
+
+class Shares(NamedTuple):
+    """Shares of room; the meaning of each is in the table of settings."""
+
+    high_water: float = 0.85
+    low_water: float = 0.16
+    min_free: float = 0.12
+    header_target: float = 0.12
+    header_share: float = 0.28
+    message_share: float = 0.25
+    group_share: float = 0.40
+    pin_share: float = 0.10
+
+
+class Room(NamedTuple):
+    """Tokens to share out. Each step of `squeeze` halves what headers, pins and single messages may take."""
+
+    tokens: int
+    shares: Shares
+    squeeze: int = 0
+
+    @property
+    def high(self) -> float:
+        """A view above this asks for an activation."""
+        return self.shares.high_water * self.tokens
+
+    @property
+    def low(self) -> float:
+        """What an activation leaves of the raw tail, about."""
+        return self.shares.low_water * self.tokens
+
+    @property
+    def min_free(self) -> float:
+        """What an activation frees at least."""
+        return self.shares.min_free * self.tokens
+
+    @property
+    def header_target(self) -> float:
+        return self._squeezed(self.shares.header_target)
+
+    @property
+    def header_share(self) -> float:
+        return self._squeezed(self.shares.header_share)
+
+    @property
+    def least_cap(self) -> int:
+        return LEAST_CAP >> self.squeeze
+
+    @property
+    def pin_cap(self) -> int:
+        return max(self.least_cap, int(self._squeezed(self.shares.pin_share)))
+
+    def message_cap(self, shown_of_group: int) -> int:
+        """What the next message of a group may take, of which so much is shown already."""
+        left_for_group = (self._squeezed(self.shares.group_share) - shown_of_group) / 2
+        return max(self.least_cap, int(min(self._squeezed(self.shares.message_share), left_for_group)))
+
+    def _squeezed(self, share: float) -> float:
+        return share * self.tokens / (1 << self.squeeze)
+
+
+def choose_budget(
+    token_budget: object, window: int | None, max_output: int | None, *, max_tokens: int, cap: bool, margin: int
+) -> int:
+    """Tokens a view may use: exactly `token_budget` if given, else the provider's window less its output and a
+    margin (capped by `max_tokens` if the user set that), else `max_tokens`.
+
+    Raises `SettingsError` unless `token_budget` is None or a positive int.
+    """
+    if token_budget is not None:
+        if isinstance(token_budget, bool) or not isinstance(token_budget, int) or token_budget <= 0:
+            raise SettingsError(f"token_budget is {token_budget!r:.60}; it is a positive int (tokens), or None")
+        return token_budget
+    if window is None or window <= 0:
+        return max_tokens
+    output = min(max_output or 0, window // 2)  # tiny windows: never more than half for the answer
+    budget = max(window - output - margin, (window - output) // 2)
+    return min(budget, max_tokens) if cap else budget

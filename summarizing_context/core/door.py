@@ -1,0 +1,124 @@
+"""The door: what may enter the log, and the bytes that it becomes.
+
+Pure. A message enters as a copy, so that nothing a caller does to it later can change the log.
+What a message means is read in `messages`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from summarizing_context.errors import MessageError
+
+Message = dict[str, Any]
+
+MAX_DEPTH = 100  # levels of nesting; far above what providers send, far below Python's recursion limit
+_MAX_INT_BITS = 14_000  # CPython refuses to print integers of more than 4,300 digits
+_SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
+def check_message(message: object) -> Message:
+    """A deep copy of `message`, made of plain JSON values.
+
+    Raises `MessageError` unless it is a mapping with a string `role` for which
+    `json.loads(json.dumps(m)) == m`, nested at most `MAX_DEPTH` levels deep.
+    """
+    if not isinstance(message, Mapping):
+        raise MessageError(f"a message is a mapping with a 'role', not {type(message).__name__}")
+    role = message.get("role")
+    if not isinstance(role, str) or not role:
+        problem = "is missing" if role is None else f"is {type(role).__name__}, not a string" if role else "is empty"
+        raise MessageError(f"the message's 'role' {problem}; give it one such as 'user' or 'assistant'")
+    return {_key(key, "message"): _copy(value, str(key), 1) for key, value in message.items()}
+
+
+def check_messages(messages: object) -> list[Message]:
+    """Deep copies of several messages; raises `MessageError` that says which one is wrong."""
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+        raise MessageError(f"messages are a list of messages, not {type(messages).__name__}")
+    checked: list[Message] = []
+    for at, message in enumerate(messages):
+        try:
+            checked.append(check_message(message))
+        except MessageError as error:
+            raise MessageError(f"message {at}: {error}") from error
+    return checked
+
+
+def text_length(message: Message) -> int:
+    """Characters of a message's content, about: enough to know whether counting it takes long."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return len(content)
+    return sum(len(str(block)) for block in content) if isinstance(content, list) else 0
+
+
+def encode_message(message: Message) -> bytes:
+    """JSON bytes of a checked message; lone surrogates are written as escapes."""
+    try:
+        return msgspec.json.encode(message)
+    except UnicodeEncodeError:
+        return json.dumps(message, separators=(",", ":")).encode("ascii")
+
+
+def decode_message(data: bytes) -> Message:
+    """The message that `encode_message` wrote, as a fresh value."""
+    try:
+        message: Message = msgspec.json.decode(data)
+    except msgspec.DecodeError:  # escapes of lone surrogates, which only the standard library reads
+        message = json.loads(data)
+    return message
+
+
+def canonical_json(value: object) -> str:
+    """One spelling of a JSON value: keys sorted, no spaces."""
+    try:
+        return msgspec.json.encode(value, order="deterministic").decode()
+    except UnicodeEncodeError:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _copy(value: object, where: str, depth: int) -> Any:
+    if isinstance(value, str):
+        return _text(value, where)
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, int):
+        return _integer(value, where)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise MessageError(f"{where}: {value} is not a JSON number")
+        return float(value)
+    if depth >= MAX_DEPTH:
+        raise MessageError(f"{where[:80]}: nested more than {MAX_DEPTH} levels deep")
+    if isinstance(value, list):
+        return [_copy(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value)]
+    if isinstance(value, dict):
+        return {_key(key, where): _copy(item, f"{where}.{key}", depth + 1) for key, item in value.items()}
+    raise MessageError(f"{where}: {type(value).__name__} is not a JSON value")
+
+
+def _key(key: object, where: str) -> str:
+    if not isinstance(key, str):
+        raise MessageError(f"{where}: the key {key!r:.40} is {type(key).__name__}; JSON keys are strings")
+    return _text(key, where)
+
+
+def _integer(value: int, where: str) -> int:
+    if value.bit_length() > _MAX_INT_BITS:
+        raise MessageError(
+            f"{where}: the integer has {value.bit_length()} bits; at most {_MAX_INT_BITS} can be written"
+        )
+    return int(value)
+
+
+def _text(value: str, where: str) -> str:
+    if not value.isascii() and _SURROGATE_PAIR.search(value):
+        raise MessageError(f"{where}: two halves of one character stand as two; join them before adding the message")
+    return value if type(value) is str else str.__str__(value)

@@ -1,0 +1,22 @@
+"""Fences: how text about the past is set apart, so that it can neither pose as a message nor end its own fence.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+
+_OURS = ("history", "summary", "earlier_message", "late_result")
+_TAG = re.compile(rf"<(/?)\s*({'|'.join(_OURS)})\b", re.IGNORECASE)
+
+
+def fence(tag: str, text: str, **attributes: object) -> str:
+    """`text` between an opening and a closing tag; tags of ours inside it lose their meaning."""
+    listed = "".join(f' {name}="{value}"' for name, value in attributes.items())
+    return f"<{tag}{listed}>\n{neutral(text)}\n</{tag}>"
+
+
+def neutral(text: str) -> str:
+    """`text` in which none of our tags opens or closes anything."""
+    return _TAG.sub(r"‹\1\2", text)

@@ -1,0 +1,93 @@
+"""Pins: covered messages that stay in the view word for word.
+
+Pure. They are chosen at activations only: a pin that came or went between them would rewrite the cached prefix.
+The first human message stands before the header; the others after it, in log order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from summarizing_context.core.budget import Room
+from summarizing_context.core.door import Message
+from summarizing_context.core.fencing import fence
+from summarizing_context.core.repairs import Read, present
+from summarizing_context.core.shrinking import Price, shrink_message
+
+_OPENING_ROWS = 8  # of the first human message, when nobody has answered it yet
+
+Reader = Callable[[int], tuple[Read, int]]  # a log entry and its tokens
+
+
+class Candidates(NamedTuple):
+    """Covered log entries that should stay, most important first where they compete."""
+
+    first: Sequence[int]  # the first human message: all user rows before the first assistant row
+    latest_human: int | None
+    system: Sequence[int]  # mid-log system and developer rows, newest first
+    critical: Sequence[int]  # newest first
+
+
+class Pin(NamedTuple):
+    """A message as pinned."""
+
+    seq: int
+    message: Message
+    tokens: int
+
+
+class Pins(NamedTuple):
+    """What is pinned before and after the header, and how many candidates found no room."""
+
+    before: tuple[Pin, ...]
+    after: tuple[Pin, ...]
+    tokens: int
+    left_out: int
+
+
+def choose_pins(candidates: Candidates, read: Reader, room: Room, price: Price) -> Pins:
+    """Pins within the room: the first human message and the latest one up to the pin share each, and the others
+    up to it each, together up to twice that."""
+    before = _shown_together(candidates.first, read, room, price)
+    chosen: list[Pin] = []
+    left, left_out = 2 * room.pin_cap, 0
+    others = [candidates.latest_human, *candidates.system, *candidates.critical]
+    taken = set(candidates.first)
+    for index in others:
+        if index is None or index in taken:
+            continue
+        taken.add(index)
+        pin = _pin(read(index), room.pin_cap, price)
+        if pin.tokens > left or any(pin.message == earlier.message for earlier in chosen):
+            left_out += pin.tokens > left
+            continue
+        left -= pin.tokens
+        chosen.append(pin)
+    after = tuple(sorted(chosen, key=lambda pin: pin.seq))
+    return Pins(tuple(before), after, sum(pin.tokens for pin in (*before, *after)), left_out)
+
+
+def _shown_together(indexes: Sequence[int], read: Reader, room: Room, price: Price) -> list[Pin]:
+    """Rows that form one message: short ones whole, the pin share divided among the long ones."""
+    rows = [read(index) for index in indexes[:_OPENING_ROWS]]
+    left = room.pin_cap
+    pins: list[Pin] = []
+    for done, (row, tokens) in enumerate(sorted(rows, key=lambda row: row[1])):
+        cap = left // (len(rows) - done)
+        if cap >= room.least_cap // 4:
+            pins.append(_pin((row, tokens), cap, price))
+            left -= pins[-1].tokens
+    return sorted(pins, key=lambda pin: pin.seq)
+
+
+def _pin(source: tuple[Read, int], cap: int, price: Price) -> Pin:
+    read, tokens = source
+    if read.reading.calls or read.reading.answers:  # alone it would ask for, or answer, what is not there
+        text = fence("earlier_message", "\n".join(read.reading.texts), role=read.reading.role)
+        message: Message = {"role": "user", "content": text}
+        tokens = price.message(message)
+    else:
+        message, _ = present(read.message)
+    message, tokens = shrink_message(message, tokens, cap, price)
+    return Pin(read.seq, message, tokens)

@@ -1,0 +1,110 @@
+"""The raw tail of a view: the newest groups as shown, kept up as the log grows.
+
+Pure bookkeeping in memory. A message is shown once and stays as it was shown: its form depends on its group's
+prefix and on the room, on nothing that comes later.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from summarizing_context.core.budget import Room
+from summarizing_context.core.door import Message
+from summarizing_context.core.repairs import Piece, Read, Repair, present, show_group
+from summarizing_context.core.shrinking import Price, shrink_message
+
+_SAME_PRICE = frozenset({"content_none"})
+
+
+class Item(NamedTuple):
+    """A message as it stands in the view. Its dict is never handed out, only copies of it."""
+
+    seq: int
+    message: Message
+    tokens: int
+    left_out: int  # tokens that shrinking left out
+    repairs: tuple[Repair, ...]
+
+
+class Mark(NamedTuple):
+    """The end of a shown group: where the tail may be cut."""
+
+    stop: int  # log entry
+    items: int  # shown up to here, since the tail's beginning
+    tokens: int
+
+
+class Tail:
+    """Shown messages from `start` on. Feed it groups in order with `take`."""
+
+    def __init__(self, start: int, room: Room, price: Price) -> None:
+        self.start = start
+        self.room = room
+        self.next = start  # first entry whose group is not wholly shown
+        self.items: list[Item] = []
+        self.tokens = 0
+        self.marks: list[Mark] = [Mark(start, 0, 0)]
+        self._price = price
+        self._open_items = 0
+        self._open_tokens = 0
+        self.riders = 0  # ephemeral messages of the log that were shown or passed by
+        self._base_items = 0  # dropped by `cut_at`: marks count from the first beginning
+        self._base_tokens = 0
+
+    def take(self, group: Sequence[Read], tokens: Sequence[int], *, closed: bool) -> None:
+        """Show a group, or what is new of an open one. `tokens` are the costs of its messages."""
+        pieces = show_group(group, closed=closed)
+        costs = {read.seq: cost for read, cost in zip(group, tokens, strict=True)}
+        for piece in pieces[self._open_items :]:
+            self._show(piece, costs.get(piece.seq, 0))
+            self._open_items += 1
+        if closed:
+            self._close(group[-1].seq + 1)
+
+    def pass_by(self, index: int, message: Message, tokens: int) -> None:
+        """Show an ephemeral message after the groups taken so far; it belongs to none."""
+        shown, repairs = present(message)
+        cost = self._append(Piece(index, shown, repairs), tokens, self.room.message_cap(0))
+        last = self.marks[-1]
+        self.marks[-1] = last._replace(items=last.items + 1, tokens=last.tokens + cost)
+
+    def after(self, stop: int) -> int:
+        """Tokens of the tail if it were cut at `stop`, which is the end of a shown group."""
+        return self.tokens - (self.mark(stop).tokens - self._base_tokens)
+
+    def mark(self, stop: int) -> Mark:
+        """The mark at the end of the group that ends with entry `stop - 1`."""
+        mark = self.marks[bisect_left(self.marks, stop, key=lambda mark: mark.stop)]
+        assert mark.stop == stop, (mark.stop, stop)
+        return mark
+
+    def cut_at(self, stop: int) -> Tail:
+        """This tail without everything before `stop`, which is the end of a shown group."""
+        mark = self.mark(stop)
+        rest = Tail(stop, self.room, self._price)
+        rest.next, rest._open_items, rest._open_tokens = self.next, self._open_items, self._open_tokens
+        rest.items = self.items[mark.items - self._base_items :]
+        rest.tokens = self.after(stop)
+        rest.marks = self.marks[bisect_left(self.marks, stop, key=lambda mark: mark.stop) :]
+        rest._base_items, rest._base_tokens = mark.items, mark.tokens
+        rest.riders = self.riders
+        return rest
+
+    def _show(self, piece: Piece, cost: int) -> None:
+        if not _SAME_PRICE.issuperset(piece.repairs):
+            cost = self._price.message(piece.message)
+        self._open_tokens += self._append(piece, cost, self.room.message_cap(self._open_tokens))
+
+    def _append(self, piece: Piece, cost: int, cap: int) -> int:
+        message, shown = shrink_message(piece.message, cost, cap, self._price)
+        repairs: tuple[Repair, ...] = (*piece.repairs, "shrunk") if shown < cost else piece.repairs
+        self.items.append(Item(piece.seq, message, shown, cost - shown, repairs))
+        self.tokens += shown
+        return shown
+
+    def _close(self, stop: int) -> None:
+        self.next = stop
+        self._open_items = self._open_tokens = 0
+        self.marks.append(Mark(stop, self._base_items + len(self.items), self._base_tokens + self.tokens))

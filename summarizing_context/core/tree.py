@@ -1,0 +1,64 @@
+"""The tree of summaries: aligned blocks of four, and how a header is rolled up.
+
+Pure. A rank r node i stands for the segments i*4^r up to (i+1)*4^r, so a fact passes through at most
+floor(log4 segments) + 1 summarizations. Merging neighbours of equal rank, oldest first, is the balanced merge
+that kept most facts in "Lost in Compaction" (FrozenRanked).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+FAN_OUT = 4
+
+
+class Node(NamedTuple):
+    """One place in the tree: rank 0 is a segment's summary, rank n+1 a rollup of four rank-n nodes."""
+
+    rank: int
+    number: int
+
+    @property
+    def leaves(self) -> range:
+        """Indexes of the segments that it stands for."""
+        width = FAN_OUT**self.rank
+        return range(self.number * width, (self.number + 1) * width)
+
+    @property
+    def children(self) -> tuple[Node, ...]:
+        """The four nodes that it rolls up; none for a segment's summary."""
+        if self.rank == 0:
+            return ()
+        return tuple(Node(self.rank - 1, self.number * FAN_OUT + n) for n in range(FAN_OUT))
+
+    @property
+    def parent(self) -> Node:
+        """The rollup that takes it in."""
+        return Node(self.rank + 1, self.number // FAN_OUT)
+
+
+def roll_up(nodes: Sequence[Node], tokens: Callable[[Node], int], target: float) -> list[Node]:
+    """The nodes of a header brought under `target` tokens: the oldest complete block of four is replaced by its
+    rollup, again and again, in one batch down to three quarters of the target. Unchanged while under target."""
+    shown = list(nodes)
+    total = sum(map(tokens, shown))
+    if total <= target:
+        return shown
+    at = 0
+    while total > 0.75 * target and at + FAN_OUT <= len(shown):
+        if not _is_block(shown, at):
+            at += 1
+            continue
+        parent = shown[at].parent
+        total += tokens(parent) - sum(map(tokens, shown[at : at + FAN_OUT]))
+        shown[at : at + FAN_OUT] = [parent]
+        at = max(0, at - FAN_OUT + 1)
+    return shown
+
+
+def _is_block(shown: Sequence[Node], at: int) -> bool:
+    first = shown[at]
+    return first.number % FAN_OUT == 0 and all(
+        shown[at + n] == (first.rank, first.number + n) for n in range(1, FAN_OUT)
+    )

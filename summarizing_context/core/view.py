@@ -1,0 +1,142 @@
+"""The view: what one request sends, and the state that makes the next one begin with it.
+
+Pure. A view is system rows, the first human message, the header, pins, and the raw tail.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from summarizing_context.core.activation import ActivationReport, Cut, Proposal, Reason
+from summarizing_context.core.door import Message, decode_message, encode_message
+from summarizing_context.core.header import Form, HeaderNode
+from summarizing_context.core.tail import Item
+from summarizing_context.core.tree import Node
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The messages of one request, and what it cost to make room for them.
+
+    `stable_prefix_messages` are the leading messages that the view before, for the same provider, had already,
+    byte for byte: a cache breakpoint after them reads that cache, one at the end writes the next.
+    """
+
+    messages: list[Message]
+    tokens: int
+    stable_prefix_messages: int
+    activation: ActivationReport | None = None
+
+
+class ActivationState(msgspec.Struct, frozen=True):
+    """What an activation decided: with the log it gives the same view again, in any process."""
+
+    serial: int = 0
+    reason: Reason | None = None
+    room: int = 0  # tokens
+    squeeze: int = 0
+    leaves: int = 0  # segments covered
+    leaves_stop: int = 0  # entries in them
+    stop: int = 0  # entries covered
+    tree: tuple[tuple[int, int, Form], ...] = ()  # rank, index, form
+    nodes: tuple[HeaderNode, ...] = ()
+    before: tuple[Message, ...] = ()  # the first human message
+    header: Message | None = None
+    after: tuple[Message, ...] = ()  # the other pins
+    head_tokens: int = 0
+    counter: str = ""
+
+    @property
+    def cut(self) -> Cut:
+        return Cut(self.leaves, self.leaves_stop, self.stop)
+
+    @property
+    def tree_nodes(self) -> tuple[tuple[Node, Form], ...]:
+        return tuple((Node(rank, index), form) for rank, index, form in self.tree)
+
+    @property
+    def head(self) -> list[Message]:
+        """Messages between the system rows and the tail."""
+        header = [] if self.header is None else [self.header]
+        return [*self.before, *header, *self.after]
+
+
+def activated(before: ActivationState, proposal: Proposal, reason: Reason, counter: str) -> ActivationState:
+    """The state after an activation."""
+    cut, header, pins = proposal.cut, proposal.header, proposal.pins
+    return ActivationState(
+        serial=before.serial + 1,
+        reason=reason,
+        room=proposal.room.tokens,
+        squeeze=proposal.room.squeeze,
+        leaves=cut.leaves,
+        leaves_stop=cut.leaves_stop,
+        stop=cut.stop,
+        tree=tuple((node.rank, node.number, form) for node, form in header.tree),
+        nodes=header.nodes,
+        before=tuple(pin.message for pin in pins.before),
+        header=header.message,
+        after=tuple(pin.message for pin in pins.after),
+        head_tokens=proposal.head_tokens,
+        counter=counter,
+    )
+
+
+def encode_state(state: ActivationState) -> bytes:
+    """A state as the store keeps it."""
+    return encode_message(msgspec.to_builtins(state))
+
+
+def decode_state(data: bytes) -> ActivationState:
+    """The state that `encode_state` wrote. Raises `msgspec.DecodeError` or `ValueError` for anything else."""
+    return msgspec.convert(decode_message(data), ActivationState)
+
+
+def copied(messages: Sequence[Message]) -> list[Message]:
+    """Deep copies, for a caller to do with as it likes."""
+    fresh: list[Message] = msgspec.to_builtins(messages)
+    return fresh
+
+
+def merged(messages: Sequence[Message], settled: int) -> list[Message]:
+    """Neighbouring user rows as one, for back ends that want roles to alternate.
+
+    A row that ended an earlier view (the first `settled` messages) is not joined to a later one: a view never
+    rewrites what the view before has sent.
+    """
+    joined: list[Message] = []
+    for at, message in enumerate(messages):
+        if joined and at != settled and _is_plain_user(message) and _is_plain_user(joined[-1]):
+            joined[-1] = {**joined[-1], "content": _blocks(joined[-1]) + _blocks(message)}
+        else:
+            joined.append(message)
+    return joined
+
+
+def _is_plain_user(message: Message) -> bool:
+    return message["role"] == "user" and not message.get("tool_calls") and "tool_call_id" not in message
+
+
+def _blocks(message: Message) -> list[Any]:
+    content = message["content"]
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": content}] if content else []
+
+
+@dataclass(slots=True)
+class RepairCounts:
+    """Repairs of messages as they were first shown, by kind."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    left_out: int = 0  # tokens
+
+    def note(self, items: Sequence[Item]) -> None:
+        for item in items:
+            self.kinds.update(item.repairs)
+            self.left_out += item.left_out

@@ -1,0 +1,143 @@
+"""Every exception of the package.
+
+SummarizingContextError
+├── SettingsError (ValueError)          a setting is wrong; `problems` lists all of them
+├── MessageError (ValueError)           a message was refused at the door; the log is unchanged
+├── BudgetError                         the leading system rows alone leave no room for a view
+├── ContextClosedError                  the context was used after its `async with` ended
+├── WrongEventLoopError                 the context was called from another event loop than its own
+├── SessionInUseError                   another writer holds the session; `pid` names it
+├── StoreError                          the log or the summaries could not be read or written
+│   ├── StoreLockedError                another process kept the file locked for too long
+│   ├── StoreCorruptError               the file is damaged, or is not ours
+│   ├── StoreVersionError               the file was written by a newer version
+│   ├── StoreFullError                  no space is left for the file
+│   └── StoreReadOnlyError              the file, or this context, may only be read
+├── SummarizerError                     a summary could not be made; the log is safe, it is tried again
+│   ├── SummarizerTimeout               no reply within the time limit
+│   ├── SummarizerRefused               a reply came that cannot serve as a summary
+│   └── SummarizerRateLimited           the provider asks for fewer calls
+├── PromptError                         a prompt file is missing or malformed
+└── TranscriptError (ValueError)        a transcript file cannot be read; names file and line
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class SummarizingContextError(Exception):
+    """Base of all errors that this package raises on purpose."""
+
+
+class SettingsError(SummarizingContextError, ValueError):
+    """One or more settings are wrong. `problems` holds one readable sentence for each, all at once."""
+
+    def __init__(self, problems: str | Sequence[str]) -> None:
+        self.problems = (problems,) if isinstance(problems, str) else tuple(problems)
+        super().__init__("; ".join(self.problems))
+
+
+class MessageError(SummarizingContextError, ValueError):
+    """A message was refused: it is not a mapping with a string role and JSON values only."""
+
+
+class BudgetError(SummarizingContextError):
+    """No lawful view fits: the leading system rows need `required_tokens`, the budget is `budget_tokens`.
+
+    `rows` holds the index and the tokens of each leading row, so that the caller can see which to shorten.
+    """
+
+    def __init__(self, required_tokens: int, budget_tokens: int, rows: Sequence[tuple[int, int]] = ()) -> None:
+        self.required_tokens = required_tokens
+        self.budget_tokens = budget_tokens
+        self.rows = tuple(rows)
+        listed = ", ".join(f"message {index}: {tokens} tokens" for index, tokens in self.rows[:5])
+        listed += ", …" if len(self.rows) > 5 else ""
+        super().__init__(
+            f"a view needs at least {required_tokens} tokens but the budget is {budget_tokens}"
+            + (f" (leading system rows: {listed})" if listed else "")
+            + "; raise the budget or shorten these rows"
+        )
+
+    def __reduce__(self) -> tuple[type[BudgetError], tuple[int, int, tuple[tuple[int, int], ...]]]:
+        return type(self), (self.required_tokens, self.budget_tokens, self.rows)
+
+
+class ContextClosedError(SummarizingContextError):
+    """The context is closed: its `async with` block has ended."""
+
+
+class WrongEventLoopError(SummarizingContextError):
+    """The context belongs to the event loop in which it was opened, and was called from another one."""
+
+
+class SessionInUseError(SummarizingContextError):
+    """Another writer has this session open. `pid` is its process id, or None where it left none."""
+
+    def __init__(self, session_id: str, pid: int | None) -> None:
+        self.session_id = session_id
+        self.pid = pid
+        holder = f"process {pid}" if pid is not None else "another process"
+        super().__init__(
+            f"session {session_id!r} is open for writing in {holder}; close it there, "
+            "use another session_id, or open it with read_only=True"
+        )
+
+    def __reduce__(self) -> tuple[type[SessionInUseError], tuple[str, int | None]]:
+        return type(self), (self.session_id, self.pid)
+
+
+class StoreError(SummarizingContextError):
+    """The store could not be read or written. Nothing that was acknowledged is lost."""
+
+
+class StoreLockedError(StoreError):
+    """The file stayed locked by another process; try again, or find out who holds it."""
+
+
+class StoreCorruptError(StoreError):
+    """The file is damaged or is not a store of this package; it was left as it is."""
+
+
+class StoreVersionError(StoreError):
+    """The file has a newer schema than this version reads; upgrade the package."""
+
+
+class StoreFullError(StoreError):
+    """No space is left for the store; free some and call again."""
+
+
+class StoreReadOnlyError(StoreError):
+    """A write was asked of a file or a context that may only be read."""
+
+
+class SummarizerError(SummarizingContextError):
+    """A summary could not be made now. The log is safe and it is tried again.
+
+    `retry_after` is the number of seconds after which the provider wants to be asked again, when it said so.
+    """
+
+    def __init__(self, message: str = "the summarizer failed", *, retry_after: float | None = None) -> None:
+        self.retry_after = retry_after
+        super().__init__(message)
+
+
+class SummarizerTimeout(SummarizerError):
+    """The summarizer gave no reply within its time limit."""
+
+
+class SummarizerRefused(SummarizerError):
+    """A reply came that cannot serve as a summary: empty, cut off, too long, or not text."""
+
+
+class SummarizerRateLimited(SummarizerError):
+    """The provider asks for fewer calls; `retry_after` says when, if it told."""
+
+
+class PromptError(SummarizingContextError):
+    """A prompt file is missing or malformed."""
+
+
+class TranscriptError(SummarizingContextError, ValueError):
+    """A transcript file cannot be read; the message begins with `file:line`."""

@@ -1,0 +1,108 @@
+"""What a question about the past still finds in a view, and in which part of it.
+
+Pure: words are looked for as they stand. No model is asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from summarizing_context.core.header import PREFACE
+from summarizing_context.core.messages import message_text_parts
+from summarizing_context.evaluation.demo_session import DemoQuestion
+from summarizing_context.evaluation.laws import canonical
+
+Part = Literal["system", "pin", "header", "tail"]
+
+_LEFT_OUT = re.compile(r"\[\d+ earlier messages left out\]")
+_RANGE = re.compile(r'^<summary messages="\d+-(\d+)">$', re.MULTILINE)
+_BEFORE, _BEHIND = 8, 60  # characters shown on either side of the words
+_PREFERRED: tuple[Part, ...] = ("pin", "header", "tail", "system")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The answer's words, as the view has them."""
+
+    question: str
+    answer: tuple[str, ...]  # words that must all be there
+    found: bool
+    parts: tuple[Part, ...]  # that hold all of them, each on its own; else those that hold some
+    words: str  # the first of them with what stands around it
+
+
+def find_answers(
+    questions: Iterable[DemoQuestion], view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]
+) -> list[Finding]:
+    """Look for each answer in the view of a log."""
+    texts = part_texts(view, log)
+    return [_find(question, texts) for question in questions]
+
+
+def part_texts(view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]) -> dict[Part, str]:
+    """The text of each part of a view."""
+    texts: dict[Part, list[str]] = {part: [] for part in _PREFERRED}
+    for part, message in zip(view_parts(view, log), view, strict=True):
+        texts[part] += message_text_parts(message)
+    return {part: "\n".join(found) for part, found in texts.items() if found}
+
+
+def view_parts(view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]) -> list[Part]:
+    """Which part of the view each message belongs to; without a header, all but the leading rows is tail."""
+    header = next((at for at, message in enumerate(view) if is_header(message)), None)
+    parts: list[Part] = []
+    for at, message in enumerate(view):
+        leading = all(part == "system" for part in parts)
+        if leading and message["role"] in ("system", "developer") and not is_header(message):
+            parts.append("system")
+        elif at == header:
+            parts.append("header")
+        else:
+            parts.append("pin" if header is not None and at < header else "tail")
+    if header is not None:
+        pinned = _pinned_behind(view[header], view[header + 1 :], log)
+        parts[header + 1 : header + 1 + pinned] = ["pin"] * pinned
+    return parts
+
+
+def is_header(message: dict[str, Any]) -> bool:
+    """Whether a message of a view is the header rather than somebody's."""
+    content = message.get("content")
+    first = content[0] if isinstance(content, list) and content else None
+    text = first.get("text") if isinstance(first, dict) else None
+    return isinstance(text, str) and (text.startswith(PREFACE) or _LEFT_OUT.match(text) is not None)
+
+
+def _pinned_behind(header: dict[str, Any], rows: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]) -> int:
+    """How many of the rows behind the header are covered by it: they stand at the front, as users or systems."""
+    ranges = _RANGE.findall("\n".join(message_text_parts(header)))
+    stop = int(ranges[-1]) + 1 if ranges else 0
+    covered = {canonical(message) for message in log[:stop]}
+    first = canonical(log[stop]) if stop < len(log) else b""
+    pinned = 0
+    for row in rows:
+        key = canonical(row)
+        if key not in covered or key == first or row["role"] not in ("user", "system", "developer"):
+            break
+        pinned += 1
+    return pinned
+
+
+def _find(question: DemoQuestion, texts: dict[Part, str]) -> Finding:
+    wanted = question.answer_literals
+    whole: list[Part] = [part for part in _PREFERRED if all(word in texts.get(part, "") for word in wanted)]
+    some: list[Part] = [part for part in _PREFERRED if any(word in texts.get(part, "") for word in wanted)]
+    everywhere = "\n".join(texts.values())
+    parts = whole or some
+    words = _excerpt(texts[parts[0]], wanted) if parts else ""
+    return Finding(question.question, wanted, all(word in everywhere for word in wanted), tuple(parts), words)
+
+
+def _excerpt(text: str, wanted: Sequence[str]) -> str:
+    word = next(word for word in wanted if word in text)
+    at = text.index(word)
+    start, stop = max(at - _BEFORE, 0), at + len(word) + _BEHIND
+    return ("…" if start else "") + " ".join(text[start:stop].split()) + ("…" if stop < len(text) else "")

@@ -1,0 +1,195 @@
+"""Replaying transcripts: messages go in one by one, and before each assistant message a view is taken and judged.
+
+Files run side by side in processes; results come in the order of the files, and are the same whatever their number.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field, replace
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from summarizing_context.assembly import open_context, open_store
+from summarizing_context.context import SummarizingContext
+from summarizing_context.core.messages import read_message
+from summarizing_context.errors import BudgetError, MessageError, TranscriptError
+from summarizing_context.evaluation.figures import Tally
+from summarizing_context.evaluation.laws import LogIndex, ViewChecker, canonical, common_messages
+from summarizing_context.evaluation.transcripts import Line, read_transcript
+from summarizing_context.settings import Settings
+from summarizing_context.tokens import choose_counter
+
+_MESSAGE_TOKENS = 4
+_MEMORY = ":memory:"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to do with each file."""
+
+    budgets: tuple[int, ...]  # tokens
+    settings: Settings
+    live: bool = False  # views are taken at once, whether or not the summaries are ready
+
+
+@dataclass(slots=True)
+class Costs:
+    """What messages cost with the session's counter, each counted once."""
+
+    count: Callable[[str], int]
+    image_tokens: int
+    _known: dict[bytes, int] = field(default_factory=dict)
+
+    def of(self, message: Mapping[str, Any], key: bytes) -> int:
+        """Tokens of a message whose canonical JSON is `key`."""
+        tokens = self._known.get(key)
+        if tokens is None:
+            reading = read_message(dict(message))
+            tokens = _MESSAGE_TOKENS + sum(map(self.count, reading.texts)) + self.image_tokens * reading.media
+            self._known[key] = tokens
+        return tokens
+
+
+class Recorder:
+    """Adds messages to a context and takes its views, tallying what they are."""
+
+    def __init__(self, context: SummarizingContext, costs: Costs, tally: Tally) -> None:
+        self.tally = tally
+        self.view: list[dict[str, Any]] = []  # the last one
+        self.view_tokens = 0
+        self._context, self._costs = context, costs
+        self._log = LogIndex()
+        self._checker = ViewChecker(self._log)
+        self._keys: list[bytes] = []  # of the last view
+        self._tokens: list[int] = []
+
+    async def add(self, message: dict[str, Any]) -> None:
+        """Add one message."""
+        await self._context.add_message(message)
+        self._log.add(message)
+        self.tally.messages += 1
+
+    async def take_view(self) -> None:
+        """Get a view and judge it; a refused one leaves the last as it is."""
+        started = time.perf_counter()
+        try:
+            view = await self._context.get_messages_for_request(token_budget=self.tally.budget)
+        except BudgetError:
+            self.tally.refused_views += 1
+            return
+        self._judge(view, elapsed_ms=(time.perf_counter() - started) * 1_000)
+
+    def finish(self) -> Tally:
+        """The tally, with what only the context itself knows."""
+        statistics, tally = self._context.statistics(), self.tally
+        tally.history_tokens = statistics.history_tokens
+        tally.activations = statistics.activations
+        tally.model_calls = statistics.model_calls
+        tally.model_input_tokens = statistics.model_input_tokens
+        tally.stand_ins = statistics.stand_ins
+        tally.repairs.update(statistics.repairs)
+        tally.unseen_tokens = self._context.unseen_tokens()
+        return tally
+
+    def _judge(self, view: list[dict[str, Any]], *, elapsed_ms: float) -> None:
+        tally = self.tally
+        last = self._context.last_view
+        activated = last is not None and last.activation is not None
+        keys = [canonical(message) for message in view]
+        common = common_messages(self._keys, keys)
+        tally.append_only_breaks += common < len(self._keys) and not activated
+        self._checker.look(view, keys, common=common)
+        tally.tool_unsafe_views += self._checker.tool_unsafe()
+        tally.out_of_order_views += self._checker.out_of_order()
+        tally.view_ms.append(elapsed_ms)
+        if activated:
+            tally.activation_ms.append(elapsed_ms)
+        self._note_size(view, keys, common)
+
+    def _note_size(self, view: list[dict[str, Any]], keys: list[bytes], common: int) -> None:
+        costs, tally = self._costs, self.tally
+        new = [costs.of(message, key) for message, key in zip(view[common:], keys[common:], strict=True)]
+        hit = sum(self._tokens[:common])
+        self.view, self._keys, self._tokens = view, keys, self._tokens[:common] + new
+        self.view_tokens = hit + sum(new)
+        tally.views += 1
+        tally.hit_tokens += hit
+        tally.view_tokens += self.view_tokens
+        tally.max_view_tokens = max(tally.max_view_tokens, self.view_tokens)
+        tally.over_budget_views += tally.budget is not None and self.view_tokens > tally.budget
+
+
+async def make_costs(settings: Settings) -> Costs:
+    """Costs by the counter that a session with these settings has."""
+    counter = await choose_counter(settings.token_counter, allow_download=settings.allow_download)
+    return Costs(counter.count, settings.image_tokens)
+
+
+async def replay_log(name: str, lines: Sequence[Line], plan: Plan, *, costs: Costs | None = None) -> list[Tally]:
+    """Replay one log at each budget of the plan."""
+    costs = costs or await make_costs(plan.settings)
+    return [await _replay_at(name, lines, budget, plan, costs) for budget in plan.budgets]
+
+
+def replay_file(path: Path, plan: Plan) -> list[Tally]:
+    """Replay one transcript file at each budget of the plan, in an event loop of its own."""
+    lines = list(read_transcript(path))
+    return anyio.run(partial(replay_log, str(path), lines, plan))
+
+
+def replay_files(paths: Sequence[Path], plan: Plan, *, jobs: int = 1) -> Iterator[list[Tally]]:
+    """Replay files, `jobs` at a time, giving the tallies of each in the order of the files.
+
+    Files that share a store go one after the other, so that what one finds there does not depend on the others' pace.
+    """
+    jobs = 1 if str(plan.settings.store) != _MEMORY else min(jobs, len(paths))
+    if jobs <= 1:
+        for path in paths:
+            yield replay_file(path, plan)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(partial(replay_file, plan=plan), paths)
+
+
+async def _replay_at(name: str, lines: Sequence[Line], budget: int, plan: Plan, costs: Costs) -> Tally:
+    session_id = await free_session_id(plan.settings, _session_name(name, budget))
+    # Pauses between messages are those of this machine, not of the session: none of them makes a session idle.
+    settings = replace(plan.settings, session_id=session_id, max_tokens=budget, idle_after=None)
+    async with open_context(settings) as context:
+        recorder = Recorder(context, costs, Tally(file=name, budget=budget))
+        for line in lines:
+            if line.message.get("role") == "assistant" and recorder.tally.messages:
+                await recorder.take_view()
+            try:
+                await recorder.add(line.message)
+            except MessageError as error:
+                raise TranscriptError(f"{name}:{line.number}: {error}") from error
+            if not plan.live:
+                await context.wait_idle()
+        return recorder.finish()
+
+
+async def free_session_id(settings: Settings, wanted: str) -> str:
+    """`wanted`, with a number if the store has such a session: what is there is never touched."""
+    if str(settings.store) == _MEMORY:
+        return wanted
+    store = await open_store(settings.store)
+    try:
+        taken = {info.session_id for info in await store.sessions()}
+    finally:
+        await store.close()
+    numbered = (f"{wanted}:{number}" for number in range(2, len(taken) + 3))
+    return next(id for id in (wanted, *numbered) if id not in taken)
+
+
+def _session_name(name: str, budget: int) -> str:
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(name).name.split(".jsonl")[0])[:150]
+    return f"replay:{stem}:{budget}"

@@ -1,0 +1,67 @@
+"""What a context is made of, and the figures that its parts add up to."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from summarizing_context.core.tree import Node
+from summarizing_context.ports import Clock, Events, Store, TokenCounter
+from summarizing_context.settings import Settings
+from summarizing_context.statistics import CallFigures, Statistics
+from summarizing_context.summaries import SummaryBook
+from summarizing_context.timeline import Timeline
+from summarizing_context.viewer import Viewer
+from summarizing_context.worker import Worker
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a context is made of; `assembly` puts it together."""
+
+    settings: Settings
+    timeline: Timeline
+    book: SummaryBook
+    viewer: Viewer
+    worker: Worker
+    store: Store
+    counter: TokenCounter
+    clock: Clock
+    calls: Callable[[], CallFigures]
+    closing: Sequence[Callable[[], Awaitable[None]]]  # after the worker has stopped, in order
+    events: Events | None = None
+    read_only: bool = False
+    in_thread: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None  # runs long work off the event loop
+
+
+def gather(parts: Parts, activations: Counter[str], last_error: str | None) -> Statistics:
+    """The figures of a session as they stand now."""
+    calls, timeline, book, repairs = parts.calls(), parts.timeline, parts.book, parts.viewer.repairs
+    missing = [at for at in range(len(timeline.segments)) if not book.is_ready(Node(0, at))]
+    nodes = parts.viewer.latest.state.nodes if parts.viewer.latest is not None else ()
+    return Statistics(
+        messages=len(timeline) + len(timeline.riders),
+        history_tokens=timeline.history_tokens,
+        segments=len(timeline.segments),
+        summaries_ready=len(timeline.segments) - len(missing),
+        summaries_pending=parts.worker.pending,
+        summaries_failed=parts.worker.failed,
+        activations=activations.total(),
+        activations_by_reason=dict(activations),
+        model_calls=calls.model_calls,
+        model_input_tokens=calls.input_tokens,
+        model_output_tokens=calls.output_tokens,
+        stand_ins=sum(node.made_by == "stand-in" for node in nodes),
+        stand_ins_total=book.stand_ins_made,
+        refused_replies=calls.refused_replies,
+        repairs=dict(repairs.kinds),
+        elided_tokens=repairs.left_out,
+        max_passes=max((node.passes for node in nodes), default=0),
+        breaker=calls.breaker,
+        lag_tokens=sum(timeline.segments[at].size // timeline.segments[at].parts for at in missing),
+        token_counter=parts.counter.name,
+        store=parts.store.name,
+        last_error=calls.last_error or parts.worker.last_error or last_error,
+    )

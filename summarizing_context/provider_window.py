@@ -1,0 +1,59 @@
+"""What a provider object tells of its window. Foreign code: whatever it does, a view is made."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Coroutine, Mapping
+from typing import Any, NamedTuple
+
+logger = logging.getLogger(__name__)
+
+
+class ProviderWindow(NamedTuple):
+    """A provider as far as budgets go; `key` tells providers apart."""
+
+    key: str
+    window: int | None  # tokens
+    max_output: int | None  # tokens
+
+
+def read_provider(provider: Any) -> ProviderWindow:
+    """The provider's name, model and window: from `get_model_info()`, else from `get_info().defaults`."""
+    if provider is None:
+        return ProviderWindow("", None, None)
+    info = _ask(provider, "get_info")
+    defaults = _field(info, "defaults")
+    defaults = defaults if isinstance(defaults, Mapping) else {}
+    model = _ask(provider, "get_model_info")
+    window = _whole(_field(model, "context_window")) or _whole(defaults.get("context_window"))
+    output = _whole(_field(model, "max_output_tokens")) or _whole(defaults.get("max_output_tokens"))
+    name = _field(provider, "name") or _field(info, "id") or type(provider).__name__
+    which = _field(model, "id") or defaults.get("model") or ""
+    return ProviderWindow(f"{name}/{which}/{window or ''}"[:200], window, output)
+
+
+def _ask(provider: Any, method: str) -> Any:
+    try:
+        found = getattr(provider, method, None)
+        answer = found() if callable(found) else None
+    except Exception as error:
+        logger.warning("a provider does not tell its window", extra={"method": method, "cause": type(error).__name__})
+        return None
+    if hasattr(answer, "__await__"):
+        if isinstance(answer, Coroutine):
+            answer.close()
+        return None
+    return answer
+
+
+def _field(holder: Any, name: str) -> Any:
+    if isinstance(holder, Mapping):
+        return holder.get(name)
+    try:
+        return getattr(holder, name, None)
+    except Exception:
+        return None
+
+
+def _whole(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

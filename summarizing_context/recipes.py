@@ -1,0 +1,44 @@
+"""How a session's summaries are made, and the hashes under which the store shares them."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Literal
+
+from summarizing_context.core.keys import recipe_hash
+from summarizing_context.core.rendering import RENDERER_VERSION
+from summarizing_context.prompt_library import latest
+from summarizing_context.settings import Settings
+from summarizing_context.worker import Recipe
+
+
+def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Callable[[str], str] | None) -> Recipe:
+    """The recipe of a session whose summarizer is called `name`; `own` for the extractive one, which reads no prompt.
+
+    A summarizer without a name makes summaries for this session only: nobody could tell them from another's. A
+    `redact` function may say in an attribute `version` what it takes out.
+    """
+    prompts = {"segment": latest("segment"), "rollup": latest("rollup")}
+    common = {
+        "summarizer": name or f"private/{uuid.uuid4().hex}",
+        "max_tokens": settings.summary_max_tokens,
+        "renderer": RENDERER_VERSION,
+        "redacted": redact is not None and not own and str(getattr(redact, "version", True)),
+    }
+
+    def hash_of(kind: str) -> str:
+        return recipe_hash({**common, "kind": kind, "prompt": None if own else prompts[kind].hash})
+
+    def instructions(kind: Literal["segment", "rollup"], rank: int) -> str:
+        return prompts[kind].render_for_rank(rank, max_tokens=settings.summary_max_tokens)
+
+    return Recipe(
+        maker="extractive" if own else "model",
+        segment=hash_of("segment"),
+        rollup=hash_of("rollup"),
+        shared=name is not None,
+        max_tokens=settings.summary_max_tokens,
+        instructions=instructions,
+        redact=None if own else redact,
+    )

@@ -1,0 +1,51 @@
+"""What a viewer works with: the policy of a session, what each provider is shown, and a change to be committed.
+
+Values; how they come about is in `viewer`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from summarizing_context.core.activation import ActivationReport, Reason
+from summarizing_context.core.budget import Shares
+from summarizing_context.core.door import Message
+from summarizing_context.core.tail import Tail
+from summarizing_context.core.view import ActivationState
+
+
+class Policy(NamedTuple):
+    """The settings that shape a view."""
+
+    shares: Shares
+    summary_cap: int  # tokens
+    leaf: int  # estimated tokens of a typical segment
+    header_role: str = "user"
+    merge_user_rows: bool = False
+    truncate: bool = False  # say only how much is left out
+    flat: bool = False  # never roll up
+    max_messages: int | None = None
+    keep_recent: int | None = None
+
+
+@dataclass(slots=True)
+class Showing:
+    """What one provider is shown."""
+
+    key: str
+    state: ActivationState
+    tail: Tail
+    last: list[Message] = field(default_factory=list)  # the view handed out last, before merging
+    attempted_at: int | None = None  # history tokens at the last attempt to activate
+    pending: Reason | None = None  # why the next view may begin differently
+    counted: int = 0  # items whose repairs are counted
+
+
+class Change(NamedTuple):
+    """An activation that is to be committed."""
+
+    showing: Showing
+    state: ActivationState
+    tail: Tail
+    report: ActivationReport

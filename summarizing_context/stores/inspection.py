@@ -1,0 +1,106 @@
+"""Read a store's file without leaving a trace, and look at it before anything may be written to it.
+
+The file is read through SQLite only: were it opened and closed by other means, POSIX would drop the locks that
+other connections of this process have on it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+from summarizing_context.errors import StoreError
+from summarizing_context.stores.faults import damaged, not_ours
+from summarizing_context.stores.migrations import newest_version, refuse_newer, schema_version
+from summarizing_context.stores.queries import transaction
+
+Result = TypeVar("Result")
+
+APPLICATION_ID = 0x53435458  # "SCTX"; `file` and other tools show it
+CHECKED_WHOLE = 64 << 20  # bytes; of larger files only the small tables are checked
+_SMALLEST = 512  # bytes; SQLite takes anything shorter for an empty file and would write over it
+_SMALL_TABLES = ("sessions", "branches", "activations")
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def connect(path: Path, mode: str, busy_timeout: float) -> sqlite3.Connection:
+    """A connection that begins and ends no transaction by itself; `mode` as in SQLite's URI."""
+    return sqlite3.connect(f"{path.as_uri()}?mode={mode}", uri=True, timeout=busy_timeout, isolation_level=None)
+
+
+def check_file(path: Path, busy_timeout: float) -> None:
+    """Raise unless the file is empty, or a sound store of a version that we know. It stays as it is."""
+    if not path.is_file():
+        raise StoreError(f"{path}: this is not a file; name a file for the store")
+    size = path.stat().st_size
+    if size == 0:  # new, or created by another process a moment ago
+        return
+    if size < _SMALLEST:
+        raise not_ours(str(path), "it is not an SQLite file")
+    owner, version, sound = read(path, busy_timeout, lambda connection: _look(connection, path, size))
+    if owner != APPLICATION_ID:
+        raise not_ours(str(path), "it is an SQLite file of another program")
+    refuse_newer(version, str(path), known=newest_version())
+    if not sound:
+        raise damaged(str(path))
+
+
+def read(path: Path, busy_timeout: float, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    """Run `work` on one state of the file as last committed, with a connection of its own."""
+    quiet = _quiet_state(path)
+    try:
+        mode = "ro&immutable=1" if quiet else "ro"
+        with closing(connect(path, mode, busy_timeout)) as connection, transaction(connection, "deferred"):
+            result = work(connection)
+    except Exception:
+        if quiet == _quiet_state(path) or quiet is None:
+            raise
+    else:
+        if quiet == _quiet_state(path) or quiet is None:
+            return result
+    return read(path, busy_timeout, work)  # a process began to write while we read
+
+
+def _quiet_state(path: Path) -> tuple[int, int] | None:
+    # Without a log beside it no process has the file open. SQLite would make a log to read it, and leave it there,
+    # unless it is told that the file cannot change; so we look ourselves whether it did. None: there is a log.
+    if _has(path, "-wal"):
+        return None
+    status = path.stat()
+    return status.st_mtime_ns, status.st_size
+
+
+def application_id(connection: sqlite3.Connection) -> int:
+    """Which program the file belongs to; 0 for none."""
+    return int(connection.execute("pragma application_id").fetchone()[0])
+
+
+def _has(path: Path, suffix: str) -> bool:
+    return Path(f"{path}{suffix}").exists()
+
+
+def _look(connection: sqlite3.Connection, path: Path, size: int) -> tuple[int, int, bool]:
+    """Whose the file is, its version, and whether it is sound; of a file of others only the first is looked at."""
+    try:
+        owner = application_id(connection)
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF not in _DAMAGED:
+            raise
+        raise not_ours(str(path), "it is not an SQLite file, or its beginning is damaged") from error
+    if owner != APPLICATION_ID:
+        return owner, 0, True
+    return owner, schema_version(connection), _is_sound(connection, size)
+
+
+def _is_sound(connection: sqlite3.Connection, size: int) -> bool:
+    try:
+        tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
+        checks = [f"({name})" for name in _SMALL_TABLES if name in tables] if size > CHECKED_WHOLE else ["(1)"]
+        return all(connection.execute(f"pragma quick_check{check}").fetchone() == ("ok",) for check in checks)
+    except sqlite3.DatabaseError as error:
+        if error.sqlite_errorcode & 0xFF in _DAMAGED:
+            return False
+        raise

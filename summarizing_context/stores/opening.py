@@ -1,0 +1,99 @@
+"""Open a store's file: create it privately, set SQLite up, bring the schema up to date.
+
+What may not be opened is found out by `inspection` first.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+from summarizing_context.errors import StoreError, StoreReadOnlyError
+from summarizing_context.stores.faults import not_writable, translate
+from summarizing_context.stores.inspection import APPLICATION_ID, application_id, check_file, connect, read
+from summarizing_context.stores.migrations import known_migrations, migrate, newest_version, schema_version
+from summarizing_context.stores.queries import transaction
+
+_PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
+_creating = threading.Lock()  # closing the new file would drop the locks that another store here has on it by then
+
+
+def open_memory() -> sqlite3.Connection:
+    """A store that lives as long as its connection."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    migrate(connection, ":memory:", known_migrations())
+    return connection
+
+
+def open_to_write(path: Path, *, busy_timeout: float, max_pages: int | None) -> sqlite3.Connection:
+    """Open or create the file, with its schema brought up to date."""
+    _make_private_folder(path.parent)
+    _make_private_file(path)
+    if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
+        raise not_writable(str(path))
+    check_file(path, busy_timeout)
+    connection = connect(path, "rw", busy_timeout)
+    try:
+        _set_up(connection, path, busy_timeout)
+        if max_pages is not None:
+            connection.execute(f"pragma max_page_count = {max_pages:d}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def check_to_read(path: Path, *, busy_timeout: float) -> None:
+    """Raise unless this is a store that can be read as it is."""
+    if not path.exists():
+        raise StoreError(f"{path}: there is no such file; open it once without read_only=True to create it")
+    check_file(path, busy_timeout)
+    version = read(path, busy_timeout, schema_version)
+    if version < newest_version():
+        raise StoreReadOnlyError(
+            f"{path}: its schema version {version} is older than {newest_version()} and it may not be written; "
+            "open it once without read_only=True to bring it up to date"
+        )
+
+
+def _make_private_folder(folder: Path) -> None:
+    missing = [one for one in (folder, *folder.parents) if not one.exists()]
+    for one in reversed(missing):
+        one.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
+
+
+def _make_private_file(path: Path) -> None:
+    # SQLite gives the files beside it the mode of the file itself.
+    with _creating:
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE_FILE))
+        except FileExistsError:
+            if path.is_file() and path.stat().st_size == 0 and os.access(path, os.W_OK):
+                path.chmod(_PRIVATE_FILE)
+
+
+def _set_up(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> None:
+    # The id goes in first and past the log, so that the file's own header tells at any moment whose it is.
+    if application_id(connection) == 0:
+        with transaction(connection):
+            connection.execute(f"pragma application_id = {APPLICATION_ID:d}")
+    _use_wal(connection, path, busy_timeout)
+    connection.execute("pragma synchronous = full")
+    connection.execute("pragma secure_delete = on")
+    migrate(connection, str(path), known_migrations())
+
+
+def _use_wal(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> None:
+    # SQLite does not wait here by itself when two processes create the file at once.
+    deadline = time.monotonic() + busy_timeout
+    while True:
+        try:
+            connection.execute("pragma journal_mode = wal")
+            return
+        except sqlite3.OperationalError as error:
+            if time.monotonic() >= deadline:
+                raise translate(error, str(path)) from error
+            time.sleep(0.01)

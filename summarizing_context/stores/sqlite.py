@@ -1,0 +1,202 @@
+"""`SqliteStore`: many sessions in one SQLite file, or in memory.
+
+It queues; `writer` performs, and `log`, `summaries` and `removal` say what. `opening` knows the file, `claims` who
+may write to a session.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace as changed
+from pathlib import Path
+
+from summarizing_context.errors import SessionInUseError, StoreError, StoreReadOnlyError
+from summarizing_context.ports import SessionInfo, StoredEntry, StoredSession, StoredSummary, SummaryKey
+from summarizing_context.stores import log, removal, summaries
+from summarizing_context.stores.claims import Claims
+from summarizing_context.stores.inspection import read
+from summarizing_context.stores.opening import check_to_read, open_memory, open_to_write
+from summarizing_context.stores.queries import SQL, transaction
+from summarizing_context.stores.writer import Result, Work, Writer
+
+_CLOSING_WAIT = 200  # milliseconds that closing waits for a locked file
+
+
+class SqliteStore:
+    """A `Store` on SQLite. `await open()` first; `busy_timeout` is in seconds.
+
+    `max_pages` caps the file's size (pages of 4096 bytes), as a full disk would.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        read_only: bool = False,
+        busy_timeout: float = 5.0,
+        max_pages: int | None = None,
+    ) -> None:
+        self._path = None if path == ":memory:" else Path(os.path.realpath(path))
+        self.name = str(self._path or ":memory:")
+        self._read_only = read_only
+        self._busy_timeout = busy_timeout
+        self._max_pages = max_pages
+        self._claims = Claims(self._path)
+        self._writer = Writer(self.name, self._connect, self._disconnect)
+
+    async def open(self) -> None:
+        """Open the file, creating it and its folder if needed, and bring its schema up to date."""
+        await self._writer.start()
+
+    async def close(self) -> None:
+        """Finish the queued writes, give up the claims, end the thread. May be called twice."""
+        await self._writer.stop()
+
+    async def claim(self, session_id: str, *, project: str | None = None) -> None:
+        """Become the session's only writer, creating the session if needed."""
+        self._refuse_if_read_only("claim a session")
+        await self._writer.submit(lambda connection: self._claim(connection, session_id, project), alone=True)
+
+    async def load(self, session_id: str) -> StoredSession | None:
+        """The session as committed, or None if there is none."""
+        return await self._read(lambda connection: log.load(connection, session_id, self.name))
+
+    def append(self, session_id: str, entries: Sequence[StoredEntry], committed: Callable[[], None]) -> Awaitable[None]:
+        """Queue entries at the end of the log, at once and in call order."""
+        self._refuse_unless_claimed(session_id)
+        kept = tuple(entries)
+        return self._writer.submit(lambda connection: log.append(connection, session_id, kept), committed=committed)
+
+    async def replace(
+        self, session_id: str, keep: int, entries: Sequence[StoredEntry], committed: Callable[[], None]
+    ) -> None:
+        """Make the log its own first `keep` entries followed by `entries`."""
+        self._refuse_unless_claimed(session_id)
+        kept = tuple(entries)
+        await self._writer.submit(
+            lambda connection: log.replace(connection, session_id, keep, kept), committed=committed
+        )
+
+    async def save_activation(self, session_id: str, provider_key: str, state: bytes) -> None:
+        """Keep the newest state of a provider key."""
+        self._refuse_unless_claimed(session_id)
+        await self._writer.submit(lambda connection: log.save_activation(connection, session_id, provider_key, state))
+
+    async def find_summaries(self, session_id: str, keys: Sequence[SummaryKey]) -> Mapping[SummaryKey, StoredSummary]:
+        """Those of `keys` that are there, noted as used by the session."""
+        asked = tuple(keys)
+        if self._read_only:
+            return await self._read(lambda connection: summaries.find(connection, asked))
+
+        def work(connection: sqlite3.Connection) -> dict[SummaryKey, StoredSummary]:
+            summaries.note_uses(connection, session_id, asked)
+            return summaries.find(connection, asked)
+
+        return await self._writer.submit(work)
+
+    async def save_summary(self, session_id: str, key: SummaryKey, summary: StoredSummary) -> StoredSummary:
+        """Keep a summary unless its key has one, and return the one that is kept."""
+        self._refuse_if_read_only("save a summary")
+
+        def work(connection: sqlite3.Connection) -> StoredSummary:
+            kept = summaries.save(connection, key, summary)
+            summaries.note_uses(connection, session_id, [key])
+            return kept
+
+        return await self._writer.submit(work)
+
+    async def sessions(self) -> list[SessionInfo]:
+        """All sessions, the newest change first."""
+        return await self._read(self._list_sessions)
+
+    async def delete_session(self, session_id: str) -> bool:
+        """Remove a session and what only it used; its claim, if this store has it, ends too."""
+        self._refuse_if_read_only("delete a session")
+        return await self._writer.submit(lambda connection: self._delete(connection, session_id), alone=True)
+
+    async def purge(self) -> int:
+        """Remove every entry and summary that no session uses any longer; bytes freed."""
+        self._refuse_if_read_only("purge")
+        return await self._writer.submit(lambda connection: removal.remove_unneeded(connection, self.name), alone=True)
+
+    async def _read(self, work: Work[Result]) -> Result:
+        path, busy_timeout = self._path, self._busy_timeout
+
+        def in_one_state(connection: sqlite3.Connection) -> Result:
+            if self._read_only and path is not None:
+                return read(path, busy_timeout, work)
+            with transaction(connection, "deferred"):
+                return work(connection)
+
+        return await self._writer.submit(in_one_state, alone=True)
+
+    def _refuse_if_read_only(self, what: str) -> None:
+        if self._read_only:
+            raise StoreReadOnlyError(f"{self.name}: cannot {what}, the store was opened with read_only=True")
+
+    def _refuse_unless_claimed(self, session_id: str) -> None:
+        self._refuse_if_read_only("write to a session")
+        self._writer.check_open()
+        if not self._claims.holds(session_id):
+            raise StoreError(f"{self.name}: session {session_id!r} is not claimed by this store; claim it first")
+
+    # What follows runs in the writer's thread.
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._path is None:
+            return open_memory()
+        if self._read_only:
+            check_to_read(self._path, busy_timeout=self._busy_timeout)
+            return sqlite3.connect(":memory:")  # each read connects anew, so that nothing is left beside the file
+        return open_to_write(self._path, busy_timeout=self._busy_timeout, max_pages=self._max_pages)
+
+    def _disconnect(self, connection: sqlite3.Connection) -> None:
+        held = self._claims.held()
+        with suppress(sqlite3.Error):  # the lock files count, not what is noted
+            connection.execute(f"pragma busy_timeout = {_CLOSING_WAIT}")
+            if held:
+                with transaction(connection):
+                    values = [{"session_id": session_id, "pid": os.getpid()} for session_id in held]
+                    connection.executemany(SQL["forget_writer"], values)
+        for session_id in held:
+            self._claims.give_up(session_id)
+        connection.close()
+
+    def _claim(self, connection: sqlite3.Connection, session_id: str, project: str | None) -> None:
+        if not self._claims.take(session_id):
+            raise self._in_use(connection, session_id)
+        try:
+            with transaction(connection):
+                log.open_session(connection, session_id, project, os.getpid())
+        except BaseException:
+            self._claims.give_up(session_id)
+            raise
+
+    def _in_use(self, connection: sqlite3.Connection, session_id: str) -> SessionInUseError:
+        own = self._claims.holds(session_id)
+        return SessionInUseError(session_id, os.getpid() if own else log.noted_writer(connection, session_id))
+
+    def _list_sessions(self, connection: sqlite3.Connection) -> list[SessionInfo]:
+        listed = log.list_sessions(connection)
+        return [
+            info
+            if info.writer_pid is None or self._claims.is_claimed(info.session_id)
+            else changed(info, writer_pid=None)
+            for info in listed
+        ]
+
+    def _delete(self, connection: sqlite3.Connection, session_id: str) -> bool:
+        if not log.has_session(connection, session_id):
+            return False
+        was_ours = self._claims.holds(session_id)
+        if not was_ours and not self._claims.take(session_id):
+            raise self._in_use(connection, session_id)
+        try:
+            removal.remove_session(connection, session_id, self.name)
+        finally:
+            if not (was_ours and log.has_session(connection, session_id)):
+                self._claims.give_up(session_id)
+        return True

@@ -1,0 +1,182 @@
+"""What stands for each node of the tree: the summaries that are ready, and extractive ones where none is.
+
+In memory only; never waits. The worker adds what it makes; the view asks for texts. Reading a source is counted
+as seen, so that `unseen_tokens` can prove that no text left the raw tail unread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from summarizing_context.core.header import Maker, NodeText
+from summarizing_context.core.keys import output_hash, rollup_hash
+from summarizing_context.core.rendering import render_children
+from summarizing_context.core.tree import Node
+from summarizing_context.timeline import Timeline
+
+_FULL_READ = 20_000  # estimated tokens that one activation may have extracted at leisure; beyond that it skims
+_SKIM_TOKENS = 100
+_SHORT = 60  # tokens below which a provisional text is skimmed
+
+
+class Extract(Protocol):
+    """The extractive pass over a rendered content; reads all of it."""
+
+    def __call__(self, content: str, *, kind: str, max_tokens: int) -> str: ...
+
+
+class Extracts(NamedTuple):
+    """The extractive passes: thorough, quick, and shortening a summary."""
+
+    thorough: Extract
+    skim: Callable[[str, int], str]
+    brief: Callable[[str, int], str]
+
+
+class SummaryBook:
+    """Texts of nodes. `maker` is who makes the summaries of this session: a model, or the extractive pass."""
+
+    def __init__(self, timeline: Timeline, extracts: Extracts, *, maker: Maker, cap: int) -> None:
+        self._timeline = timeline
+        self._extracts = extracts
+        self._maker: Maker = maker
+        self._cap = cap
+        self._ready: dict[str, NodeText] = {}  # by range hash
+        self._made: dict[str, NodeText] = {}  # extractive ones, by range hash
+        self._nodes: dict[Node, NodeText] = {}
+        self._rollup_hashes: dict[Node, str] = {}
+        self._seen: set[str] = set()
+        self._seen_stop = 0  # entries before it were read by provisional passes
+        self._unread_leaf = 0  # leaves before it are seen
+        self._allowance = _FULL_READ
+        self.stand_ins_made = 0
+
+    def begin(self) -> None:
+        """An activation begins: it may read so much at leisure."""
+        self._allowance = _FULL_READ
+
+    def reset(self) -> None:
+        """The log was replaced: places have changed, contents keep their summaries."""
+        self._nodes.clear()
+        self._rollup_hashes.clear()
+        self._seen_stop = self._unread_leaf = 0
+
+    def entries(self, node: Node) -> range:
+        segments = self._timeline.segments
+        return range(segments[node.leaves.start].start, segments[node.leaves.stop - 1].stop)
+
+    def hash_of(self, node: Node) -> str | None:
+        """The range hash of a node; None for a rollup whose children are not all ready."""
+        if node.rank == 0:
+            return self._timeline.hashes[node.number]
+        if (known := self._rollup_hashes.get(node)) is not None:
+            return known
+        hashes = [self.hash_of(child) for child in node.children]
+        texts = [self._ready[hash].text for hash in hashes if hash is not None and hash in self._ready]
+        if len(texts) < len(hashes):
+            return None
+        self._rollup_hashes[node] = rollup_hash(node.rank, [output_hash(text) for text in texts])
+        return self._rollup_hashes[node]
+
+    def is_ready(self, node: Node) -> bool:
+        """Whether the session's own summary of a node is there, or it needs none."""
+        hash = self.hash_of(node)
+        return hash is not None and (hash in self._ready or (node.rank == 0 and self._is_own_summary(node)))
+
+    def passes_of_new(self, node: Node) -> int:
+        """Through how many summarizations a summary of `node` made now has gone."""
+        return 1 + max((self.text_of(child).passes for child in node.children), default=0)
+
+    def add(self, node: Node, hash: str, text: NodeText) -> None:
+        """A summary has been made, or was found. The first for a hash stays."""
+        self._ready.setdefault(hash, text)
+        self._seen.add(hash)
+        if self.hash_of(node) == hash:
+            self._forget(node)
+        if node.rank == 0 and hash in self._timeline.repeated:
+            for index, other in enumerate(self._timeline.hashes):
+                if other == hash:
+                    self._forget(Node(0, index))
+
+    def saw(self, hash: str) -> None:
+        """A source was given whole to a summarizer."""
+        self._seen.add(hash)
+
+    def text_of(self, node: Node) -> NodeText:
+        found = self._nodes.get(node)
+        if found is None:
+            found = self._nodes[node] = self._leaf(node) if node.rank == 0 else self._rollup(node)
+        return found
+
+    def brief(self, text: str, max_tokens: int) -> str:
+        return self._extracts.brief(text, max_tokens)
+
+    def provisional(self, start: int, stop: int, max_tokens: int) -> str:
+        content = self._timeline.render(start, stop)
+        self._seen_stop = max(self._seen_stop, stop)
+        if max_tokens < _SHORT:
+            return self._extracts.skim(content, max(0, max_tokens)) if max_tokens > 0 else ""
+        return self._extracts.thorough(content, kind="segment", max_tokens=max_tokens)
+
+    def unseen_tokens(self, covered: int) -> int:
+        """Tokens of the first `covered` segments that nobody has read."""
+        hashes, segments = self._timeline.hashes, self._timeline.segments
+        while self._unread_leaf < covered and hashes[self._unread_leaf] in self._seen:
+            self._unread_leaf += 1
+        missed = [at for at in range(self._unread_leaf, covered) if hashes[at] not in self._seen]
+        return sum(segments[at].size // segments[at].parts for at in missed if segments[at].stop > self._seen_stop)
+
+    def _leaf(self, node: Node) -> NodeText:
+        hash = self._timeline.hashes[node.number]
+        if (found := self._ready.get(hash)) is not None:
+            return found
+        if self._is_own_summary(node):
+            return self._ready[hash]
+        if (found := self._made.get(hash)) is None:
+            found = self._made[hash] = self._stand_in(node.number)
+            self._seen.add(hash)
+        return found
+
+    def _stand_in(self, leaf: int) -> NodeText:
+        segment = self._timeline.segments[leaf]
+        content = self._timeline.content(leaf)
+        self._allowance -= segment.size // segment.parts
+        if self._allowance < 0:
+            self.stand_ins_made += 1
+            return NodeText(self._extracts.skim(content, min(_SKIM_TOKENS, self._cap)), "stand-in", 1)
+        text = self._extracts.thorough(content, kind="segment", max_tokens=self._cap)
+        if self._maker == "extractive":
+            return NodeText(text, "extractive", 1)
+        self.stand_ins_made += 1
+        return NodeText(text, "stand-in", 1)
+
+    def _rollup(self, node: Node) -> NodeText:
+        children = [self.text_of(child) for child in node.children]
+        hash = rollup_hash(node.rank, [output_hash(child.text) for child in children])
+        if (found := self._ready.get(hash) or self._made.get(hash)) is not None:
+            return found
+        text = self._extracts.thorough(
+            render_children([child.text for child in children]), kind="rollup", max_tokens=self._cap
+        )
+        own = self._maker == "extractive" and all(child.made_by != "stand-in" for child in children)
+        found = NodeText(text, "extractive" if own else "stand-in", 1 + max(child.passes for child in children))
+        self.stand_ins_made += not own
+        self._made[hash] = found
+        return found
+
+    def _is_own_summary(self, leaf: Node) -> bool:
+        """Whether a segment is so short that its own text stands for it; then that is ready."""
+        segment = self._timeline.segments[leaf.number]
+        if segment.parts > 1 or segment.size > 2 * self._cap:
+            return False
+        hash = self._timeline.hashes[leaf.number]
+        self._seen.add(hash)
+        if hash not in self._ready:
+            self._ready[hash] = NodeText(self._timeline.content(leaf.number), "verbatim", 0)
+        return True
+
+    def _forget(self, node: Node) -> None:
+        """A node says something new: so does every rollup of it."""
+        while self._nodes.pop(node, None) is not None:  # a rollup is kept only while its children are
+            node = node.parent

@@ -1,0 +1,127 @@
+"""Counts calls and input tokens against the caps for a sliding hour and for the session.
+
+Pure: the time is passed in. Estimating a call's tokens and logging the warnings is the caller's work.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from summarizing_context.summarizers.limits import Limits
+
+HOUR = 3600.0  # seconds
+WARN_AT = 0.8  # share of a cap
+
+
+@dataclass(slots=True, eq=False)
+class Spent:
+    """One call that was let through."""
+
+    at: float
+    tokens: int  # input tokens: the estimate, then what the provider reported
+    in_hour: bool  # counted in the sliding hour
+
+
+@dataclass(frozen=True, slots=True)
+class CapWarning:
+    """A cap of which more than `WARN_AT` is used."""
+
+    name: str  # of the setting
+    used: int
+    cap: int
+
+
+class Caps:
+    """Hard caps: a call that would exceed one is not let through.
+
+    A call that was held back for its size keeps its place: until it would fit, or a call is let through,
+    `ready_in` speaks for it, so that a caller who obeys `ready_in` is not turned away again and again. A call
+    that can never fit ends the calls of this session.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._hourly = limits.max_calls_per_hour is not None or limits.max_input_tokens_per_hour is not None
+        self._hour: deque[Spent] = deque()  # oldest first
+        self._hour_tokens = 0
+        self._held_back = 0  # input tokens of the call that found no room
+        self._warned: set[str] = set()
+        self.calls = 0
+        self.tokens = 0
+
+    def ready_in(self, now: float) -> float | None:
+        """Seconds until a call may be sent; 0.0 is now, None is never again in this session."""
+        return self.room_in(now, self._held_back)
+
+    def room_in(self, now: float, tokens: int) -> float | None:
+        """Seconds until a call with so many input tokens fits; None is never."""
+        tokens = max(tokens, 1)
+        limits = self._limits
+        if _exceeds(self.calls + 1, limits.max_calls_per_session):
+            return None
+        if _exceeds(self.tokens + tokens, limits.max_input_tokens_per_session):
+            return None
+        if _exceeds(1, limits.max_calls_per_hour) or _exceeds(tokens, limits.max_input_tokens_per_hour):
+            return None
+        return self._hour_room_in(now, tokens)
+
+    def admit(self, now: float, tokens: int) -> Spent | None:
+        """Count a call that is about to be sent, or None if it may not be."""
+        if self.room_in(now, tokens) != 0.0:
+            self._held_back = tokens
+            return None
+        spent = Spent(now, tokens, self._hourly)
+        if self._hourly:
+            self._hour.append(spent)
+            self._hour_tokens += tokens
+        self._held_back = 0
+        self.calls += 1
+        self.tokens += tokens
+        return spent
+
+    def correct(self, spent: Spent, tokens: int) -> None:
+        """Put what the provider reported in place of the estimate."""
+        change = tokens - spent.tokens
+        spent.tokens = tokens
+        self.tokens += change
+        if spent.in_hour:
+            self._hour_tokens += change
+
+    def new_warnings(self, now: float) -> list[CapWarning]:
+        """The caps that calls have come near since the last time; each is named once."""
+        self._forget_before(now)
+        limits = self._limits
+        uses = (
+            ("max_calls_per_hour", len(self._hour), limits.max_calls_per_hour),
+            ("max_input_tokens_per_hour", self._hour_tokens, limits.max_input_tokens_per_hour),
+            ("max_calls_per_session", self.calls, limits.max_calls_per_session),
+            ("max_input_tokens_per_session", self.tokens, limits.max_input_tokens_per_session),
+        )
+        near = [CapWarning(name, used, cap) for name, used, cap in uses if cap is not None and used >= WARN_AT * cap]
+        new = [warning for warning in near if warning.name not in self._warned]
+        self._warned.update(warning.name for warning in new)
+        return new
+
+    def _hour_room_in(self, now: float, tokens: int) -> float:
+        """Seconds until enough of the oldest calls are more than an hour old."""
+        self._forget_before(now)
+        limits = self._limits
+        calls, used, wait = len(self._hour), self._hour_tokens, 0.0
+        for spent in self._hour:
+            if not _exceeds(calls + 1, limits.max_calls_per_hour) and not _exceeds(
+                used + tokens, limits.max_input_tokens_per_hour
+            ):
+                break
+            calls, used, wait = calls - 1, used - spent.tokens, spent.at + HOUR - now
+        return wait
+
+    def _forget_before(self, now: float) -> None:
+        while self._hour and self._hour[0].at + HOUR <= now:
+            spent = self._hour.popleft()
+            spent.in_hour = False
+            self._hour_tokens -= spent.tokens
+
+
+def _exceeds(used: int, cap: int | None) -> bool:
+    return cap is not None and used > cap

@@ -1,0 +1,120 @@
+"""Words and phrases that tell what kind of statement a sentence makes.
+
+Pure. Cues are looked up among a sentence's words (lower case, without apostrophes: `don't` is `dont`), which is
+many times quicker than a pattern over its text.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from summarizing_context.summarizers.scoring import Words
+
+
+class Cues(NamedTuple):
+    """Single words and phrases, any of which is enough."""
+
+    words: frozenset[bytes]
+    phrases: tuple[bytes, ...]  # with a space on either side
+    starts: frozenset[bytes]  # the first words of the phrases
+
+    def found_in(self, words: Words) -> bool:
+        """Whether one of the cues is among a sentence's words."""
+        if not self.words.isdisjoint(words):
+            return True
+        if self.starts.isdisjoint(words):
+            return False
+        joined = b" %b " % b" ".join(words)
+        return any(phrase in joined for phrase in self.phrases)
+
+
+def _cues(words: str, *phrases: str) -> Cues:
+    return Cues(
+        frozenset(words.encode().split()),
+        tuple(f" {phrase} ".encode() for phrase in phrases),
+        frozenset(phrase.split()[0].encode() for phrase in phrases),
+    )
+
+
+STRICT = _cues(
+    "never always must mustnt dont shall forbidden required require requires ensure niemals immer jamais toujours nunca "
+    "siempre",
+    "do not",
+    "from now on",
+    "no longer",
+    "not any more",
+    "not anymore",
+    "under no circumstances",
+    "in no case",
+    "at all times",
+    "not allowed",
+    "nothing but",
+    "make sure",
+    "remember to",
+    "it is important",
+    "bitte nicht",
+)
+MILD = _cues(
+    "instead should shouldnt avoid actually only without prefer unless until exactly except keep leave cannot cant meant "
+    "wrong revert switch stattdessen sempre",
+    "rather than",
+    "no more than",
+    "at most",
+    "at least",
+    "you may",
+    "may now",
+    "can now",
+    "now may",
+    "now can",
+    "stop using",
+    "stop doing",
+)
+ORDERS = _cues("use set keep call name put never always only dont avoid stop ensure leave make do stick remember write run")
+LEADS = _cues("please also and but so then now ok okay no just yes hey actually important note")
+PROHIBITION = _cues("never dont mustnt forbidden avoid", "do not", "must not", "not allowed", "should not")
+REVOCATION = _cues(
+    "allowed forget scratch ignore",
+    *("no longer", "may now", "can now", "now may", "now can", "you may", "fine to", "ok to", "okay to", "after all"),
+)
+CORRECTION = _cues(
+    "instead actually switch change changed replace revert forget scratch update updated meant",
+    *("no longer", "rather than", "from now on", "not any more", "not anymore", "now use", "use now"),
+)
+REQUEST = _cues(
+    "please want need lets help implement fix add create write build make update remove refactor change find check "
+    "investigate review explain book cancel continue test run show",
+    *("can you", "could you", "would you", "id like", "would like", "your task", "the goal", "the task"),
+)
+
+CHOICE = _cues(
+    "chose chosen choosing",
+    *("decided to", "decided on", "decided that", "decided against", "going with", "go with", "opt for", "opted for"),
+    *("opting for", "settled on", "agreed to", "agreed on", "agreed that", "decision is", "decision was"),
+    *("switched to", "switching to"),
+)
+REASON = _cues(
+    "because prefer",
+    *("instead of", "rather than", "will use", "ill use", "lets use", "best approach", "right approach", "best option"),
+    *("simplest approach", "simplest fix", "better approach", "cleanest approach", "right fix", "right way", "best way"),
+)
+OUTCOME_WORDS = _cues(
+    "fixed added implemented created removed updated committed pushed merged renamed refactored replaced completed done "
+    "pass passes passed works working resolved finished booked cancelled canceled sent installed verified confirmed "
+    "successfully succeeded complete green been moved wrote deleted changed"
+)
+FIX = _cues(
+    "fix fixed fixes fixing caused resolved solved forgot missing mistake correct corrected because",
+    *("the issue is", "the issue was", "the problem is", "the problem was", "the cause is", "root cause", "the bug is"),
+    *("the error is", "the reason is", "need to", "needs to"),
+)
+OPEN = _cues(
+    "remaining remains todo still waiting blocked pending unfinished failing",
+    *("left to", "to do", "not yet", "yet to", "next step", "next steps", "open question", "need to", "needs to"),
+    *("would you like", "do you want", "shall i", "please confirm"),
+)
+NEXT = _cues("next now ill lets should ready", "let me", "i will", "i need", "im going", "going to")
+PLEASANTRY = _cues(
+    "welcome",
+    *("feel free", "let me know if", "anything else", "happy to help", "glad to help", "happy to assist"),
+    *("further assistance", "have a great", "have a good", "have a nice"),
+)

@@ -1,0 +1,65 @@
+"""Finding the line that says what went wrong, and the sentence that says how it was put right.
+
+Pure. Results are read in bounded windows, so that one line of a megabyte costs no more than its length.
+"""
+
+from __future__ import annotations
+
+import re
+
+from summarizing_context.summarizers.sentences import clip, shown
+
+_HINTS = ("rror", "ERR", "FAIL", "xception", "atal", "anic", "not found", "No such", "denied", "xit", "imed out", " failed", "E  ")
+_ERROR = re.compile(
+    r"\s{0,8}(?:\S{1,200}: )?(?:E\s{2,6}\S|(?:fatal |internal )?(?:error|Error|ERROR)(?:\[\w{1,12}\]| \w{1,12})?:|"
+    r"[\w.]{0,80}(?:Error|Exception)(?:: |$)|FAILED\b|FAIL:?\s|--- FAIL|fatal: |panic: |npm ERR!|"
+    r".{0,80}(?:command not found|No such file or directory|[Pp]ermission denied|[Tt]imed out after)|"
+    r"(?:.{0,40} )?(?:exit(?:ed)?(?: with)? (?:code|status):? [1-9]|Exit code:? [1-9]))"
+    r"|.{0,100}\b[1-9]\d{0,5} failed\b"
+)
+_LAST_OF_TRACEBACK = re.compile(r"^[A-Za-z_][\w.]{0,120}(?:: .{0,300})?$", re.MULTILINE)
+_TRACEBACK = "Traceback (most recent call last)"
+_TAG = re.compile(r"</?[A-Za-z_][\w-]{0,40}>")
+_REACH = 300  # characters of a line that are looked at on either side
+_LOOKED_AT = 24  # places of one hint
+_APART = 16  # characters from one place to the next
+
+
+def first_error_line(result: str, failed: bool) -> str:
+    """The line of a result that names the error, word for word; "" if nothing went wrong in it."""
+    if (at := result.rfind(_TRACEBACK)) >= 0 and (last := _LAST_OF_TRACEBACK.search(result, at + len(_TRACEBACK))):
+        return clip(shown(last[0]), 200)
+    for at in _hints(result):
+        line = line_at(result, at)
+        if _ERROR.match(line):
+            if line.rstrip().endswith(":"):  # what is wrong stands below
+                line += " " + line_at(result, result.find("\n", at) + 1 or len(result))
+            return clip(shown(_TAG.sub("", line)), 200)
+    if not failed:
+        return ""
+    lines = _TAG.sub("", result.lstrip()[: 4 * _REACH]).split("\n")
+    return clip(next((text for line in lines if (text := shown(line))), ""), 200)
+
+
+def _hints(result: str) -> list[int]:
+    """Where a word stands that error lines have, in order; the first few of each word."""
+    places: list[int] = []
+    for hint in _HINTS:
+        at = result.find(hint)
+        for _ in range(_LOOKED_AT):
+            if at < 0:
+                break
+            places.append(at)
+            at = result.find(hint, at + _APART)
+    return sorted(places)
+
+
+def line_at(text: str, at: int) -> str:
+    """The line around a place; of a very long line the whole words near it."""
+    low, high = max(0, at - _REACH), at + _REACH
+    start, end = text.rfind("\n", low, at) + 1, text.find("\n", at, high)
+    if start == 0 and low > 0:
+        start = text.find(" ", low, at) + 1 or at
+    if end < 0:
+        end = len(text) if len(text) <= high else max(text.rfind(" ", at, high), at)
+    return text[start:end]

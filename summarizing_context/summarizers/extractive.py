@@ -1,0 +1,92 @@
+"""The extractive summarizer: the default, with no key and no network.
+
+The functions are pure and give the same bytes in any process; the class runs them in a thread of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Literal
+
+from summarizing_context.errors import SummarizerError
+from summarizing_context.ports import SummaryJob, SummaryReply
+from summarizing_context.summarizers.blocks import is_rendered
+from summarizing_context.summarizers.briefs import brief_sections
+from summarizing_context.summarizers.leaves import SHARES, leaf_sections
+from summarizing_context.summarizers.rollups import ROLLUP_SHARES, rollup_sections
+from summarizing_context.summarizers.sections import fit
+from summarizing_context.summarizers.skims import SKIM_SHARES, skim_sections
+
+RECIPE = "extractive/v1"  # another name whenever the same content would give other bytes
+
+
+def summarize_extractively(
+    content: str,
+    *,
+    kind: Literal["segment", "rollup"] = "segment",
+    max_tokens: int,
+    count: Callable[[str], int],
+) -> str:
+    """The summary of a job's content in the fixed sections, at most `max_tokens` (at least 1) by `count`.
+
+    All of `content` is read. The result is empty only where `content` is.
+    """
+    if not content:
+        return ""
+    if kind == "rollup":
+        return fit(rollup_sections(content, max_tokens, count), ROLLUP_SHARES, max_tokens, count)
+    return fit(leaf_sections(content), SHARES, max_tokens, count)
+
+
+def skim(content: str, *, max_tokens: int, count: Callable[[str], int]) -> str:
+    """A mini summary of a segment's content by a quick look over all of it; for many segments at once."""
+    return fit(skim_sections(content), SKIM_SHARES, max_tokens, count) if content else ""
+
+
+def brief_of(content_or_summary: str, *, max_tokens: int = 60, count: Callable[[str], int]) -> str:
+    """One to three lines with the most important of a summary, or of a short segment that is its own summary."""
+    if not content_or_summary:
+        return ""
+    text = content_or_summary
+    if is_rendered(text):
+        text = fit(skim_sections(text), SKIM_SHARES, 4 * max_tokens, count)
+    return brief_sections(text, max_tokens, count)
+
+
+class ExtractiveSummarizer:
+    """Summarizes one job at a time in one worker thread, which starts with the first job."""
+
+    recipe = RECIPE
+
+    def __init__(self, *, count: Callable[[str], int]) -> None:
+        self._count = count
+        self._thread: ThreadPoolExecutor | None = None
+        self._jobs: set[Future[str]] = set()
+        self._closed = False
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        """The summary of a job. When cancelled, the thread only finishes the segment it is reading."""
+        if self._closed:
+            raise SummarizerError("the extractive summarizer is closed; open a new context to summarize again")
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="extractive")
+        future = self._thread.submit(self._run, job)
+        self._jobs.add(future)
+        future.add_done_callback(self._jobs.discard)
+        return SummaryReply(await asyncio.wrap_future(future), input_tokens=0, output_tokens=0)
+
+    async def close(self) -> None:
+        """Drop the jobs that wait, let the running one finish, and end the thread. May be called twice."""
+        self._closed = True
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        thread.shutdown(wait=False, cancel_futures=True)
+        if running := [asyncio.wrap_future(future) for future in list(self._jobs)]:
+            await asyncio.wait(running)
+        thread.shutdown(wait=True)  # it has nothing left to do: this does not keep the loop waiting
+
+    def _run(self, job: SummaryJob) -> str:
+        return summarize_extractively(job.content, kind=job.kind, max_tokens=job.max_tokens, count=self._count)

@@ -1,0 +1,177 @@
+"""The extractive summary of one segment: its blocks read once, each section filled by its own rules.
+
+Pure. Which sentences count is decided by the modules that are called here; what fits is decided by `sections`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Container, Iterator, Sequence
+
+from summarizing_context.summarizers.blocks import Block, split_blocks
+from summarizing_context.summarizers.errors_seen import first_error_line
+from summarizing_context.summarizers.facts import Found, find_facts
+from summarizing_context.summarizers.human import Sentence, find_constraints, find_intent, sentence
+from summarizing_context.summarizers.scoring import words_of
+from summarizing_context.summarizers.sections import (
+    CONSTRAINTS,
+    DECISIONS,
+    DONE,
+    ERRORS,
+    FACTS,
+    INTENT,
+    STATE,
+    Line,
+    Sections,
+    empty_sections,
+)
+from summarizing_context.summarizers.sentences import cleaned, clip, shown, split_lines, split_prose
+from summarizing_context.summarizers.statements import find_decisions, find_fix, find_outcomes, find_state
+from summarizing_context.summarizers.work import Step, base_name, find_deeds, is_look, last_call, read_steps, tell_call
+
+SHARES = (16, 50, 18, 10, 14, 14, 20)  # percent of the room for each section, before what is left over is given out
+
+_TODO = re.compile(r"\{[^{}]{1,600}\}")
+_TODO_TEXT = ("content", "step", "title", "task", "text", "description")
+_MOST_ERRORS = 16
+_DONE_WORDS = frozenset({"completed", "complete", "done", "cancelled", "canceled", "closed"})
+_ROLES = {"user": 20, "assistant": 20, "thinks": 10, "system": 6, "note": 4, "other": 10}  # weights of facts
+
+
+class _Read:
+    """What one pass over the blocks gathers."""
+
+    def __init__(self) -> None:
+        self.human: list[Sentence] = []
+        self.said: list[Sentence] = []
+        self.thoughts: list[Sentence] = []
+        self.found: list[Found] = []
+        self.pasted_errors: list[str] = []
+
+
+def leaf_sections(content: str) -> Sections:
+    """All lines that a segment's summary may hold, ranked within their sections."""
+    blocks = split_blocks(content)
+    steps = read_steps(blocks)
+    read = _read_blocks(blocks, steps)
+    sections = empty_sections()
+    sections[CONSTRAINTS] = find_constraints(read.human)
+    sections[INTENT] = find_intent(read.human, {line.text for line in sections[CONSTRAINTS]})
+    sections[ERRORS] = _error_lines(steps, read)
+    sections[STATE] = _state_lines(steps, read)
+    known = {line.text for line in sections[STATE]}
+    sections[DECISIONS] = _unless(known, find_decisions(read.said, read.thoughts))
+    known.update(line.text for line in sections[DECISIONS])
+    sections[DONE] = [*find_deeds(steps), *_unless(known, find_outcomes(read.said))]
+    told = [line.text for section in sections for line in section]
+    talk = (said.words for said in (*read.human, *read.said, *read.thoughts))
+    sections[FACTS] = find_facts(read.found, talk, told)
+    if not any(sections):
+        sections[FACTS] = [Line(_describe(content))]
+    return sections
+
+
+def _unless(known: Container[str], lines: Sequence[Line]) -> list[Line]:
+    return [line for line in lines if line.text not in known]
+
+
+def _read_blocks(blocks: Sequence[Block], steps: Sequence[Step]) -> _Read:
+    read = _Read()
+    spoken = {"user": read.human, "assistant": read.said, "thinks": read.thoughts}
+    calls = {step.at: step for step in steps}
+    answers = {step.answered: step for step in steps}
+    for at, block in enumerate(blocks):
+        if block.kind == "user" and (error := first_error_line(block.body, False)):
+            read.pasted_errors.append(error)
+        if block.kind in _ROLES:
+            _read_prose(read, spoken.get(block.kind), at, block)
+        elif block.kind == "call":
+            read.found.extend(Found(line, words_of(line), 3, "") for line in _argument_lines(calls[at]))
+        elif block.kind in ("result", "failed"):
+            role, source = _result_weight(answers.get(at))
+            read.found.extend(Found(line, words_of(line), role, source) for line in split_lines(cleaned(block.body)))
+    return read
+
+
+def _read_prose(read: _Read, spoken: list[Sentence] | None, at: int, block: Block) -> None:
+    prose, code = split_prose(cleaned(block.body))
+    sentences = [sentence(text, at) for text in prose]
+    if spoken is not None:
+        spoken.extend(sentences)
+    role = _ROLES[block.kind]
+    read.found.extend(Found(said.text, said.words, role, "") for said in sentences)
+    read.found.extend(Found(line, words_of(line), 5, "") for line in code)
+
+
+def _argument_lines(step: Step) -> Iterator[str]:
+    if not step.items:
+        yield from split_lines(step.body)
+    for key, value in step.items:
+        if value in (step.path, step.command):
+            continue
+        if len(value) < 60:
+            yield f"{key}={value}"
+        else:
+            yield from split_lines(value)
+
+
+def _result_weight(step: Step | None) -> tuple[int, str]:
+    """How much the lines of a result weigh, and from which file they were read."""
+    if step is None:
+        return 9, ""
+    if not is_look(step):
+        return (1, "") if step.path and " " not in step.command else (9, "")
+    return (4, base_name(step.path)) if step.path else (4 if step.command else 9, "")
+
+
+def _error_lines(steps: Sequence[Step], read: _Read) -> list[Line]:
+    """What went wrong, once each, with the fix where one is told or the same call went well later."""
+    went_well = {_call_of(step): at for at, step in enumerate(steps) if step.answered >= 0 and not step.error}
+    lines: dict[str, Line] = {}
+    for at in [at for at, step in enumerate(steps) if step.error][-_MOST_ERRORS:]:
+        step = steps[at]
+        fix = find_fix(read.said or read.thoughts, frozenset(words_of(step.error)), step.answered)
+        later = went_well.get(_call_of(step), -1) > at
+        told = f"{tell_call(step, 70)}: {step.error}"
+        told += f" → {clip(fix, 160)}" if fix else " → passed later" if later else ""
+        lines.pop(step.error, None)
+        lines[step.error] = Line(told, (3 if is_look(step) else 6) + (0 if later else 3))
+    return [*lines.values(), *(Line(f"user: {error}", 5) for error in dict.fromkeys(read.pasted_errors[-4:]))]
+
+
+def _call_of(step: Step) -> tuple[str, str, str]:
+    return step.tool, step.command, step.path
+
+
+def _state_lines(steps: Sequence[Step], read: _Read) -> list[Line]:
+    lines = find_state(read.said, read.thoughts)
+    for step in reversed(steps):
+        if '"status"' in step.body and (todo := _todo_lines(step.body)):
+            lines = [*todo, *lines]
+            break
+    if open_call := last_call(steps):
+        lines.append(Line(f"called, no result yet: {tell_call(open_call)}", 9))
+    return lines
+
+
+def _todo_lines(body: str) -> list[Line]:
+    """What a list of tasks still holds: `in progress` and `to do`."""
+    doing, waiting = [], []
+    for item in _TODO.findall(body[:20_000]):
+        try:
+            task = json.loads(item)
+        except ValueError:
+            continue
+        text = next((str(task[key]) for key in _TODO_TEXT if task.get(key)), "")
+        status = str(task.get("status", ""))
+        if text and status and status not in _DONE_WORDS:
+            (doing if "progress" in status else waiting).append(clip(shown(text), 120))
+    tasks = [Line(f"in progress: {text}", 10) for text in doing[:3]]
+    return [*tasks, Line(clip("to do: " + "; ".join(waiting), 300), 9)] if waiting else tasks
+
+
+def _describe(content: str) -> str:
+    """What to say of a content in which nothing can be read."""
+    kind = "blank text" if not content.strip() else "text without words"
+    return f"({kind}: {len(content)} characters)"

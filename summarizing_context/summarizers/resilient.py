@@ -1,0 +1,202 @@
+"""Calls a summarizer under limits: retries, time limits, a breaker, caps, and a check of every reply.
+
+The rules are pure and live in `breaker`, `caps` and `replies`; `calls` makes the single call. Choosing jobs, running
+several at once and standing in for what was given up is the worker's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+
+import anyio
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
+
+from summarizing_context.errors import SummarizerRefused
+from summarizing_context.ports import Clock, Summarizer, SummaryJob, SummaryReply
+from summarizing_context.summarizers.breaker import Breaker, Ticket
+from summarizing_context.summarizers.calls import call_within
+from summarizing_context.summarizers.caps import Caps, Spent
+from summarizing_context.summarizers.limits import Limits, ResilientStatistics
+from summarizing_context.summarizers.replies import check_reply, reply_text, reported_usage
+from summarizing_context.summarizers.retries import TERSE, JobRun, NotAdmitted, giving_up, seconds_asked_for, told
+
+__all__ = ["Limits", "ResilientStatistics", "ResilientSummarizer"]
+
+logger = logging.getLogger(__name__)
+
+COUNTED_CHARS = 20_000  # a longer reply is estimated, as counting it would hold up the loop
+
+_backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call that was let through."""
+
+    job: SummaryJob
+    ticket: Ticket
+    spent: Spent
+    seconds: float  # its time limit
+
+
+class ResilientSummarizer:
+    """A summarizer that fails only with `SummarizerError`, within limits, and whose replies can be used.
+
+    Ask `ready_in` before starting a job. Safe for any number of tasks of one event loop.
+
+    A call that takes too long is cancelled once. If it swallows that, it is left behind after half a second, with a
+    warning; it may go on running until its event loop ends, but holds up neither its job nor the closing of a
+    context. The same happens when a job is cancelled: its cancellation is passed to the call and always goes on.
+    """
+
+    def __init__(
+        self,
+        inner: Summarizer,
+        *,
+        limits: Limits,
+        clock: Clock,
+        count: Callable[[str], int],  # must measure as `SummaryJob.source_tokens` does
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+        terse: str = TERSE,
+    ) -> None:
+        self._inner = inner
+        self._limits = limits
+        self._clock = clock
+        self._count = count
+        self._sleep = sleep
+        self._terse = terse
+        self._breaker = Breaker(failures=limits.breaker_failures, cooldown=limits.breaker_cooldown)
+        self._caps = Caps(limits)
+        self._output_tokens = self._refused_replies = self._failed_jobs = 0
+        self._last_error: str | None = None
+
+    @property
+    def recipe(self) -> str | None:
+        """The inner summarizer's name for the shared cache, if it has one."""
+        recipe = getattr(self._inner, "recipe", None)
+        return recipe if isinstance(recipe, str) else None
+
+    def ready_in(self) -> float | None:
+        """Seconds until a job may be started; 0.0 is now, None is never again in this session (a cap is reached)."""
+        now = self._clock.now()
+        room = self._caps.ready_in(now)
+        return None if room is None else max(room, self._breaker.ready_in(now))
+
+    def may_start(self) -> bool:
+        return self.ready_in() == 0.0
+
+    def statistics(self) -> ResilientStatistics:
+        return ResilientStatistics(
+            model_calls=self._caps.calls,
+            input_tokens=self._caps.tokens,
+            output_tokens=self._output_tokens,
+            refused_replies=self._refused_replies,
+            failed_jobs=self._failed_jobs,
+            breaker=self._breaker.state(self._clock.now()),
+            last_error=self._last_error,
+        )
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        """A checked summary of the job, its usage filled in.
+
+        Raises `SummarizerError` or a subclass when the job is given up. When `may_start` is false it does so at once
+        and without a call, and `retry_after` says when to come back.
+        """
+        run = JobRun(job, self._clock.now() + self._limits.job_timeout, self._terse)
+        retrying = AsyncRetrying(
+            sleep=self._sleep,
+            retry=retry_if_exception_type(Exception),
+            wait=lambda state: self._wait(state, run),
+            stop=lambda state: self._is_over(state, run),
+            reraise=True,
+        )
+        try:
+            self._refuse_unless_ready()
+            return await retrying(self._attempt, run)
+        except Exception as error:
+            self._failed_jobs += run.calls > 0
+            raise giving_up(run, error, ready_in=self.ready_in()) from (run.failure or error)
+
+    async def _attempt(self, run: JobRun) -> SummaryReply:
+        call = self._begin(run)
+        try:
+            reply = await call_within(call.seconds, self._ask(call.job))
+            self._note_usage(call, reply)
+            checked = check_reply(reply, run.job, self._count, max_chars=self._limits.max_reply_chars)
+        except Exception as error:
+            self._note_failure(run, call, error)
+            raise
+        except BaseException:
+            self._breaker.abandoned(call.ticket)
+            raise
+        self._breaker.succeeded(call.ticket)
+        output_tokens = self._count(checked.text) if checked.output_tokens is None else checked.output_tokens
+        return replace(checked, input_tokens=call.spent.tokens, output_tokens=output_tokens)
+
+    async def _ask(self, job: SummaryJob) -> object:
+        return await self._inner.summarize(job)
+
+    def _refuse_unless_ready(self) -> None:
+        wait = self.ready_in()
+        if wait is None:
+            raise NotAdmitted("a cap of this session is reached; raise it to go on")
+        if wait > 0:
+            raise NotAdmitted(f"calls are held back for {wait:.1f} seconds by the breaker or an hourly cap")
+
+    def _begin(self, run: JobRun) -> _Call:
+        """Let a call through and count it, or raise `NotAdmitted`."""
+        now, job = self._clock.now(), run.next_job()
+        if now >= run.deadline:
+            raise NotAdmitted("the job's time is used up")
+        tokens = self._count(job.prompt)
+        ticket = self._breaker.begin(now)
+        if ticket is None:
+            raise NotAdmitted("the breaker is open")
+        spent = self._caps.admit(now, tokens)
+        if spent is None:
+            self._breaker.abandoned(ticket)
+            raise NotAdmitted("a cap on calls or input tokens has no room for it")
+        run.note_call()
+        self._warn_of_caps(now)
+        return _Call(job, ticket, spent, min(self._limits.call_timeout, run.deadline - now))
+
+    def _is_over(self, state: RetryCallState, run: JobRun) -> bool:
+        """Whether to give the job up rather than sleep and try again."""
+        if run.calls >= self._limits.attempts or run.asked_tersely or self._breaker.tripped:
+            return True
+        if isinstance(_error_of(state), NotAdmitted):
+            return True
+        now = self._clock.now()
+        return self._caps.ready_in(now) != 0.0 or now + state.upcoming_sleep >= run.deadline
+
+    def _wait(self, state: RetryCallState, run: JobRun) -> float:
+        """Seconds before the next attempt: a refused reply is answered at once, a failure after a while."""
+        backoff = 0.0 if run.refused else _backoff(state)
+        return max(backoff, self._breaker.ready_in(self._clock.now()))
+
+    def _note_usage(self, call: _Call, reply: object) -> None:
+        """Count what the call cost, whether or not its reply will do."""
+        input_tokens, output_tokens = reported_usage(reply)
+        if input_tokens is not None:
+            self._caps.correct(call.spent, input_tokens)
+            self._warn_of_caps(self._clock.now())
+        if output_tokens is None:
+            text = reply_text(reply) or ""
+            output_tokens = self._count(text) if len(text) <= COUNTED_CHARS else len(text) // 4
+        self._output_tokens += output_tokens
+
+    def _note_failure(self, run: JobRun, call: _Call, error: Exception) -> None:
+        run.note_failure(error)
+        self._refused_replies += isinstance(error, SummarizerRefused)
+        self._last_error = told(error)
+        self._breaker.failed(call.ticket, self._clock.now(), seconds_asked_for(error))
+
+    def _warn_of_caps(self, now: float) -> None:
+        for warning in self._caps.new_warnings(now):
+            logger.warning("summarizer: %d of %d used of %s", warning.used, warning.cap, warning.name)
+
+
+def _error_of(state: RetryCallState) -> BaseException | None:
+    return state.outcome.exception() if state.outcome is not None else None

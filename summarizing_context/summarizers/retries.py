@@ -1,0 +1,111 @@
+"""What a job's attempts have in common: how far it has come, what is asked next, and how a failure is told.
+
+No effects but on the run itself. When to stop and how long to wait is decided in `resilient`.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from summarizing_context.errors import (
+    SummarizerError,
+    SummarizerRateLimited,
+    SummarizerRefused,
+    SummarizerTimeout,
+)
+from summarizing_context.ports import SummaryJob
+from summarizing_context.summarizers.replies import Refusal
+
+LONGEST_PAUSE = 3600.0  # seconds; a provider that asks for more is asked again after this
+
+TERSE = (
+    "Your last answer could not be used. Answer with the summary alone, in at most {words} words: "
+    "no preamble, no code fence, no copied passages."
+)
+TELLING_ERRORS = (SummarizerTimeout, SummarizerRefused, SummarizerRateLimited)  # subclasses that callers tell apart
+
+
+class NotAdmitted(SummarizerError):
+    """The breaker, a cap or the job's time let no call through. Never leaves this package: see `giving_up`."""
+
+
+@dataclass(slots=True)
+class JobRun:
+    """One job on its way."""
+
+    job: SummaryJob
+    deadline: float  # by the clock
+    terse: str  # added to the instructions after a refused reply
+    calls: int = 0
+    failure: Exception | None = None  # of the last call
+    refused: bool = False  # a reply was refused
+    asked_tersely: bool = False
+
+    def next_job(self) -> SummaryJob:
+        """What to ask now: the job with its attempt's number, and tersely after a refused reply."""
+        if not self.refused:
+            return replace(self.job, attempt=self.calls + 1)
+        line = self.terse.format(words=max(self.job.max_tokens // 2, 1))
+        return replace(self.job, attempt=self.calls + 1, instructions=f"{self.job.instructions}\n\n{line}")
+
+    def note_call(self) -> None:
+        self.calls += 1
+        self.asked_tersely = self.refused
+
+    def note_failure(self, error: Exception) -> None:
+        self.failure = error
+        self.refused = self.refused or isinstance(error, SummarizerRefused)
+
+
+def seconds_asked_for(error: Exception) -> float:
+    """The provider's `retry_after`, up to `LONGEST_PAUSE`; 0 where it is no sound number of seconds."""
+    seconds = error.retry_after if isinstance(error, SummarizerError) else None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return 0.0
+    return min(float(seconds), LONGEST_PAUSE) if math.isfinite(seconds) and seconds > 0 else 0.0
+
+
+def told(error: BaseException) -> str:
+    """One short line on a failure: class names, status codes and our own constants.
+
+    Never an exception's own words: those of a provider, or of a user's summarizer, may hold the text of messages.
+    """
+    if error.args and isinstance(error.args[0], Refusal):
+        return f"{_name(error)}: {error.args[0].value}"
+    cause = error.__cause__
+    return f"{_name(error)} from {_name(cause)}" if isinstance(cause, Exception) else _name(error)
+
+
+def giving_up(run: JobRun, error: Exception, *, ready_in: float | None) -> SummarizerError:
+    """What to raise when a job is given up: of the kind of its last failure, naming the job by its hash only.
+
+    Its `retry_after` is the provider's for this job; for a job that was not begun, the time until one may be. So a
+    job that fails again and again can be put off for longer than the others, and is not each time the probe.
+    """
+    failure = run.failure or error
+    kind = next((kind for kind in TELLING_ERRORS if isinstance(failure, kind)), SummarizerError)
+    reason = str(failure) if isinstance(failure, NotAdmitted) else told(failure)
+    calls = "1 call" if run.calls == 1 else f"{run.calls} calls"
+    return kind(
+        f"no summary of {run.job.kind} {run.job.range_hash[:8]} after {calls}: {reason}; "
+        "the log is safe, a stand-in is shown until it is tried again",
+        retry_after=(seconds_asked_for(failure) if run.calls else ready_in) or None,
+    )
+
+
+def _name(error: BaseException) -> str:
+    code = _status_code(error)
+    return type(error).__name__[:80] + (f" {code}" if code is not None else "")
+
+
+def _status_code(error: BaseException) -> int | None:
+    """The HTTP status code that an error of an SDK carries, if any."""
+    with suppress(Exception):  # attributes of foreign errors may be properties that raise
+        for holder in (error, getattr(error, "response", None)):
+            for name in ("status_code", "status"):
+                code = getattr(holder, name, None)
+                if isinstance(code, int) and 100 <= code < 600:
+                    return code
+    return None

@@ -1,0 +1,95 @@
+"""Merging neighbouring summaries into one, section by section, oldest first.
+
+Pure. Constraints stay before everything else; of the states the latest wins; what repeats is said once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from summarizing_context.summarizers.blocks import is_rendered, split_children, unescape_labels
+from summarizing_context.summarizers.human import mark_superseded, rank_constraint
+from summarizing_context.summarizers.leaves import SHARES, leaf_sections
+from summarizing_context.summarizers.scoring import choose_diverse, count_values, relevance, weigh_words, words_of
+from summarizing_context.summarizers.sections import (
+    CONSTRAINTS,
+    DECISIONS,
+    DONE,
+    ERRORS,
+    FACTS,
+    INTENT,
+    STATE,
+    Count,
+    Line,
+    Sections,
+    empty_sections,
+    fit,
+    read_sections,
+)
+
+ROLLUP_SHARES = (16, 100, 18, 10, 14, 14, 22)  # percent; constraints may take all
+_POOL = 64  # lines of one section that compete by MMR
+
+
+def rollup_sections(content: str, max_tokens: int, count: Count) -> Sections:
+    """All lines that the merged summary may hold, ranked within their sections."""
+    texts = split_children(content)
+    share = max(max_tokens // max(len(texts), 1), 40)
+    children = [_read_child(unescape_labels(text), share, count) for text in texts]
+    sections = empty_sections()
+    sections[INTENT] = _merge_intents([child[INTENT] for child in children])
+    sections[CONSTRAINTS] = _merge_constraints([child[CONSTRAINTS] for child in children])
+    sections[ERRORS] = _merge_errors([child[ERRORS] for child in children])
+    sections[STATE] = next((_later_first(child[STATE]) for child in reversed(children) if child[STATE]), [])
+    for section in (DONE, DECISIONS, FACTS):
+        sections[section] = _thin([line.text for child in children for line in child[section]])
+    return sections
+
+
+def _read_child(text: str, share: int, count: Count) -> Sections:
+    """A child's sections. A segment so short that its own text stands for it is summarized first."""
+    return read_sections(fit(leaf_sections(text), SHARES, share, count) if is_rendered(text) else text)
+
+
+def _merge_intents(children: Sequence[Sequence[Line]]) -> list[Line]:
+    """The first request, then the newest ones."""
+    texts = list(dict.fromkeys(line.text for lines in children for line in lines))
+    return [Line(text, len(texts) if at == 0 else at) for at, text in enumerate(texts)]
+
+
+def _merge_constraints(children: Sequence[Sequence[Line]]) -> list[Line]:
+    return mark_superseded([Line(line.text, rank_constraint(line.text)) for lines in children for line in lines])
+
+
+def _merge_errors(children: Sequence[Sequence[Line]]) -> list[Line]:
+    """The newest first to be kept, and before them those without a known fix."""
+    texts = _last_of_each(line.text for lines in children for line in lines)
+    return [Line(text, at + (0 if " → " in text else len(texts))) for at, text in enumerate(texts)]
+
+
+def _later_first(lines: Sequence[Line]) -> list[Line]:
+    return [Line(line.text, at) for at, line in enumerate(lines)]
+
+
+def _thin(texts: Iterable[str]) -> list[Line]:
+    """Each line once, ranked by what it adds; what says nothing new is left out."""
+    lines = _last_of_each(texts)
+    words = [words_of(text) for text in lines]
+    weights = weigh_words(words, ())
+    newest = 4 * len(lines)
+    candidates = [
+        (1 + relevance(words[at], weights) * (2 + count_values(text)) * (newest + 4 * at), words[at])
+        for at, text in enumerate(lines)
+    ]
+    pool = sorted(range(len(lines)), key=lambda at: (-candidates[at][0], -at))[:_POOL]
+    chosen = [pool[index] for index in choose_diverse([candidates[at] for at in pool], (), _POOL)]
+    ranks = {at: len(chosen) - place for place, at in enumerate(chosen)}
+    return [Line(lines[at], ranks[at]) for at in sorted(ranks)]
+
+
+def _last_of_each(texts: Iterable[str]) -> list[str]:
+    kept: dict[str, None] = {}
+    for text in texts:
+        kept.pop(text, None)
+        kept[text] = None
+    return list(kept)

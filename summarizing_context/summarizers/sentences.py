@@ -1,0 +1,120 @@
+"""Cutting text into sentences and lines, cleaning them for show, and shortening them without harming a value.
+
+Pure, and linear in the text whatever it is: every pattern is bounded or runs over disjoint classes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+LONGEST = 300  # characters of a shown sentence or line
+GONE = "…"
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]?|\][^\x07\x1b\n]{0,2048}(?:\x07|\x1b\\)?|[@-Z\\-_])?")
+_UNSHOWABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_BULLET = re.compile(r"(?:[-*+•>]|\\{0,9}#{1,6}|\d{1,3}[.)]|\[[ xX]\])\s+")
+_SENTENCE_END = re.compile(
+    r"[.!?][\"'”’)\]`*_]{0,3}\s{1,9}(?=[\"'“‘(\[`*_]{0,3}[A-Z0-9/~À-ÖØ-ÞΑ-ΩА-Я\u3040-\uffff])|[。！？]"
+)
+_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|Mr|Mrs|Ms|Dr|St|No|Fig|\d{1,3}|[A-Z])\.)\s*\Z")
+_BREAK = re.compile(r"[\s;|]|[}\],](?=[\"{\[])")
+
+
+def cleaned(body: str) -> str:
+    """`body` without ANSI escape sequences, and with plain line ends."""
+    if "\x1b" in body:
+        body = _ANSI.sub("", body)
+    return body.replace("\r\n", "\n").replace("\r", "\n") if "\r" in body else body
+
+
+def shown(text: str) -> str:
+    """`text` on one line, without control characters; lone surrogates are replaced, for no store can encode them."""
+    line = " ".join(text.split())
+    return line if line.isprintable() else _SURROGATE.sub("\ufffd", _UNSHOWABLE.sub("", line))
+
+
+def bare(line: str) -> str:
+    """A line without the marks of lists and headings in front."""
+    line = line.strip()
+    bullet = _BULLET.match(line)
+    return line[bullet.end() :] if bullet else line
+
+
+def split_prose(body: str) -> tuple[list[str], list[str]]:
+    """The sentences of `body`, and the lines of its fenced code. A fence that is never closed is no fence."""
+    if "```" not in body:
+        return list(_sentences(body)), []
+    parts = body.split("```")
+    if len(parts) % 2 == 0:
+        parts[-2:] = ["\n".join(parts[-2:])]
+    prose = [sentence for part in parts[::2] for sentence in _sentences(part)]
+    return prose, [line for part in parts[1::2] for line in split_lines(part)]
+
+
+def split_lines(body: str) -> list[str]:
+    """The lines of a log, a listing or a file; a long one in pieces. Empty ones are left out."""
+    lines: list[str] = []
+    for line in body.split("\n"):
+        if len(line) <= LONGEST:
+            if line and not line.isspace():
+                lines.append(line)
+        else:
+            lines.extend(_pieces(line))
+    return lines
+
+
+def clip(text: str, limit: int) -> str:
+    """The first words of `text`, at most `limit` characters with the mark of what is gone; no word is cut."""
+    if len(text) <= limit:
+        return text
+    cut = max(text.rfind(" ", 0, limit - 1), 0)
+    words = text[:cut].rstrip(" ,;:-–—([{\"'`").split(" ")
+    while words and words[-1][-1:].isdigit() and words[-1].strip("$€£+-~<>=").replace(",", "").replace(".", "").isdigit():
+        words.pop()  # a number whose unit would be lost
+    return f"{' '.join(words)} {GONE}" if words and words[0] else GONE
+
+
+def _sentences(body: str) -> Iterator[str]:
+    for raw in body.split("\n"):
+        for sentence in _split_line(bare(raw)):
+            if len(sentence) <= LONGEST:
+                yield sentence
+            else:
+                yield from _pieces(sentence)
+
+
+def _split_line(line: str) -> Iterator[str]:
+    if ". " not in line and "? " not in line and "! " not in line and ".)" not in line and line.isascii():
+        if line:
+            yield line
+        return
+    start = 0
+    for end in _SENTENCE_END.finditer(line):
+        if end.end() - start < 8 or _ABBREVIATION.search(line, max(start, end.end() - 12), end.end()):
+            continue
+        yield line[start : end.end()].rstrip()
+        start = end.end()
+    if start < len(line):
+        yield line[start:]
+
+
+def _pieces(line: str) -> Iterator[str]:
+    """Parts of a long line, cut at white space or between JSON items. A word too long for a part is left out."""
+    start, stop = 0, len(line)
+    while start < stop:
+        if stop - start <= LONGEST:
+            piece, end = line[start:], stop
+        else:
+            window = line[start : start + LONGEST]
+            at = max(window.rfind(mark) for mark in (", ", "; ", "},", ',"', "|")) + 1
+            at = at if at > LONGEST // 2 else max(at, window.rfind(" ") + 1)
+            if at == 0:
+                found = _BREAK.search(line, start + LONGEST)
+                start = found.end() if found else stop
+                continue
+            piece, end = window[:at], start + at
+        if not piece.isspace():
+            yield piece.strip()
+        start = end

@@ -1,0 +1,156 @@
+"""A quick look over a whole content: rules, errors, paths and the last words, found by searches at C speed.
+
+Pure. It stands in where hundreds of segments must be shown at once; `leaves` reads the same content thoroughly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import islice
+
+from summarizing_context.summarizers.blocks import Block, split_blocks
+from summarizing_context.summarizers.errors_seen import first_error_line
+from summarizing_context.summarizers.human import Sentence, find_constraints, find_intent, sentence
+from summarizing_context.summarizers.scoring import lower_words
+from summarizing_context.summarizers.sections import (
+    CONSTRAINTS,
+    DONE,
+    ERRORS,
+    FACTS,
+    INTENT,
+    STATE,
+    Line,
+    Sections,
+    empty_sections,
+)
+from summarizing_context.summarizers.sentences import cleaned, clip, shown, split_prose
+from summarizing_context.summarizers.work import looks_only, verb_of
+
+SKIM_SHARES = (20, 60, 25, 0, 25, 20, 15)
+
+_CUES = tuple(
+    cue.encode()
+    for cue in (
+        *("never", "always", " must", "do not", "don t", " only ", "instead", "no longer", "from now", "avoid"),
+        *("make sure", "ensure", "prefer", "actually", "rather than", "without", "should", " not ", "use ", "wrong"),
+        *("niemals", "immer", "jamais", "toujours", "nunca", "siempre", "不", "必", "总", "禁", "常に", "항상", "никогда"),
+    )
+)
+_FAILURES = ("Traceback (most", "\nFAILED", "\n--- FAIL", "rror: ", "xit code ", "fatal: ", "panic: ", "ERROR")
+_PATH = re.compile(r'path":\s?"([^"\\\n]{1,300})"')
+_FULL_STOP = "。".encode()
+_NEAR = 500  # bytes or characters around a cue
+_MOST_HITS = 60  # lines with a cue that are looked at; the newest
+_MOST_OF_A_CUE = 24
+
+
+def skim_sections(content: str) -> Sections:
+    """The few lines that a quick look finds."""
+    blocks = split_blocks(content)
+    sections = empty_sections()
+    human = [(at, block) for at, block in enumerate(blocks) if block.kind == "user"]
+    sections[CONSTRAINTS] = find_constraints(_cued(human))
+    known = {line.text for line in sections[CONSTRAINTS]}
+    if human:
+        sections[INTENT] = find_intent(_sentences(human[-1:]), known)[-1:]
+    sections[ERRORS] = _failures(blocks)
+    sections[DONE] = _paths(blocks)
+    spoken = [(at, block) for at, block in enumerate(blocks) if block.kind in ("assistant", "thinks")][-1:]
+    if last := [said for said in _sentences(spoken) if len(said.words) > 3][-1:]:
+        sections[STATE] = [Line(shown(last[0].text))]
+    if not any(sections):
+        sections[FACTS] = _any_line(blocks, content)
+    return sections
+
+
+def _cued(human: Sequence[tuple[int, Block]]) -> list[Sentence]:
+    """The sentences around the newest cue words, in order."""
+    found: list[Sentence] = []
+    for at, block in reversed(human):
+        if len(found) < _MOST_HITS:
+            texts = [text for part in _cued_lines(block.body) for text in split_prose(cleaned(part))[0]]
+            found[:0] = [sentence(text, at) for text in texts]
+    return found
+
+
+def _cued_lines(body: str) -> list[str]:
+    """The newest lines that hold a cue; of long lines the neighbourhood."""
+    raw = body.encode("utf-8", "surrogatepass")
+    words = lower_words(raw)
+    spans: dict[int, int] = {}
+    for cue in _CUES:
+        end = len(words)
+        for _ in range(_MOST_OF_A_CUE):
+            at = words.rfind(cue, 0, end)
+            if at < 0:
+                break
+            start, stop = _line_around(raw, at)
+            spans[start] = max(stop, spans.get(start, 0))
+            end = min(start, at)
+    newest = sorted(spans.items())[-_MOST_HITS:]
+    return [raw[start:stop].decode("utf-8", "surrogatepass") for start, stop in newest]
+
+
+def _line_around(raw: bytes, at: int) -> tuple[int, int]:
+    """Start and stop of a line; of a long one the whole words near a place."""
+    low, high = max(0, at - _NEAR), at + _NEAR
+    start, stop = raw.rfind(b"\n", low, at) + 1, raw.find(b"\n", at, high)
+    if start == 0 and low > 0:
+        start = max(raw.rfind(mark, low, at) for mark in (b". ", b"! ", b"? ")) + 2
+        start = start if start > 1 else raw.find(b" ", low, at) + 1 or at
+    if stop < 0:
+        stop = len(raw) if len(raw) <= high else max(raw.rfind(b" ", at, high), raw.rfind(_FULL_STOP, at, high), at)
+    return start, stop
+
+
+def _sentences(blocks: Iterable[tuple[int, Block]]) -> list[Sentence]:
+    """The sentences at the end of these blocks."""
+    return [
+        sentence(text, at)
+        for at, block in blocks
+        for text in split_prose(cleaned(_end_of(block.body)))[0]
+    ]
+
+
+def _end_of(body: str) -> str:
+    """The last lines of a body, or the whole words near its end."""
+    if len(body) <= 2 * _NEAR:
+        return body
+    low = len(body) - 2 * _NEAR
+    at = body.find("\n", low)
+    return body[at if at >= 0 else max(body.find(" ", low), low) :]
+
+
+def _failures(blocks: Sequence[Block]) -> list[Line]:
+    lines: dict[str, Line] = {}
+    for block in blocks:
+        failed = block.kind == "failed"
+        if not failed and (block.kind != "result" or looks_only(block.tool)):
+            continue
+        if failed or any(mark in block.body for mark in _FAILURES):
+            line = first_error_line(block.body, failed)
+            if line:
+                lines.pop(line, None)
+                lines[line] = Line(f"{block.tool}: {line}", 2 if failed else 1)
+    return list(lines.values())[-6:]
+
+
+def _paths(blocks: Sequence[Block]) -> list[Line]:
+    changed: dict[str, None] = {}
+    looked: dict[str, None] = {}
+    for block in blocks:
+        if block.kind == "call" and 'path":' in block.body:
+            names = changed if verb_of(block.tool) else looked
+            for found in islice(_PATH.finditer(block.body), 8):
+                names[found[1]] = None
+    lines = [Line(f"changed {clip(', '.join(changed), 240)}", 2)] if changed else []
+    return [*lines, Line(f"looked at {clip(', '.join(looked), 160)}", 1)] if looked else lines
+
+
+def _any_line(blocks: Sequence[Block], content: str) -> list[Line]:
+    for block in reversed(blocks):
+        words = clip(shown(cleaned(block.body[:2000])), 200)
+        if len(words) > 1:
+            return [Line(words)]
+    return [Line(f"({len(content)} characters without words)")]

@@ -1,0 +1,225 @@
+"""The session in memory: entries, groups, segments, kept up as messages come.
+
+Appending is O(1) amortised. It knows nothing of summaries, providers or stores.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+from summarizing_context.core.entries import Entry
+from summarizing_context.core.groups import GroupCutter
+from summarizing_context.core.keys import group_digest, message_digest, range_hash
+from summarizing_context.core.pins import Candidates
+from summarizing_context.core.rendering import cut_evenly, render_messages
+from summarizing_context.core.repairs import Read
+from summarizing_context.core.segments import Group, Limits, Segment, SegmentCutter
+from summarizing_context.core.tail import Tail
+
+_LEADING = frozenset({"system", "developer"})
+
+
+class Timeline:
+    """A growing log. `extend` adds to it; everything else reads."""
+
+    def __init__(self, limits: Limits, image_tokens: int) -> None:
+        self._limits = limits
+        self._image_tokens = image_tokens
+        self.entries: list[Entry] = []
+        self.riders: list[tuple[int, Entry]] = []  # ephemeral messages, each before the entry of this index
+        self.leading = 0  # system and developer rows at the beginning
+        self.tokens = array("q", [0])  # cost of the first n entries
+        self.segments: list[Segment] = []
+        self.hashes: list[str] = []  # range hash of each segment
+        self.repeated: set[str] = set()  # those that stand more than once
+        self._known: set[str] = set()
+        self.group_starts = array("q")
+        self._closed = 0  # entries in closed groups
+        self._humans = array("q")
+        self._first_assistant: int | None = None
+        self._systems: list[int] = []
+        self._criticals: list[int] = []
+        self._groups = GroupCutter()
+        self._cutter = SegmentCutter(limits)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def history_tokens(self) -> int:
+        """Cost of the whole log, ephemeral messages included."""
+        return self.tokens[-1] + sum(entry.cost(self._image_tokens) for _, entry in self.riders)
+
+    @property
+    def covered_by_segments(self) -> int:
+        """Entries that stand in closed segments or before them."""
+        return self.segments[-1].stop if self.segments else self.leading
+
+    @property
+    def closed_groups_stop(self) -> int:
+        """First entry that is not in a closed group."""
+        return self._closed
+
+    def extend(self, entry: Entry) -> None:
+        """Add one message at the end."""
+        facts, index = entry.facts, len(self.entries)
+        if facts.ephemeral:
+            self.riders.append((index, entry))
+            return
+        self.entries.append(entry)
+        self.tokens.append(self.tokens[-1] + entry.cost(self._image_tokens))
+        if index == self.leading and facts.role in _LEADING:
+            self._lead()
+            return
+        step = self._groups.add(facts.calls, facts.answers)
+        entry.digest = message_digest(facts.content, step.first_call, step.answered)
+        self._note_places(index, entry)
+        for start, stop in step.closed:
+            self._close_group(start, stop)
+
+    def replace(self, log: Sequence[Entry]) -> None:
+        """Make `log` the whole log. What stands before the first difference is not worked out again."""
+        stop = self._forget(self.common_prefix(log))
+        self.riders = []
+        durable = 0
+        for entry in log:
+            if entry.facts.ephemeral:
+                self.riders.append((min(durable, len(self.entries)), entry))
+                continue
+            durable += 1
+            if durable > stop:
+                self.extend(entry)
+
+    def common_prefix(self, log: Sequence[Entry]) -> int:
+        """How many durable entries of `log` are those of this one, byte for byte."""
+        durable = (entry for entry in log if not entry.facts.ephemeral)
+        same = 0
+        for ours, theirs in zip(self.entries, durable, strict=False):
+            if ours.data != theirs.data:
+                break
+            same += 1
+        return same
+
+    def messages(self) -> list[dict[str, object]]:
+        """Every message of the log, in order, as fresh copies."""
+        if not self.riders:
+            return [entry.message() for entry in self.entries]
+        found: list[dict[str, object]] = []
+        at = 0
+        for index, rider in self.riders:
+            found += [entry.message() for entry in self.entries[at:index]]
+            found.append(rider.message())
+            at = index
+        return found + [entry.message() for entry in self.entries[at:]]
+
+    def read(self, index: int) -> tuple[Read, int]:
+        """A log entry, read, and its cost."""
+        entry = self.entries[index]
+        return entry.read(index), entry.cost(self._image_tokens)
+
+    def feed(self, tail: Tail) -> None:
+        """Show a tail what it has not shown yet. Costs what is new, not what the log holds."""
+        group = bisect_left(self.group_starts, tail.next)
+        while group < len(self.group_starts):
+            self._feed_riders(tail)
+            start = self.group_starts[group]
+            stop = self.group_starts[group + 1] if group + 1 < len(self.group_starts) else self._closed
+            reads, costs = zip(*map(self.read, range(start, stop)), strict=True)
+            tail.take(reads, costs, closed=True)
+            group += 1
+        self._feed_riders(tail)
+        if self._groups.is_open:
+            reads, costs = zip(*map(self.read, range(self._groups.start, len(self.entries))), strict=True)
+            tail.take(reads, costs, closed=False)
+
+    def render(self, start: int, stop: int) -> str:
+        """A range of entries, written down for a summarizer."""
+        return render_messages([self.entries[index].read(index).reading for index in range(start, stop)])
+
+    def content(self, leaf: int) -> str:
+        """What a summarizer reads of a segment."""
+        segment = self.segments[leaf]
+        text = self.render(segment.start, segment.stop)
+        return text if segment.parts == 1 else cut_evenly(text, segment.parts)[segment.part]
+
+    def candidates(self, cut: int) -> Candidates:
+        """Entries before `cut` that could be pinned."""
+        stop = cut if self._first_assistant is None else min(cut, self._first_assistant)
+        humans = self._humans[: bisect_left(self._humans, cut)]
+        opening = [index for index in range(self.leading, stop) if self._opens(index)]
+        return Candidates(
+            opening or list(humans[:1]),
+            humans[-1] if humans else None,
+            self._systems[: bisect_left(self._systems, cut)][::-1],
+            self._criticals[: bisect_left(self._criticals, cut)][::-1],
+        )
+
+    def _opens(self, index: int) -> bool:
+        facts = self.entries[index].facts
+        return facts.role == "user" and not facts.answers
+
+    def _lead(self) -> None:
+        self.leading += 1
+        self._closed = self.leading
+        self._groups = GroupCutter(self.leading)
+        self._cutter = SegmentCutter(self._limits, self.leading)
+
+    def _note_places(self, index: int, entry: Entry) -> None:
+        facts = entry.facts
+        if facts.human:
+            self._humans.append(index)
+        if facts.role == "assistant" and self._first_assistant is None:
+            self._first_assistant = index
+        if facts.role in _LEADING and not facts.hook:
+            self._systems.append(index)
+        if facts.critical:
+            self._criticals.append(index)
+
+    def _close_group(self, start: int, stop: int) -> None:
+        members = self.entries[start:stop]
+        digest = group_digest([entry.digest for entry in members])
+        size = sum(entry.facts.size for entry in members)
+        self.group_starts.append(start)
+        self._closed = stop
+        for segment in self._cutter.add(Group(start, stop, size, digest, members[0].facts.human)):
+            self.segments.append(segment)
+            digests = (entry.digest for entry in self.entries[segment.start : segment.stop])
+            self._note_hash(range_hash(digests, segment.part, segment.parts))
+
+    def _note_hash(self, hash: str) -> None:
+        if hash in self._known:
+            self.repeated.add(hash)
+        self._known.add(hash)
+        self.hashes.append(hash)
+
+    def _feed_riders(self, tail: Tail) -> None:
+        while tail.riders < len(self.riders) and self.riders[tail.riders][0] <= tail.next:
+            index, entry = self.riders[tail.riders]
+            if index > tail.start or tail.start == self.leading:
+                tail.pass_by(index, entry.message(), entry.cost(self._image_tokens))
+            tail.riders += 1
+
+    def _forget(self, keep: int) -> int:
+        """Go back to the last segment boundary that the first `keep` entries settle; how many entries remain.
+
+        The segment after a boundary may have decided it, so that one has to be whole as well.
+        """
+        settled = max(0, bisect_right(self.segments, keep, key=lambda segment: segment.stop) - 1)
+        while settled and not self.segments[settled - 1].last_part:
+            settled -= 1
+        if not settled:
+            self.__init__(self._limits, self._image_tokens)  # type: ignore[misc]
+            return 0
+        stop = self.segments[settled - 1].stop
+        del self.entries[stop:], self.tokens[stop + 1 :]
+        del self.segments[settled:], self.hashes[settled:]
+        del self.group_starts[bisect_left(self.group_starts, stop) :]
+        del self._humans[bisect_left(self._humans, stop) :]
+        del self._systems[bisect_left(self._systems, stop) :], self._criticals[bisect_left(self._criticals, stop) :]
+        if self._first_assistant is not None and self._first_assistant >= stop:
+            self._first_assistant = None
+        self._closed = stop
+        self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)
+        return stop

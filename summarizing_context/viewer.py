@@ -1,0 +1,289 @@
+"""Views of a session for each provider: what is shown now, and when it has to cover more of the past.
+
+In memory; decides by `core.activation` and composes by `core.header` and `core.pins`. Committing a decision and
+handing views out is the context's work.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+import msgspec
+
+from summarizing_context.core.activation import (
+    ActivationReport,
+    Cut,
+    Proposal,
+    Reason,
+    cuts,
+    cuts_to_count,
+    decide,
+    decide_freely,
+)
+from summarizing_context.core.budget import LEAST_ROOM, Room
+from summarizing_context.core.door import Message
+from summarizing_context.core.header import Header, HeaderPlan, Style, compose_header, left_out_header
+from summarizing_context.core.pins import Pins, choose_pins
+from summarizing_context.core.shrinking import Price
+from summarizing_context.core.tail import Tail
+from summarizing_context.core.view import ActivationState, RepairCounts, View, activated, copied, merged
+from summarizing_context.errors import BudgetError
+from summarizing_context.showing import Change, Policy, Showing
+from summarizing_context.summaries import SummaryBook
+from summarizing_context.timeline import Timeline
+
+MAX_KEYS = 4  # providers whose state is kept
+
+
+class Viewer:
+    """Makes the views of one session. Plain functions: nothing here waits."""
+
+    def __init__(self, timeline: Timeline, book: SummaryBook, policy: Policy, price: Price, counter: str) -> None:
+        self._timeline = timeline
+        self._book = book
+        self._policy = policy
+        self._price = price
+        self._style = Style(price.remembered(), policy.header_role, policy.summary_cap, policy.flat)
+        self._counter = counter
+        self._showings: OrderedDict[str, Showing] = OrderedDict()
+        self.repairs = RepairCounts()
+        self.latest: Showing | None = None
+
+    def restore(self, key: str, state: ActivationState) -> None:
+        """Take up a committed state."""
+        room = Room(state.room, self._policy.shares, state.squeeze)
+        if state.counter != self._counter:
+            head = sum(map(self._price.message, state.head))
+            state = msgspec.structs.replace(state, head_tokens=head, counter=self._counter)
+        self._showings[key] = self.latest = Showing(key, state, Tail(state.stop, room, self._price))
+
+    def forget(self, reason: Reason) -> None:
+        """The log was replaced: every provider starts over, and its next view is an activation."""
+        for showing in self._showings.values():
+            self._start_over(showing, reason)
+
+    def change(self, key: str, budget: int, asked: Reason | None = None) -> Change | None:
+        """Bring a provider's tail up to date and decide whether its next view activates.
+
+        `asked` is a reason to activate although there is no need: `explicit`, `idle`, `provider_changed`.
+        Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit.
+        """
+        room = Room(self._room_tokens(budget), self._policy.shares)
+        showing, reason = self._showing(key, room)
+        reason = showing.pending or asked or reason
+        skipped = self._feed(showing, room)
+        now = self._head_tokens(showing) + showing.tail.tokens
+        proposal = self._decide(showing, room, now, skipped, asked)
+        if proposal is None:
+            if now + skipped > room.tokens:
+                raise self._too_small(showing, budget, now)
+            return self._unforced(showing, now)
+        if reason is None:
+            reason = "budget_lowered" if room.tokens < showing.state.room else "high_water"
+        system = self._system_tokens
+        report = ActivationReport(
+            True, reason, system + now + skipped, system + proposal.tokens, now + skipped - proposal.tokens
+        )
+        state = activated(showing.state, proposal, reason, self._counter)
+        return Change(showing, state, proposal.tail, report)
+
+    def apply(self, change: Change) -> None:
+        """An activation is committed: show what it decided."""
+        showing = change.showing
+        showing.state, showing.tail, showing.pending = change.state, change.tail, None
+        showing.attempted_at = self._timeline.history_tokens
+        showing.counted = min(showing.counted, len(change.tail.items))
+
+    def view(self, key: str, activation: ActivationReport | None) -> View:
+        """The view as it stands now, as fresh copies."""
+        showing = self._showings[key]
+        self._timeline.feed(showing.tail)
+        self._showings.move_to_end(key)
+        self.latest = showing
+        self.repairs.note(showing.tail.items[showing.counted :])
+        showing.counted = len(showing.tail.items)
+        messages = [*self._system_rows(), *showing.state.head, *(item.message for item in showing.tail.items)]
+        stable = _common(showing.last, messages)
+        showing.last = messages
+        shown = merged(messages, stable) if self._policy.merge_user_rows else messages
+        tokens = self._system_tokens + self._head_tokens(showing) + showing.tail.tokens
+        return View(copied(shown), tokens, min(stable, len(shown)), activation)
+
+    def tokens(self, key: str, budget: int) -> tuple[int, float]:
+        """What the view costs beside its system rows, and its high water."""
+        room = Room(max(0, self._room_tokens(budget)), self._policy.shares)
+        showing, _ = self._showing(key, room)
+        self._timeline.feed(showing.tail)
+        return self._head_tokens(showing) + showing.tail.tokens, room.high
+
+    def high_water(self, max_tokens: int) -> float:
+        """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
+        room = self.latest.state.room if self.latest else max(0, max_tokens - self._system_tokens)
+        return Room(room, self._policy.shares).high
+
+    def knows(self, key: str) -> bool:
+        """Whether this provider has been shown anything."""
+        return key in self._showings
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether nobody has been shown anything."""
+        return not self._showings
+
+    @property
+    def _system_tokens(self) -> int:
+        return self._timeline.tokens[self._timeline.leading]
+
+    def _system_rows(self) -> list[Message]:
+        return [row.message() for row in self._timeline.entries[: self._timeline.leading]]
+
+    def _room_tokens(self, budget: int) -> int:
+        room = budget - self._system_tokens
+        if room < LEAST_ROOM:
+            tokens = self._timeline.tokens
+            rows = [(at, tokens[at + 1] - tokens[at]) for at in range(self._timeline.leading)]
+            raise BudgetError(self._system_tokens + LEAST_ROOM, budget, rows)
+        return room
+
+    def _showing(self, key: str, room: Room) -> tuple[Showing, Reason | None]:
+        """The showing of a provider; a new one starts with the whole log."""
+        showing = self._showings.get(key)
+        if showing is not None:
+            return showing, None
+        reason: Reason | None = "provider_changed" if self._showings else None
+        state = ActivationState(room=room.tokens, stop=self._timeline.leading, counter=self._counter)
+        showing = self._showings[key] = Showing(key, state, Tail(self._timeline.leading, room, self._price))
+        while len(self._showings) > MAX_KEYS:
+            self._showings.popitem(last=False)
+        return showing, reason
+
+    def _start_over(self, showing: Showing, reason: Reason) -> None:
+        old = showing.state
+        showing.state = ActivationState(
+            serial=old.serial, room=old.room, stop=self._timeline.leading, counter=self._counter
+        )
+        room = Room(old.room, self._policy.shares)
+        showing.tail = Tail(self._timeline.leading, room, self._price)
+        showing.pending, showing.attempted_at, showing.counted = reason, None, 0
+
+    def _head_tokens(self, showing: Showing) -> int:
+        return showing.state.head_tokens
+
+    def _feed(self, showing: Showing, room: Room) -> int:
+        """Show what is new. A backlog far larger than the room is not shown first only to be covered then: the
+        tail starts late in it, and the tokens skipped are returned."""
+        tail, tokens = showing.tail, self._timeline.tokens
+        if showing.state.stop < self._timeline.leading:  # leading rows came after an empty view
+            showing.state = msgspec.structs.replace(showing.state, stop=self._timeline.leading)
+            tail = showing.tail = Tail(self._timeline.leading, tail.room, self._price)
+        backlog = tokens[-1] - tokens[tail.next]
+        if backlog > 3 * room.tokens and (start := self._late_start(tail.next, room)) > tail.next:
+            skipped = tail.tokens + tokens[start] - tokens[tail.next]
+            showing.tail = Tail(start, room, self._price)
+            self._timeline.feed(showing.tail)
+            return skipped
+        self._timeline.feed(tail)
+        return 0
+
+    def _late_start(self, first: int, room: Room) -> int:
+        """The last segment boundary after `first` behind which a room's worth of messages stands."""
+        tokens, cap = self._timeline.tokens, room.message_cap(0)
+        total, at = 0, len(self._timeline)
+        for segment in reversed(self._timeline.segments):
+            if segment.stop <= first:
+                break
+            total += sum(min(cap, tokens[n + 1] - tokens[n]) for n in range(segment.stop, at))
+            at = segment.stop
+            if total > room.tokens:
+                return segment.stop
+        return first
+
+    def _decide(self, showing: Showing, room: Room, now: int, skipped: int, asked: Reason | None) -> Proposal | None:
+        tail, present, keep = showing.tail, showing.state.cut, self._policy.keep_recent or 0
+        overflow, too_many = now + skipped > room.tokens, self._too_many(tail)
+        wanted = overflow or now > room.high or too_many or asked is not None
+        if not wanted or not (overflow or asked == "explicit" or self._may_attempt(showing, room)):
+            return None
+        showing.attempted_at = self._timeline.history_tokens
+        self._book.begin()
+        found = cuts(tail, room, present, self._timeline.segments, keep)
+        if self._policy.truncate:
+            found = [Cut(0, 0, cut.stop) for cut in found if cut.stop != present.stop]
+        build = self._builder(showing)
+        if overflow or now > room.high:
+            return decide(now + skipped, room, found, present, build)
+        if too_many:
+            left = int((self._policy.max_messages or 0) * room.shares.low_water / room.shares.high_water)
+            found = cuts_to_count(tail, present, self._timeline.segments, max(left, keep, 1))
+            return decide_freely(now, found, room, build)
+        if asked != "explicit" and now < self._head_tokens(showing) + room.low + self._policy.leaf:
+            return None
+        if asked == "explicit":
+            return decide_freely(now, found[:-1] or found, room, build)
+        return decide(now, room, found[:-1], present, build)
+
+    def _may_attempt(self, showing: Showing, room: Room) -> bool:
+        """At most one attempt for every `min_free` new tokens."""
+        if showing.attempted_at is None:
+            return True
+        return self._timeline.history_tokens - showing.attempted_at >= room.min_free
+
+    def _too_many(self, tail: Tail) -> bool:
+        most = self._policy.max_messages
+        return most is not None and len(tail.items) > most
+
+    def _builder(self, showing: Showing) -> Callable[[Cut, Room], Proposal]:
+        """Composes a prefix and a tail for a cut."""
+
+        def build(cut: Cut, room: Room) -> Proposal:
+            tail = showing.tail
+            shown_as = tail.room
+            if (shown_as.tokens, shown_as.squeeze) == (room.tokens, room.squeeze) and cut.stop >= tail.start:
+                tail = tail.cut_at(cut.stop)
+            else:
+                tail = Tail(cut.stop, room, self._price)
+                self._timeline.feed(tail)
+            return Proposal(cut, room, self._header(showing, cut, room), self._pins(cut, room), tail)
+
+        return build
+
+    def _header(self, showing: Showing, cut: Cut, room: Room) -> Header:
+        plan = HeaderPlan(
+            showing.state.tree_nodes,
+            cut.leaves,
+            max(cut.leaves_stop, self._timeline.leading),
+            cut.stop,
+            self._timeline.leading,
+        )
+        if self._policy.truncate:
+            return left_out_header(plan, self._style)
+        return compose_header(plan, self._book, room, self._style)
+
+    def _pins(self, cut: Cut, room: Room) -> Pins:
+        return choose_pins(self._timeline.candidates(cut.stop), self._timeline.read, room, self._price)
+
+    def _unforced(self, showing: Showing, now: int) -> Change | None:
+        """A replaced log changes the view even where nothing has to be covered."""
+        if showing.pending is None:
+            return None
+        total = self._system_tokens + now
+        report = ActivationReport(True, showing.pending, total, total, 0)
+        state = msgspec.structs.replace(showing.state, serial=showing.state.serial + 1, reason=showing.pending)
+        return Change(showing, state, showing.tail, report)
+
+    def _too_small(self, showing: Showing, budget: int, now: int) -> BudgetError:
+        """The floor does not fit: the newest group is still open and cannot be shrunk further."""
+        tail = showing.tail
+        rows = [(item.seq, item.tokens) for item in tail.items[-5:]]
+        return BudgetError(self._system_tokens + now, budget, rows)
+
+
+def _common(before: list[Message], after: list[Message]) -> int:
+    """How many leading messages are equal."""
+    same = 0
+    for old, new in zip(before, after, strict=False):
+        if old is not new and old != new:
+            break
+        same += 1
+    return same

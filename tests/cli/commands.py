@@ -1,0 +1,66 @@
+"""Builders for tests of the command line: run it in this process, write transcripts and stores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+import pytest
+
+from summarizing_context.assembly import open_context
+from summarizing_context.cli import main
+from summarizing_context.settings import Settings
+
+
+class Ran(NamedTuple):
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> Any:
+        """Its standard output, read as JSON."""
+        return json.loads(self.out)
+
+
+class Runner:
+    """Runs commands in this process, without a terminal, 100 columns wide."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+        self._capsys = capsys
+        monkeypatch.setenv("COLUMNS", "100")
+        monkeypatch.delenv("FORCE_COLOR", raising=False)
+
+    def __call__(self, *arguments: object) -> Ran:
+        status = main([str(argument) for argument in arguments])
+        out, err = self._capsys.readouterr()
+        return Ran(status, out, err)
+
+
+def says(role: str, text: str) -> dict[str, Any]:
+    return {"role": role, "content": text}
+
+
+def write_transcript(path: Path, messages: Sequence[dict[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(message) + "\n" for message in messages), encoding="utf8")
+    return path
+
+
+def fill_store(path: Path, session_id: str, messages: Sequence[dict[str, Any]], **settings: Any) -> Path:
+    """A store with a session that has these messages, its summaries made and one view taken."""
+    anyio.run(partial(_fill, Settings(store=path, session_id=session_id, **settings), messages))
+    return path
+
+
+async def _fill(settings: Settings, messages: Sequence[dict[str, Any]]) -> None:
+    async with open_context(settings) as context:
+        for message in messages:
+            await context.add_message(message)
+        await context.wait_idle()
+        await context.get_messages_for_request()

@@ -1,0 +1,11 @@
+"""The command line, ready to run."""
+
+from __future__ import annotations
+
+import pytest
+from cli.commands import Runner
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Runner:
+    return Runner(capsys, monkeypatch)

@@ -1,0 +1,47 @@
+"""`demo`: the laws hold, at least five activations, and the beginning is still found."""
+
+from __future__ import annotations
+
+import pytest
+from cli.commands import Runner
+
+from summarizing_context.evaluation import demo_run, demo_session
+
+
+@pytest.fixture(autouse=True)
+def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo_run, "_PACE", 0)
+
+
+def test_the_demo_keeps_the_laws_and_finds_the_beginning(run: Runner):
+    ran = run("demo", "--json", "-")
+    document = ran.document
+    assert ran.status == 0
+    assert document["activations"] >= 5
+    assert document["activations"] == sum(document["activations_by_reason"].values())
+    assert document["max_view_tokens"] <= document["budget"] == 16_000
+    assert document["history_tokens"] >= 150_000
+    assert document["model_calls"] == 0
+    assert document["summaries"] > 10
+    found = {answer["question"]: answer["found"] for answer in document["questions"]}
+    assert found["What is forbidden on main?"]
+    assert sum(found.values()) >= 5
+
+
+def test_the_demo_shows_two_tables_and_fits_100_columns(run: Runner, monkeypatch):
+    short = demo_session.demo_session(turns=8)
+    monkeypatch.setattr(demo_session, "demo_session", lambda: short)
+    ran = run("demo", "--budget", "6k")
+    assert ran.status == 0
+    assert all(word in ran.out for word in ("What happened", "waited for a model", "still finds", "Never push to main"))
+    assert max(map(len, ran.out.splitlines())) <= 100
+    assert ran.err.startswith("Replaying the demo session: ")
+
+
+def test_the_demo_can_be_kept_and_looked_into(run: Runner, monkeypatch, tmp_path):
+    short = demo_session.demo_session(turns=8)
+    monkeypatch.setattr(demo_session, "demo_session", lambda: short)
+    kept = tmp_path / "demo.db"
+    assert f"view demo --store {kept}" in " ".join(run("demo", "--budget", "6k", "--keep", kept).out.split())
+    assert run("demo", "--budget", "6k", "--keep", kept, "--json", "-").document["session"] == "demo:2"
+    assert run("view", "demo", "--store", kept, "--budget", "6k", "--explain").status == 0

@@ -1,0 +1,124 @@
+"""The entry point: help, errors on one line, exit statuses, cheap to import."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from cli.commands import Runner
+
+from summarizing_context.cli.output import Status, explain_failure, number, plain, read_tokens
+from summarizing_context.errors import (
+    BudgetError,
+    MessageError,
+    SessionInUseError,
+    SettingsError,
+    StoreCorruptError,
+    SummarizerError,
+    TranscriptError,
+)
+
+CHECKOUT = Path(__file__).parents[2]
+COMMANDS = ("demo", "replay", "sessions", "view", "status")
+
+
+def test_no_argument_shows_the_help_with_examples(run: Runner):
+    shown = run()
+    assert shown == run("--help")
+    assert shown.status == 0
+    assert all(command in shown.out for command in (*COMMANDS, "Exit status", "summarizing-context demo"))
+
+
+@pytest.mark.parametrize("command", [*((one,) for one in COMMANDS), ("sessions", "delete")])
+def test_each_command_has_a_help(run: Runner, command):
+    shown = run(*command, "--help")
+    assert (shown.status, shown.err) == (0, "")
+    assert "--json" in shown.out or command == ("sessions",)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (["repaly"], "replay"),
+        (["replay", "x", "--buget", "1"], "--budget"),
+        (["replay", "x"], "--budget"),
+        (["replay", "--budget", "1k"], "PATH"),
+        (["demo", "--budget", "many"], "write it like 16000 or 16k"),
+        (["view", "s1"], "--store"),
+        (["sessions", "remove"], "remove"),
+    ],
+)
+def test_a_wrong_argument_is_one_line_that_helps(run: Runner, arguments, hint):
+    ran = run(*arguments)
+    assert ran.status == Status.BAD_INPUT
+    assert ran.out == ""
+    assert ran.err.startswith("error: ")
+    assert ran.err.count("\n") == 1
+    assert hint in ran.err
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [
+        (TranscriptError("a.jsonl:3: not JSON"), 2),
+        (SettingsError("low_water = 2"), 2),
+        (MessageError("no role"), 2),
+        (BudgetError(900, 100), 3),
+        (StoreCorruptError("run.db is damaged"), 4),
+        (SessionInUseError("s1", 17), 4),
+        (SummarizerError(), 4),
+        (PermissionError(13, "Permission denied", "out.json"), 4),
+        (ZeroDivisionError("division by zero"), 4),
+        (KeyboardInterrupt(), 130),
+    ],
+)
+def test_each_failure_has_its_status_and_one_line(capsys, error, status):
+    assert explain_failure(error) == status
+    err = capsys.readouterr().err
+    assert err.startswith("error: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+
+
+def test_a_module_run_is_the_command(tmp_path):
+    ran = subprocess.run(
+        [sys.executable, "-m", "summarizing_context", "replay", str(tmp_path / "none.jsonl"), "--budget", "1k"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=CHECKOUT,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == f"error: {tmp_path}/none.jsonl: there is no such file or folder; check the path\n"
+
+
+def test_importing_the_command_line_brings_neither_sdks_nor_tables():
+    script = (
+        "import sys; from summarizing_context.cli.app import build_app; build_app();"
+        "print([name for name in ('openai', 'anthropic', 'tiktoken') if name in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=CHECKOUT)
+    assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("text", "tokens"), [("16000", 16_000), ("16k", 16_000), (" 8_000 ", 8_000), ("2K", 2_000)])
+def test_tokens_are_read_as_people_write_them(text, tokens):
+    assert read_tokens(text) == tokens
+
+
+@pytest.mark.parametrize("text", ["", "k", "0", "-5", "1.5k", "16 000", "²", "ten"])
+def test_what_is_no_number_of_tokens_is_refused(text):
+    with pytest.raises(ValueError, match="no number of tokens"):
+        read_tokens(text)
+
+
+def test_text_of_messages_cannot_drive_the_terminal():
+    assert plain("a\x1b[31m b\n\tc \ud800\u202e") == "a·[31m b c ··"
+    assert plain("word " * 100, 12) == "word word w…"
+    assert len(plain("\n" * 10_000 + "x", 20)) <= 20
+
+
+def test_numbers_are_grouped():
+    assert (number(12345), number(1234.56), number(None)) == ("12,345", "1,234.6", "–")

@@ -1,0 +1,122 @@
+"""`replay`: tables, JSON, exit statuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from cli.commands import Runner, says, write_transcript
+
+from summarizing_context.cli.replay import _show
+from summarizing_context.evaluation.demo_session import demo_session
+from summarizing_context.evaluation.figures import Tally, add_up
+
+SHORT = [says("user", "hello"), says("assistant", "hi"), says("user", "bye"), says("assistant", "see you")]
+TALL_SYSTEM = [says("system", "word " * 400), says("user", "a"), says("assistant", "b")]
+
+
+def untimed(document: dict[str, Any]) -> str:
+    rows = [document["total"], *document["totals"], *document["rows"]]
+    return json.dumps([{name: row[name] for name in row if name not in document["timings"]} for row in rows])
+
+
+def test_a_replay_shows_its_files_and_a_total(run: Runner, tmp_path):
+    write_transcript(tmp_path / "one.jsonl", SHORT)
+    write_transcript(tmp_path / "two.jsonl", SHORT)
+    ran = run("replay", tmp_path, "--budget", "1k,2k", "--budget", "4000")
+    assert ran.status == 0
+    assert all(word in ran.out for word in ("one.jsonl", "two.jsonl", "total", "1,000", "4,000", "unsafe", "prefix"))
+    assert ran.err == "Replaying 2 files at 1,000, 2,000, 4,000 tokens.\n"
+    assert max(map(len, ran.out.splitlines())) <= 100
+
+
+def test_json_has_a_row_for_each_file_and_budget(run: Runner, tmp_path):
+    path = write_transcript(tmp_path / "one.jsonl", SHORT)
+    document = run("replay", path, "--budget", "1k,2k", "--json", "-").document
+    assert [(row["file"], row["budget"], row["views"]) for row in document["rows"]] == [
+        (str(path), 1_000, 2),
+        (str(path), 2_000, 2),
+    ]
+    assert [row["budget"] for row in document["totals"]] == [1_000, 2_000]
+    assert (document["total"]["views"], document["total"]["budget"]) == (4, None)
+    assert document["timings"] == ["view_p50_ms", "view_p99_ms", "activation_p99_ms"]
+
+
+def test_json_is_the_same_on_a_second_run_whatever_the_number_of_jobs(run: Runner, tmp_path):
+    for seed in (1, 2):
+        write_transcript(tmp_path / f"{seed}.jsonl", demo_session(seed=seed, turns=6))
+    out = tmp_path / "figures.json"
+    found = []
+    for jobs in (1, 2):
+        assert run("replay", tmp_path, "--budget", "4k", "--jobs", jobs, "--json", out).status == 0
+        found.append(untimed(json.loads(out.read_text())))
+    assert found[0] == found[1]
+    assert '"activations": 0' not in found[0]
+
+
+def test_a_live_replay_keeps_the_laws_too(run: Runner, tmp_path):
+    path = write_transcript(tmp_path / "one.jsonl", demo_session(turns=8))
+    ran = run("replay", path, "--budget", "4k", "--live", "--json", "-")
+    assert (ran.status, ran.document["total"]["activations"] > 0) == (0, True)
+
+
+def test_a_refused_view_ends_with_3(run: Runner, tmp_path):
+    path = write_transcript(tmp_path / "one.jsonl", TALL_SYSTEM)
+    ran = run("replay", path, "--budget", "100,4k", "--json", "-")
+    assert ran.status == 3
+    assert [row["refused_views"] for row in ran.document["rows"]] == [1, 0]
+
+
+def test_bad_input_ends_with_2_and_names_the_line(run: Runner, tmp_path):
+    path = write_transcript(tmp_path / "one.jsonl", [*SHORT, {"content": "no role"}])
+    ran = run("replay", path, "--budget", "1k")
+    assert (ran.status, ran.out) == (2, "")
+    assert f"error: {path}:5: " in ran.err
+
+
+def test_a_store_that_cannot_be_written_ends_with_4(run: Runner, tmp_path):
+    path = write_transcript(tmp_path / "one.jsonl", SHORT)
+    (tmp_path / "notes.db").write_text("these are notes, no database at all " * 10)
+    ran = run("replay", path, "--budget", "1k", "--store", tmp_path / "notes.db")
+    assert (ran.status, ran.out) == (4, "")
+    assert "notes.db" in ran.err.splitlines()[-1]
+
+
+def test_a_wrong_strategy_names_the_nearest(run: Runner, tmp_path):
+    path = write_transcript(tmp_path / "one.jsonl", SHORT)
+    ran = run("replay", path, "--budget", "1k", "--strategy", "truncat")
+    assert ran.status == 2
+    assert "truncate" in ran.err
+
+
+def test_the_summarizer_of_a_host_is_refused(run: Runner, tmp_path):
+    path = write_transcript(tmp_path / "one.jsonl", SHORT)
+    assert run("replay", path, "--budget", "1k", "--summarizer", "host").status == 2
+
+
+def test_truncating_replays_without_summaries(run: Runner, tmp_path):
+    path = write_transcript(tmp_path / "one.jsonl", demo_session(turns=6))
+    total = run("replay", path, "--budget", "4k", "--strategy", "truncate", "--json", "-").document["total"]
+    assert (total["over_budget_views"], total["tool_unsafe_views"]) == (0, 0)
+    assert total["activations"] > 0
+
+
+def test_many_files_show_only_those_with_something_to_say(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    tallies = [Tally(file=f"fine-{n}.jsonl", budget=1_000) for n in range(40)]
+    tallies[7].file, tallies[7].unseen_tokens = "broken.jsonl", 12
+    _show(tallies, [add_up(tallies)], every=False)
+    out = capsys.readouterr().out
+    assert "broken.jsonl" in out
+    assert "fine-1.jsonl" not in out
+    assert "39 rows in which every law held are not shown" in out
+    _show(tallies, [add_up(tallies)], every=True)
+    assert "fine-39.jsonl" in capsys.readouterr().out
+
+
+def test_json_that_cannot_be_written_ends_with_4(run: Runner, tmp_path: Path):
+    path = write_transcript(tmp_path / "one.jsonl", SHORT)
+    ran = run("replay", path, "--budget", "1k", "--json", tmp_path / "no" / "folder.json")
+    assert ran.status == 4
+    assert "folder.json" in ran.err

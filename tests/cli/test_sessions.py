@@ -1,0 +1,67 @@
+"""`sessions`: list, delete, purge."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from cli.commands import Runner, fill_store, says
+
+LOG = [says("user", "the password is tulip-seven"), says("assistant", "noted")]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    fill_store(tmp_path / "run.db", "s1", LOG)
+    return fill_store(tmp_path / "run.db", "s2", LOG[:1], project="harbour")
+
+
+def test_sessions_are_listed(run: Runner, store):
+    ran = run("sessions", "list", "--store", store)
+    assert ran.status == 0
+    assert all(word in ran.out for word in ("s1", "s2", "harbour", "messages"))
+    found = run("sessions", "list", "--store", store, "--json", "-").document["sessions"]
+    assert {info["session_id"]: info["messages"] for info in found} == {"s1": 2, "s2": 1}
+
+
+def test_the_store_may_be_named_by_the_environment(run: Runner, store, monkeypatch):
+    monkeypatch.setenv("SUMMARIZING_CONTEXT_STORE", str(store))
+    assert "s1" in run("sessions", "list").out
+
+
+def test_deleting_asks_unless_told_not_to(run: Runner, store, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    refused = run("sessions", "delete", "s1", "--store", store)
+    assert (refused.status, refused.out.strip()) == (2, "")
+    assert "nothing was removed" in refused.err
+    assert run("sessions", "delete", "s1", "--store", store, "--yes").status == 0
+    assert "s1" not in run("sessions", "list", "--store", store).out
+
+
+def test_no_answer_removes_nothing(run: Runner, store, monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.StringIO(""))
+    assert "give --yes" in run("sessions", "delete", "s1", "--store", store).err
+    assert "give --yes" in run("sessions", "purge", "--store", store).err
+
+
+def test_a_deleted_session_leaves_no_text_in_the_file(run: Runner, store):
+    for session in ("s1", "s2"):
+        assert run("sessions", "delete", session, "--store", store, "--yes").status == 0
+    assert run("sessions", "purge", "--store", store, "--yes", "--json", "-").document["freed_bytes"] >= 0
+    files = [path.read_bytes() for path in store.parent.glob("run.db*")]
+    assert files
+    assert not any(b"tulip-seven" in data for data in files)
+
+
+def test_an_unknown_session_names_the_nearest(run: Runner, store):
+    ran = run("sessions", "delete", "s11", "--store", store, "--yes")
+    assert ran.status == 2
+    assert "did you mean" in ran.err
+
+
+def test_a_store_that_is_not_there_is_not_made(run: Runner, tmp_path):
+    ran = run("sessions", "list", "--store", tmp_path / "none.db")
+    assert (ran.status, ran.err.count("\n")) == (4, 1)
+    assert "there is no such file" in ran.err
+    assert not (tmp_path / "none.db").exists()

@@ -1,0 +1,77 @@
+"""`view` and `status`: a look into a session that changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli.commands import Runner, fill_store, says
+
+from summarizing_context.evaluation.demo_session import demo_session
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("store") / "run.db"
+    fill_store(path, "long", demo_session(turns=10), max_tokens=6_000)
+    return fill_store(path, "short", [says("user", "hello \x1b[31m there"), says("assistant", "hi")])
+
+
+def test_a_view_is_shown_message_by_message(run: Runner, store):
+    ran = run("view", "short", "--store", store)
+    assert ran.status == 0
+    assert "2 messages" in ran.out
+    assert "hello ·[31m there" in ran.out
+    assert "\x1b" not in ran.out
+
+
+def test_a_view_has_its_budget_and_its_parts(run: Runner, store):
+    document = run("view", "long", "--store", store, "--budget", "6k", "--json", "-").document
+    assert document["tokens"] <= document["budget"] == 6_000
+    assert {row["part"] for row in document["messages"]} >= {"system", "pin", "header", "tail"}
+    assert document["tokens"] == sum(row["tokens"] for row in document["messages"])
+
+
+def test_explain_says_which_past_each_node_stands_for(run: Runner, store):
+    ran = run("view", "long", "--store", store, "--budget", "6k", "--explain")
+    assert all(word in ran.out for word in ("made by", "rank", "extractive"))
+    assert max(map(len, ran.out.splitlines())) <= 100
+    nodes = run("view", "long", "--store", store, "--budget", "6k", "--explain", "--json", "-").document["header"]
+    assert nodes
+    assert all(node["start"] < node["stop"] and node["tokens"] > 0 and node["text"] for node in nodes)
+    assert [node["start"] for node in nodes[1:]] == [node["stop"] for node in nodes[:-1]]
+
+
+def test_nothing_to_explain_is_said(run: Runner, store):
+    assert "nothing is covered" in run("view", "short", "--store", store, "--explain").out
+
+
+def test_a_look_changes_nothing(run: Runner, store):
+    before = run("sessions", "list", "--store", store, "--json", "-").out
+    run("view", "long", "--store", store, "--budget", "3k")
+    run("status", "long", "--store", store, "--budget", "3k")
+    assert run("sessions", "list", "--store", store, "--json", "-").out == before
+
+
+def test_a_budget_without_room_for_the_system_rows_ends_with_3(run: Runner, store):
+    ran = run("view", "long", "--store", store, "--budget", "50")
+    assert (ran.status, ran.err.count("\n")) == (3, 1)
+    assert "raise the budget" in ran.err
+
+
+def test_status_tells_how_full_the_view_is(run: Runner, store):
+    ran = run("status", "long", "--store", store, "--budget", "6k")
+    assert ran.status == 0
+    assert all(word in ran.out for word in ("summaries ready", "6,000", "segments", "header"))
+    assert max(map(len, ran.out.splitlines())) <= 100
+    document = run("status", "long", "--store", store, "--budget", "6k", "--json", "-").document
+    assert document["statistics"]["messages"] == len(demo_session(turns=10))
+    assert 0 < document["view_tokens"] <= document["budget"]
+    assert sum(document["header_nodes"].values()) > 0
+
+
+@pytest.mark.parametrize("command", ["view", "status"])
+def test_an_unknown_session_names_the_nearest(run: Runner, store, command):
+    ran = run(command, "shirt", "--store", store)
+    assert (ran.status, ran.out) == (2, "")
+    assert "did you mean 'short'" in ran.err

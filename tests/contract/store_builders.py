@@ -1,0 +1,85 @@
+"""Entries, keys and summaries for the tests of stores, and a store that is open for a while."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+from summarizing_context.ports import StoredEntry, StoredSession, StoredSummary, SummaryKey
+from summarizing_context.stores.sqlite import SqliteStore
+
+
+@asynccontextmanager
+async def opened(path: str | Path, *claims: str, **options: Any) -> AsyncIterator[SqliteStore]:
+    """An open store that has claimed these sessions."""
+    store = SqliteStore(path, **options)
+    await store.open()
+    try:
+        for session_id in claims:
+            await store.claim(session_id)
+        yield store
+    finally:
+        await store.close()
+
+
+def nothing() -> None:
+    """A callback for those who do not care."""
+
+
+def entry(text: str) -> StoredEntry:
+    return StoredEntry(text.encode(), b"facts of " + text.encode())
+
+
+def entries(*texts: str) -> list[StoredEntry]:
+    return [entry(text) for text in texts]
+
+
+def numbered(count: int, prefix: str = "m") -> list[StoredEntry]:
+    return entries(*(f"{prefix}{i}" for i in range(count)))
+
+
+def key(name: object, recipe: str = "recipe") -> SummaryKey:
+    return SummaryKey(f"range-{name}", recipe)
+
+
+def summary(text: str) -> StoredSummary:
+    return StoredSummary(text, 0, 7, 3)
+
+
+def texts(session: StoredSession | None) -> list[str]:
+    assert session is not None
+    return [one.message.decode() for one in session.entries]
+
+
+async def log_of(store: SqliteStore, session_id: str = "s") -> list[str]:
+    return texts(await store.load(session_id))
+
+
+@contextmanager
+def sql(path: Path) -> Iterator[sqlite3.Connection]:
+    """A bare connection, to see or to do what the port does not offer."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        yield connection
+
+
+def fork_by_hand(path: Path, session_id: str, source: str, stop: int) -> None:
+    """What a fork is to the schema: a head on a new branch that leaves the source's at `stop`."""
+    with sql(path) as connection:
+        parent = connection.execute("select branch from sessions where session_id = ?", [source]).fetchone()[0]
+        branch = connection.execute(
+            "insert into branches (session_id, parent, parent_stop) values (?, ?, ?)", [session_id, parent, stop]
+        ).lastrowid
+        connection.execute(
+            "insert into sessions (session_id, branch, stop, created_at, updated_at) values (?, ?, ?, '', '')",
+            [session_id, branch, stop],
+        )
+
+
+def bytes_beside(path: Path) -> dict[str, bytes]:
+    """All files of the store's folder with their content; not the shared memory, in which readers note themselves."""
+    names = [name for name in sorted(os.listdir(path.parent)) if not name.endswith("-shm")]
+    return {name: (path.parent / name).read_bytes() for name in names}

@@ -1,0 +1,198 @@
+"""Run by `test_store_crash.py`: forks a process for each plan it reads, which works on a store until it is killed.
+
+A plan is a line of JSON: `work` names what is done; the process is killed by SIGKILL in the `nth` statement that
+begins with `statement`, after `steps` steps of SQLite's machine; or by SIGXFSZ in the middle of a write, when a file
+would grow beyond `size` bytes; or by SIGKILL from here, after `acks` acknowledgements. The answer is a line of JSON
+with the acknowledgements that came through the pipe, and the signal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import resource
+import signal
+import sqlite3
+import sys
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from summarizing_context.ports import StoredEntry, StoredSummary, SummaryKey
+from summarizing_context.stores.migrations import Migration, known_migrations, migrate, newest_version
+from summarizing_context.stores.sqlite import SqliteStore
+
+Ack = Callable[[str], None]
+PATIENCE = 10  # seconds; a process that is not killed by then ends itself, by SIGALRM
+
+EXTRA = Migration(
+    newest_version() + 1,
+    """
+    alter table entries add column size integer;
+    update entries set size = length(message);
+    create table extra (position integer, half blob);
+    insert into extra select position, message from entries;
+    create index extra_by_position on extra (position);
+    """,
+)
+
+
+def make_entry(name: str, size: int) -> StoredEntry:
+    """An entry that shows whether it is whole."""
+    message = name.encode() + b":" + b"x" * size
+    return StoredEntry(message, hashlib.sha256(message).hexdigest().encode())
+
+
+def make_state(number: int) -> bytes:
+    """An activation state that shows whether it is whole: one number over several pages."""
+    return b"%06d" % number * 3_000
+
+
+async def append(store: SqliteStore, ack: Ack) -> None:
+    async def add(name: str) -> None:
+        for i in count():
+            await store.append("s", [make_entry(f"{name}-{i}", (i * 997) % 9_000)], lambda: None)
+            ack(f"{name}-{i}")
+
+    await asyncio.gather(*(add(str(n)) for n in range(6)))
+
+
+async def activate(store: SqliteStore, ack: Ack) -> None:
+    for i in count():
+        await store.save_activation("s", f"provider-{i % 6}", make_state(i))
+        ack(str(i))
+
+
+async def summarize(store: SqliteStore, ack: Ack) -> None:
+    for i in count():
+        await store.save_summary("s", SummaryKey(f"range-{i}", "recipe"), StoredSummary(f"{i} " * 2_000, 0, 1, 1))
+        ack(str(i))
+
+
+async def replace(store: SqliteStore, ack: Ack) -> None:
+    for i in count():
+        await store.save_activation("s", "provider", make_state(i))
+        await store.replace("s", i, [make_entry(f"{i}-{n}", 2_000) for n in range(4)], lambda: None)
+        ack(str(i))
+
+
+async def remove(store: SqliteStore, ack: Ack) -> None:
+    for i in count():
+        await store.claim("other")
+        await store.append("other", [make_entry(f"{i}-{n}", 2_000) for n in range(20)], lambda: None)
+        await store.append("s", [make_entry(str(i), 2_000)], lambda: None)
+        await store.delete_session("other")
+        ack(str(i))
+
+
+async def on_open_store(path: Path, arm: Callable[[], None], ack: Ack, work: Any) -> None:
+    store = SqliteStore(path)
+    await store.open()
+    await store.claim("s")
+    arm()
+    await work(store, ack)
+
+
+async def create(path: Path, arm: Callable[[], None], ack: Ack) -> None:
+    arm()
+    for i in count():
+        store = SqliteStore(path.with_name(f"{i}-{path.name}"))
+        await store.open()
+        ack(str(i))
+        await store.close()
+
+
+async def upgrade(path: Path, arm: Callable[[], None], ack: Ack) -> None:
+    connection = sqlite3.connect(path, isolation_level=None)
+    arm()
+    migrate(connection, str(path), [*known_migrations(), EXTRA])
+    ack("migrated")
+    signal.pause()
+
+
+WORKS = {"append": append, "activate": activate, "summarize": summarize, "replace": replace, "remove": remove}
+
+
+class Trap:
+    """Kills this process at the place that the plan names. Watches every connection that is made."""
+
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self._plan = plan
+        self._left = plan.get("nth", 0)
+        self._armed = False
+        self._connect = sqlite3.connect
+        sqlite3.connect = self._connect_and_watch  # type: ignore[assignment]
+
+    def arm(self) -> None:
+        self._armed = True
+        if size := self._plan.get("size"):
+            signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+            resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    def _connect_and_watch(self, *args: Any, **options: Any) -> sqlite3.Connection:
+        connection = self._connect(*args, **options)
+        if self._left:
+            connection.set_trace_callback(lambda statement: self._see(connection, statement))
+        return connection
+
+    def _see(self, connection: sqlite3.Connection, statement: str) -> None:
+        if not self._armed or not statement.strip().lower().startswith(self._plan["statement"]):
+            return
+        self._left -= 1
+        if self._left:
+            return
+        if not self._plan.get("steps"):
+            self._kill()
+        connection.set_progress_handler(self._kill, self._plan["steps"])
+
+    def _kill(self) -> int:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 1
+
+
+def work_until_killed(plan: dict[str, Any], pipe: int) -> None:
+    signal.alarm(PATIENCE)
+    trap = Trap(plan)
+    path = Path(plan["path"])
+
+    def ack(text: str) -> None:
+        os.write(pipe, text.encode() + b"\n")
+
+    if plan["work"] == "create":
+        asyncio.run(create(path, trap.arm, ack))
+    elif plan["work"] == "upgrade":
+        asyncio.run(upgrade(path, trap.arm, ack))
+    else:
+        asyncio.run(on_open_store(path, trap.arm, ack, WORKS[plan["work"]]))
+
+
+def run(plan: dict[str, Any]) -> dict[str, Any]:
+    """Fork, collect what is acknowledged, and say how it ended."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        try:
+            work_until_killed(plan, writing)
+        finally:
+            os._exit(1)
+    os.close(writing)
+    acks: list[str] = []
+    with os.fdopen(reading) as pipe:
+        for line in pipe:
+            acks.append(line.strip())
+            if len(acks) == plan.get("acks"):
+                os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    return {"acks": acks, "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None}
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        print(json.dumps(run(json.loads(line))), flush=True)

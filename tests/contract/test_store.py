@@ -1,0 +1,385 @@
+"""What every store promises, whatever it keeps things in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from summarizing_context.errors import SessionInUseError, StoreError, WrongEventLoopError
+from summarizing_context.ports import Store, StoredEntry, StoredSession
+from summarizing_context.stores.sqlite import SqliteStore
+from tests.contract.store_builders import entries, entry, key, log_of, nothing, numbered, opened, summary, texts
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["file", "memory"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return ":memory:" if request.param == "memory" else str(tmp_path / "run.db")
+
+
+def test_a_store_fits_the_port():
+    store: Store = SqliteStore(":memory:")
+    assert store.name == ":memory:"
+
+
+# Sessions and logs
+
+
+async def test_a_session_that_was_never_claimed_is_unknown(where):
+    async with opened(where) as store:
+        assert await store.load("s") is None
+        assert await store.sessions() == []
+
+
+async def test_a_claim_creates_an_empty_session_of_its_project(where):
+    async with opened(where) as store:
+        await store.claim("s", project="p")
+        assert await store.load("s") == StoredSession("s", "p", [], [])
+
+
+async def test_entries_come_back_in_order_and_byte_for_byte(where):
+    odd = [StoredEntry(b"\xff\x00\xfe", b""), StoredEntry(b"", b"\x00"), StoredEntry(b"\xed\xa0\x80", b"surrogate")]
+    async with opened(where, "s") as store:
+        await store.append("s", odd[:1], nothing)
+        await store.append("s", odd[1:], nothing)
+        loaded = await store.load("s")
+    assert loaded is not None
+    assert loaded.entries == odd
+
+
+async def test_logs_of_sessions_are_apart(where):
+    async with opened(where, "a", "b") as store:
+        await asyncio.gather(*(store.append(name, entries(name + str(i)), nothing) for i in range(3) for name in "ab"))
+        assert await log_of(store, "a") == ["a0", "a1", "a2"]
+        assert await log_of(store, "b") == ["b0", "b1", "b2"]
+
+
+async def test_a_session_must_be_claimed_before_it_is_written_to(where):
+    async with opened(where) as store:
+        with pytest.raises(StoreError, match="claim it first"):
+            await store.append("s", [entry("x")], nothing)
+        with pytest.raises(StoreError, match="claim it first"):
+            await store.replace("s", 0, [], nothing)
+        with pytest.raises(StoreError, match="claim it first"):
+            await store.save_activation("s", "p", b"")
+
+
+async def test_a_session_has_one_writer(where):
+    async with opened(where, "s") as store:
+        with pytest.raises(SessionInUseError) as raised:
+            await store.claim("s")
+        assert raised.value.pid == os.getpid()
+        await store.claim("another")
+
+
+async def test_sessions_are_listed_with_the_newest_change_first(where):
+    async with opened(where, "old", "new") as store:
+        await store.claim("middle", project="p")
+        for name in ("old", "middle", "new"):
+            await store.append(name, numbered(2), nothing)
+        await store.save_summary("new", key(1), summary("text"))
+        listed = await store.sessions()
+    assert [(one.session_id, one.project, one.messages, one.summaries, one.writer_pid) for one in listed] == [
+        ("new", None, 2, 1, os.getpid()),
+        ("middle", "p", 2, 0, os.getpid()),
+        ("old", None, 2, 0, os.getpid()),
+    ]
+    for one in listed:
+        created, updated = (datetime.fromisoformat(text) for text in (one.created_at, one.updated_at))
+        assert created.utcoffset() == updated.utcoffset() == datetime.fromisoformat("2000-01-01T00Z").utcoffset()
+        assert created < updated
+
+
+# Queueing, callbacks and cancellation
+
+
+async def test_appends_are_queued_at_once_and_called_back_in_call_order(where):
+    called: list[int] = []
+    async with opened(where, "s") as store:
+        waiting = [store.append("s", entries(str(i)), lambda i=i: called.append(i)) for i in range(50)]
+        await waiting[-1]
+        assert called == list(range(50))
+        await asyncio.gather(*waiting)
+        assert await log_of(store) == [str(i) for i in range(50)]
+
+
+async def test_the_callback_runs_on_the_event_loop_before_the_caller_goes_on(where):
+    threads: list[int] = []
+    async with opened(where, "s") as store:
+        await store.append("s", [entry("x")], lambda: threads.append(threading.get_ident()))
+        assert threads == [threading.get_ident()]
+        await store.replace("s", 0, [entry("y")], lambda: threads.append(threading.get_ident()))
+        assert threads == [threading.get_ident()] * 2
+
+
+async def test_many_tasks_see_the_order_of_the_log_in_their_callbacks(where):
+    called: list[str] = []
+
+    async def add(store: SqliteStore, name: str) -> None:
+        for i in range(20):
+            text = f"{name}-{i}"
+            await store.append("s", [entry(text)], lambda text=text: called.append(text))
+
+    async with opened(where, "s") as store:
+        await asyncio.gather(*(add(store, str(n)) for n in range(64)))
+        assert len(called) == 64 * 20
+        assert await log_of(store) == called
+
+
+async def test_a_refused_entry_fails_alone_and_without_a_callback(where):
+    called: list[str] = []
+    good, bad = entry("good"), StoredEntry(["not", "bytes"], b"")  # type: ignore[arg-type]
+    async with opened(where, "s") as store:
+        results = await asyncio.gather(
+            store.append("s", [good], lambda: called.append("first")),
+            store.append("s", [good, bad], lambda: called.append("bad")),
+            store.append("s", [good], lambda: called.append("last")),
+            return_exceptions=True,
+        )
+        assert [type(result) for result in results] == [type(None), StoreError, type(None)]
+        assert called == ["first", "last"]
+        assert await log_of(store) == ["good", "good"]
+
+
+async def test_an_error_does_not_repeat_what_was_to_be_kept(where):
+    async with opened(where, "s") as store:
+        for bad in ({"text": "secret"}, "secret \ud800", ["secret"], 1 << 70):
+            with pytest.raises(StoreError) as raised:
+                await store.append("s", [StoredEntry(b"", b""), StoredEntry(bad, b"")], nothing)  # type: ignore[arg-type]
+            assert "secret" not in f"{raised.value} {raised.value.__cause__!r}"
+        assert await log_of(store) == []
+
+
+async def test_a_callback_that_raises_spoils_nothing_for_others(where):
+    def broken() -> None:
+        raise RuntimeError("the caller's own fault")
+
+    async with opened(where, "s") as store:
+        first, second = store.append("s", [entry("a")], broken), store.append("s", [entry("b")], nothing)
+        with pytest.raises(RuntimeError, match="own fault"):
+            await first
+        await second
+        assert await log_of(store) == ["a", "b"]
+
+
+@pytest.mark.parametrize("turns", range(4))
+@pytest.mark.parametrize("method", ["append", "replace"])
+async def test_a_cancelled_write_has_happened_in_both_places_or_in_neither(where, method, turns):
+    called: list[str] = []
+
+    async def write(store: SqliteStore) -> None:
+        if method == "append":
+            await store.append("s", entries("b", "c"), lambda: called.append("done"))
+        else:
+            await store.replace("s", 1, entries("b", "c"), lambda: called.append("done"))
+
+    async with opened(where, "s") as store:
+        await store.append("s", [entry("a")], nothing)
+        task = asyncio.get_running_loop().create_task(write(store))
+        for _ in range(turns):  # 0: before it began; then in the queue, or already there
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        happened = turns > 0
+        assert await log_of(store) == (["a", "b", "c"] if happened else ["a"])
+        assert called == (["done"] if happened else [])
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_a_cancelled_save_keeps_a_whole_summary_or_none(where, turns):
+    async with opened(where, "s") as store:
+        task = asyncio.get_running_loop().create_task(store.save_summary("s", key(1), summary("whole")))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+        found = await store.find_summaries("other", [key(1)])
+        assert found == ({key(1): summary("whole")} if turns else {})
+        assert (await store.sessions())[0].summaries == len(found)
+
+
+# Replacing
+
+
+async def test_replace_keeps_a_prefix_and_forgets_the_activation_states(where):
+    async with opened(where, "s") as store:
+        await store.append("s", entries("a", "b", "c"), nothing)
+        await store.save_activation("s", "p", b"state")
+        await store.replace("s", 2, entries("x", "y"), nothing)
+        loaded = await store.load("s")
+        assert texts(loaded) == ["a", "b", "x", "y"]
+        assert loaded.activations == []
+        await store.append("s", entries("z"), nothing)
+        assert await log_of(store) == ["a", "b", "x", "y", "z"]
+
+
+@pytest.mark.parametrize("keep", [-1, 4])
+async def test_replace_refuses_to_keep_what_is_not_there(where, keep):
+    called: list[str] = []
+    async with opened(where, "s") as store:
+        await store.append("s", numbered(3), nothing)
+        await store.save_activation("s", "p", b"state")
+        with pytest.raises(StoreError, match="from 0 to 3"):
+            await store.replace("s", keep, entries("x"), lambda: called.append("done"))
+        loaded = await store.load("s")
+    assert texts(loaded) == ["m0", "m1", "m2"]
+    assert loaded.activations == [("p", b"state")]
+    assert called == []
+
+
+steps = st.lists(st.tuples(st.none() | st.integers(0, 30), st.integers(0, 4)), max_size=25)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps)
+def test_a_log_is_what_a_list_would_be(steps):
+    async def follow() -> None:
+        model: list[str] = []
+        async with opened(":memory:", "s") as store:
+            for number, (keep, count) in enumerate(steps):
+                new = [f"{number}-{i}" for i in range(count)]
+                if keep is None:
+                    model += new
+                    await store.append("s", entries(*new), nothing)
+                else:
+                    keep = min(keep, len(model))
+                    model[keep:] = new
+                    await store.replace("s", keep, entries(*new), nothing)
+                assert await log_of(store) == model
+            await store.purge()
+            assert await log_of(store) == model
+
+    asyncio.run(follow())
+
+
+# Activation states and summaries
+
+
+async def test_the_four_newest_provider_keys_keep_their_newest_state(where):
+    async with opened(where, "s", "other") as store:
+        await store.save_activation("other", "p1", b"of another session")
+        for name, state in [("p1", b"1"), ("p2", b"2"), ("p1", b"1b"), ("p3", b"3"), ("p4", b"4"), ("p5", b"\x00\xff")]:
+            await store.save_activation("s", name, state)
+        loaded = await store.load("s")
+        assert loaded.activations == [("p1", b"1b"), ("p3", b"3"), ("p4", b"4"), ("p5", b"\x00\xff")]
+        assert (await store.load("other")).activations == [("p1", b"of another session")]
+
+
+async def test_the_first_summary_of_a_key_wins_and_is_returned(where):
+    async with opened(where, "s", "t") as store:
+        assert await store.save_summary("s", key(1), summary("first")) == summary("first")
+        assert await store.save_summary("t", key(1), summary("second")) == summary("first")
+        assert await store.save_summary("t", key(1, "another recipe"), summary("other")) == summary("other")
+        found = await store.find_summaries("t", [key(1), key(1, "another recipe"), key("missing")])
+        assert found == {key(1): summary("first"), key(1, "another recipe"): summary("other")}
+
+
+async def test_two_savers_at_once_get_the_same_summary(where):
+    async with opened(where, "s", "t") as store:
+        both = await asyncio.gather(
+            store.save_summary("s", key(1), summary("one")), store.save_summary("t", key(1), summary("two"))
+        )
+        assert both == [summary("one"), summary("one")]
+
+
+async def test_any_text_is_kept_lone_surrogates_too(where):
+    async with opened(where, "s") as store:
+        odd = summary("\ud800 a\x00b \U0001f600")
+        await store.save_summary("s", key(1), odd)
+        assert await store.find_summaries("s", [key(1)]) == {key(1): odd}
+
+
+async def test_thousands_of_keys_are_found_at_once(where):
+    async with opened(where, "s") as store:
+        await asyncio.gather(*(store.save_summary("s", key(i), summary(str(i))) for i in range(0, 3000, 100)))
+        found = await store.find_summaries("s", [key(i) for i in range(3000)])
+        assert found == {key(i): summary(str(i)) for i in range(0, 3000, 100)}
+        assert await store.find_summaries("s", []) == {}
+
+
+async def test_what_a_session_finds_counts_as_its_own(where):
+    async with opened(where, "s", "t") as store:
+        await store.save_summary("s", key(1), summary("text"))
+        await store.save_summary("nobody", key(2), summary("text"))
+        await store.find_summaries("t", [key(1), key(2), key(3)])
+        await store.find_summaries("unknown", [key(1)])
+        assert {one.session_id: one.summaries for one in await store.sessions()} == {"s": 1, "t": 2}
+
+
+# The end
+
+
+async def test_closing_finishes_what_is_queued_and_leaves_no_thread(where):
+    called: list[int] = []
+    before = threading.active_count()
+    async with opened(where, "s") as store:
+        assert threading.active_count() == before + 1
+        for i in range(200):
+            store.append("s", [entry(str(i))], lambda i=i: called.append(i))
+    assert called == list(range(200))
+    assert threading.active_count() == before
+    await store.close()
+
+
+async def test_a_store_that_is_not_open_says_so(where):
+    store = SqliteStore(where)
+    with pytest.raises(StoreError, match="not open yet"):
+        await store.load("s")
+    await store.open()
+    with pytest.raises(StoreError, match="opened before"):
+        await store.open()
+    await store.claim("s")
+    await store.close()
+    for call in (store.load("s"), store.claim("t"), store.sessions(), store.purge(), store.open()):
+        with pytest.raises(StoreError, match=r"closed|opened before"):
+            await call
+    with pytest.raises(StoreError, match="closed"):
+        await store.append("s", [entry("x")], nothing)
+
+
+async def test_closing_a_store_that_was_never_opened_does_nothing(where):
+    await SqliteStore(where).close()
+
+
+async def test_a_call_from_another_event_loop_is_refused(where):
+    async with opened(where, "s") as store:
+
+        def elsewhere() -> None:
+            asyncio.run(store.load("s"))
+
+        with pytest.raises(WrongEventLoopError):
+            await asyncio.to_thread(elsewhere)
+        with pytest.raises(WrongEventLoopError):
+            await asyncio.to_thread(lambda: store.append("s", [entry("x")], nothing))
+        assert await log_of(store) == []
+
+
+async def test_the_event_loop_turns_while_a_long_log_is_loaded(where):
+    async with opened(where, "s") as store:
+        await store.append("s", numbered(20_000), nothing)
+        loading = asyncio.get_running_loop().create_task(store.load("s"))
+        turns = 0
+        while not loading.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert len((await loading).entries) == 20_000
+        assert turns > 10
+
+
+async def test_opening_that_is_cancelled_leaves_no_thread(where):
+    before = threading.active_count()
+    store = SqliteStore(where)
+    task = asyncio.get_running_loop().create_task(store.open())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    await store.close()
+    assert threading.active_count() == before

@@ -1,0 +1,271 @@
+"""Killed at any moment, a store has all that it acknowledged, and nothing by halves."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context.ports import StoredEntry, StoredSession, SummaryKey
+from summarizing_context.stores.migrations import newest_version, schema_version
+from summarizing_context.stores.sqlite import SqliteStore
+from tests.contract.store_builders import bytes_beside, nothing, opened, sql
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked"),
+]
+
+SCRIPT = Path(__file__).with_name("store_crasher.py")
+Crash = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="module")
+def crasher() -> Iterator[subprocess.Popen[str]]:
+    """One process that forks all those that are killed, so that Python starts only once."""
+    command = [sys.executable, str(SCRIPT)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.db"
+
+
+@pytest.fixture
+def crash(crasher: subprocess.Popen[str], path: Path) -> Crash:
+    """Work on the store until the plan kills it; what was acknowledged before."""
+
+    def run(work: str, **plan: Any) -> list[str]:
+        assert crasher.stdin is not None
+        assert crasher.stdout is not None
+        crasher.stdin.write(json.dumps({"work": work, "path": str(path), **plan}) + "\n")
+        crasher.stdin.flush()
+        outcome = json.loads(crasher.stdout.readline())
+        assert outcome["signal"] == (signal.SIGXFSZ if "size" in plan else signal.SIGKILL), outcome
+        return outcome["acks"]
+
+    return run
+
+
+def in_statement(start: str, *nths: int, steps: int = 0) -> list[dict[str, Any]]:
+    return [{"statement": start, "nth": nth, "steps": steps} for nth in nths]
+
+
+def after_acks(*counts: int) -> list[dict[str, Any]]:
+    return [{"acks": count} for count in counts]
+
+
+def in_write(*sizes: int) -> list[dict[str, Any]]:
+    return [{"size": size} for size in sizes]
+
+
+def at(*plans: list[dict[str, Any]]) -> pytest.MarkDecorator:
+    every = [plan for group in plans for plan in group]
+    return pytest.mark.parametrize("plan", every, ids=lambda plan: "-".join(str(part) for part in plan.values()))
+
+
+async def reopened(path: Path) -> StoredSession:
+    """The session as it is found afterwards, by a process that may write to it, in a sound file."""
+    async with opened(path, "s") as store:
+        session = await store.load("s")
+        await store.append("s", [StoredEntry(b"it goes on", b"")], nothing)
+    assert session is not None
+    with sql(path) as connection:
+        assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
+    return session
+
+
+def names(session: StoredSession) -> list[str]:
+    """The names of the entries, all of which are whole."""
+    for entry in session.entries:
+        assert hashlib.sha256(entry.message).hexdigest().encode() == entry.facts
+    return [entry.message.partition(b":")[0].decode() for entry in session.entries]
+
+
+def states(session: StoredSession) -> list[int]:
+    """The numbers of the activation states, all of which are whole."""
+    numbers = [int(state[:6]) for _, state in session.activations]
+    assert [state for _, state in session.activations] == [b"%06d" % number * 3_000 for number in numbers]
+    return numbers
+
+
+@at(
+    in_statement("insert into entries", 1, 2, 7, 40),
+    in_statement("insert into entries", 1, 3, 23, steps=5),
+    in_statement("update sessions", 1, 11),
+    in_statement("begin", 1, 9),
+    in_statement("commit", 1, 2, 5, 8, 13),
+    in_statement("commit", 3, 6, steps=1),
+    after_acks(1, 10, 333),
+    in_write(50_000, 70_001, 123_456, 300_000, 4_200_000),
+)
+async def test_an_append_that_was_acknowledged_is_there_after_a_kill(crash, path, plan):
+    acked = crash("append", **plan)
+    found = names(await reopened(path))
+    assert set(acked) <= set(found)
+    for task in range(6):  # of each task: the first ones, in order
+        own = [name for name in found if name.startswith(f"{task}-")]
+        assert own == [f"{task}-{i}" for i in range(len(own))]
+    assert len(found) == len(set(found))
+
+
+@at(
+    in_statement("insert into activations", 1, 2, 9),
+    in_statement("insert into activations", 3, 8, steps=9),
+    in_statement("delete from activations", 6, 7, steps=9),
+    in_statement("commit", 4, 10),
+    after_acks(1, 20),
+    in_write(60_000, 100_000, 200_000),
+)
+async def test_an_activation_state_is_whole_after_a_kill(crash, path, plan):
+    acked = crash("activate", **plan)
+    found = states(await reopened(path))
+    assert len(found) in (len(acked), len(acked) + 1, 4)
+    newest = found[-1] if found else -1
+    assert newest in (len(acked) - 1, len(acked))
+    assert found == list(range(newest + 1))[-4:]
+
+
+@at(
+    in_statement("insert into summaries", 1, 6),
+    in_statement("insert into summaries", 4, steps=7),
+    in_statement("insert into summary_uses", 1, 5, steps=7),
+    in_statement("commit", 7),
+    after_acks(30),
+    in_write(64_000, 111_111),
+)
+async def test_a_summary_that_was_acknowledged_is_there_after_a_kill(crash, path, plan):
+    acked = crash("summarize", **plan)
+    await reopened(path)
+    async with opened(path) as store:
+        asked = [SummaryKey(f"range-{i}", "recipe") for i in range(len(acked) + 2)]
+        found = await store.find_summaries("reader", asked)
+        assert len(found) in (len(acked), len(acked) + 1)
+        assert [found[one].text for one in asked[: len(found)]] == [f"{i} " * 2_000 for i in range(len(found))]
+        assert (await store.sessions())[0].summaries == len(found)
+
+
+@at(
+    in_statement("insert into branches", 1, 3),
+    in_statement("insert into entries", 10, steps=5),
+    in_statement("delete from activations", 4, steps=3),
+    in_statement("commit", 4, 8),
+    in_write(80_000, 150_000),
+)
+async def test_a_replaced_log_is_the_old_one_or_the_new_one_after_a_kill(crash, path, plan):
+    acked = crash("replace", **plan)
+    session = await reopened(path)
+    found = names(session)
+    possible = {0: [], **{done: log_after(done) for done in (len(acked), len(acked) + 1) if done}}
+    done = next(done for done, log in possible.items() if log == found)
+    assert done in (len(acked), len(acked) + 1)
+    assert states(session) in ([], [done])
+
+
+def log_after(replacements: int) -> list[str]:
+    log: list[str] = []
+    for i in range(replacements):
+        log[i:] = [f"{i}-{n}" for n in range(4)]
+    return log
+
+
+@at(
+    in_statement("delete from entries", 1, steps=20),
+    in_statement("delete from sessions", 2),
+    in_statement("commit", 5, 10),
+    in_statement("vacuum", 1, 2, steps=200),
+    in_statement("pragma wal_checkpoint", 1, 2),
+)
+async def test_a_session_is_deleted_or_is_not_after_a_kill(crash, path, plan):
+    acked = crash("remove", **plan)
+    found = names(await reopened(path))
+    assert set(acked) <= set(found)
+    async with opened(path) as store:
+        other = await store.load("other")
+        assert other is None or len(names(other)) in (0, 20)
+        await store.delete_session("other")
+        await store.purge()
+        assert names_at(path, b"%d-0:xxx" % len(acked)) == []
+
+
+def names_at(path: Path, text: bytes) -> list[str]:
+    return [name for name, content in bytes_beside(path).items() if text in content]
+
+
+@at(
+    in_statement("begin", 1, 2, 3),
+    in_statement("pragma application_id =", 1, 2),
+    in_statement("pragma journal_mode", 1, 2),
+    in_statement("create", 1, 5, steps=20),
+    in_statement("pragma user_version =", 1),
+    in_statement("commit", 1, 2, 3, 4),
+    in_write(600, 4_000, 4_096, 5_000, 33_000, 40_000),
+)
+async def test_a_store_can_be_opened_after_a_kill_during_its_creation(crash, path, plan):
+    acked = crash("create", **plan)
+    for i in range(len(acked) + 1):
+        one = path.with_name(f"{i}-{path.name}")
+        assert (await reopened(one)).entries == []
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("filled") / "filled.db"
+
+
+@at(
+    in_statement("begin", 1),
+    in_statement("alter", 1, steps=30),
+    in_statement("update", 1, steps=3_000),
+    in_statement("create", 1, 2, steps=10),
+    in_statement("insert into extra", 1, steps=3_000),
+    in_statement("pragma user_version =", 1),
+    in_statement("commit", 1),
+    after_acks(1),
+    in_write(33_000, 100_000, 700_000),
+)
+async def test_a_killed_migration_has_happened_whole_or_not_at_all(crash, path, filled, plan):
+    if not filled.exists():
+        async with opened(filled, "s") as store:
+            await store.append("s", [StoredEntry(b"%d" % i * 300, b"") for i in range(800)], nothing)
+    shutil.copy(filled, path)
+    acked = crash("upgrade", **plan)
+    with sql(path) as connection:
+        version = schema_version(connection)
+        columns = [row[1] for row in connection.execute("pragma table_info(entries)")]
+        assert connection.execute("select count(*) from entries").fetchone() == (800,)
+        assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
+        assert ("size" in columns) == (version > newest_version())
+        if version > newest_version():
+            sizes = "select count(*) from entries where size = length(message)"
+            assert connection.execute(sizes).fetchone() == (800,)
+            assert connection.execute("select count(*) from extra").fetchone() == (800,)
+    assert version == newest_version() + bool(acked)
+    if not acked:
+        assert len((await reopened(path)).entries) == 800
+
+
+async def test_a_store_is_not_confused_by_what_a_killed_process_left(crash, path):
+    """One file, killed again and again."""
+    expected: set[str] = set()
+    for nth in (3, 17, 5):
+        await reopened(path)
+        expected |= set(crash("append", statement="commit", nth=nth))
+        store = SqliteStore(path)
+        await store.open()
+        session = await store.load("s")
+        await store.close()
+        assert session is not None
+        assert expected <= {entry.message.partition(b":")[0].decode() for entry in session.entries}

@@ -1,0 +1,450 @@
+"""Files that are damaged, foreign, newer, locked, full or not writable: a typed error, and nothing lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from summarizing_context.errors import (
+    SessionInUseError,
+    StoreCorruptError,
+    StoreError,
+    StoreFullError,
+    StoreLockedError,
+    StoreReadOnlyError,
+    StoreVersionError,
+)
+from summarizing_context.stores.faults import translate
+from summarizing_context.stores.inspection import read
+from summarizing_context.stores.sqlite import SqliteStore
+from tests.contract.store_builders import (
+    bytes_beside,
+    entries,
+    key,
+    log_of,
+    nothing,
+    numbered,
+    opened,
+    sql,
+    summary,
+)
+
+pytestmark = pytest.mark.anyio
+
+CHILD = Path(__file__).with_name("store_child.py")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "folder" / "run.db"
+
+
+async def written(path: Path, count: int = 3) -> None:
+    """A store's file with one session of some messages, closed."""
+    async with opened(path, "s") as store:
+        await store.append("s", numbered(count), nothing)
+
+
+async def assert_refused(path: Path, error: type[StoreError], *words: str) -> None:
+    """Opening fails with this error, for reading as well, names the file, and changes not a byte."""
+    before = bytes_beside(path)
+    for read_only in (False, True):
+        store = SqliteStore(path, read_only=read_only, busy_timeout=0.05)
+        with pytest.raises(error) as raised:
+            await store.open()
+        assert all(word in str(raised.value) for word in (str(path), *words)), str(raised.value)
+        await store.close()
+    assert bytes_beside(path) == before
+
+
+# Not a store
+
+
+@pytest.mark.parametrize("content", [b"x", b"not a database\n" * 9, os.urandom(5000), b"SQLite format 3\0" * 300])
+async def test_a_file_that_is_not_sqlite_is_refused(path, content):
+    path.parent.mkdir()
+    path.write_bytes(content)
+    await assert_refused(path, StoreCorruptError, "not an SQLite file", "name another file")
+
+
+@pytest.mark.parametrize("journal", ["delete", "wal"])
+@pytest.mark.parametrize("is_open", [False, True])
+async def test_the_database_of_another_program_is_refused(path, journal, is_open):
+    path.parent.mkdir()
+    with sql(path) as connection:
+        connection.execute(f"pragma journal_mode = {journal}")
+        connection.execute("create table theirs (x)")
+        if is_open:
+            connection.execute("insert into theirs values (1)")
+            await assert_refused(path, StoreCorruptError, "another program")
+    await assert_refused(path, StoreCorruptError, "another program")
+
+
+async def test_a_folder_in_place_of_the_file_is_refused(path):
+    path.mkdir(parents=True)
+    with pytest.raises(StoreError, match="not a file"):
+        await SqliteStore(path).open()
+
+
+async def test_a_file_in_place_of_the_folder_is_refused(path):
+    path.parent.write_text("")
+    with pytest.raises(StoreError, match="folder"):
+        await SqliteStore(path).open()
+
+
+# Damaged
+
+
+def overwrite(path: Path, start: int, content: bytes) -> None:
+    with path.open("r+b") as file:
+        file.seek(start)
+        file.write(content)
+
+
+async def test_a_file_with_damaged_pages_is_refused(path):
+    await written(path, 2000)
+    overwrite(path, path.stat().st_size // 2 // 4096 * 4096, b"\xff" * 8192)
+    await assert_refused(path, StoreCorruptError, "damaged", "backup")
+
+
+async def test_a_file_with_a_damaged_header_is_refused(path):
+    await written(path)
+    overwrite(path, 16, b"\x13\x37\x00\x01")
+    await assert_refused(path, StoreCorruptError)
+
+
+@pytest.mark.parametrize("part", [0.9, 0.5, 0.1])
+async def test_a_file_that_was_cut_off_is_refused(path, part):
+    await written(path, 2000)
+    os.truncate(path, int(path.stat().st_size * part))
+    await assert_refused(path, StoreCorruptError)
+
+
+async def test_a_damaged_file_with_a_log_beside_it_keeps_both(path):
+    await written(path, 2000)
+    overwrite(path, path.stat().st_size // 2 // 4096 * 4096, b"\xff" * 8192)
+    with sql(path) as connection, sql(path) as _other:
+        connection.execute("update sessions set project = 'in the log'")
+        before = bytes_beside(path)
+        with pytest.raises(StoreCorruptError):
+            await SqliteStore(path).open()
+        assert bytes_beside(path) == before
+        assert any(name.endswith("-wal") for name in before)
+
+
+async def test_a_log_with_a_hole_is_damage(path):
+    await written(path)
+    with sql(path) as connection:
+        connection.execute("delete from entries where position = 1")
+    async with opened(path) as store:
+        with pytest.raises(StoreCorruptError, match="damaged"):
+            await store.load("s")
+
+
+# Newer and older
+
+
+@pytest.mark.parametrize("in_log", [False, True])
+async def test_a_newer_file_is_refused_with_the_advice_to_upgrade(path, in_log):
+    await written(path)
+    with sql(path) as connection:
+        connection.execute("pragma user_version = 99")
+        if in_log:  # the header in the file still tells the old version
+            store = SqliteStore(path)
+            with pytest.raises(StoreVersionError, match=r"99.*upgrade"):
+                await store.open()
+            return
+    await assert_refused(path, StoreVersionError, "99", "upgrade")
+
+
+async def test_an_older_file_cannot_be_opened_read_only(path):
+    await written(path)
+    with sql(path) as connection:
+        connection.execute("pragma user_version = 0")
+    with pytest.raises(StoreReadOnlyError, match="open it once without read_only"):
+        await SqliteStore(path, read_only=True).open()
+
+
+# Locked
+
+
+async def test_a_locked_file_fails_the_write_and_nothing_else(path):
+    called: list[str] = []
+    async with opened(path, "s", busy_timeout=0.05) as store:
+        with sql(path) as other:
+            other.execute("begin immediate")
+            waiting = [store.append("s", entries(text), lambda: called.append("early")) for text in "abc"]
+            for one in waiting:
+                with pytest.raises(StoreLockedError, match="locked; end it or try again"):
+                    await one
+            assert await log_of(store) == []
+            with pytest.raises(StoreLockedError):
+                await store.claim("t")
+            other.execute("rollback")
+        await store.append("s", entries("d"), lambda: called.append("done"))
+        await store.claim("t")
+        assert await log_of(store) == ["d"]
+    assert called == ["done"]
+
+
+async def test_a_file_locked_as_a_whole_cannot_be_opened(path):
+    await written(path)
+    with sql(path) as other:
+        other.execute("pragma locking_mode = exclusive")
+        other.execute("begin exclusive")
+        other.execute("update sessions set project = 'x'")
+        other.execute("commit")
+        with pytest.raises(StoreLockedError, match=r"run\.db"):
+            await SqliteStore(path, busy_timeout=0.05).open()
+
+
+async def test_opening_waits_for_another_process_that_creates_the_file(path):
+    await written(path)
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    other.execute("pragma journal_mode = delete")  # as it is before the first process has got to the WAL
+    other.execute("begin immediate")
+    done = threading.Timer(0.05, other.execute, ["rollback"])
+    done.start()
+    async with opened(path) as store:
+        assert await log_of(store) == ["m0", "m1", "m2"]
+    done.join()
+    other.close()
+
+
+async def test_closing_does_not_wait_for_a_locked_file(path):
+    store = SqliteStore(path, busy_timeout=60.0)
+    await store.open()
+    await store.claim("s")
+    with sql(path) as other:
+        other.execute("begin immediate")
+        with anyio.fail_after(20):
+            await store.close()
+    async with opened(path, "s"):
+        pass
+
+
+# Full
+
+
+async def test_a_full_disk_fails_the_write_whole_and_passes_when_there_is_space(path):
+    called: list[int] = []
+    async with opened(path, "s", "filler", max_pages=60) as store:
+        await store.append("filler", entries(*["x" * 1000] * 80), nothing)
+        await store.append("s", entries("kept"), lambda: called.append(0))
+        with pytest.raises(StoreFullError, match="free some and call again"):
+            await store.append("s", entries(*["y" * 3000] * 60), lambda: called.append(1))
+        assert await log_of(store) == ["kept"]
+        await store.append("s", entries("small"), lambda: called.append(2))
+        await store.delete_session("filler")
+        await store.append("s", entries(*["y" * 3000] * 30), lambda: called.append(3))
+        assert await log_of(store) == ["kept", "small", *["y" * 3000] * 30]
+    assert called == [0, 2, 3]
+
+
+async def test_on_a_full_disk_what_still_fits_is_kept(path):
+    async with opened(path, "s", max_pages=40) as store:
+        sizes = [20_000, 500_000, 20_000, 500_000]
+        waiting = [store.append("s", entries("z" * size), nothing) for size in sizes]
+        results = [await settled(one) for one in waiting]
+        assert results == [None, StoreFullError, None, StoreFullError]
+        assert [len(text) for text in await log_of(store)] == [20_000, 20_000]
+        with pytest.raises(StoreFullError):
+            await store.save_activation("s", "p", b"z" * 500_000)
+        with pytest.raises(StoreFullError):
+            await store.save_summary("s", key(1), summary("z" * 500_000))
+        assert await store.find_summaries("s", [key(1)]) == {}
+
+
+async def settled(waiting) -> type[Exception] | None:
+    try:
+        await waiting
+    except Exception as error:
+        return type(error)
+    return None
+
+
+# Reading only, and not writable
+
+
+async def test_reading_only_needs_a_file(path):
+    with pytest.raises(StoreError, match="no such file"):
+        await SqliteStore(path, read_only=True).open()
+    assert not path.parent.exists()
+
+
+async def test_reading_only_shows_all_and_refuses_every_write(path):
+    async with opened(path, "s") as writer:
+        await writer.append("s", numbered(3), nothing)
+        await writer.save_summary("s", key(1), summary("text"))
+        await writer.save_activation("s", "p", b"state")
+    before = bytes_beside(path)
+    async with opened(path, read_only=True) as store:
+        assert await log_of(store) == ["m0", "m1", "m2"]
+        assert (await store.load("s")).activations == [("p", b"state")]
+        assert await store.find_summaries("other", [key(1)]) == {key(1): summary("text")}
+        assert [one.session_id for one in await store.sessions()] == ["s"]
+        for write in (
+            lambda: store.claim("s"),
+            lambda: store.append("s", [], nothing),
+            lambda: store.replace("s", 0, [], nothing),
+            lambda: store.save_activation("s", "p", b""),
+            lambda: store.save_summary("s", key(2), summary("x")),
+            lambda: store.delete_session("s"),
+            lambda: store.purge(),
+        ):
+            with pytest.raises(StoreReadOnlyError, match="read_only"):
+                await write()
+    assert bytes_beside(path) == before
+
+
+async def test_readers_see_what_a_writer_adds_later(path):
+    await written(path)
+    async with opened(path, read_only=True) as reader:
+        async with opened(path, "s") as writer:
+            await writer.append("s", entries("later"), nothing)
+            assert await log_of(reader) == ["m0", "m1", "m2", "later"]
+            assert (await reader.sessions())[0].writer_pid == os.getpid()
+        assert await log_of(reader) == ["m0", "m1", "m2", "later"]
+        assert (await reader.sessions())[0].writer_pid is None
+    assert os.listdir(path.parent) == ["run.db"]
+
+
+def test_what_was_read_while_the_file_changed_is_read_again(path):
+    path.parent.mkdir()
+    with sql(path) as connection:
+        connection.execute("create table t (x)")
+    seen: list[int] = []
+
+    def work(reader: sqlite3.Connection) -> int:
+        seen.append(reader.execute("select count(*) from t").fetchone()[0])
+        if len(seen) == 1:
+            with sql(path) as writer:
+                writer.execute("insert into t values (1)")
+        return seen[-1]
+
+    assert read(path, 1.0, work) == 1
+    assert seen == [0, 1]
+
+
+@contextmanager
+def refusing_writes(*paths: Path) -> Iterator[None]:
+    """Take the right to write away from everyone but root."""
+    modes = [(path, stat.S_IMODE(path.stat().st_mode)) for path in paths]
+    for path, mode in modes:
+        path.chmod((mode | 0o555 if path.is_dir() else mode | 0o444) & ~0o222)
+    try:
+        yield
+    finally:
+        for path, mode in modes:
+            path.chmod(mode)
+
+
+@pytest.mark.skipif(not hasattr(os, "setuid"), reason="needs users")
+@pytest.mark.parametrize("which", ["file", "folder", "missing"])
+async def test_what_may_not_be_written_is_refused_at_opening(path, which, open_to_all):
+    path = open_to_all / "run.db"
+    if which != "missing":
+        await written(path)
+        path.chmod(0o666)
+    with refusing_writes(path if which == "file" else open_to_all):
+        before = bytes_beside(path)
+        outcome = as_somebody("open", path)
+        assert outcome.startswith("StoreReadOnlyError"), outcome
+        assert "permissions" in outcome
+        if which != "missing":
+            assert as_somebody("read", path) == "m0 m1 m2"
+        assert bytes_beside(path) == before
+
+
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    """A folder that any user may reach; the usual temporary folders are private."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o777)
+        yield folder
+
+
+def as_somebody(*arguments: object) -> str:
+    """What the child says when it does this without root's rights."""
+    command = [sys.executable, str(CHILD), "unprivileged", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+
+
+# Privacy of files
+
+
+async def test_files_and_folders_are_private_whatever_the_umask(tmp_path):
+    path = tmp_path / "a" / "b" / "run.db"
+    old = os.umask(0)
+    try:
+        async with opened(path, "s") as store:
+            await store.append("s", entries("x"), nothing)
+            modes = {one.name: stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()}
+            folders = [stat.S_IMODE(one.stat().st_mode) for one in (path.parent, path.parent.parent)]
+    finally:
+        os.umask(old)
+    assert len(modes) == 4  # the file, its log, its shared memory and one claim
+    assert set(modes.values()) == {0o600}
+    assert folders == [0o700, 0o700]
+
+
+async def test_an_empty_file_that_was_there_becomes_private(path):
+    path.parent.mkdir()
+    path.touch(mode=0o644)
+    await written(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_nothing_is_left_beside_a_closed_store(path):
+    await written(path)
+    assert [one.name for one in path.parent.iterdir()] == ["run.db"]
+
+
+# Meanings of errors
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), StoreFullError),
+        (OSError(errno.EROFS, "Read-only file system"), StoreReadOnlyError),
+        (PermissionError(errno.EACCES, "Permission denied"), StoreReadOnlyError),
+        (OSError(errno.EIO, "Input/output error"), StoreError),
+        (sqlite3.ProgrammingError("Cannot operate on a closed database."), StoreError),
+        (AttributeError("no such thing"), StoreError),
+        (OverflowError("too large"), StoreError),
+    ],
+)
+def test_every_error_becomes_one_of_ours_with_its_cause(error, kind):
+    fault = translate(error, "run.db")
+    assert type(fault) is kind
+    assert fault.__cause__ is error
+    assert str(fault).startswith("run.db: ")
+
+
+def test_an_error_of_ours_stays_what_it_is():
+    error = SessionInUseError("s", 1)
+    assert translate(error, "run.db") is error
+
+
+def test_a_write_through_a_connection_that_only_reads_is_told_as_such(tmp_path):
+    with sql(tmp_path / "x.db") as connection:
+        connection.execute("create table t (x)")
+    reader = sqlite3.connect(f"{(tmp_path / 'x.db').as_uri()}?mode=ro", uri=True)
+    with pytest.raises(sqlite3.OperationalError) as raised:
+        reader.execute("insert into t values (1)")
+    reader.close()
+    assert type(translate(raised.value, "x.db")) is StoreReadOnlyError

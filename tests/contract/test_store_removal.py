@@ -1,0 +1,305 @@
+"""Heads move and logs are forked without copies; what nobody needs is really removed, to the last byte."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from summarizing_context.errors import SessionInUseError, StoreError, StoreLockedError
+from tests.contract.store_builders import (
+    bytes_beside,
+    entries,
+    fork_by_hand,
+    key,
+    log_of,
+    nothing,
+    numbered,
+    opened,
+    sql,
+    summary,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.db"
+
+
+def stored_entries(path: Path) -> int:
+    with sql(path) as connection:
+        return connection.execute("select count(*) from entries").fetchone()[0]
+
+
+def is_there(path: Path, text: str) -> bool:
+    return any(text.encode() in content for content in bytes_beside(path).values())
+
+
+# Branches
+
+
+async def test_a_forked_log_shares_its_beginning_and_goes_its_own_way(path):
+    async with opened(path, "s") as store:
+        await store.append("s", numbered(4), nothing)
+    fork_by_hand(path, "fork", "s", 3)
+    assert stored_entries(path) == 4
+    async with opened(path, "s", "fork") as store:
+        await store.append("fork", entries("own"), nothing)
+        await store.append("s", entries("m4"), nothing)
+        assert await log_of(store, "fork") == ["m0", "m1", "m2", "own"]
+        assert await log_of(store) == ["m0", "m1", "m2", "m3", "m4"]
+    assert stored_entries(path) == 6
+
+
+async def test_a_log_whose_head_was_moved_back_goes_on_beside_the_old_entries(path):
+    async with opened(path, "s") as store:
+        await store.append("s", numbered(5), nothing)
+    with sql(path) as connection:
+        connection.execute("update sessions set stop = 2")
+    async with opened(path, "s") as store:
+        assert await log_of(store) == ["m0", "m1"]
+        await store.append("s", entries("x"), nothing)
+        await store.append("s", entries("y"), nothing)
+        assert await log_of(store) == ["m0", "m1", "x", "y"]
+    assert stored_entries(path) == 7
+
+
+async def test_a_head_may_be_moved_back_to_before_its_own_branch(path):
+    async with opened(path, "s") as store:
+        await store.append("s", numbered(5), nothing)
+        await store.replace("s", 4, entries("x", "y"), nothing)
+    with sql(path) as connection:
+        connection.execute("update sessions set stop = 2")
+    async with opened(path, "s") as store:
+        assert await log_of(store) == ["m0", "m1"]
+        await store.append("s", entries("z"), nothing)
+        await store.purge()
+        assert await log_of(store) == ["m0", "m1", "z"]
+
+
+async def test_two_heads_on_one_branch_do_not_write_over_each_other(path):
+    async with opened(path, "s", "t") as store:
+        await store.append("s", numbered(3), nothing)
+    with sql(path) as connection:
+        connection.execute("update sessions set stop = 3, branch = (select branch from sessions where session_id='s')")
+    async with opened(path, "s", "t") as store:
+        await store.append("s", entries("of s"), nothing)
+        await store.append("t", entries("of t"), nothing)
+        assert await log_of(store, "s") == ["m0", "m1", "m2", "of s"]
+        assert await log_of(store, "t") == ["m0", "m1", "m2", "of t"]
+
+
+@pytest.mark.parametrize("keep", [0, 2])
+async def test_what_replace_left_behind_can_be_gone_back_to_until_purge(path, keep):
+    async with opened(path, "s") as store:
+        await store.append("s", numbered(4), nothing)
+        await store.replace("s", keep, entries("new"), nothing)
+    with sql(path) as connection:
+        heads = connection.execute("select id from branches where session_id = 's' order by id").fetchall()
+        connection.execute("update sessions set branch = ?, stop = 4", heads[0])
+    async with opened(path, "s") as store:
+        assert await log_of(store) == ["m0", "m1", "m2", "m3"]
+        await store.purge()
+        assert await log_of(store) == ["m0", "m1", "m2", "m3"]
+    assert stored_entries(path) == 4
+
+
+async def test_replacing_a_thousand_times_leaves_a_log_that_loads(path):
+    async with opened(path, "s") as store:
+        await store.append("s", numbered(3), nothing)
+        for i in range(1000):
+            await store.replace("s", 2 + i % 2, entries(f"x{i}"), nothing)
+        assert await log_of(store) == ["m0", "m1", "x998", "x999"]
+        await store.purge()
+        assert await log_of(store) == ["m0", "m1", "x998", "x999"]
+    with sql(path) as connection:
+        assert connection.execute("select count(*) from branches").fetchone() == (3,)
+
+
+# Deleting a session
+
+
+async def test_a_deleted_session_is_nowhere_in_the_bytes_of_the_folder(path):
+    async with opened(path, "kept", "gone") as store:
+        for i in range(300):  # entries of both sessions lie on the same pages
+            await store.append("gone", entries(f"SECRET-LOG-{i} " * 9), nothing)
+            await store.append("kept", entries(f"public {i} " * 5), nothing)
+        await store.append("gone", entries("SECRET-LONG " * 5000), nothing)
+        await store.save_activation("gone", "provider", b"SECRET-STATE")
+        await store.replace("gone", 100, entries("SECRET-AFTER"), nothing)
+        await store.save_activation("gone", "provider", b"SECRET-STATE")
+        await store.save_summary("gone", key(1), summary("SECRET-SUMMARY"))
+        assert is_there(path, "SECRET")
+        assert await store.delete_session("gone") is True
+        assert not is_there(path, "SECRET")
+        assert await store.load("gone") is None
+        assert len(await log_of(store, "kept")) == 300
+    assert not is_there(path, "SECRET")
+    assert is_there(path, "public")
+
+
+async def test_a_summary_of_a_replaced_log_goes_with_its_session(path):
+    async with opened(path, "s") as store:
+        await store.append("s", entries("a"), nothing)
+        await store.save_summary("s", key(1), summary("SECRET"))
+        await store.replace("s", 0, [], nothing)
+        await store.delete_session("s")
+        assert not is_there(path, "SECRET")
+
+
+async def test_deleting_an_unknown_session_says_so(path):
+    async with opened(path) as store:
+        assert await store.delete_session("unknown") is False
+        assert [one.name for one in path.parent.glob("*.lock")] == []
+
+
+async def test_a_deleted_session_must_be_claimed_anew(path):
+    async with opened(path, "s") as store:
+        await store.append("s", entries("old"), nothing)
+        await store.delete_session("s")
+        with pytest.raises(StoreError, match="claim it first"):
+            await store.append("s", entries("x"), nothing)
+        await store.claim("s")
+        assert await log_of(store) == []
+
+
+async def test_an_append_queued_behind_the_deletion_fails(path):
+    called: list[str] = []
+    async with opened(path, "s") as store:
+        deleting = store.delete_session("s")
+        task = asyncio.ensure_future(deleting)
+        await asyncio.sleep(0)
+        with pytest.raises(StoreError):
+            await store.append("s", entries("x"), lambda: called.append("done"))
+        assert await task is True
+        assert called == []
+
+
+async def test_a_session_that_another_store_has_open_is_not_deleted(path):
+    async with opened(path, "s") as holder, opened(path) as store:
+        await holder.append("s", entries("a"), nothing)
+        with pytest.raises(SessionInUseError):
+            await store.delete_session("s")
+        await holder.append("s", entries("b"), nothing)
+        assert await log_of(store) == ["a", "b"]
+
+
+async def test_a_fork_keeps_what_it_shares_when_its_origin_is_deleted(path):
+    async with opened(path, "origin") as store:
+        await store.append("origin", entries("shared-0", "shared-1", "SECRET-2"), nothing)
+    fork_by_hand(path, "fork", "origin", 2)
+    async with opened(path, "fork") as store:
+        await store.append("fork", entries("own"), nothing)
+        await store.delete_session("origin")
+        assert await log_of(store, "fork") == ["shared-0", "shared-1", "own"]
+        assert not is_there(path, "SECRET")
+        await store.delete_session("fork")
+        assert not is_there(path, "shared")
+    assert stored_entries(path) == 0
+
+
+async def test_what_a_fork_can_go_back_to_stays_when_its_origin_is_deleted(path):
+    async with opened(path, "origin") as store:
+        await store.append("origin", entries("shared", "SECRET"), nothing)
+    fork_by_hand(path, "fork", "origin", 1)
+    async with opened(path, "fork") as store:
+        await store.append("fork", entries("own"), nothing)
+        await store.replace("fork", 0, entries("new"), nothing)
+        await store.delete_session("origin")
+        assert not is_there(path, "SECRET")
+    with sql(path) as connection:
+        old = connection.execute("select min(id) from branches where session_id = 'fork'").fetchone()
+        connection.execute("update sessions set branch = ?, stop = 2", old)
+    async with opened(path) as store:
+        assert await log_of(store, "fork") == ["shared", "own"]
+
+
+async def test_an_origin_keeps_its_log_when_a_fork_is_deleted(path):
+    async with opened(path, "origin") as store:
+        await store.append("origin", numbered(3), nothing)
+    fork_by_hand(path, "fork", "origin", 1)
+    async with opened(path, "origin", "fork") as store:
+        await store.append("fork", entries("SECRET"), nothing)
+        await store.delete_session("fork")
+        assert await log_of(store, "origin") == ["m0", "m1", "m2"]
+        assert not is_there(path, "SECRET")
+
+
+async def test_deleting_one_session_leaves_the_old_branches_of_others(path):
+    async with opened(path, "s", "t") as store:
+        await store.append("s", numbered(3), nothing)
+        await store.replace("s", 0, entries("new"), nothing)
+        await store.append("t", entries("x"), nothing)
+        await store.delete_session("t")
+    assert stored_entries(path) == 4
+
+
+async def test_a_shared_summary_stays_until_its_last_session_is_deleted(path):
+    async with opened(path, "s", "t") as store:
+        await store.save_summary("s", key(1), summary("shared"))
+        await store.save_summary("s", key(2), summary("own"))
+        await store.find_summaries("t", [key(1)])
+        await store.delete_session("s")
+        assert set(await store.find_summaries("t", [key(1), key(2)])) == {key(1)}
+        await store.delete_session("t")
+        assert await store.find_summaries("nobody", [key(1)]) == {}
+
+
+# Purging
+
+
+async def test_purge_removes_what_no_log_reaches_to_the_last_byte(path):
+    async with opened(path, "s", "t") as store:
+        await store.append("s", entries("kept", *["SECRET-LOG " * 50] * 200), nothing)
+        await store.save_summary("s", key("old"), summary("SECRET-SUMMARY"))
+        await store.save_summary("s", key("new"), summary("still used"))
+        await store.save_summary("nobody", key("stray"), summary("SECRET-STRAY"))
+        await store.replace("s", 1, entries("after"), nothing)
+        await store.find_summaries("s", [key("new")])
+        assert is_there(path, "SECRET")
+        assert await store.purge() >= 200 * 550
+        assert not is_there(path, "SECRET")
+        assert await log_of(store) == ["kept", "after"]
+        assert set(await store.find_summaries("s", [key("old"), key("new")])) == {key("new")}
+        assert await store.purge() == 0
+        await store.append("s", entries("more"), nothing)
+        assert await log_of(store) == ["kept", "after", "more"]
+
+
+async def test_purge_removes_what_lies_beyond_a_head_that_was_moved_back(path):
+    async with opened(path, "s") as store:
+        await store.append("s", numbered(5), nothing)
+    with sql(path) as connection:
+        connection.execute("update sessions set stop = 2")
+    async with opened(path, "s") as store:
+        await store.purge()
+        await store.append("s", entries("x"), nothing)
+        assert await log_of(store) == ["m0", "m1", "x"]
+    assert stored_entries(path) == 3
+
+
+async def test_purge_of_a_store_in_memory_keeps_what_is_used():
+    async with opened(":memory:", "s", "t") as store:
+        await store.append("s", entries(*["long " * 1000] * 50), nothing)
+        await store.replace("s", 1, [], nothing)
+        assert await store.purge() > 49 * 5000
+        assert await log_of(store) == ["long " * 1000]
+        assert await store.delete_session("s") is True
+        assert [one.session_id for one in await store.sessions()] == ["t"]
+
+
+async def test_removal_that_a_reader_holds_up_says_that_bytes_may_be_left(path):
+    async with opened(path, "s", busy_timeout=0.05) as store:
+        await store.append("s", entries("SECRET"), nothing)
+        with sql(path) as reader:
+            reader.execute("begin")
+            reader.execute("select count(*) from entries").fetchall()
+            with pytest.raises(StoreLockedError, match="call purge"):
+                await store.delete_session("s")
+        assert await store.load("s") is None
+        await store.purge()
+        assert not is_there(path, "SECRET")
+        await store.claim("s")

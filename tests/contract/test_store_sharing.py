@@ -1,0 +1,179 @@
+"""One file, several stores: in this process, and in others that live or are killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from summarizing_context.errors import SessionInUseError
+from tests.contract.store_builders import entries, key, log_of, nothing, numbered, opened, sql, summary
+
+pytestmark = pytest.mark.anyio
+
+CHILD = Path(__file__).with_name("store_child.py")
+PATIENCE = 30  # seconds, for what takes a fraction of one
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.db"
+
+
+@contextmanager
+def neighbour(path: Path, session_id: str) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has the session open and a summary saved."""
+    command = [sys.executable, str(CHILD), "neighbour", str(path), session_id]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        guard = threading.Timer(PATIENCE, child.kill)  # ends every wait for its answers
+        guard.start()
+        try:
+            assert answer(child) == "ready"
+            yield child
+        finally:
+            guard.cancel()
+            child.kill()
+
+
+def answer(child: subprocess.Popen[str]) -> str:
+    assert child.stdout is not None
+    return child.stdout.readline().strip()
+
+
+def ask(child: subprocess.Popen[str], line: str) -> str:
+    assert child.stdin is not None
+    child.stdin.write(line + "\n")
+    child.stdin.flush()
+    return answer(child)
+
+
+def locks(path: Path) -> list[Path]:
+    return list(path.parent.glob("*.lock"))
+
+
+async def test_two_processes_use_different_sessions_and_share_summaries(path):
+    async with opened(path, "ours") as store:
+        await store.append("ours", numbered(3), nothing)
+        with neighbour(path, "theirs") as child:
+            assert await store.find_summaries("ours", [key("child")]) == {key("child"): summary("by the child")}
+            assert ask(child, "parent") == "none"
+            await store.save_summary("ours", key("parent"), summary("by the parent"))
+            assert ask(child, "parent") == "by the parent"
+            assert await store.save_summary("ours", key("child"), summary("second")) == summary("by the child")
+            await store.append("ours", entries("more"), nothing)
+            pids = {one.session_id: one.writer_pid for one in await store.sessions()}
+            assert pids == {"ours": os.getpid(), "theirs": child.pid}
+            assert ask(child, "") == "closed"
+        assert {one.session_id: one.writer_pid for one in await store.sessions()}["theirs"] is None
+        await store.claim("theirs")
+
+
+async def test_a_session_open_in_another_process_is_refused_until_that_is_killed(path):
+    async with opened(path) as store:
+        with neighbour(path, "s") as child:
+            with pytest.raises(SessionInUseError, match=str(child.pid)) as raised:
+                await store.claim("s")
+            assert raised.value.pid == child.pid
+            with pytest.raises(SessionInUseError):
+                await store.delete_session("s")
+            child.kill()
+            child.wait(PATIENCE)
+        assert locks(path) != []
+        assert (await store.sessions())[0].writer_pid is None
+        assert locks(path) == []
+        await store.claim("s")
+        assert (await store.sessions())[0].writer_pid == os.getpid()
+    assert locks(path) == []
+
+
+async def test_a_killed_neighbour_leaves_nothing_half_done(path):
+    with neighbour(path, "s") as child:
+        child.kill()
+        child.wait(PATIENCE)
+        async with opened(path, "s") as store:
+            assert await store.find_summaries("s", [key("child")]) == {key("child"): summary("by the child")}
+            assert await store.delete_session("s") is True
+
+
+async def test_two_stores_of_one_process_exclude_each_other(path):
+    async with opened(path, "s") as holder:
+        async with opened(path, "t") as store:
+            with pytest.raises(SessionInUseError) as raised:
+                await store.claim("s")
+            assert raised.value.pid == os.getpid()
+            with pytest.raises(SessionInUseError):
+                await holder.claim("t")
+        await holder.claim("t")
+        assert await log_of(holder, "t") == []
+
+
+async def test_a_claim_ends_when_its_store_is_closed(path):
+    async with opened(path, "s") as store:
+        await store.append("s", entries("a"), nothing)
+        assert len(locks(path)) == 1
+    assert locks(path) == []
+    with sql(path) as connection:
+        assert connection.execute("select writer_pid from sessions").fetchone() == (None,)
+    async with opened(path, "s") as store:
+        await store.append("s", entries("b"), nothing)
+        assert await log_of(store) == ["a", "b"]
+
+
+async def test_a_store_reached_by_a_link_is_the_same_store(path):
+    link = path.with_name("link.db")
+    async with opened(path, "s"):
+        link.symlink_to(path)
+        async with opened(link) as store:
+            with pytest.raises(SessionInUseError):
+                await store.claim("s")
+
+
+async def test_a_claim_that_cannot_be_noted_is_given_up(path):
+    async with opened(path, "s", busy_timeout=0.05) as store:
+        with sql(path) as other:
+            other.execute("begin immediate")
+            with pytest.raises(Exception, match="locked"):
+                await store.claim("t")
+            other.execute("rollback")
+        assert len(locks(path)) == 1
+        await store.claim("t")
+
+
+async def test_memory_stores_know_nothing_of_each_other():
+    async with opened(":memory:", "s") as one, opened(":memory:", "s") as two:
+        await one.append("s", entries("a"), nothing)
+        assert await log_of(two) == []
+
+
+def test_stores_that_create_one_file_at_the_same_time_all_succeed(path):
+    errors: list[BaseException] = []
+    start = threading.Barrier(6)
+
+    async def write(name: str) -> None:
+        start.wait(PATIENCE)
+        async with opened(path, name) as store:
+            await store.append(name, numbered(3), nothing)
+            assert await log_of(store, name) == ["m0", "m1", "m2"]
+
+    def run(name: str) -> None:
+        try:
+            asyncio.run(write(name))
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=[f"s{i}"]) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert errors == []
+    with sql(path) as connection:
+        assert connection.execute("select count(*), sum(stop) from sessions").fetchone() == (6, 18)
+        assert connection.execute("pragma integrity_check").fetchone() == ("ok",)

@@ -1,0 +1,96 @@
+"""Reading transcripts."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from summarizing_context.errors import TranscriptError
+from summarizing_context.evaluation.transcripts import find_transcripts, read_transcript
+
+
+def written(path: Path, data: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(gzip.compress(data) if path.name.endswith(".gz") else data)
+    return path
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(TranscriptError) as caught:
+        list(read_transcript(path))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+def test_each_line_becomes_a_message_without_the_keys_that_are_ours(tmp_path, name):
+    path = written(tmp_path / name, b'{"role": "user", "content": "hi", "_meta": {"a": 1}}\n\n{"role": "tool"}\n')
+    assert [tuple(line) for line in read_transcript(path)] == [
+        (1, {"role": "user", "content": "hi"}),
+        (3, {"role": "tool"}),
+    ]
+
+
+def test_only_keys_of_the_message_itself_are_dropped(tmp_path):
+    path = written(tmp_path / "a.jsonl", b'{"role": "user", "content": [{"_inner": 1}]}')
+    assert next(read_transcript(path)).message["content"] == [{"_inner": 1}]
+
+
+def test_lone_surrogates_and_line_separators_are_kept(tmp_path):
+    path = written(
+        tmp_path / "a.jsonl", '{"role": "user", "content": "\ud800 a\u2028b"}'.encode("utf8", "surrogatepass")
+    )
+    assert next(read_transcript(path)).message["content"] == "\ud800 a\u2028b"
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_message(tmp_path):
+    path = written(tmp_path / "a.jsonl", b'\xef\xbb\xbf{"role": "user"}\n')
+    assert next(read_transcript(path)).message == {"role": "user"}
+
+
+@pytest.mark.parametrize(
+    ("data", "problem"),
+    [
+        (b'{"role": "user"}\n{"role": \n', ":2: not JSON: Expecting value at column"),
+        (b"[1]\n", ":1: a JSON array, not an object"),
+        (b"null\n", ":1: a JSON null, not an object"),
+        (b'"a"\n', ":1: a JSON string, not an object"),
+        (b"1\n", ":1: a JSON number or truth value, not an object"),
+        (b'{"role": "\xff"}\n', ":1: byte 11 is not UTF-8"),
+        (b"[" * 100_000, ":1: JSON that cannot be read (RecursionError)"),
+    ],
+)
+def test_a_bad_line_is_named_with_what_is_wrong(tmp_path, data, problem):
+    path = written(tmp_path / "a.jsonl", data)
+    assert refusal(path).startswith(f"{path}{problem}")
+
+
+def test_damaged_gzip_data_is_told_as_such(tmp_path):
+    path = tmp_path / "a.jsonl.gz"
+    path.write_bytes(gzip.compress(b'{"role": "user"}\n' * 1_000)[:-20])
+    assert "the gzip data is damaged" in refusal(path)
+    path.write_bytes(b"plain text")
+    assert refusal(path).startswith(f"{path}:1: the gzip data is damaged")
+
+
+def test_folders_are_searched_through_in_order_and_each_file_is_taken_once(tmp_path):
+    second = written(tmp_path / "b" / "2.jsonl.gz", b"")
+    first = written(tmp_path / "a" / "1.jsonl", b"")
+    written(tmp_path / "a" / "notes.txt", b"")
+    assert find_transcripts([tmp_path, second]) == [first, second]
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"), [("none", "no such file or folder"), ("x.txt", "neither .jsonl"), ("empty", "holds no .jsonl")]
+)
+def test_a_path_that_is_no_transcript_is_refused(tmp_path, name, problem):
+    (tmp_path / "empty").mkdir()
+    written(tmp_path / "x.txt", b"")
+    with pytest.raises(TranscriptError, match=problem):
+        find_transcripts([tmp_path / name])
+
+
+def test_no_path_at_all_is_refused():
+    with pytest.raises(TranscriptError, match="no transcript was named"):
+        find_transcripts([])

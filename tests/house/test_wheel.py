@@ -1,0 +1,52 @@
+"""What the wheel carries: the package with its prompts and SQL, and nothing that belongs to a checkout."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.house.checkout import PACKAGE, ROOT, run_python
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel's contents, laid out as an installer would."""
+    folder = tmp_path_factory.mktemp("wheel")
+    built = run_python(["-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)])
+    assert built.returncode == 0, built.stdout
+    (wheel,) = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder / "site")
+    return folder / "site"
+
+
+def names(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_the_wheel_carries_every_prompt_and_all_that_the_package_holds(installed: Path):
+    package = {f"summarizing_context/{name}" for name in names(PACKAGE) if not name.endswith(".pyc")}
+    prompts = {f"summarizing_context/prompts/{name}" for name in names(ROOT / "prompts")}
+    assert prompts
+    assert any(name.endswith(".sql") for name in package)
+    assert "summarizing_context/py.typed" in package
+    assert {name for name in names(installed) if ".dist-info/" not in name} == package | prompts
+
+
+def test_the_wheel_declares_its_licence_its_command_and_its_entry_point(installed: Path):
+    (information,) = installed.glob("*.dist-info")
+    entries = (information / "entry_points.txt").read_text(encoding="utf-8")
+    assert "summarizing-context = summarizing_context.cli:main" in entries
+    assert "context-summarizing = summarizing_context.adapters.amplifier:mount" in entries
+    assert (information / "licenses" / "LICENSE").is_file()
+
+
+def test_an_installed_package_reads_its_own_prompts(installed: Path, tmp_path: Path):
+    script = (
+        "from summarizing_context.prompt_library import latest, prompts_root; print(prompts_root()); latest('segment')"
+    )
+    done = run_python(["-c", script], cwd=tmp_path, env={"PYTHONPATH": str(installed)})
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.startswith(str(installed / "summarizing_context" / "prompts"))

@@ -1,0 +1,1 @@
+"""The laws of the house, judged from outside: nothing here looks into the package."""

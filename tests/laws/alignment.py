@@ -1,0 +1,167 @@
+"""Find the raw tail of a view: the longest end of it that shows the newest log entries, group by group.
+
+What it cannot explain is a broken law; `checkers` turns it into sentences.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from .grouping import CallGroup, Reading, atoms
+from .repairs import LATE_NOTE, SPLIT, STAND_IN, explain, is_late_note, is_same_result
+from .shapes import Message, answered_ids, canonical, result_content
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """Where the raw tail begins in the view and in the log, and what was repaired in it."""
+
+    view_start: int
+    log_start: int
+    repairs: Counter[str]
+    held_back: int  # newest log entries not shown yet, since an earlier call still waits
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One attempt to read a view from a row on as the log from an entry on."""
+
+    view: Sequence[Message]
+    log: Sequence[Message]
+    reading: Reading
+    at: int
+    repairs: Counter[str] = field(default_factory=Counter)
+    notes: list[tuple[int, str]] = field(default_factory=list)  # orphans whose note has not been met yet
+    failed: str = ""
+    held_back: int = 0
+
+    def run(self, start: int) -> bool:
+        """Match everything from log entry `start`; False with `failed` set if that is not what is shown."""
+        for index in range(start, len(self.log)):
+            self._take_notes()
+            if self.at == len(self.view) and self._may_be_held_back(index):
+                self.held_back = len(self.log) - index
+                return True
+            self._entry(index)
+            if self.failed:
+                return False
+        self._take_notes()
+        if self.notes and not self.reading.open_groups():
+            self.failed = f"the orphan result of log entry {self.notes[0][0]} is not shown as a note"
+        elif self.at < len(self.view):
+            self.failed = f"view row {self.at} is no log entry"
+        return not self.failed
+
+    def _entry(self, index: int) -> None:
+        message = self.log[index]
+        group = self.reading.groups.get(index)
+        if group is None and answered_ids(message):
+            self.notes += [(index, identity) for identity in self.reading.orphans.get(index, [])]
+            self._take_notes()
+        elif self._row(index) and group is not None:
+            self._results(group)
+
+    def _row(self, index: int) -> bool:
+        if self.at >= len(self.view):
+            self.failed = f"log entry {index} is missing at the end of the view"
+            return False
+        found = explain(self.view[self.at], self.log[index])
+        if found is None:
+            self.failed = f"view row {self.at} is not log entry {index}, nor a repair of it"
+            return False
+        self.repairs.update(found)
+        self.at += 1
+        return True
+
+    def _results(self, group: CallGroup) -> None:
+        sources = {identity: index for index, identity in group.results}
+        needed = [*sources, *group.waiting]
+        while needed and self.at < len(self.view) and answered_ids(self.view[self.at]):
+            identities = answered_ids(self.view[self.at])
+            if any(identity not in needed for identity in identities):
+                self.failed = f"view row {self.at} answers other calls than those of log entry {group.call}"
+                return
+            if not self._result_row(group, identities, sources):
+                return
+            needed = [identity for identity in needed if identity not in identities]
+            self.at += 1
+        missing = needed if group.abandoned else [identity for identity in needed if identity in sources]
+        if missing and not (self.at == len(self.view) and self._may_be_held_back(group.call + 1)):
+            self.failed = f"{len(missing)} results of log entry {group.call} are missing before view row {self.at}"
+
+    def _result_row(self, group: CallGroup, identities: list[str], sources: dict[str, int]) -> bool:
+        row = self.view[self.at]
+        origins = {sources[identity] for identity in identities if identity in sources}
+        if len(origins) == 1:
+            found = explain(row, self.log[min(origins)])
+            if found is not None:
+                self.repairs.update(found)
+                return True
+        for identity in identities:
+            if identity not in sources:
+                if not group.abandoned:
+                    self.failed = f"view row {self.at} answers a call that still waits"
+                    return False
+                self.repairs[STAND_IN] += 1
+                continue
+            original = result_content(self.log[sources[identity]], identity)
+            same = is_same_result(result_content(row, identity), original)
+            if same is None:
+                self.failed = f"view row {self.at} is not the result in log entry {sources[identity]}"
+                return False
+            self.repairs.update(same)
+        if origins:
+            self.repairs[SPLIT] += 1
+        return True
+
+    def _take_notes(self) -> None:
+        for note in list(self.notes):
+            index, identity = note
+            if self.at < len(self.view) and is_late_note(self.view[self.at], self.log[index], identity):
+                self.notes.remove(note)
+                self.repairs[LATE_NOTE] += 1
+                rest = [other for other in self.notes if other[0] == index]
+                together = all(is_late_note(self.view[self.at], self.log[index], other) for _, other in rest)
+                if rest and together:  # one note may tell all orphans of one message
+                    self.notes = [other for other in self.notes if other[0] != index]
+                self.at += 1
+
+    def _may_be_held_back(self, index: int) -> bool:
+        waiting = self.reading.open_groups()
+        if not waiting:
+            return False
+        first = min(group.call for group in waiting)
+        return index > first or (len(waiting) > 1 and index == first)
+
+
+def align(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | str:
+    """The longest tail, or why the best attempt failed."""
+    starts = [start for start, _ in atoms(reading)]
+    known = {}
+    for start in starts:
+        known.setdefault(canonical(log[start]), []).append(start)
+    best, reason = -1, "the view shows none of the newest log entries"
+    for first_row in range(len(view)):
+        exact = known.get(canonical(view[first_row]), [])
+        rest = [start for start in starts if start not in exact and _could_begin(view[first_row], log, reading, start)]
+        for start in [*exact, *rest]:
+            walk = _Walk(view, log, reading, first_row)
+            if walk.run(start):
+                return Tail(first_row, start, walk.repairs, walk.held_back)
+            if walk.at - first_row > best:
+                best, reason = walk.at - first_row, walk.failed
+    if reading.open_groups():
+        first = min(start for start, stop in atoms(reading) if stop == len(log))
+        if len(reading.open_groups()) > 1:
+            return Tail(len(view), first, Counter(), len(log) - first)
+    return Tail(len(view), len(log), Counter(), 0) if not log else reason
+
+
+def _could_begin(row: Message, log: Sequence[Message], reading: Reading, start: int) -> bool:
+    """A cheap look before a walk: a repair of the atom's first entry, or its note."""
+    entry = log[start]
+    if start not in reading.groups and answered_ids(entry):
+        return any(is_late_note(row, entry, identity) for identity in reading.orphans.get(start, []))
+    return row.get("role") == entry.get("role") and explain(row, entry) is not None

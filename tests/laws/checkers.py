@@ -1,0 +1,184 @@
+"""The judges: is this view lawful? Each answers with sentences, one for each broken rule; none for a lawful view.
+
+Pure functions over plain dicts, for messages of any provider. Driving a context is `judge`'s work.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+
+from .alignment import Tail, align
+from .grouping import Reading, group_spans, read_log
+from .repairs import SHRUNK, explain
+from .shapes import Message, answered_ids, called_ids, canonical, leading_system_rows, media_count
+
+__all__ = [
+    "find_tail",
+    "group_spans",
+    "order_problems",
+    "pin_problems",
+    "prefix_problems",
+    "tail_problems",
+    "tool_safe_problems",
+    "view_tokens",
+]
+
+
+def tool_safe_problems(view: Sequence[Message]) -> list[str]:
+    """Calls are followed by their results only, all of them; results stand nowhere else; the end may be in flight."""
+    problems: list[str] = []
+    waiting: list[str] = []
+    for row, message in enumerate(view):
+        answers = answered_ids(message)
+        if waiting and not answers:
+            problems.append(f"row {row} ({message.get('role')}) stands before the results of {waiting}")
+            waiting = []
+        for identity in answers:
+            if identity in waiting:
+                waiting.remove(identity)
+            else:
+                problems.append(f"row {row} answers {identity!r}, which is no waiting call of the message before")
+        calls = called_ids(message)
+        if calls and waiting:
+            problems.append(f"row {row} calls while {waiting} wait")
+        waiting = calls or waiting
+    return problems
+
+
+def order_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]:
+    """Raw rows keep the log's order; inside one group the results stand right after their call.
+
+    A raw row is recognised by deep equality, so shrunk rows, notes and the header are passed over.
+    """
+    places: dict[str, list[int]] = {}
+    for index, message in enumerate(log):
+        places.setdefault(canonical(message), []).append(index)
+    problems: list[str] = []
+    bound = len(log)
+    matched: dict[int, int] = {}
+    for row in range(len(view) - 1, -1, -1):
+        found = places.get(canonical(view[row]), [])
+        if not found or answered_ids(view[row]):
+            continue
+        earlier = [index for index in found if index < bound]
+        if not earlier:
+            problems.append(f"row {row} is log entry {found[-1]} but stands before log entry {bound}")
+            continue
+        bound = matched[row] = earlier[-1]
+    return problems + _result_order_problems(view, log, places, matched)
+
+
+def _result_order_problems(
+    view: Sequence[Message], log: Sequence[Message], places: dict[str, list[int]], matched: dict[int, int]
+) -> list[str]:
+    problems: list[str] = []
+    readings = _readings(log)
+    call: int | None = None
+    for row, message in enumerate(view):
+        if not answered_ids(message):
+            call = matched.get(row)
+            continue
+        found = places.get(canonical(message), [])
+        if not found or call is None:
+            continue
+        groups = [reading.groups[call] for reading in readings if call in reading.groups]
+        own = {index for group in groups for index, _ in group.results}
+        if not own.intersection(found):
+            problems.append(f"row {row} is log entry {found[0]}, which does not answer log entry {call}")
+    return problems
+
+
+def find_tail(view: Sequence[Message], log: Sequence[Message]) -> Tail | str:
+    """Where the raw tail begins, or why there is none. Where the laws leave the grouping open, any reading will do."""
+    first: Tail | str = ""
+    for reading in _readings(log):
+        found = align(view, log, reading)
+        if isinstance(found, Tail):
+            return found
+        first = first or found
+    return first
+
+
+def tail_problems(
+    view: Sequence[Message],
+    log: Sequence[Message],
+    repairs_allowed: Collection[str],
+    *,
+    headers_allowed: int = 1,
+    may_be_empty: bool = False,
+    critical: Callable[[Message], bool] = lambda message: False,
+) -> list[str]:
+    """The view is: leading system rows, pins and a header, then every newest log entry, untouched but for repairs."""
+    tail = find_tail(view, log)
+    if isinstance(tail, str):
+        if not may_be_empty:
+            return [tail]
+        tail = Tail(len(view), len(log), Counter(), 0)
+    problems = [f"{count} x {kind}" for kind, count in tail.repairs.items() if kind not in repairs_allowed]
+    return problems + _head_problems(view[: tail.view_start], log[: tail.log_start], headers_allowed, critical)
+
+
+def _head_problems(
+    head: Sequence[Message], covered: Sequence[Message], headers_allowed: int, critical: Callable[[Message], bool]
+) -> list[str]:
+    """Before the tail stand only system rows, user rows, critical rows, in log order, and the header."""
+    problems: list[str] = []
+    system = leading_system_rows(covered)
+    for index in range(system):
+        found = explain(head[index], covered[index]) if index < len(head) else None
+        if found is None or SHRUNK in found:
+            problems.append(f"leading system row {index} is not shown whole")
+    headers, place = 0, system
+    for row in range(system, len(head)):
+        index = _find(head[row], covered, place)
+        if index is None:
+            headers += 1
+            if called_ids(head[row]) or answered_ids(head[row]):
+                problems.append(f"row {row} before the tail has calls or results and is no log entry")
+            continue
+        place = index + 1
+        if covered[index].get("role") not in ("user", "system", "developer") and not critical(covered[index]):
+            problems.append(f"row {row} is log entry {index} ({covered[index].get('role')}) outside the raw tail")
+    allowed = headers_allowed if len(covered) > system else 0
+    if headers > allowed:
+        problems.append(f"{headers} rows before the tail are no log entries, {allowed} may be")
+    return problems
+
+
+def _find(row: Message, log: Sequence[Message], place: int) -> int | None:
+    return next((index for index in range(place, len(log)) if explain(row, log[index]) is not None), None)
+
+
+def pin_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]:
+    """The first human rows, those before any assistant row, are in every view, whole or shrunk."""
+    problems = []
+    for index, message in enumerate(log):
+        if message.get("role") == "assistant":
+            break
+        is_human = message.get("role") == "user" and not called_ids(message) and not answered_ids(message)
+        if is_human and not any(explain(row, message) is not None for row in view):
+            problems.append(f"first human row {index} is not in the view")
+    return problems
+
+
+def view_tokens(
+    view: Sequence[Message], count: Callable[[str], int], image_tokens: int, parts: Callable[[Message], list[str]]
+) -> int:
+    """4 for each message, the sum over its text parts, and a price for each image."""
+    return sum(4 + sum(map(count, parts(m))) + image_tokens * media_count(m.get("content")) for m in view)
+
+
+def prefix_problems(previous: Sequence[Message], view: Sequence[Message]) -> list[str]:
+    """The view starts with the previous one, compared as canonical JSON."""
+    if len(view) < len(previous):
+        return [f"the view has {len(view)} rows, the one before had {len(previous)}"]
+    for row, (old, new) in enumerate(zip(previous, view, strict=False)):
+        if canonical(old) != canonical(new):
+            return [f"row {row} of {len(previous)} changed"]
+    return []
+
+
+def _readings(log: Sequence[Message]) -> list[Reading]:
+    reading = read_log(log)
+    return [reading, read_log(log, orphans_abandon=True)] if reading.orphans else [reading]

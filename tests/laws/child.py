@@ -1,0 +1,75 @@
+"""What the law tests run in processes of their own: `python -m laws.child <what> <arguments>`.
+
+Each prints JSON lines on standard output. A summarizer's recipe and all texts are the same in every process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+
+from summarizing_context import Settings, open_context
+
+from .builders import count, session
+from .judge import SMALL
+from .shapes import canonical
+from .summarizers import Counting
+
+COUNTERS: dict[str, Callable[[str], int]] = {
+    "quarter": count,
+    "letters": len,
+    "words": lambda text: len(text.split()),
+    "bytes": lambda text: len(text.encode("utf-8", "surrogatepass")) // 3,
+}
+
+
+async def hashes(counter: str) -> None:
+    """The keys of all jobs of one log."""
+    summarizer = Counting("counting/1")
+    options = Settings(max_tokens=3_000, start_at=0.01, **SMALL)
+    async with open_context(options, summarizer=summarizer, count_tokens=COUNTERS[counter]) as context:
+        await context.set_messages(session(36, 250))
+        await context.get_messages_for_request()
+        await context.wait_idle()
+    print(json.dumps(sorted([job.kind, job.start, job.stop, job.range_hash] for job in summarizer.jobs)))
+
+
+async def views(store: str) -> None:
+    """A digest of each settled view that the extractive summarizer gives."""
+    digests = []
+    async with open_context(Settings(max_tokens=3_000, store=store, **SMALL), count_tokens=count) as context:
+        for message in session(37, 250):
+            await context.add_message(message)
+            if message["role"] == "assistant":
+                await context.wait_idle()
+                view = await context.get_messages_for_request()
+                digests.append(hashlib.sha256(canonical(view).encode()).hexdigest())
+        activations = context.statistics().activations
+    print(json.dumps({"views": digests, "activations": activations}))
+
+
+async def grow(store: str, start: str) -> None:
+    """Add for ever to a session in a file, and acknowledge each message and each view once it has returned."""
+    log = session(38, 4_000)
+    options = Settings(max_tokens=2_000, store=store, session_id="grown", **SMALL)
+    async with open_context(options, summarizer=Counting("counting/1"), count_tokens=count) as context:
+        say(opened=len(await context.get_messages()))
+        for place in range(int(start), len(log)):
+            await context.add_message(log[place])
+            say(added=place + 1)
+            if log[place]["role"] == "assistant":
+                view = await context.get_messages_for_request()
+                say(view=[hashlib.sha256(canonical(row).encode()).hexdigest() for row in view])
+
+
+def say(**fact: Any) -> None:
+    print(json.dumps(fact), flush=True)
+
+
+if __name__ == "__main__":
+    anyio.run({"hashes": hashes, "views": views, "grow": grow}[sys.argv[1]], *sys.argv[2:])

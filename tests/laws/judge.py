@@ -1,0 +1,188 @@
+"""Drive a context and judge every view of it: all laws that can be seen from outside, at once.
+
+The laws' own tests count on it; each still asserts that what it is about has happened.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from summarizing_context import Settings, message_text_parts, open_context
+from summarizing_context.errors import BudgetError
+
+from .builders import Message, count
+from .checkers import find_tail, order_problems, prefix_problems, tail_problems, tool_safe_problems, view_tokens
+from .repairs import ALL_REPAIRS
+from .shapes import leading_system_rows
+
+REASONS = {
+    "high_water", "budget_lowered", "provider_changed", "system_changed", "log_replaced", "idle",
+    "explicit", "restored",
+}  # fmt: skip
+IMAGE_TOKENS = 1600
+SMALL = {"segment_min": 200, "segment_target": 400, "segment_max": 800, "summary_max_tokens": 40}
+
+
+class LawBroken(AssertionError):
+    """One or more laws do not hold; the message lists them."""
+
+
+class Judge:
+    """A context under watch. Its own copy of the log is what the context's log must equal."""
+
+    def __init__(self, context: Any, *, budget: int, repairs: frozenset[str] = ALL_REPAIRS, headers: int = 1) -> None:
+        self.context = context
+        self.budget = budget
+        self.repairs_allowed = repairs
+        self.headers = headers
+        self.log: list[Message] = []
+        self.views = self.refused = self.covered = self.in_tail = self.held_back = 0
+        self.activations = 0
+        self.repairs: Counter[str] = Counter()
+        self.by_budget: dict[int, list[Message]] = {}
+        self.last: list[Message] = []
+        self._activations_before = 0
+
+    async def add(self, *messages: Mapping[str, Any]) -> None:
+        for message in messages:
+            mine = copy.deepcopy(dict(message))
+            given = copy.deepcopy(mine)
+            await self.context.add_message(given)
+            self.log.append(mine)
+            vandalise(given)
+
+    async def set(self, messages: list[Message]) -> None:
+        given = copy.deepcopy(messages)
+        await self.context.set_messages(given)
+        self.log = copy.deepcopy(messages)
+        vandalise(given)
+
+    async def clear(self) -> None:
+        await self.context.clear()
+        self.log = []
+        self.last = []
+        self.by_budget = {}
+
+    def reopened(self, context: Any) -> None:
+        """Go on with another context of the same session; its counters begin at zero."""
+        self.context = context
+        self._activations_before = 0
+
+    async def check_log(self) -> None:
+        kept = await self.context.get_messages()
+        if kept != self.log:
+            raise LawBroken(f"log_is_untouched: {_first_difference(kept, self.log)}")
+        vandalise(kept)
+
+    async def view(self, budget: int | None = None) -> list[Message]:
+        """Get a view and judge it; [] when it was rightly refused."""
+        wanted = budget or self.budget
+        try:
+            view: list[Message] = await self.context.get_messages_for_request(wanted)
+        except BudgetError as error:
+            self._judge_refusal(error, wanted)
+            return []
+        own = copy.deepcopy(view)
+        self.views += 1
+        problems = self._problems(own, wanted)
+        if problems:
+            raise LawBroken("; ".join(problems))
+        vandalise(view)
+        self.last = self.by_budget[wanted] = own
+        return own
+
+    def _judge_refusal(self, error: BudgetError, budget: int) -> None:
+        self.refused += 1
+        rows = self.log[: leading_system_rows(self.log)]
+        needed = view_tokens(rows, count, IMAGE_TOKENS, message_text_parts)
+        if needed + 40 <= budget:
+            raise LawBroken(f"within_budget: refused at {budget} though system rows need only {needed}: {error}")
+
+    def _problems(self, view: list[Message], budget: int) -> list[str]:
+        problems = [f"tool_safe: {p}" for p in tool_safe_problems(view)]
+        problems += [f"conversation_order: {p}" for p in order_problems(view, self.log)]
+        problems += self._tail_problems(view)
+        tokens = view_tokens(view, count, IMAGE_TOKENS, message_text_parts)
+        if tokens > budget:
+            problems.append(f"within_budget: {tokens} tokens at a budget of {budget}")
+        shown = self.context.last_view
+        if shown is not None and shown.tokens != tokens:
+            problems.append(f"within_budget: last_view says {shown.tokens} tokens, they are {tokens}")
+        return problems + self._prefix_problems(view, budget)
+
+    def _tail_problems(self, view: list[Message]) -> list[str]:
+        tail = find_tail(view, self.log)
+        if not isinstance(tail, str):
+            self.covered = max(self.covered, tail.log_start)
+            self.in_tail += len(view) - tail.view_start
+            self.held_back = max(self.held_back, tail.held_back)
+            self.repairs.update(tail.repairs)
+        found = tail_problems(view, self.log, self.repairs_allowed, headers_allowed=self.headers)
+        return [f"tail_is_untouched: {p}" for p in found]
+
+    def _prefix_problems(self, view: list[Message], budget: int) -> list[str]:
+        statistics = self.context.statistics()
+        told = self.context.last_view is not None and self.context.last_view.activation is not None
+        activated = told or statistics.activations > self._activations_before
+        self.activations += statistics.activations - self._activations_before
+        self._activations_before = statistics.activations
+        unknown = set(statistics.activations_by_reason) - REASONS
+        problems = [f"append_only: unknown reasons {sorted(unknown)}"] if unknown else []
+        if activated or not self.last:
+            return problems
+        earlier = [self.last, self.by_budget.get(budget, self.last)]
+        broken = [prefix_problems(old, view) for old in earlier]
+        return problems + ([f"append_only: {broken[0][0]} without an activation"] if all(broken) else [])
+
+
+@asynccontextmanager
+async def watched(
+    summarizer: Any = None,
+    *,
+    budget: int,
+    repairs: frozenset[str] = ALL_REPAIRS,
+    headers: int = 1,
+    **settings: Any,
+) -> AsyncIterator[Judge]:
+    """A judge over a fresh context with small segments, so that a short log has many of them."""
+    options = {"max_tokens": budget, **SMALL, **settings}
+    async with open_context(Settings(**options), summarizer=summarizer, count_tokens=count) as context:
+        yield Judge(context, budget=budget, repairs=repairs, headers=headers)
+
+
+async def replay(judge: Judge, log: Sequence[Mapping[str, Any]], *, settle: bool = True) -> None:
+    """Add message by message, with a view before each assistant row and one at the end."""
+    for message in log:
+        if message.get("role") == "assistant" and judge.log:
+            if settle:
+                await judge.context.wait_idle()
+            await judge.view()
+        await judge.add(message)
+    if settle:
+        await judge.context.wait_idle()
+    await judge.view()
+    await judge.check_log()
+
+
+def vandalise(value: Any) -> None:
+    """Ruin a value deeply, as a careless caller might."""
+    if isinstance(value, dict):
+        for item in value.values():
+            vandalise(item)
+        value.clear()
+        value["role"] = "vandal"
+    elif isinstance(value, list):
+        for item in value:
+            vandalise(item)
+        value.append("vandal")
+
+
+def _first_difference(kept: list[Message], wanted: list[Message]) -> str:
+    for index, (left, right) in enumerate(zip(kept, wanted, strict=False)):
+        if left != right:
+            return f"entry {index} differs"
+    return f"{len(kept)} entries, {len(wanted)} were given"

@@ -1,0 +1,241 @@
+"""A Hypothesis machine that does everything with a context in random order; the judge looks at every view.
+
+One event loop a run. Whatever it draws depends on Hypothesis alone, never on how far the worker is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+
+from summarizing_context import Settings, open_context
+
+from .builders import DIALECTS, Message, Script, assistant, call, count, result, system, user, words
+from .judge import SMALL, Judge
+from .summarizers import Counting, Echoing, Failing, Flaky, Sleeping
+
+T = TypeVar("T")
+BUDGETS = (300, 500, 1_000, 2_000, 4_000)
+SUMMARIZERS: dict[str, Any] = {
+    "extractive": lambda: None,
+    "counting": lambda: Counting("counting/1"),
+    "failing": Failing,
+    "sleeping": Sleeping,
+    "flaky": Flaky,
+    "echoing": Echoing,
+}
+SEEDS = st.integers(0, 2**16)
+THOUGHT = {"type": "thinking", "thinking": "so be it", "signature": "Sig" * 9}
+PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+ODD: list[Message] = [
+    user(""),
+    assistant(""),
+    assistant([]),
+    {"role": "assistant", "content": None},
+    assistant([THOUGHT]),
+    assistant([THOUGHT, {"type": "text", "text": "said after a thought"}]),
+    user([{"type": "text", "text": "see"}, PICTURE]),
+    user([{"type": "hologram", "depth": [1, None, 2.5]}]),
+    system("From now on use tabs."),
+    system("Files are read only.", role="developer"),
+    user("<system-reminder>the list is empty</system-reminder>"),
+    result("openai", "never", "an orphan"),
+    result("anthropic", "never", "an orphan"),
+    user("half \ud83d of a pair"),
+]
+
+
+class Operations(RuleBasedStateMachine):
+    """The rules; `strategy` is set by the test that runs it."""
+
+    strategy: ClassVar[str] = "hierarchical"
+    done: ClassVar[Counter[str]] = Counter()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.folder = Path(tempfile.mkdtemp(prefix="laws"))
+        self.names = 0
+        self.called: list[str] = []
+        self.judge: Judge | None = None
+
+    def run(self, doing: Awaitable[T]) -> T:
+        return self.loop.run_until_complete(asyncio.wait_for(doing, 60))
+
+    def count(self, name: str) -> None:
+        type(self).done[name] += 1
+        type(self).done["operations"] += 1
+
+    @initialize(
+        kind=st.sampled_from(sorted(SUMMARIZERS)),
+        budget=st.sampled_from(BUDGETS),
+        dialect=st.sampled_from(DIALECTS),
+        in_file=st.booleans(),
+        rules=st.booleans(),
+    )
+    def start(self, kind: str, budget: int, dialect: str, in_file: bool, rules: bool) -> None:
+        self.kind, self.dialect, self.in_file = kind, dialect, in_file
+        self.settings = Settings(
+            max_tokens=budget,
+            strategy=self.strategy,
+            store=str(self.folder / "a.db") if in_file else ":memory:",
+            call_timeout=0.05,
+            job_timeout=0.2,
+            attempts=1,
+            breaker_cooldown=0.02,
+            **SMALL,
+        )
+        self.judge = Judge(self.run(self.opened()), budget=budget)
+        if rules:
+            self.add(system("Be brief."))
+
+    async def opened(self) -> Any:
+        self.door = open_context(self.settings, summarizer=SUMMARIZERS[self.kind](), count_tokens=count)
+        return await self.door.__aenter__()
+
+    def add(self, *messages: Message) -> None:
+        assert self.judge is not None
+        self.run(self.judge.add(*messages))
+
+    def fresh(self, calls: int) -> list[str]:
+        made = [f"c{self.names + n}" for n in range(calls)]
+        self.names += calls
+        self.called += made
+        return made
+
+    @rule(seed=SEEDS, turns=st.integers(1, 3))
+    def talk(self, seed: int, turns: int) -> None:
+        self.count("talk")
+        rng = random.Random(seed)
+        for _ in range(turns):
+            self.add(user(words(rng, rng.randint(1, 60))), assistant(words(rng, rng.randint(1, 60))))
+
+    @rule(seed=SEEDS, steps=st.integers(1, 4))
+    def work(self, seed: int, steps: int) -> None:
+        self.count("work")
+        script = Script(seed, dialect=self.dialect, size=50)
+        script.calls = self.names
+        rows = [row for _ in range(steps) for row in script.step()]
+        self.names = script.calls
+        self.add(*rows)
+
+    @rule(calls=st.integers(1, 3), reuse=st.booleans())
+    def call(self, calls: int, reuse: bool) -> None:
+        self.count("call")
+        ids = self.called[-1:] if reuse and self.called else self.fresh(calls)
+        self.add(call(self.dialect, *((i, "read", {"path": "a"}) for i in ids)))
+
+    @rule(back=st.integers(1, 6), size=st.integers(0, 80))
+    def answer(self, back: int, size: int) -> None:
+        """A result for one of the last calls, whether it waits or not."""
+        self.count("answer")
+        if self.called:
+            self.add(result(self.dialect, self.called[-min(back, len(self.called))], words(random.Random(size), size)))
+
+    @rule(which=st.integers(0, len(ODD) - 1))
+    def odd(self, which: int) -> None:
+        self.count("odd")
+        self.add(ODD[which])
+
+    @rule(seed=SEEDS, tokens=st.sampled_from((400, 1_000, 4_000)), kind=st.sampled_from(("text", "result", "argument")))
+    def huge(self, seed: int, tokens: int, kind: str) -> None:
+        self.count("huge")
+        text = words(random.Random(seed), tokens)
+        if kind == "text":
+            self.add(user(text))
+            return
+        identity = self.fresh(1)[0]
+        arguments = {"text": text if kind == "argument" else "x"}
+        self.add(call(self.dialect, (identity, "write", arguments)))
+        self.add(result(self.dialect, identity, text if kind == "result" else "ok"))
+
+    @rule(budget=st.sampled_from((None, None, None, None, *BUDGETS)))
+    def view(self, budget: int | None) -> None:
+        assert self.judge is not None
+        self.count("view")
+        self.run(self.judge.view(budget))
+
+    @rule()
+    def settle(self) -> None:
+        assert self.judge is not None
+        self.count("settle")
+        self.run(self.judge.context.wait_idle(0.05))
+        self.run(self.judge.view())
+
+    @rule()
+    def compact(self) -> None:
+        assert self.judge is not None
+        self.count("compact")
+        report = self.run(self.judge.context.compact())
+        assert isinstance(report.activated, bool)
+        assert isinstance(self.run_plain(self.judge.context.should_compact()), bool)
+
+    def run_plain(self, value: Any) -> Any:
+        """A method may be a plain function or not."""
+        return self.run(value) if asyncio.iscoroutine(value) else value
+
+    @precondition(lambda self: self.judge is not None and self.judge.log)
+    @rule(seed=SEEDS, kind=st.sampled_from(("same", "prefix", "edit", "insert", "delete", "swap")))
+    def set(self, seed: int, kind: str) -> None:
+        assert self.judge is not None
+        self.count("set")
+        rng, log = random.Random(seed), list(self.judge.log)
+        place = rng.randrange(len(log))
+        if kind == "prefix":
+            log = log[: place + 1]
+        elif kind == "edit":
+            log[place] = user(words(rng, 20))
+        elif kind == "insert":
+            log.insert(place, user(words(rng, 20)))
+        elif kind == "delete":
+            del log[place]
+        elif kind == "swap":
+            log[place], log[-1] = log[-1], log[place]
+        self.run(self.judge.set(log))
+        self.run(self.judge.check_log())
+
+    @rule(sure=st.integers(0, 3))
+    def clear(self, sure: int) -> None:
+        assert self.judge is not None
+        self.count("clear")
+        if sure == 0:
+            self.run(self.judge.clear())
+            self.run(self.judge.check_log())
+
+    @rule()
+    def reopen(self) -> None:
+        assert self.judge is not None
+        self.count("reopen")
+        if self.in_file:
+            self.run(self.door.__aexit__(None, None, None))
+            self.judge.reopened(self.run(self.opened()))
+            self.run(self.judge.check_log())
+            self.run(self.judge.view())
+
+    def teardown(self) -> None:
+        try:
+            if self.judge is not None:
+                self.run(self.judge.check_log())
+                self.keep_score(self.judge)
+                self.run(self.door.__aexit__(None, None, None))
+        finally:
+            self.loop.run_until_complete(self.loop.shutdown_default_executor())
+            self.loop.close()
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def keep_score(self, judge: Judge) -> None:
+        done = type(self).done
+        done["views"] += judge.views
+        done["activations"] += judge.activations
+        done["covered"] += judge.covered
+        done["refused"] += judge.refused
+        done.update(judge.repairs)

@@ -1,0 +1,186 @@
+"""Tell whether a shown message is its log entry, and by which named repairs it differs.
+
+The repairs of one message only; stand-ins and split results are told in `alignment`, where the group is known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from .shapes import (
+    MEDIA_BLOCKS,
+    THINKING_BLOCKS,
+    THINKING_FIELDS,
+    Message,
+    answered_ids,
+    blocks,
+    called_ids,
+    canonical,
+    plain_text,
+    result_content,
+    without_thinking,
+)
+
+SHRUNK, STAND_IN, LATE_NOTE = "shrunk", "stand_in_result", "late_result_note"
+SPLIT, CONTENT_NONE, THINKING = "split_results", "content_none", "thinking_dropped"
+ALL_REPAIRS = frozenset({SHRUNK, STAND_IN, LATE_NOTE, SPLIT, CONTENT_NONE, THINKING})
+LONGEST_CUT_NOTE = 240  # characters between the kept head and the kept tail
+
+
+def explain(shown: Message, entry: Message) -> frozenset[str] | None:
+    """The repairs that turn the entry into what is shown; nothing for equal ones, None if no repair explains it."""
+    if shown.get("role") != entry.get("role"):
+        return None
+    if canonical(shown) == canonical(entry):
+        return frozenset()
+    found: set[str] = set()
+    wanted: dict[str, Any] = dict(entry)
+    if _has_thinking(entry) and not _has_thinking(shown):
+        found.add(THINKING)
+        wanted = without_thinking(entry)
+        if wanted.get("content") in ([], "", None) and _is_empty_or_note(shown.get("content")):
+            wanted["content"] = shown.get("content")
+    if wanted.get("content") is None and shown.get("content") == "":
+        found.add(CONTENT_NONE)
+        wanted["content"] = ""
+    if canonical(shown) == canonical(wanted):
+        return frozenset(found)
+    return frozenset(found | {SHRUNK}) if _is_shrunk_message(shown, wanted) else None
+
+
+def is_late_note(shown: Message, entry: Message, identity: str) -> bool:
+    """Text, no result any longer, that holds what came too late, or its head."""
+    if called_ids(shown) or answered_ids(shown):
+        return False
+    said = plain_text(result_content(entry, identity)).strip()
+    told = plain_text(shown.get("content"))
+    if not said:
+        return "result" in told.lower()
+    return said.splitlines()[0].strip()[:16] in told
+
+
+def is_same_result(shown: Any, original: Any) -> frozenset[str] | None:
+    """Whether one result's content is shown whole or shrunk."""
+    if canonical(shown) == canonical(original):
+        return frozenset()
+    if original is None and shown == "":
+        return frozenset({CONTENT_NONE})
+    return frozenset({SHRUNK}) if _is_shrunk_content(shown, original) else None
+
+
+def is_shrunk_text(shown: str, original: str) -> bool:
+    """Head and tail kept, and a short cut note that says a number between them."""
+    if shown == original:
+        return True
+    if len(shown) >= len(original):
+        return False
+    head = _common(shown, original)
+    tail = _common(shown[head:][::-1], original[head:][::-1])
+    note = shown[head : len(shown) - tail]
+    return head + tail > 0 and len(note) <= LONGEST_CUT_NOTE and any(c.isdigit() for c in shown)
+
+
+def _common(left: str, right: str) -> int:
+    """Length of the common beginning."""
+    return next((n for n, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), min(len(left), len(right)))
+
+
+def _has_thinking(message: Message) -> bool:
+    return any(block.get("type") in THINKING_BLOCKS for block in blocks(message)) or bool(
+        THINKING_FIELDS & message.keys()
+    )
+
+
+def _is_empty_or_note(content: Any) -> bool:
+    return content in (None, "", []) or len(plain_text(content)) <= LONGEST_CUT_NOTE
+
+
+def _is_shrunk_message(shown: Message, entry: Message) -> bool:
+    if shown.keys() != entry.keys() or called_ids(shown) != called_ids(entry):
+        return False
+    if answered_ids(shown) != answered_ids(entry):
+        return False
+    for key, value in entry.items():
+        if key == "content":
+            good = _is_shrunk_content(shown[key], value)
+        elif key == "tool_calls":
+            good = _are_shrunk_calls(shown[key], value)
+        else:
+            good = canonical(shown[key]) == canonical(value)
+        if not good:
+            return False
+    return len(canonical(shown)) < len(canonical(entry)) + LONGEST_CUT_NOTE
+
+
+def _is_shrunk_content(shown: Any, original: Any) -> bool:
+    if canonical(shown) == canonical(original):
+        return True
+    if isinstance(shown, list) and isinstance(original, list) and len(shown) == len(original):
+        return all(_is_shrunk_block(left, right) for left, right in zip(shown, original, strict=True))
+    if isinstance(shown, list) and isinstance(original, list) and _special_blocks(shown) != _special_blocks(original):
+        return False
+    return is_shrunk_text(plain_text(shown), plain_text(original))
+
+
+def _special_blocks(content: list[Any]) -> list[tuple[Any, Any]]:
+    """Blocks that may not be left out when a list is shortened: calls and results."""
+    kept = [b for b in content if isinstance(b, Mapping) and b.get("type") not in ("text", *MEDIA_BLOCKS)]
+    return [(b.get("type"), b.get("id") or b.get("tool_use_id") or b.get("tool_call_id")) for b in kept]
+
+
+def _is_shrunk_block(shown: Any, original: Any) -> bool:
+    if canonical(shown) == canonical(original):
+        return True
+    if not isinstance(shown, Mapping) or not isinstance(original, Mapping):
+        return isinstance(shown, str) and isinstance(original, str) and is_shrunk_text(shown, original)
+    kind = original.get("type")
+    if kind in THINKING_BLOCKS:
+        return False
+    if shown.get("type") != kind:
+        return kind not in ("text", "tool_use", "tool_call", "tool_result") and shown.get("type") == "text"
+    if shown.keys() != original.keys():
+        return False
+    return all(_is_shrunk_field(key, shown[key], original[key]) for key in original)
+
+
+def _is_shrunk_field(key: str, shown: Any, original: Any) -> bool:
+    if canonical(shown) == canonical(original):
+        return True
+    if key == "text":
+        return isinstance(shown, str) and is_shrunk_text(shown, original)
+    if key in ("content", "output"):
+        return _is_shrunk_content(shown, original)
+    return key in ("input", "arguments", "function") and _are_shrunk_arguments(shown, original)
+
+
+def _are_shrunk_calls(shown: Any, original: Any) -> bool:
+    if not isinstance(shown, list) or not isinstance(original, list) or len(shown) != len(original):
+        return False
+    return all(
+        isinstance(left, Mapping)
+        and left.keys() == right.keys()
+        and all(_is_shrunk_field(key, left[key], right[key]) for key in right)
+        for left, right in zip(shown, original, strict=True)
+    )
+
+
+def _are_shrunk_arguments(shown: Any, original: Any) -> bool:
+    """Shorter, of the same type, and JSON if it was JSON."""
+    if isinstance(original, Mapping) and "arguments" in original:
+        if not isinstance(shown, Mapping) or shown.keys() != original.keys():
+            return False
+        same = all(shown[key] == original[key] for key in original if key != "arguments")
+        return same and _are_shrunk_arguments(shown["arguments"], original["arguments"])
+    if type(shown) is not type(original) or len(canonical(shown)) >= len(canonical(original)):
+        return False
+    return not (isinstance(original, str) and _is_json(original)) or _is_json(shown)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True

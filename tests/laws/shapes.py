@@ -1,0 +1,116 @@
+"""Read a message of any provider: its calls, the calls it answers, its thinking, its texts.
+
+Written from the data format alone, so that it can judge the package. `grouping` and `checkers` build on it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+Message = Mapping[str, Any]
+
+CALL_BLOCKS = frozenset({"tool_use", "tool_call"})
+THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking", "reasoning"})
+THINKING_FIELDS = frozenset({"thinking", "thinking_block", "redacted_thinking", "reasoning", "reasoning_content"})
+MEDIA_BLOCKS = frozenset({"image", "image_url", "input_image"})
+
+
+def canonical(value: Any) -> str:
+    """One JSON text for equal values, whatever the order of keys; lone surrogates are escaped."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def blocks(message: Message) -> list[Mapping[str, Any]]:
+    """The content's blocks; a string or nothing has none."""
+    content = message.get("content")
+    return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
+
+
+def _ids(values: Iterator[Any]) -> list[str]:
+    return [value for value in values if isinstance(value, str) and value]
+
+
+def called_ids(message: Message) -> list[str]:
+    """Ids of the calls it makes, in order, each once: one call may be written as a block and in `tool_calls`."""
+    listed = message.get("tool_calls")
+    calls = [call for call in listed if isinstance(call, Mapping)] if isinstance(listed, list) else []
+    made = _ids(block.get("id") for block in blocks(message) if block.get("type") in CALL_BLOCKS)
+    return list(dict.fromkeys(made + _ids(call.get("id") for call in calls)))
+
+
+def result_blocks(message: Message) -> list[tuple[str, Mapping[str, Any]]]:
+    """(id, block) of each result block."""
+    found = []
+    for block in blocks(message):
+        if block.get("type") == "tool_result":
+            identity = block.get("tool_use_id") or block.get("tool_call_id")
+            if isinstance(identity, str) and identity:
+                found.append((identity, block))
+    return found
+
+
+def answered_ids(message: Message) -> list[str]:
+    """Ids of the calls that it answers, in order; a repeated one is repeated."""
+    own = _ids(iter([message.get("tool_call_id")])) if message.get("role") == "tool" else []
+    inner = [identity for identity, _ in result_blocks(message)]
+    return own + [identity for identity in inner if identity not in own]
+
+
+def result_content(message: Message, identity: str) -> Any:
+    """What the message says in answer to the call."""
+    for found, block in result_blocks(message):
+        if found == identity:
+            return block.get("content", block.get("output"))
+    return message.get("content")
+
+
+def leaf_texts(value: Any) -> list[str]:
+    """Every string below a value, in order; keys of mappings excepted."""
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, Mapping):
+        return [text for item in value.values() for text in leaf_texts(item)]
+    if isinstance(value, list):
+        return [text for item in value for text in leaf_texts(item)]
+    return []
+
+
+def plain_text(value: Any) -> str:
+    """The text of a content or of a result: strings and text blocks, joined."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        return "\n".join(filter(None, map(plain_text, value)))
+    if isinstance(value, Mapping):
+        return plain_text(value.get("text", value.get("content", value.get("output", ""))))
+    return ""
+
+
+def media_count(value: Any) -> int:
+    """Images in a content, those inside results counted."""
+    if isinstance(value, list):
+        return sum(media_count(item) for item in value)
+    if not isinstance(value, Mapping):
+        return 0
+    if value.get("type") in MEDIA_BLOCKS:
+        return 1
+    return media_count(value.get("content")) + media_count(value.get("output"))
+
+
+def without_thinking(message: Message) -> dict[str, Any]:
+    """The message with its thinking left out, blocks and fields."""
+    kept = {key: value for key, value in message.items() if key not in THINKING_FIELDS}
+    content = message.get("content")
+    if isinstance(content, list):
+        kept["content"] = [b for b in content if not (isinstance(b, Mapping) and b.get("type") in THINKING_BLOCKS)]
+    return kept
+
+
+def leading_system_rows(log: Sequence[Message]) -> int:
+    """How many system and developer rows the log starts with."""
+    for index, message in enumerate(log):
+        if message.get("role") not in ("system", "developer"):
+            return index
+    return len(log)

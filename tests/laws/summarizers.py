@@ -1,0 +1,143 @@
+"""Summarizers for tests: one that counts, and one for each way to fail."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import anyio
+
+
+def short_summary(job: Any) -> str:
+    """A lawful summary of a handful of tokens that differs from job to job."""
+    return f"## Done\n- part {job.range_hash[:8]} of rank {job.rank}"
+
+
+class Counting:
+    """Keeps every job. With a recipe its summaries are shared through the file."""
+
+    def __init__(self, recipe: str | None = None) -> None:
+        if recipe is not None:
+            self.recipe = recipe
+        self.jobs: list[Any] = []
+
+    @property
+    def calls(self) -> int:
+        return len(self.jobs)
+
+    @property
+    def segments(self) -> list[Any]:
+        return [job for job in self.jobs if job.kind == "segment"]
+
+    @property
+    def contents(self) -> str:
+        return "\n".join(job.content for job in self.jobs)
+
+    async def summarize(self, job: Any) -> str:
+        self.jobs.append(job)
+        await anyio.lowlevel.checkpoint()
+        return short_summary(job)
+
+
+class Sleeping(Counting):
+    """Never answers: it waits for an event that nobody sets."""
+
+    async def summarize(self, job: Any) -> str:
+        self.jobs.append(job)
+        await anyio.Event().wait()
+        raise AssertionError("nobody sets the event")
+
+
+class Failing(Counting):
+    """Raises, always."""
+
+    async def summarize(self, job: Any) -> str:
+        self.jobs.append(job)
+        raise RuntimeError("the model is out")
+
+
+class Empty(Counting):
+    """Answers with nothing."""
+
+    async def summarize(self, job: Any) -> str:
+        self.jobs.append(job)
+        return ""
+
+
+class Echoing(Counting):
+    """Answers with its whole input."""
+
+    async def summarize(self, job: Any) -> str:
+        self.jobs.append(job)
+        return str(job.content)
+
+
+class NonText(Counting):
+    """Answers with something else than text."""
+
+    def __init__(self, reply: Any) -> None:
+        super().__init__()
+        self.reply = reply
+
+    async def summarize(self, job: Any) -> Any:
+        self.jobs.append(job)
+        return self.reply
+
+
+class Flaky(Counting):
+    """Does any of it, by chance."""
+
+    def __init__(self, seed: int = 0) -> None:
+        super().__init__()
+        self.rng = random.Random(seed)
+
+    async def summarize(self, job: Any) -> Any:
+        self.jobs.append(job)
+        fault = self.rng.choice(("raise", "empty", "echo", "none", "good", "good"))
+        if fault == "raise":
+            raise OSError("the line is cut")
+        return {"empty": "", "echo": job.content, "none": None}.get(fault, short_summary(job))
+
+
+class Recovering(Counting):
+    """Fails until `well` is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.well = False
+
+    async def summarize(self, job: Any) -> str:
+        if not self.well:
+            raise RuntimeError("the model is out")
+        return await super().summarize(job)
+
+
+class Provenance(Counting):
+    """Says in each summary which markers its input held, directly or through summaries, and how often it was passed on.
+
+    Markers are told as joined ranges `mk3..mk9`; `passes=n` is one more than the highest in the input.
+    """
+
+    async def summarize(self, job: Any) -> str:
+        self.jobs.append(job)
+        passes = 1 + max((int(n) for n in re.findall(r"passes=(\d+)", job.content)), default=0)
+        told = ",".join(f"{a}..{b}" for a, b in joined(provenance(job.content)))
+        return f"## Facts\n- passes={passes} markers={told}"
+
+
+def provenance(text: str) -> list[tuple[int, int]]:
+    """Ranges of markers in a text, raw or told by a summary."""
+    raw = [(int(n), int(n)) for n in re.findall(r"mk(\d{7})x", text)]
+    return raw + [(int(a), int(b)) for a, b in re.findall(r"(\d+)\.\.(\d+)", text)]
+
+
+def joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The same numbers in as few ranges as possible."""
+    out: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if out and low <= out[-1][1] + 1:
+            out[-1] = (out[-1][0], max(out[-1][1], high))
+        else:
+            out.append((low, high))
+    return out

@@ -1,0 +1,101 @@
+"""append_only_between_activations: each view is the last one and what was appended, unless an activation is told."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from .builders import Message, session, system, user
+from .checkers import prefix_problems
+from .judge import REASONS, replay, watched
+from .summarizers import Counting
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic", "amplifier"])
+async def test_views_only_grow_between_activations(dialect: str) -> None:
+    async with watched(Counting(), budget=3_000) as judge:
+        await replay(judge, session(18, 300, dialect=dialect))
+        statistics = judge.context.statistics()
+        assert judge.activations > 2
+        assert judge.views > 5 * judge.activations
+        assert set(statistics.activations_by_reason) <= REASONS
+        assert sum(statistics.activations_by_reason.values()) == statistics.activations
+
+
+async def test_nothing_that_happens_in_the_background_changes_a_view() -> None:
+    log = session(19, 150)
+    async with watched(Counting(), budget=3_000) as judge:
+        for message in log:
+            await judge.add(message)
+            before = await judge.view()  # the worker has not caught up
+            await judge.context.wait_idle()
+            assert await judge.view() == before
+        assert judge.activations > 2
+
+
+async def test_the_stable_prefix_is_what_the_next_view_begins_with() -> None:
+    async with watched(Counting(), budget=3_000) as judge:
+        told: list[Message] = []
+        for message in session(20, 150):
+            await judge.add(message)
+            view = await judge.view()
+            shown = judge.context.last_view
+            if shown.activation is None:
+                assert prefix_problems(told, view) == []
+            assert 0 <= shown.stable_prefix_messages <= len(view)
+            told = view[: shown.stable_prefix_messages]
+        assert judge.activations > 2
+
+
+def provider(name: str, window: int) -> SimpleNamespace:
+    """What a host passes: a name and the defaults of its model."""
+    info = SimpleNamespace(id=name, defaults={"context_window": window, "max_output_tokens": 500, "model": f"{name}-1"})
+    return SimpleNamespace(name=name, get_info=lambda: info)
+
+
+async def test_two_providers_in_turn_each_see_their_own_views_grow() -> None:
+    providers = [provider("large", 8_000), provider("small", 4_000)]
+    last: dict[str, list[Message]] = {}
+    async with watched(Counting(), budget=100_000) as judge:
+        context, broken = judge.context, 0
+        for number, message in enumerate(session(21, 300)):
+            await context.add_message(message)
+            for one in providers[: 1 + number % 2]:
+                before = context.statistics().activations
+                view = await context.get_messages_for_request(provider=one)
+                if context.statistics().activations == before:
+                    assert prefix_problems(last.get(one.name, []), view) == []
+                broken += context.statistics().activations - before
+                last[one.name] = view
+        assert 2 < broken < 40
+
+
+async def test_changed_system_rows_are_an_activation_with_its_reason() -> None:
+    log = session(22, 60)
+    async with watched(Counting(), budget=1_500) as judge:
+        await replay(judge, log)
+        await judge.set([system("New rules."), *log[1:]])
+        await judge.view()
+        reasons = judge.context.statistics().activations_by_reason
+        assert reasons.get("system_changed", 0) + reasons.get("log_replaced", 0) > 0
+
+
+async def test_an_explicit_compaction_is_one_activation() -> None:
+    async with watched(Counting(), budget=6_000) as judge:
+        await judge.add(*session(23, 80, size=40))
+        await judge.context.wait_idle()
+        before = await judge.view()
+        report = await judge.context.compact()
+        assert report.activated
+        assert report.reason == "explicit"
+        assert report.tokens_after < report.tokens_before
+        assert report.freed == report.tokens_before - report.tokens_after
+        after = await judge.view()
+        assert after != before
+        assert judge.context.statistics().activations_by_reason["explicit"] == 1
+        await judge.add(user("go on"))
+        await judge.view()
+        assert judge.activations == judge.context.statistics().activations

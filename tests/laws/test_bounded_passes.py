@@ -1,0 +1,69 @@
+"""bounded_passes: a fact goes through at most floor(log4 segments) + 1 summarizations, its segment's own counted."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from .builders import assistant, marked, user
+from .checkers import find_tail
+from .judge import Judge, watched
+from .shapes import plain_text
+from .summarizers import Provenance, joined, provenance
+
+pytestmark = pytest.mark.anyio
+
+
+async def feed(judge: Judge, turns: int) -> dict[int, int]:
+    """Marked turns with a settled view after each; the entry of each marker's number."""
+    rng, entry, number = random.Random(33), {}, 0
+    for _ in range(turns):
+        for make in (user, assistant):
+            text, marks = marked(number, rng.randint(30, 120))
+            entry.update(dict.fromkeys(range(number, number + len(marks)), len(judge.log)))
+            number += len(marks)
+            await judge.add(make(text))
+        await judge.context.wait_idle()
+        await judge.view()
+    return entry
+
+
+async def test_no_fact_is_passed_on_more_often_than_the_tree_is_high() -> None:
+    summarizer = Provenance()
+    async with watched(summarizer, budget=2_500) as judge:
+        entry = await feed(judge, 200)
+        statistics = judge.context.statistics()
+        segments = len({job.range_hash for job in summarizer.segments})
+        bound = height(segments) + 1
+        assert segments >= 64
+        assert 2 <= statistics.max_passes <= bound
+        shown = [int(n) for row in judge.last for n in re.findall(r"passes=(\d+)", plain_text(row["content"]))]
+        assert shown
+        assert max(shown) <= bound
+        assert any(job.kind == "rollup" for job in summarizer.jobs)
+        assert judge.activations > 5
+        check_the_header_tells_the_whole_past(judge, entry)
+
+
+def height(segments: int) -> int:
+    """floor(log4 segments), in whole numbers."""
+    high = 0
+    while 4 ** (high + 1) <= segments:
+        high += 1
+    return high
+
+
+def check_the_header_tells_the_whole_past(judge: Judge, entry: dict[int, int]) -> None:
+    """The ranges that the header's summaries tell leave no hole up to the raw tail, a provisional node excepted."""
+    tail = find_tail(judge.last, judge.log)
+    assert not isinstance(tail, str)
+    assert tail.log_start > 100
+    told: list[tuple[int, int]] = []
+    for row in judge.last[: tail.view_start]:
+        told += provenance(plain_text(row["content"]))
+    ranges = joined(told)
+    assert ranges[0][0] == 0
+    covered = max(number for number, place in entry.items() if place < tail.log_start)
+    assert ranges[0][1] >= covered - 800 * 4 // 40  # at most a segment's worth is covered provisionally

@@ -1,0 +1,70 @@
+"""Every transcript of our corpus, replayed at several budgets: all laws that can be seen from outside hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from . import corpus
+from .builders import Message, count
+from .judge import replay, watched
+from .repairs import ALL_REPAIRS
+from .summarizers import Counting
+
+pytestmark = pytest.mark.anyio
+
+# What must have been seen of each repair in a file that is about it, when it is replayed with room for the oddity.
+EXPECTED = {
+    "late_results": {"stand_in_result", "late_result_note"},
+    "rows_between": {"stand_in_result", "late_result_note"},
+    "abandoned_calls": {"stand_in_result"},
+    "orphan_results": {"late_result_note"},
+    "duplicate_results": {"late_result_note"},
+    "results_of_several_groups": {"split_results"},
+    "content_none": {"content_none"},
+    "user_role_calls": {"content_none"},
+    "huge_messages": {"shrunk"},
+}
+UNREPAIRED = {"plain_openai", "plain_anthropic", "reused_ids", "private_keys", "text_actions", "starts_with_assistant"}
+
+
+@pytest.mark.parametrize("budget", [1_000, 2_500, 8_000])
+@pytest.mark.parametrize("name", corpus.names())
+async def test_a_transcript_gives_lawful_views(name: str, budget: int) -> None:
+    log = corpus.read(name)
+    async with watched(Counting(), budget=budget) as judge:
+        await replay(judge, log)
+        assert judge.refused == 0
+        assert judge.views > 5
+        if size_of(log) > 2 * budget:
+            assert judge.activations > 0
+            assert judge.covered > 0
+        counted = judge.context.statistics().repairs
+        assert {kind for kind in judge.repairs if not counted.get(kind)} == set()
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+async def test_the_repairs_a_transcript_is_about_are_made_and_counted(name: str) -> None:
+    async with watched(Counting(), budget=8_000) as judge:
+        await replay(judge, corpus.read(name))
+        assert EXPECTED[name] <= set(judge.repairs)
+        assert EXPECTED[name] <= {kind for kind, times in judge.context.statistics().repairs.items() if times}
+
+
+@pytest.mark.parametrize("name", sorted(UNREPAIRED))
+async def test_a_transcript_without_faults_is_shown_without_repairs(name: str) -> None:
+    async with watched(Counting(), budget=64_000, repairs=frozenset()) as judge:
+        await replay(judge, corpus.read(name))
+        assert judge.activations == 0
+        assert judge.last == judge.log
+
+
+@pytest.mark.parametrize("name", ["long_session", "split_parallel_calls", "amplifier_shapes", "huge_messages"])
+async def test_a_transcript_is_lawful_when_views_do_not_wait_for_the_worker(name: str) -> None:
+    async with watched(None, budget=2_500) as judge:
+        await replay(judge, corpus.read(name), settle=False)
+        assert judge.activations > 0
+        assert set(judge.repairs) <= ALL_REPAIRS
+
+
+def size_of(log: list[Message]) -> int:
+    return sum(count(str(message.get("content"))) for message in log)

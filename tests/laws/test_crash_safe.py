@@ -1,0 +1,113 @@
+"""crash_safe: what `add_message` acknowledged is there after a crash, and so are the activation state and its bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context import Settings, open_context
+
+from .builders import Message, count, session
+from .judge import SMALL, watched
+from .processes import command, environment
+from .shapes import canonical
+from .summarizers import Counting
+
+pytestmark = pytest.mark.anyio
+KILLS = 50
+
+
+async def test_a_copy_of_the_file_at_any_moment_gives_the_same_view(tmp_path: Path) -> None:
+    """What is on the disk when a view has returned is what a crash right then would leave."""
+    store, images = tmp_path / "a.db", 0
+    async with watched(Counting(), budget=1_500, store=str(store)) as judge:
+        for number, message in enumerate(session(51, 240)):
+            await judge.add(message)
+            view = await judge.view()
+            if number % 5 == 0:
+                images += 1
+                again, log = await seen_in(copied(store, tmp_path / f"image{images}"))
+                assert log == judge.log
+                assert again == view
+        assert judge.activations > 5
+        assert images > 40
+
+
+def copied(store: Path, folder: Path) -> Path:
+    folder.mkdir()
+    for path in store.parent.glob("a.db*"):
+        if path.is_file() and path.suffix in (".db", ".db-wal"):
+            shutil.copy(path, folder / path.name)
+    return folder / store.name
+
+
+async def seen_in(store: Path) -> tuple[list[Message], list[Message]]:
+    settings = Settings(max_tokens=1_500, store=str(store), **SMALL)
+    async with open_context(settings, summarizer=Counting(), count_tokens=count, read_only=True) as context:
+        return await context.get_messages_for_request(), await context.get_messages()
+
+
+class Grower:
+    """A child that adds for ever; killed without warning, at a random line of what it says."""
+
+    def __init__(self, store: Path) -> None:
+        self.store = store
+        self.acknowledged = 0
+        self.view: list[str] = []  # digests of the rows of the last view it was given
+        self.view_at = 0
+        self.views_kept = self.views_overtaken = 0
+
+    def run_and_kill(self, lines: int) -> None:
+        arguments = command("grow", str(self.store), str(self.acknowledged))
+        child = subprocess.Popen(
+            arguments, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        with child:
+            assert child.stdout is not None
+            for _ in range(lines):
+                line = child.stdout.readline()
+                if not line:
+                    break
+                self._hear(json.loads(line))
+            child.kill()
+            for line in child.stdout.read().splitlines():  # said before it died
+                if line.endswith("}"):
+                    self._hear(json.loads(line))
+
+    def _hear(self, fact: dict[str, Any]) -> None:
+        self.acknowledged = max(self.acknowledged, fact.get("added", 0))
+        if "view" in fact:
+            self.view, self.view_at = fact["view"], self.acknowledged
+
+    async def check(self, log: list[Message]) -> None:
+        settings = Settings(max_tokens=2_000, store=str(self.store), session_id="grown", **SMALL)
+        summarizer = Counting("counting/1")
+        async with open_context(settings, summarizer=summarizer, count_tokens=count) as context:
+            kept = await context.get_messages()
+            assert kept == log[: len(kept)]
+            assert self.acknowledged <= len(kept) <= self.acknowledged + 1
+            self.acknowledged = len(kept)
+            view = [
+                hashlib.sha256(canonical(row).encode()).hexdigest() for row in await context.get_messages_for_request()
+            ]
+            if view[: len(self.view)] == self.view or context.statistics().activations:
+                self.views_kept += 1
+            else:  # an activation was committed, and the child died before it could say so
+                assert len(kept) > self.view_at
+                self.views_overtaken += 1
+
+
+async def test_nothing_acknowledged_is_missing_after_kill_9(tmp_path: Path) -> None:
+    rng, grower, log = random.Random(52), Grower(tmp_path / "a.db"), session(38, 4_000)
+    for _ in range(KILLS):
+        grower.run_and_kill(rng.choice((0, 0, 1, 2, rng.randint(3, 40))))
+        await grower.check(log)
+    assert grower.acknowledged > 100
+    assert grower.views_kept > KILLS * 8 // 10

@@ -1,0 +1,84 @@
+"""never_waits: a view awaits no model. The summarizer here waits for an event that nobody sets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from .builders import session
+from .judge import watched
+from .summarizers import Counting, Sleeping
+
+pytestmark = pytest.mark.anyio
+
+
+class Timers:
+    """Notes each timer that the watched task starts: a wait with a limit would need one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.started = 0
+        self.watching: asyncio.Task[Any] | None = None
+        loop = asyncio.get_running_loop()
+        original: Callable[..., Any] = loop.call_at
+
+        def call_at(*arguments: Any, **options: Any) -> Any:
+            self.started += self.watching is not None and asyncio.current_task() is self.watching
+            return original(*arguments, **options)
+
+        monkeypatch.setattr(loop, "call_at", call_at)
+
+    async def watch(self, call: Callable[[], Any]) -> None:
+        self.watching = asyncio.current_task()
+        try:
+            await call()
+        finally:
+            self.watching = None
+
+
+async def test_views_come_while_the_summarizer_sleeps_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    summarizer, timers = Sleeping(), Timers(monkeypatch)
+    with anyio.fail_after(30):
+        async with watched(summarizer, budget=2_000, call_timeout=3_600.0, job_timeout=3_600.0) as judge:
+            for message in session(24, 300):
+                await judge.add(message)
+                await timers.watch(judge.view)
+            assert judge.views > 300
+            assert judge.activations > 3
+            assert judge.covered > 100
+            assert summarizer.calls > 0  # they were asked for, and none has answered
+            assert judge.context.statistics().stand_ins > 0
+    assert timers.started == 0
+
+
+async def test_a_view_without_an_activation_does_not_even_yield_for_the_store() -> None:
+    async with watched(Counting(), budget=50_000) as judge:
+        await judge.add(*session(25, 60))
+        await judge.view()
+        others_ran = 0
+
+        async def other() -> None:
+            nonlocal others_ran
+            while True:
+                others_ran += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(other())
+        await asyncio.sleep(0)
+        before = others_ran
+        for _ in range(10):
+            await judge.context.get_messages_for_request()
+        task.cancel()
+        assert others_ran - before <= 20  # at most a checkpoint or two a view: nothing was awaited
+
+
+async def test_closing_does_not_wait_for_a_sleeping_summarizer() -> None:
+    with anyio.fail_after(10):
+        async with watched(Sleeping(), budget=2_000, call_timeout=3_600.0, job_timeout=3_600.0) as judge:
+            await judge.add(*session(26, 150))
+            await judge.view()
+            await anyio.lowlevel.checkpoint()

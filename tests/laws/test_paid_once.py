@@ -1,0 +1,168 @@
+"""paid_once: no key is sent to a model twice while a good summary for it exists, nor twice at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import anyio
+import pytest
+
+from summarizing_context import Settings, open_context
+
+from .builders import Message, count, session, user
+from .judge import SMALL
+from .summarizers import Counting
+
+pytestmark = pytest.mark.anyio
+LOG = session(34, 250)
+
+
+@asynccontextmanager
+async def opened(path: Path, summarizer: Counting, session_id: str = "one", **settings: Any) -> Any:
+    options = {"max_tokens": 3_000, "store": str(path), "session_id": session_id, **SMALL, **settings}
+    async with open_context(Settings(**options), summarizer=summarizer, count_tokens=count) as context:
+        yield context
+
+
+async def feed(context: Any, log: Sequence[Message]) -> None:
+    for message in log:
+        if message["role"] == "assistant":
+            await context.get_messages_for_request()
+        await context.add_message(message)
+    await context.get_messages_for_request()
+    assert await context.wait_idle()
+
+
+async def finished(path: Path, log: Sequence[Message] = LOG) -> Counting:
+    """A session in the file, with all its summaries made."""
+    summarizer = Counting("counting/1")
+    async with opened(path, summarizer) as context:
+        await feed(context, log)
+        assert context.statistics().model_calls == summarizer.calls > 20
+        assert context.statistics().activations > 2
+    return summarizer
+
+
+def keys(summarizer: Counting) -> Counter[tuple[str, str]]:
+    return Counter((job.kind, job.range_hash) for job in summarizer.jobs)
+
+
+async def test_no_key_is_asked_for_twice_within_a_session(tmp_path: Path) -> None:
+    summarizer = await finished(tmp_path / "a.db")
+    assert set(keys(summarizer).values()) == {1}
+
+
+async def test_a_finished_session_costs_nothing_when_it_is_reopened(tmp_path: Path) -> None:
+    await finished(tmp_path / "a.db")
+    again = Counting("counting/1")
+    async with opened(tmp_path / "a.db", again) as context:
+        assert await context.wait_idle()
+        await context.get_messages_for_request()
+        await context.compact()
+        await context.get_messages_for_request()
+        assert await context.wait_idle()
+        assert await context.get_messages() == LOG
+        assert context.statistics().summaries_ready > 10
+    assert again.calls == 0
+
+
+async def test_the_same_content_in_a_second_session_costs_nothing(tmp_path: Path) -> None:
+    await finished(tmp_path / "a.db")
+    again = Counting("counting/1")
+    async with opened(tmp_path / "a.db", again, "two") as context:
+        await feed(context, LOG)
+        assert context.statistics().activations > 2
+        assert context.statistics().stand_ins == 0
+    async with opened(tmp_path / "a.db", again, "three") as context:
+        await context.set_messages(LOG)
+        await context.get_messages_for_request()
+        assert await context.wait_idle()
+    assert again.calls == 0
+
+
+async def test_another_recipe_is_paid_for_and_a_summarizer_without_one_shares_nothing(tmp_path: Path) -> None:
+    await finished(tmp_path / "a.db")
+    other, nameless = Counting("counting/2"), Counting()
+    async with opened(tmp_path / "a.db", other) as context:
+        await context.get_messages_for_request()
+        assert await context.wait_idle()
+    async with opened(tmp_path / "a.db", nameless, "two") as context:
+        await feed(context, LOG)
+    assert other.calls > 10
+    assert nameless.calls > 10
+
+
+class Slow(Counting):
+    """Gives others a few turns before it answers."""
+
+    async def summarize(self, job: Any) -> str:
+        reply = await super().summarize(job)
+        for _ in range(20):
+            await anyio.lowlevel.checkpoint()
+        return reply
+
+
+async def test_two_contexts_at_once_pay_each_key_once(tmp_path: Path) -> None:
+    summarizer = Slow("slow/1")
+    async with (
+        opened(tmp_path / "a.db", summarizer, "one") as one,
+        opened(tmp_path / "a.db", summarizer, "two") as two,
+        anyio.create_task_group() as tasks,
+    ):
+        tasks.start_soon(feed, one, LOG)
+        tasks.start_soon(feed, two, LOG)
+    assert summarizer.calls > 20
+    assert set(keys(summarizer).values()) == {1}
+
+
+async def test_many_tasks_of_one_context_pay_each_key_once() -> None:
+    summarizer = Slow()
+    options = Settings(max_tokens=3_000, **SMALL)
+    async with open_context(options, summarizer=summarizer, count_tokens=count) as context:
+        await context.set_messages(LOG)
+        async with anyio.create_task_group() as tasks:
+            for _ in range(10):
+                tasks.start_soon(context.get_messages_for_request)
+                tasks.start_soon(context.wait_idle)
+        assert await context.wait_idle()
+    assert summarizer.calls > 20
+    assert set(keys(summarizer).values()) == {1}
+
+
+async def test_an_edit_is_paid_for_near_the_change_only(tmp_path: Path) -> None:
+    log = session(35, 400)
+    first = await finished(tmp_path / "a.db", log)
+    leaves = []
+    for place in (1, 40, 120, 200, 300):
+        again = Counting("counting/1")
+        edited = [*log[:place], user("Something that was not there before."), *log[place:]]
+        async with opened(tmp_path / "a.db", again, f"edit{place}") as context:
+            await context.set_messages(edited)
+            await context.get_messages_for_request()
+            assert await context.wait_idle()
+        leaves.append(len(again.segments))
+        assert len(again.jobs) - len(again.segments) <= len(first.segments) // 3 + 4  # rollups to the right of it
+    assert len(first.segments) > 25
+    assert max(leaves) <= 10
+    assert median(leaves) <= 4
+    assert sum(leaves) > 0
+
+
+async def test_a_log_that_is_set_again_keeps_its_summaries() -> None:
+    summarizer = Counting()
+    async with open_context(Settings(max_tokens=3_000, **SMALL), summarizer=summarizer, count_tokens=count) as context:
+        await feed(context, LOG)
+        paid = summarizer.calls
+        await context.set_messages(LOG)
+        await context.get_messages_for_request()
+        assert await context.wait_idle()
+        assert summarizer.calls == paid
+        await context.set_messages(LOG[:200])
+        await context.get_messages_for_request()
+        assert await context.wait_idle()
+        assert summarizer.calls - paid <= 1

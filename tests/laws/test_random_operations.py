@@ -1,0 +1,52 @@
+"""Everything in random order against all laws: 10,000 operations a strategy, a million with LAWS_OPERATIONS.
+
+`LAWS_SEED` begins at another seed. A failure prints the steps that led to it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+from hypothesis import HealthCheck, Phase, seed
+from hypothesis import settings as hypothesis_settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from summarizing_context import Settings
+from summarizing_context.errors import SettingsError
+
+from .operations import Operations
+
+WANTED = int(os.environ.get("LAWS_OPERATIONS", "10000"))
+FIRST_SEED = int(os.environ.get("LAWS_SEED", "1"))
+ROUND = hypothesis_settings(
+    max_examples=10,
+    stateful_step_count=50,
+    deadline=None,
+    database=None,
+    print_blob=False,
+    phases=(Phase.generate, Phase.shrink),
+    suppress_health_check=list(HealthCheck),
+)
+
+
+@pytest.mark.parametrize("strategy", ["hierarchical", "summarize", "truncate"])
+def test_all_laws_hold_under_random_operations(strategy: str) -> None:
+    try:
+        Settings(strategy=strategy)
+    except SettingsError:
+        pytest.skip(f"there is no strategy {strategy} yet")
+    machine = type(f"Operations_{strategy}", (Operations,), {"strategy": strategy, "done": Counter()})
+    number = FIRST_SEED
+    while machine.done["operations"] < WANTED:
+        run_state_machine_as_test(seed(number)(machine), settings=ROUND)
+        number += 1
+    done = machine.done
+    print(f"{strategy}: {dict(done)}")
+    assert done["activations"] > WANTED // 100
+    assert done["covered"] > WANTED // 10
+    assert done["shrunk"] > WANTED // 100
+    assert done["stand_in_result"] > 0
+    assert done["late_result_note"] > 0
+    assert done["views"] > WANTED // 10

@@ -1,0 +1,82 @@
+"""same_content_same_key: equal ranges have equal keys in any process, with any token counter."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from summarizing_context import Settings, open_context
+
+from .builders import Message, count, session
+from .judge import SMALL
+from .processes import told
+from .summarizers import Counting
+
+pytestmark = pytest.mark.anyio
+
+
+def test_keys_are_equal_across_processes_hash_seeds_and_token_counters() -> None:
+    first = told("hashes", "quarter", hash_seed="0")
+    assert len(first) > 25
+    assert {kind for kind, *_ in first} == {"segment", "rollup"}
+    for counter, seed in (("letters", "1"), ("words", "12345"), ("bytes", "random")):
+        assert told("hashes", counter, hash_seed=seed) == first
+
+
+def test_settled_extractive_views_are_the_same_bytes_under_any_hash_seed(tmp_path: Any) -> None:
+    first = told("views", ":memory:", hash_seed="0")
+    assert first["activations"] > 2
+    assert len(first["views"]) > 60
+    assert told("views", ":memory:", hash_seed="4711") == first
+    assert told("views", str(tmp_path / "v.db"), hash_seed="random") == first
+
+
+async def segment_keys(log: list[Message]) -> list[tuple[int, int, str]]:
+    summarizer = Counting()
+    options = Settings(max_tokens=3_000, start_at=0.01, **SMALL)
+    async with open_context(options, summarizer=summarizer, count_tokens=count) as context:
+        await context.set_messages(log)
+        await context.get_messages_for_request()
+        await context.wait_idle()
+    return sorted((job.start, job.stop, job.range_hash) for job in summarizer.segments)
+
+
+def renamed(value: Any, prefix: str) -> Any:
+    """The same log with other call ids."""
+    if isinstance(value, dict):
+        return {
+            k: prefix + v if k in ("id", "tool_call_id", "tool_use_id") else renamed(v, prefix)
+            for k, v in value.items()
+        }
+    return [renamed(item, prefix) for item in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic", "amplifier"])
+async def test_ids_times_and_usage_do_not_enter_the_key(dialect: str) -> None:
+    log = session(39, 200, dialect=dialect)
+    wanted = await segment_keys(log)
+    assert len(wanted) > 10
+    assert await segment_keys(renamed(log, "other_")) == wanted
+    volatile = copy.deepcopy(log)
+    for number, message in enumerate(volatile):
+        message["_meta"] = {"ts": number}
+        message["timestamp"] = 1_790_000_000 + number
+        message["id"] = f"msg_{number}"
+        message["usage"] = {"input_tokens": number}
+        message["metadata"] = {"timestamp": f"2026-11-20T10:00:{number % 60:02d}Z"}
+    assert await segment_keys(volatile) == wanted
+    assert await segment_keys([dict(reversed(message.items())) for message in log]) == wanted
+
+
+async def test_other_words_another_role_or_another_pairing_give_another_key() -> None:
+    log = session(40, 200)
+    wanted = await segment_keys(log)
+    place = next(n for n in range(50, 100) if log[n]["role"] == "user")
+    assert log[place]["role"] == "user"
+    for change in ({"content": log[place]["content"] + "!"}, {"role": "assistant"}):
+        edited = [*log[:place], log[place] | change, *log[place + 1 :]]
+        got = await segment_keys(edited)
+        assert got != wanted
+        assert len({key for *_, key in got} - {key for *_, key in wanted}) <= 10

@@ -1,0 +1,62 @@
+"""Budgets of 100 to 4,000 tokens give lawful views and no error while messages are smaller than a quarter of them."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from .builders import DIALECTS, Message, assistant, call, result, system, user, words
+from .judge import SMALL, watched
+from .summarizers import Counting, Failing
+
+pytestmark = pytest.mark.anyio
+
+
+def small_log(budget: int, dialect: str, rows: int) -> list[Message]:
+    """Turns with calls, every message well below a quarter of the budget."""
+    rng, most = random.Random(budget), budget // 4 - 14
+    log = [system("Be brief.")]
+    while len(log) < rows:
+        size = lambda: rng.randint(1, most)  # noqa: E731
+        n = len(log)
+        log += [user(words(rng, size())), call(dialect, (f"c{n}", "run", {}))]
+        log += [result(dialect, f"c{n}", words(rng, size())), assistant(words(rng, size()))]
+        if rng.random() < 0.3:
+            log += [call(dialect, (f"d{n}", "a", {}), (f"e{n}", "b", {}))]
+            log += [result(dialect, f"e{n}", words(rng, size())), result(dialect, f"d{n}", words(rng, size()))]
+            log += [assistant("ok")]
+    return log
+
+
+@pytest.mark.parametrize("segments", [SMALL, {}], ids=["small segments", "default segments"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("budget", [100, 500, 1_000, 2_000, 4_000])
+async def test_a_small_budget_gives_lawful_views(budget: int, dialect: str, segments: dict[str, int]) -> None:
+    if not segments:
+        segments = {"segment_min": 2_000, "segment_target": 4_000, "segment_max": 8_000, "summary_max_tokens": 400}
+    async with watched(Counting(), budget=budget, **segments) as judge:
+        for message in small_log(budget, dialect, 160):
+            await judge.add(message)
+            assert await judge.view()
+        assert judge.refused == 0
+        assert judge.activations > 1
+        assert judge.covered > 40
+
+
+@pytest.mark.parametrize("budget", [100, 500, 1_000])
+async def test_a_small_budget_gives_lawful_views_with_a_dead_summarizer(budget: int) -> None:
+    async with watched(Failing(), budget=budget) as judge:
+        for message in small_log(budget, "openai", 160):
+            await judge.add(message)
+            assert await judge.view()
+        assert judge.refused == 0
+        assert judge.activations > 1
+
+
+@pytest.mark.parametrize("budget", [100, 500, 1_000])
+async def test_a_long_log_is_set_and_shown_at_once(budget: int) -> None:
+    async with watched(None, budget=budget) as judge:
+        await judge.set(small_log(budget, "openai", 600))
+        assert await judge.view()
+        assert judge.covered > 500

@@ -1,0 +1,121 @@
+"""Whatever the summarizer does, views stay lawful; when it recovers, stand-ins are replaced and gaps filled."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import anyio
+import pytest
+
+from .builders import session
+from .judge import Judge, watched
+from .summarizers import Echoing, Empty, Failing, Flaky, NonText, Recovering, Sleeping
+
+pytestmark = pytest.mark.anyio
+QUICK: dict[str, Any] = {
+    "call_timeout": 0.2,
+    "job_timeout": 0.5,
+    "attempts": 2,
+    "breaker_failures": 4,
+    "breaker_cooldown": 0.05,
+}
+FAULTY = {
+    "sleeping": Sleeping,
+    "failing": Failing,
+    "empty": Empty,
+    "echoing": Echoing,
+    "number": lambda: NonText(42),
+    "none": lambda: NonText(None),
+    "bytes": lambda: NonText(b"summary"),
+    "flaky": Flaky,
+}
+
+
+async def live(judge: Judge, log: list[Any]) -> None:
+    for message in log:
+        await judge.add(message)
+        await judge.view()
+
+
+@pytest.mark.parametrize("kind", sorted(FAULTY))
+async def test_views_stay_lawful_with_a_summarizer_that_is(kind: str) -> None:
+    summarizer = FAULTY[kind]()
+    with anyio.fail_after(60):
+        async with watched(summarizer, budget=2_000, **QUICK) as judge:
+            await live(judge, session(45, 250))
+            statistics = judge.context.statistics()
+            assert judge.activations > 3
+            assert judge.covered > 100
+            assert summarizer.calls > 0
+            assert (
+                abs(statistics.model_calls - summarizer.calls) <= 8
+            )  # those in flight may be in one of the counts only
+            if kind != "flaky":
+                assert statistics.stand_ins > 0
+            await judge.view(1_000)
+            await judge.check_log()
+
+
+@pytest.mark.parametrize("kind", ["empty", "echoing", "number", "none", "bytes"])
+async def test_a_reply_that_cannot_serve_is_refused_and_never_shown(kind: str) -> None:
+    summarizer = FAULTY[kind]()
+    async with watched(summarizer, budget=2_000, **QUICK) as judge:
+        await judge.add(*session(46, 150))
+        await judge.view()
+        await judge.context.wait_idle()
+        statistics = judge.context.statistics()
+        assert statistics.refused_replies > 0
+        assert statistics.summaries_failed > 0
+        assert statistics.last_error
+
+
+async def test_failures_open_the_breaker_and_calls_stop() -> None:
+    summarizer = Failing()
+    async with watched(summarizer, budget=2_000, **{**QUICK, "breaker_cooldown": 3_600.0}) as judge:
+        await live(judge, session(47, 200))
+        await judge.context.wait_idle()
+        assert judge.context.statistics().breaker == "open"
+        assert summarizer.calls <= 4 * 2 + 8
+        assert judge.activations > 2
+
+
+async def test_a_recovered_summarizer_replaces_stand_ins_and_fills_the_gaps() -> None:
+    summarizer = Recovering()
+    async with watched(summarizer, budget=2_000, **QUICK) as judge:
+        await live(judge, session(48, 200))
+        await judge.context.wait_idle()
+        broken = judge.context.statistics()
+        assert broken.stand_ins > 0
+        assert broken.activations > 2
+        summarizer.well = True
+        later = session(49, 200, rules="")
+        for message in later:
+            await judge.add(message)
+            await anyio.sleep(0.002)  # the breaker's cooldown passes
+            await judge.context.wait_idle()
+            await judge.view()
+        statistics = judge.context.statistics()
+        assert statistics.breaker == "closed"
+        assert statistics.stand_ins == 0
+        assert statistics.stand_ins_total >= broken.stand_ins
+        assert statistics.summaries_pending == 0
+        covered = sorted((job.start, job.stop) for job in summarizer.segments)
+        assert covered[0][0] <= 1
+        assert all(left[1] >= right[0] for left, right in pairwise(covered))
+
+
+async def test_stand_ins_are_replaced_at_the_next_activation_not_before() -> None:
+    summarizer = Recovering()
+    async with watched(summarizer, budget=2_000, **QUICK) as judge:
+        await live(judge, session(50, 150))
+        await judge.context.wait_idle()
+        before = await judge.view()
+        summarizer.well = True
+        await anyio.sleep(0.06)
+        await judge.context.wait_idle()
+        assert await judge.view() == before
+        assert judge.context.statistics().stand_ins > 0
+        await judge.context.compact()
+        await judge.view()
+        assert judge.context.statistics().stand_ins == 0

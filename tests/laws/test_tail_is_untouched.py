@@ -1,0 +1,78 @@
+"""tail_is_untouched: every raw row equals its log entry, except for named and counted repairs."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from .builders import DIALECTS, Message, assistant, call, result, session, user, words
+from .judge import replay, watched
+from .shapes import canonical, plain_text
+from .summarizers import Counting
+
+pytestmark = pytest.mark.anyio
+NOTHING: frozenset[str] = frozenset()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_ordinary_rows_are_shown_without_any_repair(dialect: str) -> None:
+    async with watched(Counting(), budget=3_000, repairs=NOTHING) as judge:
+        await replay(judge, session(7, 250, dialect=dialect, wild=0.0))
+        assert judge.activations > 1
+        assert judge.covered > 100
+        assert judge.context.statistics().repairs.get("shrunk", 0) == 0
+
+
+def huge(where: str, text: str) -> list[Message]:
+    """The same huge text as a user row, as blocks, as an argument, as a result."""
+    if where == "user":
+        return [user(text)]
+    if where == "blocks":
+        return [user([{"type": "text", "text": text[k : k + 2_000]} for k in range(0, len(text), 2_000)])]
+    dialect = where.split("-")[1]
+    if where.startswith("argument"):
+        return [call(dialect, ("h", "write", {"path": "a.py", "text": text})), result(dialect, "h", "written")]
+    return [call(dialect, ("h", "read", {})), result(dialect, "h", text)]
+
+
+PLACES = ["user", "blocks", *(f"{kind}-{dialect}" for kind in ("argument", "result") for dialect in DIALECTS)]
+
+
+@pytest.mark.parametrize("place", PLACES)
+async def test_a_huge_message_is_shrunk_from_its_first_showing_on_and_always_the_same(place: str) -> None:
+    text = words(random.Random(8), 6_000)
+    async with watched(Counting(), budget=4_000, repairs=frozenset({"shrunk"})) as judge:
+        await judge.add(user("start"), assistant("yes"), *huge(place, text), assistant("seen"))
+        first = await judge.view()
+        assert judge.repairs["shrunk"] == 1
+        assert judge.context.statistics().repairs["shrunk"] >= 1
+        assert judge.context.statistics().elided_tokens > 4_000
+        await judge.add(user("and then?"))
+        second = await judge.view()
+        assert canonical(second[: len(first)]) == canonical(first)
+
+
+async def test_head_and_tail_of_a_shrunk_result_are_kept_and_the_cut_tells_its_size() -> None:
+    text = "BEGINNING of it. " + words(random.Random(9), 5_000) + " the very END"
+    async with watched(Counting(), budget=4_000) as judge:
+        await judge.add(user("start"), call("openai", ("h", "read", {})), result("openai", "h", text))
+        view = await judge.view()
+        shown = plain_text(view[-1]["content"])
+        assert shown.startswith("BEGINNING of it. ")
+        assert shown.endswith(" the very END")
+        assert len(shown) // 4 <= 1_000
+
+
+async def test_signed_thinking_is_kept_as_it_is_or_dropped_whole() -> None:
+    thought = {"type": "thinking", "thinking": words(random.Random(10), 60), "signature": "Eu" * 40}
+    async with watched(Counting(), budget=1_500) as judge:
+        for turn in range(60):
+            text = words(random.Random(turn), 40)
+            made = call("anthropic", (f"t{turn}", "read", {}), text="I look.")
+            made["content"] = [thought, *made["content"]]
+            await judge.add(user(text), made, result("anthropic", f"t{turn}", text))
+            await judge.view()  # the judge takes a thinking block that was cut for a broken law
+            await judge.add(assistant([thought, {"type": "text", "text": text}]))
+        assert judge.activations > 2
+        assert set(judge.repairs) <= {"thinking_dropped", "shrunk"}

@@ -1,0 +1,97 @@
+"""tool_safe: calls and their results are never parted, whatever is covered."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from .builders import DIALECTS, call, result, session, user, words
+from .checkers import tool_safe_problems
+from .judge import replay, watched
+from .shapes import answered_ids, called_ids
+from .summarizers import Counting
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_views_are_tool_safe_while_the_past_is_covered(dialect: str) -> None:
+    async with watched(Counting(), budget=2_000) as judge:
+        await replay(judge, session(5, 250, dialect=dialect))
+        assert judge.activations > 3
+        assert judge.covered > 100
+        assert judge.in_tail > 500
+
+
+async def test_reused_ids_are_paired_with_the_nearest_call() -> None:
+    async with watched(Counting(), budget=600) as judge:
+        for turn in range(60):
+            await judge.add(user(f"turn {turn} " + words_of(turn)), call("openai", ("same", "read", {"n": turn})))
+            await judge.view()
+            await judge.add(result("openai", "same", f"answer {turn}"))
+            view = await judge.view()
+            assert view[-1]["content"] == f"answer {turn}"
+        assert judge.activations > 2
+        assert not judge.repairs
+
+
+async def test_a_call_in_flight_at_the_end_is_shown_as_it_is() -> None:
+    async with watched(Counting(), budget=600) as judge:
+        await replay(judge, session(6, 60, size=20))
+        flying = call("openai", ("x", "read", {}), ("y", "run", {}))
+        await judge.add(user("now"), flying)
+        assert (await judge.view())[-1] == flying
+        await judge.add(result("openai", "y", "second first"))
+        assert answered_ids((await judge.view())[-1]) == ["y"]
+        await judge.add(result("openai", "x", "first second"))
+        assert answered_ids((await judge.view())[-1]) == ["x"]
+        assert judge.activations > 0
+
+
+async def test_calls_given_up_get_stand_ins_and_late_results_become_notes_for_ever() -> None:
+    async with watched(Counting(), budget=2_000) as judge:
+        await judge.add(user("go"), call("openai", ("slow", "run", {})))
+        await judge.view()
+        await judge.add(user("are you there?"))
+        await judge.view()
+        await judge.add(result("openai", "slow", "finished at last"))
+        for _ in range(3):
+            view = await judge.view()
+            assert [answered_ids(row) for row in view if answered_ids(row)] == [["slow"]]
+            await judge.add(user("go on"))
+        assert judge.repairs["stand_in_result"] >= 3
+        assert judge.repairs["late_result_note"] >= 3
+
+
+async def test_split_parallel_calls_are_shown_one_after_the_other() -> None:
+    async with watched(Counting(), budget=4_000) as judge:
+        for turn in range(10):
+            ids = [f"p{turn}_{n}" for n in range(5)]
+            await judge.add(user("again"))
+            for identity in ids:
+                await judge.view()
+                await judge.add(call("anthropic", (identity, "read", {})))
+            for identity in reversed(ids):
+                await judge.view()
+                await judge.add(result("anthropic", identity, words_of(turn)))
+            view = await judge.view()
+            assert [called_ids(row) for row in view if called_ids(row)][-5:] == [[identity] for identity in ids]
+        assert judge.held_back > 0
+
+
+async def test_a_long_run_of_split_calls_stays_tool_safe() -> None:
+    ids = [f"r{n}" for n in range(40)]
+    rows = [call("openai", (identity, "read", {})) for identity in ids]
+    rows += [result("openai", identity, "ok") for identity in ids]
+    async with watched(Counting(), budget=8_000) as judge:
+        context = judge.context
+        for row in [user("many"), *rows]:
+            await context.add_message(row)
+            view = await context.get_messages_for_request()
+            assert tool_safe_problems(view) == []
+        assert [identity for row in view for identity in called_ids(row)] == ids
+
+
+def words_of(seed: int) -> str:
+    return words(random.Random(seed), 40)

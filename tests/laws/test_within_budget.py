@@ -1,0 +1,90 @@
+"""within_budget: no view is over its budget; a refusal comes only when the leading system rows leave no room."""
+
+from __future__ import annotations
+
+import pytest
+
+from summarizing_context import message_text_parts
+from summarizing_context.errors import BudgetError
+
+from . import corpus
+from .builders import call, count, result, session, system, user
+from .checkers import view_tokens
+from .judge import replay, watched
+from .shapes import THINKING_BLOCKS, blocks, leaf_texts
+from .summarizers import Counting
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.mark.parametrize("budget", [700, 1_500, 4_000, 16_000])
+async def test_views_stay_inside_the_budget_and_use_it(budget: int) -> None:
+    async with watched(Counting(), budget=budget) as judge:
+        await replay(judge, session(15, 300, size=min(60, budget // 20)))
+        assert judge.views > 50
+        if budget < 10_000:
+            assert judge.activations > 0
+        assert judge.context.last_view.tokens > budget // 5
+
+
+async def test_one_log_is_shown_at_changing_budgets() -> None:
+    async with watched(Counting(), budget=4_000) as judge:
+        await replay(judge, session(16, 150))
+        for budget in (4_000, 1_000, 2_000, 500, 300, 8_000, 100_000, 400, 4_000):
+            await judge.view(budget)
+            await judge.add(user("go on"))
+        assert judge.refused == 0
+        assert judge.context.statistics().activations_by_reason.get("budget_lowered", 0) > 0
+
+
+@pytest.mark.parametrize("spare", [40, 41, 100])
+async def test_a_view_is_given_when_forty_tokens_are_left_beside_the_system_rows(spare: int) -> None:
+    rules = system("rule " * 400)
+    needed = view_tokens([rules], count, 0, message_text_parts)
+    async with watched(Counting(), budget=needed + spare) as judge:
+        await judge.add(rules, *session(17, 80, rules="", size=30))
+        await judge.context.wait_idle()
+        assert await judge.view()
+        assert judge.refused == 0
+        assert judge.covered > 0
+
+
+async def test_a_refusal_says_which_rows_and_how_many_tokens() -> None:
+    rules = [system("rule " * 400), system("more " * 100, role="developer")]
+    needed = view_tokens(rules, count, 0, message_text_parts)
+    async with watched(Counting(), budget=needed - 1) as judge:
+        await judge.add(*rules, user("hello"))
+        with pytest.raises(BudgetError) as refusal:
+            await judge.context.get_messages_for_request()
+        error = refusal.value
+        assert error.budget_tokens == needed - 1
+        assert error.required_tokens > error.budget_tokens
+        assert error.rows == ((0, count("rule " * 400) + 4), (1, count("more " * 100) + 4))
+        assert await judge.view(needed + 400)
+
+
+async def test_images_are_priced_and_base64_is_not_text() -> None:
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo" * 5_000}}
+    rows = [user([{"type": "text", "text": "look"}, picture]), call("anthropic", ("s", "shot", {}))]
+    rows.append(result("anthropic", "s", [{"type": "text", "text": "the page"}, picture]))
+    async with watched(Counting(), budget=20_000) as judge:
+        await judge.add(*rows)
+        assert await judge.view() == rows
+        assert 3_200 < judge.context.last_view.tokens < 3_300
+    async with watched(Counting(), budget=2_500) as judge:
+        await judge.add(*rows)
+        assert await judge.view()
+
+
+@pytest.mark.parametrize("name", corpus.names())
+def test_every_text_that_a_model_reads_is_among_the_priced_parts(name: str) -> None:
+    for message in corpus.read(name):
+        parts = message_text_parts(message)
+        assert all(isinstance(part, str) for part in parts)
+        priced = "\n".join(parts)
+        texts = [message["content"]] if isinstance(message.get("content"), str) else []
+        for block in blocks(message):
+            if block.get("type") in ("text", "tool_result") and block.get("type") not in THINKING_BLOCKS:
+                texts += [text for text in leaf_texts(block.get("text", block.get("content"))) if len(text) > 60]
+        assert all(text in priced for text in texts if "iVBORw0KGgo" not in text)
+        assert "iVBORw0KGgo" not in priced

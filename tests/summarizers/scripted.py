@@ -1,0 +1,91 @@
+"""Builders for the tests of the resilient summarizer: a clock that tests turn, jobs, and scripted summarizers."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+
+from summarizing_context.ports import SummaryJob, SummaryReply
+from summarizing_context.summarizers.resilient import Limits, ResilientSummarizer
+
+SECRET = "the launch code is 0000"
+CONTENT = f"### user\nPlease fix the build, {SECRET}.\n### assistant\n" + "\n".join(
+    f"step {i} done" for i in range(300)
+)
+GOOD = "## Done\n- The build was fixed in a.py."
+
+Step = object | BaseException | Callable[[SummaryJob], Awaitable[object]]
+
+
+@dataclass
+class FakeClock:
+    """Time moves only when a test, or `sleep`, moves it."""
+
+    time: float = 1000.0
+    slept: list[float] = field(default_factory=list)
+
+    def now(self) -> float:
+        return self.time
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.time += seconds
+        await anyio.lowlevel.checkpoint()
+
+
+@dataclass
+class ScriptedSummarizer:
+    """Answers each call with the next step, the last one for ever: what to reply, to raise, or to await."""
+
+    steps: list[Step]
+    asked: list[SummaryJob] = field(default_factory=list)
+
+    async def summarize(self, job: SummaryJob) -> Any:
+        step = self.steps[min(len(self.asked), len(self.steps) - 1)]
+        self.asked.append(job)
+        if isinstance(step, BaseException):
+            raise step
+        return await step(job) if callable(step) else step
+
+
+def words(text: str) -> int:
+    """The token counter of these tests."""
+    return len(text.split())
+
+
+def job(**changes: Any) -> SummaryJob:
+    plain = SummaryJob(
+        kind="segment",
+        instructions="Sum up the following messages in the fixed sections, and keep every number as it stands.",
+        content=CONTENT,
+        max_tokens=100,
+        rank=0,
+        start=0,
+        stop=9,
+        source_tokens=words(CONTENT),
+        range_hash="0123456789abcdef",
+    )
+    return replace(plain, **changes)
+
+
+def resilient(
+    *steps: Step, clock: FakeClock | None = None, **limits: Any
+) -> tuple[ResilientSummarizer, ScriptedSummarizer, FakeClock]:
+    """A resilient summarizer around a scripted one, with its clock."""
+    clock = clock or FakeClock()
+    inner = ScriptedSummarizer(list(steps))
+    outer = ResilientSummarizer(inner, limits=Limits(**limits), clock=clock, count=words, sleep=clock.sleep)
+    return outer, inner, clock
+
+
+def reply(text: str = GOOD, **fields: Any) -> SummaryReply:
+    return SummaryReply(text, **fields)
+
+
+async def never(_: SummaryJob) -> str:
+    await anyio.sleep_forever()
+    raise AssertionError("not reached")

@@ -1,0 +1,191 @@
+"""When the resilient summarizer lets calls through: the breaker and the caps at work, also with many jobs at once."""
+
+from __future__ import annotations
+
+import logging
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from summarizing_context.errors import SummarizerError
+from summarizing_context.ports import SummaryJob
+from summarizing_context.summarizers.resilient import ResilientSummarizer
+
+from .scripted import GOOD, FakeClock, job, never, reply, resilient, words
+
+pytestmark = pytest.mark.anyio
+
+
+async def try_job(outer: ResilientSummarizer, outcomes: list[object] | None = None) -> None:
+    outcomes = [] if outcomes is None else outcomes
+    try:
+        outcomes.append(await outer.summarize(job()))
+    except SummarizerError as error:
+        outcomes.append(error)
+
+
+async def at_once(outer: ResilientSummarizer, jobs: int) -> list[object]:
+    outcomes: list[object] = []
+    async with anyio.create_task_group() as tasks:
+        for _ in range(jobs):
+            tasks.start_soon(try_job, outer, outcomes)
+    return outcomes
+
+
+async def opened(*then: object) -> tuple[ResilientSummarizer, list[SummaryJob], FakeClock]:
+    """A resilient summarizer whose breaker has just opened, and what its inner one will do next."""
+    outer, inner, clock = resilient(OSError(), *then, breaker_failures=1)
+    await try_job(outer)
+    inner.asked.clear()
+    inner.steps = list(then)
+    return outer, inner.asked, clock
+
+
+async def test_an_open_breaker_refuses_a_job_at_once_and_sends_nothing():
+    outer, asked, clock = await opened(GOOD)
+    assert (outer.ready_in(), outer.may_start(), outer.statistics().breaker) == (30.0, False, "open")
+    with pytest.raises(SummarizerError, match="held back") as caught:
+        await outer.summarize(job())
+    assert (asked, clock.slept, caught.value.retry_after) == ([], [], 30.0)
+    assert outer.statistics().failed_jobs == 1  # the one that opened it
+
+
+async def test_only_a_job_that_was_not_begun_is_told_when_the_breaker_lets_the_next_through():
+    outer, _, _ = resilient(OSError(), breaker_failures=1)
+    told: list[object] = []
+    await try_job(outer, told)
+    await try_job(outer, told)
+    assert [error.retry_after for error in told] == [None, 30.0]
+
+
+async def test_a_job_whose_failure_opens_the_breaker_tries_no_further():
+    outer, inner, _ = resilient(OSError(), breaker_failures=2, attempts=5)
+    await try_job(outer)
+    assert len(inner.asked) == 2
+
+
+async def test_after_the_cooldown_a_good_probe_closes_the_breaker():
+    outer, _, clock = await opened(GOOD)
+    clock.time += 30
+    assert outer.statistics().breaker == "half_open"
+    assert (await outer.summarize(job())).text == GOOD
+    assert (outer.statistics().breaker, outer.ready_in()) == ("closed", 0.0)
+
+
+async def test_after_the_cooldown_a_failed_probe_opens_it_again_with_a_single_call():
+    outer, asked, clock = await opened(OSError())
+    clock.time += 30
+    await try_job(outer)
+    assert (len(asked), outer.ready_in()) == (1, 30.0)
+
+
+async def test_replies_that_cannot_serve_open_the_breaker_too():
+    outer, inner, _ = resilient("", breaker_failures=4)
+    for _ in range(5):
+        await try_job(outer)
+    assert (len(inner.asked), outer.statistics().breaker) == (4, "open")
+
+
+async def test_jobs_at_once_send_no_more_than_what_was_under_way_when_the_breaker_opened():
+    outer, inner, _ = resilient(breaker_failures=4, attempts=3)
+
+    async def fails_late(_: SummaryJob) -> str:
+        await anyio.lowlevel.checkpoint()
+        raise OSError
+
+    inner.steps = [fails_late]
+    outcomes = await at_once(outer, 8)
+    assert all(isinstance(outcome, SummarizerError) for outcome in outcomes)
+    assert len(inner.asked) <= 4 + 8
+    sent = len(inner.asked)
+    await at_once(outer, 8)
+    assert len(inner.asked) == sent
+
+
+async def test_half_open_one_of_many_jobs_is_the_probe():
+    async def slowly(_: SummaryJob) -> str:
+        await anyio.sleep(0.001)
+        return GOOD
+
+    outer, asked, clock = await opened(slowly)
+    clock.time += 30
+    outcomes = await at_once(outer, 8)
+    assert len(asked) == 1
+    assert sum(isinstance(outcome, SummarizerError) for outcome in outcomes) == 7
+    await at_once(outer, 8)
+    assert len(asked) == 9
+
+
+async def test_while_the_probe_runs_no_job_may_start():
+    outer, _, clock = await opened(never)
+    clock.time += 30
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(try_job, outer)
+        await anyio.wait_all_tasks_blocked()
+        assert not outer.may_start()
+        assert outer.ready_in() > 0
+        tasks.cancel_scope.cancel()
+    assert outer.may_start()  # a cancelled probe has proved nothing
+
+
+async def test_a_session_cap_ends_the_calls_for_good():
+    outer, inner, clock = resilient(GOOD, max_calls_per_session=2)
+    await at_once(outer, 5)
+    clock.time += 1e6
+    with pytest.raises(SummarizerError, match="cap of this session"):
+        await outer.summarize(job())
+    assert (len(inner.asked), outer.ready_in(), outer.may_start()) == (2, None, False)
+
+
+async def test_an_hourly_cap_has_room_again_after_an_hour():
+    outer, inner, clock = resilient(GOOD, max_calls_per_hour=1)
+    await outer.summarize(job())
+    assert outer.ready_in() == 3600
+    clock.time += 3600
+    await outer.summarize(job())
+    assert len(inner.asked) == 2
+
+
+async def test_a_cap_reached_between_two_attempts_gives_the_job_up():
+    outer, inner, clock = resilient(OSError(), max_calls_per_session=1)
+    await try_job(outer)
+    assert (len(inner.asked), clock.slept) == (1, [])
+
+
+async def test_a_caller_who_obeys_ready_in_is_not_turned_away_for_size_again_and_again():
+    size = words(job().prompt)
+    outer, inner, clock = resilient(GOOD, max_input_tokens_per_hour=size * 3 // 2)
+    turned_away = 0
+    for _ in range(6):
+        wait = outer.ready_in()
+        assert wait is not None
+        clock.time += wait
+        sent = len(inner.asked)
+        await try_job(outer)
+        turned_away += len(inner.asked) == sent
+    assert turned_away <= 3
+    assert len(inner.asked) >= 3
+
+
+async def test_input_tokens_never_exceed_their_cap():
+    size = words(job().prompt)
+    outer, _, _ = resilient(GOOD, max_input_tokens_per_session=size * 5 // 2)
+    await at_once(outer, 8)
+    assert outer.statistics().input_tokens == 2 * size
+    assert outer.ready_in() is None
+
+
+async def test_reported_usage_counts_against_the_caps():
+    outer, _, _ = resilient(reply(input_tokens=5000), max_input_tokens_per_session=5000)
+    await outer.summarize(job())
+    assert outer.ready_in() is None
+
+
+async def test_a_cap_is_warned_of_once_at_four_fifths(caplog: pytest.LogCaptureFixture):
+    outer, _, _ = resilient(GOOD, max_calls_per_session=5)
+    with caplog.at_level(logging.WARNING):
+        for used in range(1, 6):
+            await outer.summarize(job())
+            assert len(caplog.records) == (used >= 4)
+    assert caplog.messages == ["summarizer: 4 of 5 used of max_calls_per_session"]

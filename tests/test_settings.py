@@ -1,0 +1,228 @@
+"""Settings: what is accepted, what is refused and how that reads. Where they come from: `test_settings_sources`."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from summarizing_context.errors import SettingsError
+from summarizing_context.settings import Settings
+
+UNSET = [
+    "project",
+    "reserved_output",
+    "max_calls_per_hour",
+    "max_input_tokens_per_hour",
+    "max_calls_per_session",
+    "max_input_tokens_per_session",
+    "model",
+    "base_url",
+    "api_key",
+    "max_messages",
+    "keep_recent",
+]
+NAMES = [setting.name for setting in dataclasses.fields(Settings)]
+
+DEFAULTS: dict[str, Any] = dict.fromkeys(UNSET) | {
+    "store": ":memory:",
+    "session_id": "default",
+    "summarizer": "extractive",
+    "strategy": "hierarchical",
+    "max_tokens": 100_000,
+    "safety_margin": 1_000,
+    "high_water": 0.85,
+    "low_water": 0.16,
+    "min_free": 0.12,
+    "header_target": 0.12,
+    "header_share": 0.28,
+    "message_share": 0.25,
+    "group_share": 0.40,
+    "pin_share": 0.10,
+    "band": "fidelity",
+    "start_at": 0.5,
+    "segment_min": 2_000,
+    "segment_target": 4_000,
+    "segment_max": 8_000,
+    "summary_max_tokens": 400,
+    "concurrency": 8,
+    "call_timeout": 60.0,
+    "job_timeout": 180.0,
+    "attempts": 3,
+    "breaker_failures": 4,
+    "breaker_cooldown": 30.0,
+    "max_wait": 0.0,
+    "token_counter": "auto",
+    "allow_download": False,
+    "image_tokens": 1_600,
+    "idle_after": 300.0,
+    "header_role": "user",
+    "merge_user_rows": False,
+}
+
+
+def problems(**values: Any) -> tuple[str, ...]:
+    with pytest.raises(SettingsError) as caught:
+        Settings(**values)
+    return caught.value.problems
+
+
+def test_the_defaults_are_the_documented_ones():
+    assert dataclasses.asdict(Settings()) == DEFAULTS
+
+
+def test_the_defaults_are_accepted_when_they_are_written_out():
+    assert Settings.from_mapping(DEFAULTS) == Settings()
+
+
+def test_settings_are_frozen():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Settings().max_tokens = 5  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"max_tokens": 0}, "max_tokens = 0 is refused; allowed: a whole number from 1 to 1,000,000,000"),
+        ({"max_tokens": True}, "max_tokens = True"),
+        ({"max_tokens": 16_000.0}, "max_tokens = 16000.0"),
+        ({"max_tokens": None}, "max_tokens = None"),
+        ({"high_water": 1}, "allowed: a number above 0 and below 1"),
+        ({"high_water": float("nan")}, "high_water = nan"),
+        ({"call_timeout": float("inf")}, "call_timeout = inf"),
+        ({"call_timeout": 0}, "call_timeout = 0"),
+        ({"max_wait": 10**400}, "max_wait = 1000"),
+        ({"max_calls_per_hour": -1}, "or none"),
+        ({"store": ""}, 'a path to a file, or ":memory:"'),
+        ({"store": 5}, "store = 5"),
+        ({"session_id": "a b"}, "1-200 characters of A-Za-z0-9._:-"),
+        ({"session_id": "a" * 201}, "session_id"),
+        ({"session_id": "a\n"}, "session_id"),
+        ({"summarizer": "gpt"}, "one of extractive, openai, anthropic, host"),
+        ({"strategy": "importance"}, "it comes with a later version"),
+        ({"strategy": "importance_based"}, "allowed: one of hierarchical, summarize, truncate"),
+        ({"header_role": "assistant"}, "one of user, system, developer"),
+        ({"merge_user_rows": 1}, "true or false"),
+        ({"base_url": "ftp://host"}, "http(s)://host/path"),
+        ({"low_water": 0.85}, "low_water = 0.85 must be below high_water = 0.85 (the default)"),
+        ({"segment_target": 9_000, "summary_max_tokens": 500}, "must be below segment_max = 8000 (the default)"),
+        ({"summary_max_tokens": 446}, "at most 445, a ninth of segment_target = 4000 (the default)"),
+        ({"keep_recent": 30, "max_messages": 20}, "keep_recent = 30 must be at most max_messages = 20"),
+        ({"hihg_water": 0.5}, "unknown setting hihg_water = 0.5; did you mean high_water?"),
+        ({"quux": 5}, "the README lists all settings"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_key_value_and_what_is_allowed(values: dict[str, Any], said: str):
+    (problem,) = problems(**values)
+    assert said in problem
+
+
+def test_all_problems_are_told_at_once():
+    told = problems(max_token=5, low_water="high", attempts=0, segment_min=8_000)
+    assert [problem.split(" = ")[0] for problem in told] == [
+        "unknown setting max_token",
+        "low_water",
+        "attempts",
+        "segment_min",
+    ]
+
+
+def test_a_refused_value_is_not_blamed_a_second_time_for_contradicting_others():
+    assert len(problems(low_water=2.0)) == 1
+
+
+def test_positional_arguments_are_refused_without_a_type_error():
+    with pytest.raises(SettingsError, match="by name"):
+        Settings("run.db")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"api_key": "sk-very secret"},
+        {"api_key": ["sk-very secret"]},
+        {"apikey": "sk-very secret"},
+        {"base_url": "https://me:very secret@host/v1"},
+        {"base_url": "https://host/v1?key=very secret"},
+        {"base_url": {"url": "https://me:very secret@host"}},
+    ],
+)
+def test_a_secret_is_in_no_message(values: dict[str, Any]):
+    assert "secret" not in str(problems(**values))
+
+
+def test_the_repr_does_not_show_the_key():
+    assert "sk-secret" not in repr(Settings(api_key="sk-secret"))
+
+
+@pytest.mark.parametrize(
+    ("alias", "strategy"),
+    [("summarization", "summarize"), ("sliding_window", "truncate"), ("hierarchical", "hierarchical")],
+)
+def test_other_names_of_a_strategy_become_its_own(alias: str, strategy: str):
+    assert Settings(strategy=alias).strategy == strategy
+    assert Settings.from_mapping({"compaction_strategy": alias}).strategy == strategy
+
+
+def test_a_setting_given_under_two_names_is_refused():
+    with pytest.raises(SettingsError, match="given twice"):
+        Settings.from_mapping({"strategy": "truncate", "compaction_strategy": "truncate"})
+
+
+def test_an_int_is_accepted_for_a_float_and_kept_as_one():
+    assert type(Settings(call_timeout=5).call_timeout) is float
+
+
+def test_max_tokens_knows_whether_it_was_set():
+    chosen = Settings(max_tokens=100_000)
+    assert not Settings().max_tokens_is_set
+    assert chosen.max_tokens_is_set
+    assert Settings.from_env(environ={"SUMMARIZING_CONTEXT_MAX_TOKENS": "100000"}).max_tokens_is_set
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        lambda settings: dataclasses.replace(settings, model="other"),
+        copy.deepcopy,
+        lambda settings: pickle.loads(pickle.dumps(settings)),
+        lambda settings: Settings(**{name: getattr(settings, name) for name in NAMES}),
+    ],
+)
+def test_whether_max_tokens_was_set_survives_copies(copied: Any):
+    assert not copied(Settings()).max_tokens_is_set
+    assert copied(Settings(max_tokens=5)).max_tokens_is_set
+
+
+def test_replace_checks_again():
+    with pytest.raises(SettingsError, match=r"low_water = 0\.9 must be below"):
+        dataclasses.replace(Settings(), low_water=0.9)
+
+
+def test_a_value_that_cannot_be_shown_is_still_refused_properly():
+    class Unshowable:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    told = problems(max_tokens=Unshowable(), attempts=10**5_000, model=["m" * 1_000])
+    assert "max_tokens = <Unshowable> is refused" in told[0]
+    assert all(len(problem) < 250 for problem in told)
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary() | st.just(object()),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@given(st.dictionaries(st.sampled_from(NAMES) | st.text() | st.integers(), anything, max_size=5) | anything)
+def test_any_mapping_at_all_is_accepted_or_refused_with_a_settings_error(mapping: Any):
+    with contextlib.suppress(SettingsError):
+        assert isinstance(Settings.from_mapping(mapping), Settings)

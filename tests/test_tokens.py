@@ -1,0 +1,295 @@
+"""Counters of tokens: the estimate, tiktoken without a network, the user's function; and their calibration."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import hashlib
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from summarizing_context import tiktoken_counter
+from summarizing_context.core.estimate import estimate_text
+from summarizing_context.errors import SettingsError
+from summarizing_context.tiktoken_counter import RANKS_CACHE_NAME, TiktokenCounter, load_offline
+from summarizing_context.tokens import Calibration, CallableCounter, EstimateCounter, choose_counter
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def nothing_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine on which no ranks are: an empty cache, no extra, nothing loaded, no network."""
+    import tiktoken
+    from tiktoken import registry
+
+    def refuse(*_: Any) -> None:
+        raise ConnectionError("no network here")
+
+    monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    monkeypatch.setattr(tiktoken_counter, "_loaded", [])
+    monkeypatch.setattr(registry, "ENCODINGS", {})
+    monkeypatch.setattr(tiktoken, "get_encoding", refuse)
+    return tmp_path
+
+
+def official_ranks() -> bytes:
+    data = tiktoken_counter._supplied_ranks()
+    assert data is not None
+    return data
+
+
+def tiktoken_count() -> TiktokenCounter:
+    encoding = load_offline()
+    assert encoding is not None
+    return TiktokenCounter(encoding)
+
+
+# -- choosing
+
+
+async def test_auto_takes_tiktoken_when_its_ranks_are_supplied():
+    assert (await choose_counter("auto")).name == "tiktoken/o200k_base"
+
+
+async def test_the_estimate_is_taken_when_it_is_asked_for():
+    counter = await choose_counter("estimate")
+    assert counter.name == "estimate"
+    assert counter.count("hello world") == estimate_text("hello world")
+
+
+@pytest.mark.usefixtures("nothing_here")
+async def test_auto_falls_back_to_the_estimate_without_ranks():
+    assert (await choose_counter("auto")).name == "estimate"
+
+
+@pytest.mark.usefixtures("nothing_here")
+async def test_tiktoken_without_ranks_is_refused_and_says_what_to_do():
+    with pytest.raises(SettingsError) as caught:
+        await choose_counter("tiktoken")
+    assert all(way in str(caught.value) for way in ("offline-tokens", "TIKTOKEN_CACHE_DIR", "allow_download"))
+
+
+@pytest.mark.usefixtures("nothing_here")
+async def test_a_failed_download_leads_to_the_estimate_or_to_an_error(caplog: pytest.LogCaptureFixture):
+    assert (await choose_counter("auto", allow_download=True)).name == "estimate"
+    assert [record.cause for record in caplog.records] == ["ConnectionError"]  # type: ignore[attr-defined]
+    with pytest.raises(SettingsError, match="nor could be downloaded"):
+        await choose_counter("tiktoken", allow_download=True)
+
+
+async def test_a_download_that_hangs_is_given_up(nothing_here: Path, monkeypatch: pytest.MonkeyPatch):
+    hanging = threading.Event()
+    monkeypatch.setattr("tiktoken.get_encoding", lambda _name: hanging.wait())
+    with anyio.fail_after(5):
+        counter = await choose_counter("auto", allow_download=True, download_timeout=0.05)
+    hanging.set()
+    assert counter.name == "estimate"
+
+
+async def test_a_download_is_used_once_it_is_there(nothing_here: Path, monkeypatch: pytest.MonkeyPatch):
+    from tiktoken import registry
+
+    fetched = SimpleNamespace(encode=lambda text, **_: list(text))
+    monkeypatch.setattr("tiktoken.get_encoding", lambda name: registry.ENCODINGS.update({name: fetched}))
+    counter = await choose_counter("auto", allow_download=True)
+    assert counter.count("abc") == 3
+
+
+async def test_the_users_function_goes_before_the_setting():
+    counter = await choose_counter("tiktoken", count_tokens=len)
+    assert counter.count("abcd") == 4
+
+
+# -- ranks
+
+
+def test_ranks_in_tiktokens_cache_are_used(nothing_here: Path, monkeypatch: pytest.MonkeyPatch):
+    (nothing_here / RANKS_CACHE_NAME).write_bytes(b"official")
+    monkeypatch.setattr(tiktoken_counter, "RANKS_SHA256", hashlib.sha256(b"official").hexdigest())
+    monkeypatch.setattr(tiktoken_counter, "_encoding", lambda data: data)
+    assert load_offline() == b"official"
+
+
+def test_a_damaged_file_in_tiktokens_cache_is_passed_over_and_left_alone(nothing_here: Path):
+    damaged = nothing_here / RANKS_CACHE_NAME
+    damaged.write_bytes(b"not the official bytes")
+    assert load_offline() is None
+    assert damaged.exists()
+
+
+@pytest.mark.usefixtures("nothing_here")
+@pytest.mark.parametrize("content", [gzip.compress(b"other ranks", mtime=0), b"not gzip", gzip.compress(b"x" * 99, mtime=0)[:-9]])
+def test_supplied_ranks_that_are_not_the_official_ones_are_an_error(
+    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "o200k_base.tiktoken.gz").write_bytes(content)
+    package = SimpleNamespace(submodule_search_locations=[str(tmp_path)])
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: package)
+    with pytest.raises(SettingsError, match="install bpe-openai"):
+        load_offline()
+
+
+def test_the_supplied_ranks_are_the_official_bytes():
+    assert hashlib.sha256(official_ranks()).hexdigest().startswith("446a9538cb6c348e")
+
+
+def test_the_encoding_is_loaded_once_for_all_threads():
+    with ThreadPoolExecutor(4) as pool:
+        loaded = list(pool.map(lambda _: load_offline(), range(8)))
+    assert len({id(encoding) for encoding in loaded}) == 1
+
+
+def test_the_encoding_is_tiktokens_own():
+    encoding: Any = load_offline()
+    assert (encoding.name, encoding.n_vocab) == ("o200k_base", 200_019)
+    assert encoding.encode("hello world") == [24912, 2375]
+    assert encoding.encode("<|endoftext|>", allowed_special="all") == [199_999]
+
+
+# -- tiktoken
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("", 0), ("hello world", 2), ("<|endoftext|>", 7), ("\ud800", 1), ("tiktoken 🌍", 5)]
+)
+def test_tiktoken_counts_whatever_is_in_the_text(text: str, tokens: int):
+    assert tiktoken_count().count(text) == tokens
+
+
+def test_a_long_text_is_counted_in_pieces():
+    counter = tiktoken_count()
+    assert counter.count("word " * 160_000) == pytest.approx(160_000, abs=3)
+    assert counter.count(" " * 1_100_000) > 0
+
+
+def test_a_piece_that_tiktoken_panics_on_is_estimated():
+    class PanicException(BaseException):
+        """As pyo3 has it: not an Exception."""
+
+    def panic(*_: Any, **__: Any) -> None:
+        raise PanicException
+
+    assert TiktokenCounter(SimpleNamespace(encode=panic)).count("hello") == estimate_text("hello")  # type: ignore[arg-type]
+
+
+def test_an_interruption_while_counting_is_not_swallowed():
+    def interrupt(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        TiktokenCounter(SimpleNamespace(encode=interrupt)).count("hello")  # type: ignore[arg-type]
+
+
+@given(st.text(st.characters(), max_size=200))
+@settings(deadline=None)
+def test_any_text_has_a_count(text: str):
+    for counter in (EstimateCounter(), tiktoken_count()):
+        assert counter.count(text) >= bool(text)
+
+
+# -- the user's function
+
+
+async def _not_a_plain_function(text: str) -> int:
+    return len(text)
+
+
+def _failing(text: str) -> int:
+    raise KeyError(text)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (_failing, "raised KeyError"),
+        (lambda text: len(text) / 4, "float"),
+        (lambda text: -1, "-1"),
+        (lambda text: None, "NoneType"),
+        (lambda text: True, "bool"),
+        (lambda: 1, "TypeError"),
+        (_not_a_plain_function, "coroutine"),
+        ("len", "must be a function"),
+    ],
+)
+async def test_a_function_that_does_not_count_is_refused_when_it_is_tried(function: Any, said: str):
+    with pytest.raises(SettingsError, match=said):
+        await choose_counter(count_tokens=function)
+
+
+def test_a_later_failure_gives_way_to_the_estimate_and_is_logged_once(caplog: pytest.LogCaptureFixture):
+    answers: dict[str, Any] = {"none": None, "negative": -3}
+
+    def count(text: str) -> Any:
+        if text == "secret words":
+            raise ValueError(text)
+        return answers.get(text, 1)
+
+    counter = CallableCounter(count)
+    with caplog.at_level(logging.WARNING):
+        counted = [counter.count(text) for text in ("secret words", "none", "negative", "fine")]
+    assert counted == [estimate_text("secret words"), estimate_text("none"), estimate_text("negative"), 1]
+    assert counter.bad_counts == 3
+    assert [record.cause for record in caplog.records] == ["it raised ValueError"]  # type: ignore[attr-defined]
+    assert "secret" not in caplog.text
+
+
+def test_cancellation_inside_the_function_is_not_swallowed():
+    def count(text: str) -> int:
+        if text == "now":
+            raise asyncio.CancelledError
+        return 1
+
+    with pytest.raises(asyncio.CancelledError):
+        CallableCounter(count).count("now")
+
+
+def test_functions_that_count_differently_have_different_names():
+    assert CallableCounter(len).name == CallableCounter(lambda text: len(text)).name
+    assert CallableCounter(len).name != CallableCounter(lambda text: len(text.split())).name
+
+
+# -- calibration
+
+
+def test_the_first_observation_counts_whole_and_later_ones_less():
+    once = Calibration().observed(1_500, 1_000)
+    assert once.ratio == pytest.approx(1.5)
+    assert once.observed(1_000, 1_000).ratio == pytest.approx(1.25)
+
+
+def test_a_steady_ratio_is_found_after_a_change():
+    calibration = Calibration()
+    for reported in [1_000] * 20 + [1_600] * 20:
+        calibration = calibration.observed(reported, 1_000)
+    assert calibration.ratio == pytest.approx(1.6, abs=0.01)
+
+
+@pytest.mark.parametrize(("reported", "counted"), [(0, 1_000), (-5, 1_000), (9_000, 1_000), (150, 100), (100, 0)])
+def test_absurd_figures_are_left_out(reported: int, counted: int):
+    assert Calibration().observed(reported, counted) == Calibration()
+
+
+@given(st.lists(st.tuples(st.integers(), st.integers()), max_size=20))
+def test_the_ratio_stays_within_its_bounds(observations: list[tuple[int, int]]):
+    calibration = Calibration()
+    for reported, counted in observations:
+        calibration = calibration.observed(reported, counted)
+    assert 0.5 <= calibration.ratio <= 2.5
+
+
+def test_tokens_are_converted_both_ways():
+    calibration = Calibration(ratio=1.25)
+    assert calibration.provider_tokens(1_000) == 1_250
+    assert calibration.own_tokens(1_250) == 1_000
