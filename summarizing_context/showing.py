@@ -11,7 +11,7 @@ from typing import NamedTuple
 from summarizing_context.core.activation import ActivationReport, Reason
 from summarizing_context.core.budget import Shares
 from summarizing_context.core.door import Message
-from summarizing_context.core.tail import Tail
+from summarizing_context.core.tail import Item, Tail
 from summarizing_context.core.view import ActivationState
 
 
@@ -48,4 +48,5 @@ class Change(NamedTuple):
     showing: Showing
     state: ActivationState
     tail: Tail
+    pins: tuple[Item, ...]
     report: ActivationReport

@@ -20,6 +20,8 @@ from summarizing_context.core.activation import (
     cuts_to_count,
     decide,
     decide_freely,
+    fit,
+    last_cuts,
 )
 from summarizing_context.core.budget import LEAST_ROOM, Room
 from summarizing_context.core.door import Message
@@ -86,14 +88,17 @@ class Viewer:
             True, reason, system + now + skipped, system + proposal.tokens, now + skipped - proposal.tokens
         )
         state = activated(showing.state, proposal, reason, self._counter)
-        return Change(showing, state, proposal.tail, report)
+        return Change(showing, state, proposal.tail, (*proposal.pins.before, *proposal.pins.after), report)
 
     def apply(self, change: Change) -> None:
         """An activation is committed: show what it decided."""
         showing = change.showing
+        uncounted = len(showing.tail.items) - showing.counted
+        same = showing.tail.room == change.tail.room
+        showing.counted = max(0, len(change.tail.items) - uncounted) if same else 0
+        self.repairs.note([pin for pin in change.pins if pin.message not in showing.state.head])
         showing.state, showing.tail, showing.pending = change.state, change.tail, None
         showing.attempted_at = self._timeline.history_tokens
-        showing.counted = min(showing.counted, len(change.tail.items))
 
     def view(self, key: str, activation: ActivationReport | None) -> View:
         """The view as it stands now, as fresh copies."""
@@ -207,21 +212,28 @@ class Viewer:
             return None
         showing.attempted_at = self._timeline.history_tokens
         self._book.begin()
-        found = cuts(tail, room, present, self._timeline.segments, keep)
-        if self._policy.truncate:
-            found = [Cut(0, 0, cut.stop) for cut in found if cut.stop != present.stop]
+        segments = self._timeline.segments
+        found = self._allowed(cuts(tail, room, present, segments, keep), present)
         build = self._builder(showing)
-        if overflow or now > room.high:
-            return decide(now + skipped, room, found, present, build)
+        if overflow:
+            last = self._allowed(last_cuts(tail, present, segments), present)
+            return fit(room, [*found, present] if tail.start == present.stop else found, last, build)
+        if now > room.high:
+            return decide(now, room, found, build)
         if too_many:
             left = int((self._policy.max_messages or 0) * room.shares.low_water / room.shares.high_water)
-            found = cuts_to_count(tail, present, self._timeline.segments, max(left, keep, 1))
+            found = self._allowed(cuts_to_count(tail, present, segments, max(left, keep, 1)), present)
             return decide_freely(now, found, room, build)
-        if asked != "explicit" and now < self._head_tokens(showing) + room.low + self._policy.leaf:
-            return None
         if asked == "explicit":
-            return decide_freely(now, found[:-1] or found, room, build)
-        return decide(now, room, found[:-1], present, build)
+            return decide_freely(now, found, room, build)
+        if now < self._head_tokens(showing) + room.low + self._policy.leaf:
+            return None
+        return decide(now, room, found, build)
+
+    def _allowed(self, found: list[Cut], present: Cut) -> list[Cut]:
+        """Without summaries there are no segments to cover, only messages to leave out."""
+        found = [cut for cut in found if cut.stop != present.stop]
+        return [Cut(0, 0, cut.stop) for cut in found] if self._policy.truncate else found
 
     def _may_attempt(self, showing: Showing, room: Room) -> bool:
         """At most one attempt for every `min_free` new tokens."""
@@ -270,7 +282,7 @@ class Viewer:
         total = self._system_tokens + now
         report = ActivationReport(True, showing.pending, total, total, 0)
         state = msgspec.structs.replace(showing.state, serial=showing.state.serial + 1, reason=showing.pending)
-        return Change(showing, state, showing.tail, report)
+        return Change(showing, state, showing.tail, (), report)
 
     def _too_small(self, showing: Showing, budget: int, now: int) -> BudgetError:
         """The floor does not fit: the newest group is still open and cannot be shrunk further."""

@@ -63,6 +63,7 @@ def replay(
         list[str],
         typer.Option(metavar="N[,N]", help="Tokens that a view may use, such as 16000 or 8k,16k; each is replayed."),
     ],
+    *,
     strategy: Annotated[
         str | None, typer.Option(metavar="NAME", help="hierarchical (the default), summarize or truncate.")
     ] = None,

@@ -67,16 +67,9 @@ def list_sessions(store: StorePath, json_path: JsonPath = None) -> int:
     if json_path is not None:
         write_json(json_path, {"store": str(store), "sessions": [asdict(info) for info in found]})
     if json_path != "-":
-        made = table(
-            f"Sessions in {plain(str(store))}",
-            "session",
-            "project",
-            "#messages",
-            "#summaries",
-            "changed",
-            "open in",
-            wide="session",
-        )
+        columns = ("session", "project", "#messages", "#summaries", "changed", "open in")
+        made = table(f"Sessions in {plain(str(store))}", *columns, wide="session")
+        made.columns[0].no_wrap, made.columns[0].overflow = False, "fold"  # an id is of use whole only
         for info in found:
             made.add_row(
                 info.session_id, plain(info.project or "–"), number(info.messages), number(info.summaries),

@@ -71,8 +71,7 @@ Build = Callable[[Cut, Room], Proposal]
 
 def cuts(tail: Tail, room: Room, present: Cut, segments: Sequence[Segment], keep: int = 0) -> list[Cut]:
     """Where the tail may be cut, best first: at the segment boundary nearest to the low water, then at the group
-    boundary nearest to it, then behind all closed groups. Never below half the low water but for the last;
-    not below `keep` messages where that can be met."""
+    boundary nearest to it. Never below half the low water; not below `keep` messages where that can be met."""
     found: list[Cut] = []
     ends = [segment.stop for segment in segments[present.leaves :] if segment.last_part]
     leaf = _nearest(tail, room, [stop for stop in ends if tail.start <= stop <= tail.marks[-1].stop], keep)
@@ -82,9 +81,13 @@ def cuts(tail: Tail, room: Room, present: Cut, segments: Sequence[Segment], keep
     group = _nearest(tail, room, stops, keep)
     if group is not None:
         found.append(cut_at(segments, group))
-    if tail.marks[-1].stop > present.stop:
-        found.append(cut_at(segments, tail.marks[-1].stop))
-    return list(dict.fromkeys(found))
+    return found
+
+
+def last_cuts(tail: Tail, present: Cut, segments: Sequence[Segment]) -> list[Cut]:
+    """Cuts for a view that fits no other way: before the newest closed group, then behind it."""
+    stops = [mark.stop for mark in tail.marks[-2:] if mark.stop > present.stop]
+    return [cut_at(segments, stop) for stop in stops]
 
 
 def cuts_to_count(tail: Tail, present: Cut, segments: Sequence[Segment], messages: int) -> list[Cut]:
@@ -102,10 +105,8 @@ def cut_at(segments: Sequence[Segment], stop: int) -> Cut:
     return Cut(leaves, segments[leaves - 1].stop if leaves else 0, stop)
 
 
-def decide(now: int, room: Room, found: Sequence[Cut], present: Cut, build: Build) -> Proposal | None:
-    """The activation to make of a view that costs `now` tokens beside its system rows; None for none."""
-    if now > room.tokens:
-        return _fit(room, found, present, build)
+def decide(now: int, room: Room, found: Sequence[Cut], build: Build) -> Proposal | None:
+    """The activation to make of a view that costs `now` tokens beside its system rows and fits; None for none."""
     goal = room.high - room.min_free
     best: Proposal | None = None
     for cut in found:
@@ -128,21 +129,25 @@ def decide_freely(now: int, found: Sequence[Cut], room: Room, build: Build) -> P
     return None
 
 
-def _fit(room: Room, found: Sequence[Cut], present: Cut, build: Build) -> Proposal | None:
-    """The gentlest proposal that brings an overflowing view well into its room, or else the smallest that fits."""
+def fit(room: Room, found: Sequence[Cut], last: Sequence[Cut], build: Build) -> Proposal | None:
+    """The gentlest proposal that brings an overflowing view well into its room, or else the smallest that fits.
+    With every squeeze the `found` cuts are tried, then the one that leaves the newest closed group; that nothing
+    raw is left is the last resort."""
     goal = room.high - room.min_free
     best: Proposal | None = None
-    for proposal in _squeezed(room, found, present, build):
+    for proposal in _squeezed(room, [*found, *last[:-1]], build):
         if proposal.tokens <= goal:
             return proposal
         if proposal.tokens <= room.tokens and (best is None or proposal.tokens < best.tokens):
             best = proposal
-    return best
+    if best is not None:
+        return best
+    return next((proposal for proposal in _squeezed(room, last[-1:], build) if proposal.tokens <= room.tokens), None)
 
 
-def _squeezed(room: Room, found: Sequence[Cut], present: Cut, build: Build) -> Iterator[Proposal]:
+def _squeezed(room: Room, found: Sequence[Cut], build: Build) -> Iterator[Proposal]:
     for squeeze in range(MAX_SQUEEZE + 1):
-        for cut in (*found, present) if squeeze or not found else found:
+        for cut in found:
             yield build(cut, room._replace(squeeze=squeeze))
 
 

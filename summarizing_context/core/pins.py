@@ -12,8 +12,9 @@ from typing import NamedTuple
 from summarizing_context.core.budget import Room
 from summarizing_context.core.door import Message
 from summarizing_context.core.fencing import fence
-from summarizing_context.core.repairs import Read, present
-from summarizing_context.core.shrinking import Price, shrink_message
+from summarizing_context.core.repairs import Piece, Read, Repair, present
+from summarizing_context.core.shrinking import Price
+from summarizing_context.core.tail import Item, shown_within
 
 _OPENING_ROWS = 8  # of the first human message, when nobody has answered it yet
 
@@ -29,19 +30,11 @@ class Candidates(NamedTuple):
     critical: Sequence[int]  # newest first
 
 
-class Pin(NamedTuple):
-    """A message as pinned."""
-
-    seq: int
-    message: Message
-    tokens: int
-
-
 class Pins(NamedTuple):
     """What is pinned before and after the header, and how many candidates found no room."""
 
-    before: tuple[Pin, ...]
-    after: tuple[Pin, ...]
+    before: tuple[Item, ...]
+    after: tuple[Item, ...]
     tokens: int
     left_out: int
 
@@ -50,7 +43,7 @@ def choose_pins(candidates: Candidates, read: Reader, room: Room, price: Price) 
     """Pins within the room: the first human message and the latest one up to the pin share each, and the others
     up to it each, together up to twice that."""
     before = _shown_together(candidates.first, read, room, price)
-    chosen: list[Pin] = []
+    chosen: list[Item] = []
     left, left_out = 2 * room.pin_cap, 0
     others = [candidates.latest_human, *candidates.system, *candidates.critical]
     taken = set(candidates.first)
@@ -68,11 +61,11 @@ def choose_pins(candidates: Candidates, read: Reader, room: Room, price: Price) 
     return Pins(tuple(before), after, sum(pin.tokens for pin in (*before, *after)), left_out)
 
 
-def _shown_together(indexes: Sequence[int], read: Reader, room: Room, price: Price) -> list[Pin]:
+def _shown_together(indexes: Sequence[int], read: Reader, room: Room, price: Price) -> list[Item]:
     """Rows that form one message: short ones whole, the pin share divided among the long ones."""
     rows = [read(index) for index in indexes[:_OPENING_ROWS]]
     left = room.pin_cap
-    pins: list[Pin] = []
+    pins: list[Item] = []
     for done, (row, tokens) in enumerate(sorted(rows, key=lambda row: row[1])):
         cap = left // (len(rows) - done)
         if cap >= room.least_cap // 4:
@@ -81,13 +74,15 @@ def _shown_together(indexes: Sequence[int], read: Reader, room: Room, price: Pri
     return sorted(pins, key=lambda pin: pin.seq)
 
 
-def _pin(source: tuple[Read, int], cap: int, price: Price) -> Pin:
+def _pin(source: tuple[Read, int], cap: int, price: Price) -> Item:
     read, tokens = source
+    message: Message
+    repairs: tuple[Repair, ...]
     if read.reading.calls or read.reading.answers:  # alone it would ask for, or answer, what is not there
         text = fence("earlier_message", "\n".join(read.reading.texts), role=read.reading.role)
-        message: Message = {"role": "user", "content": text}
+        message = {"role": "user", "content": text}
+        repairs = ("pin_note",)
         tokens = price.message(message)
     else:
-        message, _ = present(read.message)
-    message, tokens = shrink_message(message, tokens, cap, price)
-    return Pin(read.seq, message, tokens)
+        message, repairs = present(read.message)
+    return shown_within(Piece(read.seq, message, repairs), tokens, cap, price)

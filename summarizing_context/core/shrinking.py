@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from functools import lru_cache
+from math import ceil
 from typing import Any, NamedTuple
 
 from summarizing_context.core.door import Message, canonical_json
@@ -18,7 +19,9 @@ from summarizing_context.core.messages import Part, read_message
 Count = Callable[[str], int]
 
 _MARK_TOKENS = 12  # reserved for the words of a cut
-_LEAST_KEPT = 8  # tokens of head and tail below which only the words of the cut are shown
+_SHORT_MARK_TOKENS = 6  # for a number alone
+_LEAST_HEAD = 4  # characters
+_LEAST_KEPT = 8  # tokens of head and tail below which only the head is kept, with the number of tokens left out
 
 
 class Shrunk(NamedTuple):
@@ -68,16 +71,19 @@ def cut_middle(text: str, total: int, cap: int, count: Count) -> str:
         return text
     kept = cap - _MARK_TOKENS
     if kept < _LEAST_KEPT:
-        return f"[… {total} tokens left out …]" if cap >= _LEAST_KEPT else "…" if cap > 0 else ""
+        head = _fitting(text, cap - _SHORT_MARK_TOKENS, count, from_end=False)
+        short = f"{head or text[:_LEAST_HEAD]}[…{total}…]"
+        return short if len(short) < len(text) else text
     head = _fitting(text, -(-kept // 2), count, from_end=False)
     tail = _fitting(text[len(head) :], kept // 2, count, from_end=True)
     left_out = max(1, total - count(head) - count(tail))
-    return f"{head}\n[… {left_out} tokens left out …]\n{tail}"
+    cut = f"{head}\n[… {left_out} tokens left out …]\n{tail}"
+    return cut if len(cut) < len(text) else text
 
 
 def _fitting(text: str, cap: int, count: Count, *, from_end: bool) -> str:
     """The longest end of `text`, about, that costs at most `cap` tokens."""
-    length = min(len(text), cap * 5)
+    length = min(len(text), max(0, cap) * 5)
     while length > 0:
         piece = text[-length:] if from_end else text[:length]
         cost = count(piece)
@@ -89,15 +95,17 @@ def _fitting(text: str, cap: int, count: Count, *, from_end: bool) -> str:
 
 def _rebuild(message: Message, tokens: int, share: int, price: Price) -> Message:
     """The message without thinking, its texts within `share` tokens together."""
-    parts = [part for part in read_message(message).parts if part.kind != "thinking"]
+    read = read_message(message).parts
+    parts = [part for part in read if part.kind != "thinking"]
     frames = sum(price.count(part.name) for part in parts if part.kind == "call")
-    keep_media = share - frames >= 2 * sum(len(part.media) for part in parts) * price.image_tokens
-    media = price.image_tokens * sum(len(part.media) for part in parts) if keep_media else 0
-    lengths = [sum(map(len, part.texts)) for part in parts]
-    scale = tokens / max(1, sum(lengths))
-    sizes = [length * scale for length in lengths]
+    images = price.image_tokens * sum(len(part.media) for part in parts)
+    keep_media = share - frames >= 2 * images
+    media = images if keep_media else 0
+    words = max(1, tokens - MESSAGE_TOKENS - frames - images)
+    scale = words / max(1, sum(len(text) for part in read for text in part.texts))
+    sizes = [scale * sum(map(len, part.texts)) for part in parts]
     level = _water_level(sizes, share - frames - media)
-    caps = [int(min(size, level)) for size in sizes]
+    caps = [ceil(size) if size <= level else int(level) for size in sizes]
     return _Rewriter(message, keep_media, price.count).rewrite(list(zip(parts, sizes, caps, strict=True)))
 
 
@@ -166,8 +174,9 @@ class _Rewriter:
             return block
         if part.kind == "media":
             short = f"[{block.get('type')} left out]" + (f" {short}" if short else "")
-        kind = block.get("type") if isinstance(block, dict) and part.kind == "text" else "text"
-        return {**(block if kind == "refusal" else {}), "type": kind, "refusal" if kind == "refusal" else "text": short}
+        if part.kind == "text" and isinstance(block, dict):
+            return {**block, "refusal" if block["type"] == "refusal" else "text": short}
+        return {"type": "text", "text": short}
 
     def _listed_call(self, call: Any, shown: set[str], caps: dict[str, Any], listed: Any) -> Any:
         if not isinstance(call, dict):

@@ -36,6 +36,13 @@ class Mark(NamedTuple):
     tokens: int
 
 
+def shown_within(piece: Piece, cost: int, cap: int, price: Price) -> Item:
+    """A piece that costs `cost` tokens, shrunk to `cap` tokens if it is larger."""
+    message, tokens = shrink_message(piece.message, cost, cap, price)
+    repairs: tuple[Repair, ...] = (*piece.repairs, "shrunk") if tokens < cost else piece.repairs
+    return Item(piece.seq, message, tokens, cost - tokens, repairs)
+
+
 class Tail:
     """Shown messages from `start` on. Feed it groups in order with `take`."""
 
@@ -98,11 +105,10 @@ class Tail:
         self._open_tokens += self._append(piece, cost, self.room.message_cap(self._open_tokens))
 
     def _append(self, piece: Piece, cost: int, cap: int) -> int:
-        message, shown = shrink_message(piece.message, cost, cap, self._price)
-        repairs: tuple[Repair, ...] = (*piece.repairs, "shrunk") if shown < cost else piece.repairs
-        self.items.append(Item(piece.seq, message, shown, cost - shown, repairs))
-        self.tokens += shown
-        return shown
+        item = shown_within(piece, cost, cap, self._price)
+        self.items.append(item)
+        self.tokens += item.tokens
+        return item.tokens
 
     def _close(self, stop: int) -> None:
         self.next = stop

@@ -214,7 +214,7 @@ class _Writer:
         return paths[(paths.index(path) + step) % len(paths)]
 
     def _failing(self, path: str, function: str, error: str) -> str:
-        return tools.tests_fail(self._project, path, function, error, self._dice, self._tests)
+        return tools.tests_fail(self._project, path, function, error, dice=self._dice, count=self._tests)
 
     def _kills(self, turn: dict[str, Any], day: str) -> list[str]:
         """What the kernel says while plans are cached for ever."""

@@ -59,7 +59,7 @@ def tests_pass(dice: random.Random, count: int) -> str:
     return "\n".join([*_dots("." * count), f"{count} passed in {dice.uniform(4, 9):.2f}s"])
 
 
-def tests_fail(project: Project, path: str, function: str, error: str, dice: random.Random, count: int) -> str:
+def tests_fail(project: Project, path: str, function: str, error: str, *, dice: random.Random, count: int) -> str:
     """A quiet test run in which one test fails, with its traceback."""
     at = project.line_of(path, f"def {function}(")
     test = project.line_of(test_path(path), f"def test_{function}_takes")

@@ -20,7 +20,7 @@ KEPT_ACTIVATIONS = 4  # provider keys of a session
 
 
 class Head(NamedTuple):
-    """Where a log ends. `taken`: the next place on the branch belongs to another log."""
+    """Where a log ends. `taken`: the next place is not for this branch to fill."""
 
     branch: int
     stop: int

@@ -12,6 +12,7 @@ from summarizing_context.summarizers.sections import (
     PRIORITY,
     Count,
     Sections,
+    nothing_readable,
     read_sections,
     shorten,
 )
@@ -40,10 +41,10 @@ def brief_sections(summary: str, max_tokens: int, count: Count) -> str:
 def _by_importance(sections: Sections, section: int) -> list[str]:
     texts = [line.text for line in sections[section]]
     if section == CONSTRAINTS and len(texts) > 1:
-        texts = sorted(reversed(texts[-12:]), key=rank_constraint, reverse=True)
-    else:
-        texts.reverse()
-    return texts[:_MOST_TRIED]
+        ranks = [rank_constraint(text) for text in texts[-12:]]
+        newest = range(len(ranks))[::-1]
+        return [texts[-12:][at] for at in sorted(newest, key=lambda at: -ranks[at])][:_MOST_TRIED]
+    return texts[::-1][:_MOST_TRIED]
 
 
 def _tell(section: int, texts: list[str], left: int, count: Count) -> tuple[str, int]:
@@ -58,4 +59,4 @@ def _tell(section: int, texts: list[str], left: int, count: Count) -> tuple[str,
 
 def _best(sections: Sections, summary: str, max_tokens: int, count: Count) -> str:
     texts = [text for section in PRIORITY for text in _by_importance(sections, section)[:1]]
-    return shorten(texts[0] if texts else summary, max_tokens, count)
+    return shorten(texts[0] if texts else nothing_readable(summary)[0].text, max_tokens, count)

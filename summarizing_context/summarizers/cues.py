@@ -37,8 +37,8 @@ def _cues(words: str, *phrases: str) -> Cues:
 
 
 STRICT = _cues(
-    "never always must mustnt dont shall forbidden required require requires ensure niemals immer jamais toujours nunca "
-    "siempre",
+    "never always must mustnt dont shall forbidden required require requires ensure niemals immer jamais toujours "
+    "nunca siempre",
     "do not",
     "from now on",
     "no longer",
@@ -55,29 +55,20 @@ STRICT = _cues(
     "bitte nicht",
 )
 MILD = _cues(
-    "instead should shouldnt avoid actually only without prefer unless until exactly except keep leave cannot cant meant "
-    "wrong revert switch stattdessen sempre",
-    "rather than",
-    "no more than",
-    "at most",
-    "at least",
-    "you may",
-    "may now",
-    "can now",
-    "now may",
-    "now can",
-    "stop using",
-    "stop doing",
+    "instead should shouldnt avoid only without prefer unless except maximum minimum meant stattdessen sempre",
+    *("rather than", "no more than", "at most", "at least", "stop using", "stop doing", "you cannot", "you cant"),
+    *("we cannot", "we cant", "you may", "may now", "can now", "now may", "now can", "thats wrong", "is wrong"),
 )
-ORDERS = _cues("use set keep call name put never always only dont avoid stop ensure leave make do stick remember write run")
+TO_SOMEONE = _cues("please you your should prefer want like lets need we rather use meant")
+ORDERS = _cues("use set keep call name put never always only dont avoid stop ensure leave stick switch revert")
 LEADS = _cues("please also and but so then now ok okay no just yes hey actually important note")
 PROHIBITION = _cues("never dont mustnt forbidden avoid", "do not", "must not", "not allowed", "should not")
 REVOCATION = _cues(
-    "allowed forget scratch ignore",
-    *("no longer", "may now", "can now", "now may", "now can", "you may", "fine to", "ok to", "okay to", "after all"),
+    "allowed forget",
+    *("may now", "can now", "now may", "now can", "you may", "fine to", "ok to", "okay to", "after all"),
 )
 CORRECTION = _cues(
-    "instead actually switch change changed replace revert forget scratch update updated meant",
+    "instead actually switch change changed replace revert forget scratch meant",
     *("no longer", "rather than", "from now on", "not any more", "not anymore", "now use", "use now"),
 )
 REQUEST = _cues(
@@ -95,12 +86,20 @@ CHOICE = _cues(
 REASON = _cues(
     "because prefer",
     *("instead of", "rather than", "will use", "ill use", "lets use", "best approach", "right approach", "best option"),
-    *("simplest approach", "simplest fix", "better approach", "cleanest approach", "right fix", "right way", "best way"),
+    *(
+        "simplest approach",
+        "simplest fix",
+        "better approach",
+        "cleanest approach",
+        "right fix",
+        "right way",
+        "best way",
+    ),
 )
 OUTCOME_WORDS = _cues(
-    "fixed added implemented created removed updated committed pushed merged renamed refactored replaced completed done "
-    "pass passes passed works working resolved finished booked cancelled canceled sent installed verified confirmed "
-    "successfully succeeded complete green been moved wrote deleted changed"
+    "fixed added implemented created removed updated committed pushed merged renamed refactored replaced completed "
+    "done pass passes passed works working resolved finished booked cancelled canceled sent installed verified "
+    "confirmed successfully succeeded complete green been moved wrote deleted changed"
 )
 FIX = _cues(
     "fix fixed fixes fixing caused resolved solved forgot missing mistake correct corrected because",

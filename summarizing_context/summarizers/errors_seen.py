@@ -9,14 +9,18 @@ import re
 
 from summarizing_context.summarizers.sentences import clip, shown
 
-_HINTS = ("rror", "ERR", "FAIL", "xception", "atal", "anic", "not found", "No such", "denied", "xit", "imed out", " failed", "E  ")
+_HINTS = (
+    *("rror", "ERR", "FAIL", "xception", "atal", "anic", "not found", "No such", "denied", "xit", "imed out"),
+    *(" failed", "E  "),
+)
 _ERROR = re.compile(
-    r"\s{0,8}(?:\S{1,200}: )?(?:E\s{2,6}\S|(?:fatal |internal )?(?:error|Error|ERROR)(?:\[\w{1,12}\]| \w{1,12})?:|"
+    r"\s{0,8}(?:\S{1,200}: )?"
+    r"(?:E\s{2,6}\S|(?:fatal |internal )?(?:error|Error|ERROR)(?:\[\w{1,12}\]| \w{1,12}| \([^()\n]{1,80}\))?:|"
     r"[\w.]{0,80}(?:Error|Exception)(?:: |$)|FAILED\b|FAIL:?\s|--- FAIL|fatal: |panic: |npm ERR!|"
-    r".{0,80}(?:command not found|No such file or directory|[Pp]ermission denied|[Tt]imed out after)|"
-    r"(?:.{0,40} )?(?:exit(?:ed)?(?: with)? (?:code|status):? [1-9]|Exit code:? [1-9]))"
+    r".{0,80}(?:command not found|No such file or directory|[Pp]ermission denied|[Tt]imed out after))"
     r"|.{0,100}\b[1-9]\d{0,5} failed\b"
 )
+_EXIT = re.compile(r"\W{0,8}(?:.{0,40} )?(?:[Ee]xit(?:ed)?(?: with)? (?:code|status):? [1-9])")
 _LAST_OF_TRACEBACK = re.compile(r"^[A-Za-z_][\w.]{0,120}(?:: .{0,300})?$", re.MULTILINE)
 _TRACEBACK = "Traceback (most recent call last)"
 _TAG = re.compile(r"</?[A-Za-z_][\w-]{0,40}>")
@@ -27,14 +31,23 @@ _APART = 16  # characters from one place to the next
 
 def first_error_line(result: str, failed: bool) -> str:
     """The line of a result that names the error, word for word; "" if nothing went wrong in it."""
-    if (at := result.rfind(_TRACEBACK)) >= 0 and (last := _LAST_OF_TRACEBACK.search(result, at + len(_TRACEBACK))):
-        return clip(shown(last[0]), 200)
+    traced = result.rfind(_TRACEBACK)
+    if traced >= 0 and (raised := _LAST_OF_TRACEBACK.search(result, traced + len(_TRACEBACK))):
+        return clip(shown(raised[0]), 200)
+    left_with = ""
     for at in _hints(result):
         line = line_at(result, at)
+        if _EXIT.match(line):
+            left_with = left_with or shown(_TAG.sub("", line))
+            continue
         if _ERROR.match(line):
             if line.rstrip().endswith(":"):  # what is wrong stands below
                 line += " " + line_at(result, result.find("\n", at) + 1 or len(result))
             return clip(shown(_TAG.sub("", line)), 200)
+    if left_with:
+        end = result.rstrip()
+        last = shown(line_at(end, len(end) - 1))
+        return clip(left_with if last == left_with else f"{left_with}: {last}", 200)
     if not failed:
         return ""
     lines = _TAG.sub("", result.lstrip()[: 4 * _REACH]).split("\n")
@@ -55,11 +68,11 @@ def _hints(result: str) -> list[int]:
 
 
 def line_at(text: str, at: int) -> str:
-    """The line around a place; of a very long line the whole words near it."""
+    """The line around a place; of a very long line the whole words near it, or nothing if it has none."""
     low, high = max(0, at - _REACH), at + _REACH
     start, end = text.rfind("\n", low, at) + 1, text.find("\n", at, high)
     if start == 0 and low > 0:
-        start = text.find(" ", low, at) + 1 or at
+        start = text.find(" ", low, at) + 1 or high
     if end < 0:
-        end = len(text) if len(text) <= high else max(text.rfind(" ", at, high), at)
-    return text[start:end]
+        end = len(text) if len(text) <= high else text.rfind(" ", at, high)
+    return text[start : max(start, end)]

@@ -6,34 +6,37 @@ Pure. Only blocks that a human wrote are ever given to this module.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from summarizing_context.summarizers.cues import (
-    CORRECTION,
     LEADS,
     MILD,
     ORDERS,
-    PROHIBITION,
     REQUEST,
-    REVOCATION,
     STRICT,
+    TO_SOMEONE,
 )
 from summarizing_context.summarizers.scoring import Words, words_of
 from summarizing_context.summarizers.sections import Line
 from summarizing_context.summarizers.sentences import LONGEST, shown
+from summarizing_context.summarizers.subjects import read_subject, replaces
 
 SUPERSEDED = " (superseded)"
 LATEST = " (latest)"
+_PASTED = 25  # sentences in a message from which on it is a document rather than something said
+_SHORT = 8  # words
 _MOST = 64  # constraints of one content that are compared
 
 _FOREIGN = re.compile(
-    r"(?i)\b(?:ne pas|plutôt|никогда|всегда|нельзя|вместо)\b|不要|必须|必須|总是|總是|永远|绝不|禁止|不得|改用|しないで|必ず|"
-    r"常に|대신|항상|절대|반드시"
+    r"(?i)\b(?:ne pas|plutôt|никогда|всегда|нельзя|вместо)\b|不要|必须|必須|总是|總是|永远|绝不|禁止|不得|改用|"
+    r"しないで|必ず|常に|대신|항상|절대|반드시"
 )
 _CONTRAST = re.compile(r"(?i)\bnot \S{1,60},? but\b|\b(?:use|with|in|to|on|want) \S{1,60},? not\b")
 _NOT_AN_ORDER = re.compile(
-    r"(?i)\bi (?:don['’]?t|do not|did ?n['’]?t|never|can['’]?t|cannot|am not|was not)(?: \w{1,12})? "
+    r"(?i)\bi (?:still |really |also |just )?"
+    r"(?:don['’]?t|do not|did ?n['’]?t|never|can['’]?t|cannot|am not|was not)(?: \w{1,12})? "
     r"(?:know|think|remember|recall|understand|see|have|find|believe|mind|saw|had|got|sure)\b"
     r"|\b(?:why|how come)\b.{0,80}\b(?:not|never|always|only|must|['’]t)\b"
 )
@@ -44,13 +47,9 @@ _TOLD = re.compile(
 _ASSENT = re.compile(
     r"(?i)(?:yes|yeah|ok(?:ay)?|sure|thanks?|thank you|great|perfect|that sounds|sounds good|go ahead|no,? that)\b"
 )
+_NOT_SPEECH = ("<", "{", "|", "=", "#!", "//")
 _CODE_STARTS = tuple("<[{(|/$#;0123456789")
 _CODE_ENDS = (";", "{", "}", ");")
-_OVERLOOKED = frozenset(
-    b"""the a an to of in on for and or it its is be with that this use using set keep instead actually now not dont do
-    never always must only no longer please from rather than should make sure switch change changed want you we i my
-    our your also all any when then so just will can lets at as by may""".split()
-)
 
 
 class Sentence(NamedTuple):
@@ -69,10 +68,11 @@ def sentence(text: str, block: int) -> Sentence:
 def find_constraints(sentences: Sequence[Sentence]) -> list[Line]:
     """The standing rules and corrections among a human's sentences, quoted, oldest first, each once."""
     found: dict[str, Line] = {}
+    lengths = Counter(said.block for said in sentences)
     for said in sentences:
-        if (strength := _strength(said)) > 0:
+        if (strength := _strength(said, pasted=lengths[said.block] > _PASTED)) > 0:
             quote = f'"{shown(said.text)}"'
-            found.pop(quote, None)  # said again: the last time counts
+            found.pop(quote, None)
             found[quote] = Line(quote, strength)
     best = sorted(found.values(), key=lambda line: -line.rank)[:_MOST]
     kept = {line.text for line in best}
@@ -80,27 +80,27 @@ def find_constraints(sentences: Sequence[Sentence]) -> list[Line]:
 
 
 def mark_superseded(lines: Sequence[Line]) -> list[Line]:
-    """Constraints, oldest first, with a mark on each that a later correction of the same subject replaces."""
-    bare = [line._replace(text=_unmarked(line.text)) for line in lines]
-    words = [words_of(_plain(line.text)) for line in bare]
-    subjects = [frozenset(line) - _OVERLOOKED for line in words]
-    marks = ["" for _ in bare]
-    for new in range(1, len(bare)):
-        lifts = REVOCATION.found_in(words[new])
-        if lifts or CORRECTION.found_in(words[new]):
-            for old in range(max(0, new - _MOST), new):
-                if _share_subject(subjects[new], subjects[old]) and (lifts or not PROHIBITION.found_in(words[old])):
-                    marks[old], marks[new] = SUPERSEDED, marks[new] or LATEST
+    """Constraints, oldest first and each once, with a mark on each that a later correction replaces."""
+    ranks: dict[str, int] = {}
+    for line in lines:
+        ranks.pop(unmarked(line.text), None)  # said again: the last time counts
+        ranks[unmarked(line.text)] = line.rank
+    subjects = [read_subject(words_of(_plain(text))) for text in ranks]
+    marks = ["" for _ in subjects]
+    for new, later in enumerate(subjects):
+        for old in range(max(0, new - _MOST), new) if later.corrects or later.lifts else ():
+            if replaces(later, subjects[old]):
+                marks[old], marks[new] = SUPERSEDED, marks[new] or LATEST
     return [
-        Line(line.text + mark, max(line.rank - 4, 0) if mark == SUPERSEDED else line.rank)
-        for line, mark in zip(bare, marks, strict=True)
+        Line(text + mark, max(rank - 4, 0) if mark == SUPERSEDED else rank)
+        for (text, rank), mark in zip(ranks.items(), marks, strict=True)
     ]
 
 
 def rank_constraint(text: str) -> int:
     """How strict a quoted constraint is, by its words alone: for summaries that are merged."""
-    bare = _unmarked(text).strip('"')
-    return max(_strength(sentence(bare, 0)), 1)
+    bare = unmarked(text).strip('"')
+    return max(_strength(sentence(bare, 0), pasted=False), 1)
 
 
 def find_intent(sentences: Sequence[Sentence], constraints: Container[str]) -> list[Line]:
@@ -122,30 +122,35 @@ def find_intent(sentences: Sequence[Sentence], constraints: Container[str]) -> l
             continue
         rank = asking + (15 if block == blocks[-1] else 12 if block == blocks[0] else 0)
         quote = '"' + " ".join(shown(said.text) for said in asked) + '"'
+        if lines and quote.startswith((last := next(reversed(lines)))[:-1]):
+            del lines[last]  # asked again, in more words
         lines[quote] = Line(quote, rank)
     return list(lines.values())
 
 
-def _strength(said: Sentence) -> int:
-    """How strictly a sentence binds; 0 if it is no constraint."""
+def _strength(said: Sentence, *, pasted: bool) -> int:
+    """How strictly a sentence binds; 0 if it is no constraint. In a long pasted text only plain ones count."""
     words, text = said.words, said.text
-    strength = 6 if STRICT.found_in(words) else 4 if MILD.found_in(words) else 0
-    if not strength and b"not" in words and _CONTRAST.search(text):
-        strength = 4
-    if _orders(words):
-        strength += 3
+    if (len(words) < 2 and text.isascii()) or text.startswith(_NOT_SPEECH):
+        return 0
+    orders = _orders(words)
+    strength = 3 * orders
+    if STRICT.found_in(words):
+        strength += 6
+    elif MILD.found_in(words) or b"actually" in words[:2] or (b"not" in words and _CONTRAST.search(text)):
+        strength += 4 if orders or len(words) <= _SHORT or TO_SOMEONE.found_in(words) else 0 if pasted else 2
     if strength == 0:
         return 3 if not _plain(text).isascii() and _FOREIGN.search(text) else 0
     if text.rstrip("\"')* ").endswith("?") or _NOT_AN_ORDER.search(text) or _TOLD.match(text):
         strength -= 6
-    return strength - (len(text) > 240)
+    return strength - (len(text) > 240) - 2 * pasted
 
 
 def _orders(words: Words) -> bool:
     """Whether a sentence begins as an order does."""
     for word in words[:4]:
         if word not in LEADS.words:
-            return word in ORDERS.words and (word != b"do" or words[:4].count(b"not") > 0)
+            return word in ORDERS.words or (word == b"do" and b"not" in words[:4])
     return False
 
 
@@ -153,13 +158,8 @@ def _plain(text: str) -> str:
     return text if text.isascii() else text.replace("’", "'")
 
 
-def _share_subject(new: frozenset[bytes], old: frozenset[bytes]) -> bool:
-    """Whether most of the old words are said again, and something is said otherwise."""
-    shared = len(new & old)
-    return shared > 0 and 2 * shared >= len(old) and len(old) - shared <= 2 and new != old
-
-
-def _unmarked(text: str) -> str:
+def unmarked(text: str) -> str:
+    """A constraint without the mark that says what became of it."""
     return text.removesuffix(SUPERSEDED).removesuffix(LATEST)
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Sequence
 
 from summarizing_context.summarizers.blocks import Block, split_blocks
+from summarizing_context.summarizers.deeds import find_deeds
 from summarizing_context.summarizers.errors_seen import first_error_line
-from summarizing_context.summarizers.facts import Found, find_facts
-from summarizing_context.summarizers.human import Sentence, find_constraints, find_intent, sentence
-from summarizing_context.summarizers.scoring import words_of
+from summarizing_context.summarizers.facts import Found, find_facts, find_in_lines
+from summarizing_context.summarizers.human import Sentence, find_constraints, find_intent, sentence, unmarked
+from summarizing_context.summarizers.scoring import count_values, words_of
 from summarizing_context.summarizers.sections import (
     CONSTRAINTS,
     DECISIONS,
@@ -25,10 +26,11 @@ from summarizing_context.summarizers.sections import (
     Line,
     Sections,
     empty_sections,
+    nothing_readable,
 )
-from summarizing_context.summarizers.sentences import cleaned, clip, shown, split_lines, split_prose
+from summarizing_context.summarizers.sentences import cleaned, clip, shown, split_prose
 from summarizing_context.summarizers.statements import find_decisions, find_fix, find_outcomes, find_state
-from summarizing_context.summarizers.work import Step, base_name, find_deeds, is_look, last_call, read_steps, tell_call
+from summarizing_context.summarizers.steps import Step, base_name, is_look, last_call, read_steps, tell_call
 
 SHARES = (16, 50, 18, 10, 14, 14, 20)  # percent of the room for each section, before what is left over is given out
 
@@ -57,18 +59,18 @@ def leaf_sections(content: str) -> Sections:
     read = _read_blocks(blocks, steps)
     sections = empty_sections()
     sections[CONSTRAINTS] = find_constraints(read.human)
-    sections[INTENT] = find_intent(read.human, {line.text for line in sections[CONSTRAINTS]})
+    sections[INTENT] = find_intent(read.human, {unmarked(line.text) for line in sections[CONSTRAINTS]})
     sections[ERRORS] = _error_lines(steps, read)
     sections[STATE] = _state_lines(steps, read)
-    known = {line.text for line in sections[STATE]}
-    sections[DECISIONS] = _unless(known, find_decisions(read.said, read.thoughts))
+    known = {line.text for section in (STATE, CONSTRAINTS, INTENT) for line in sections[section]}
+    sections[DECISIONS] = _unless(known, find_decisions(read.said, read.human, read.thoughts))
     known.update(line.text for line in sections[DECISIONS])
     sections[DONE] = [*find_deeds(steps), *_unless(known, find_outcomes(read.said))]
     told = [line.text for section in sections for line in section]
     talk = (said.words for said in (*read.human, *read.said, *read.thoughts))
     sections[FACTS] = find_facts(read.found, talk, told)
     if not any(sections):
-        sections[FACTS] = [Line(_describe(content))]
+        sections[FACTS] = nothing_readable(content)
     return sections
 
 
@@ -87,10 +89,10 @@ def _read_blocks(blocks: Sequence[Block], steps: Sequence[Step]) -> _Read:
         if block.kind in _ROLES:
             _read_prose(read, spoken.get(block.kind), at, block)
         elif block.kind == "call":
-            read.found.extend(Found(line, words_of(line), 3, "") for line in _argument_lines(calls[at]))
+            read.found.extend(_argument_lines(calls[at]))
         elif block.kind in ("result", "failed"):
             role, source = _result_weight(answers.get(at))
-            read.found.extend(Found(line, words_of(line), role, source) for line in split_lines(cleaned(block.body)))
+            read.found.extend(find_in_lines(cleaned(block.body), role, source))
     return read
 
 
@@ -100,20 +102,18 @@ def _read_prose(read: _Read, spoken: list[Sentence] | None, at: int, block: Bloc
     if spoken is not None:
         spoken.extend(sentences)
     role = _ROLES[block.kind]
-    read.found.extend(Found(said.text, said.words, role, "") for said in sentences)
-    read.found.extend(Found(line, words_of(line), 5, "") for line in code)
+    read.found.extend(Found(said.text, said.words, role, "", count_values(said.text)) for said in sentences)
+    for part in code:
+        read.found.extend(find_in_lines(part, 5))
 
 
-def _argument_lines(step: Step) -> Iterator[str]:
+def _argument_lines(step: Step) -> list[Found]:
+    """The lines of a call's arguments, the path and the command excepted: what was done tells them."""
     if not step.items:
-        yield from split_lines(step.body)
-    for key, value in step.items:
-        if value in (step.path, step.command):
-            continue
-        if len(value) < 60:
-            yield f"{key}={value}"
-        else:
-            yield from split_lines(value)
+        return find_in_lines(step.body, 3)
+    told = (step.path, step.command)
+    texts = [value if len(value) > 60 else f"{key}={value}" for key, value in step.items if value not in told]
+    return find_in_lines("\n".join(texts), 3)
 
 
 def _result_weight(step: Step | None) -> tuple[int, str]:
@@ -157,7 +157,8 @@ def _state_lines(steps: Sequence[Step], read: _Read) -> list[Line]:
 
 def _todo_lines(body: str) -> list[Line]:
     """What a list of tasks still holds: `in progress` and `to do`."""
-    doing, waiting = [], []
+    doing: list[str] = []
+    waiting: list[str] = []
     for item in _TODO.findall(body[:20_000]):
         try:
             task = json.loads(item)
@@ -169,9 +170,3 @@ def _todo_lines(body: str) -> list[Line]:
             (doing if "progress" in status else waiting).append(clip(shown(text), 120))
     tasks = [Line(f"in progress: {text}", 10) for text in doing[:3]]
     return [*tasks, Line(clip("to do: " + "; ".join(waiting), 300), 9)] if waiting else tasks
-
-
-def _describe(content: str) -> str:
-    """What to say of a content in which nothing can be read."""
-    kind = "blank text" if not content.strip() else "text without words"
-    return f"({kind}: {len(content)} characters)"

@@ -5,9 +5,11 @@ Pure. Constraints stay before everything else; of the states the latest wins; wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from summarizing_context.summarizers.blocks import is_rendered, split_children, unescape_labels
+from summarizing_context.summarizers.deeds import add_up, rank_deed
+from summarizing_context.summarizers.facts import dampen, is_from_file
 from summarizing_context.summarizers.human import mark_superseded, rank_constraint
 from summarizing_context.summarizers.leaves import SHARES, leaf_sections
 from summarizing_context.summarizers.scoring import choose_diverse, count_values, relevance, weigh_words, words_of
@@ -24,6 +26,7 @@ from summarizing_context.summarizers.sections import (
     Sections,
     empty_sections,
     fit,
+    nothing_readable,
     read_sections,
 )
 
@@ -41,8 +44,14 @@ def rollup_sections(content: str, max_tokens: int, count: Count) -> Sections:
     sections[CONSTRAINTS] = _merge_constraints([child[CONSTRAINTS] for child in children])
     sections[ERRORS] = _merge_errors([child[ERRORS] for child in children])
     sections[STATE] = next((_later_first(child[STATE]) for child in reversed(children) if child[STATE]), [])
-    for section in (DONE, DECISIONS, FACTS):
-        sections[section] = _thin([line.text for child in children for line in child[section]])
+    done, decided, facts = (
+        [line.text for child in children for line in child[section]] for section in (DONE, DECISIONS, FACTS)
+    )
+    sections[DONE] = _thin(add_up(done), rank_deed)
+    sections[DECISIONS] = _thin(decided, count_values)
+    sections[FACTS] = _thin(facts, _rank_fact)
+    if not any(sections):
+        sections[FACTS] = nothing_readable(content)
     return sections
 
 
@@ -71,14 +80,18 @@ def _later_first(lines: Sequence[Line]) -> list[Line]:
     return [Line(line.text, at) for at, line in enumerate(lines)]
 
 
-def _thin(texts: Iterable[str]) -> list[Line]:
+def _rank_fact(text: str) -> int:
+    return dampen(count_values(text) * (2 if is_from_file(text) else 4), text)
+
+
+def _thin(texts: Iterable[str], rank: Callable[[str], int]) -> list[Line]:
     """Each line once, ranked by what it adds; what says nothing new is left out."""
     lines = _last_of_each(texts)
     words = [words_of(text) for text in lines]
     weights = weigh_words(words, ())
     newest = 4 * len(lines)
     candidates = [
-        (1 + relevance(words[at], weights) * (2 + count_values(text)) * (newest + 4 * at), words[at])
+        (1 + relevance(words[at], weights) * (2 + rank(text)) * (newest + 4 * at), words[at])
         for at, text in enumerate(lines)
     ]
     pool = sorted(range(len(lines)), key=lambda at: (-candidates[at][0], -at))[:_POOL]

@@ -47,12 +47,18 @@ def read_sections(summary: str) -> Sections:
     sections = empty_sections()
     section = FACTS
     for raw in summary.split("\n"):
-        line = raw.strip()
+        line = shown(raw)
         if line in _BY_HEADING:
             section = _BY_HEADING[line]
-        elif line and not line.startswith("## "):
+        elif len(line) > 2 and not line.startswith("## "):
             sections[section].append(Line(line[2:] if line.startswith("- ") else line))
     return sections
+
+
+def nothing_readable(content: str) -> list[Line]:
+    """What to say of a content in which no line can be shown."""
+    kind = "text without words" if content.strip() else "blank text"
+    return [Line(f"({kind}: {len(content)} characters)")]
 
 
 def write_sections(sections: Iterable[Sequence[str]]) -> str:

@@ -6,27 +6,31 @@ Pure, and linear in the text whatever it is: every pattern is bounded or runs ov
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 LONGEST = 300  # characters of a shown sentence or line
 GONE = "…"
 
 _ANSI = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]?|\][^\x07\x1b\n]{0,2048}(?:\x07|\x1b\\)?|[@-Z\\-_])?")
+_EMPTY_LINES = re.compile(r"\n{3,}")
 _UNSHOWABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_BULLET = re.compile(r"(?:[-*+•>]|\\{0,9}#{1,6}|\d{1,3}[.)]|\[[ xX]\])\s+")
+_BULLET = re.compile(r"(?:(?:[-*+•>]|\\{0,9}#{1,6}|\d{1,3}[.)]|\[[ xX]\])\s+){1,3}")
 _SENTENCE_END = re.compile(
     r"[.!?][\"'”’)\]`*_]{0,3}\s{1,9}(?=[\"'“‘(\[`*_]{0,3}[A-Z0-9/~À-ÖØ-ÞΑ-ΩА-Я\u3040-\uffff])|[。！？]"
 )
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|Mr|Mrs|Ms|Dr|St|No|Fig|\d{1,3}|[A-Z])\.)\s*\Z")
+_NUMBER = re.compile(r"[$€£+~<>=-]{0,3}\d[\d.,]{0,40}")
 _BREAK = re.compile(r"[\s;|]|[}\],](?=[\"{\[])")
 
 
 def cleaned(body: str) -> str:
-    """`body` without ANSI escape sequences, and with plain line ends."""
+    """`body` without ANSI escape sequences and runs of empty lines, and with plain line ends."""
     if "\x1b" in body:
         body = _ANSI.sub("", body)
-    return body.replace("\r\n", "\n").replace("\r", "\n") if "\r" in body else body
+    if "\r" in body:
+        body = body.replace("\r\n", "\n").replace("\r", "\n")
+    return _EMPTY_LINES.sub("\n\n", body) if "\n\n\n" in body else body
 
 
 def shown(text: str) -> str:
@@ -43,14 +47,13 @@ def bare(line: str) -> str:
 
 
 def split_prose(body: str) -> tuple[list[str], list[str]]:
-    """The sentences of `body`, and the lines of its fenced code. A fence that is never closed is no fence."""
+    """The sentences of `body`, and its fenced parts. A fence that is never closed is no fence."""
     if "```" not in body:
         return list(_sentences(body)), []
     parts = body.split("```")
     if len(parts) % 2 == 0:
         parts[-2:] = ["\n".join(parts[-2:])]
-    prose = [sentence for part in parts[::2] for sentence in _sentences(part)]
-    return prose, [line for part in parts[1::2] for line in split_lines(part)]
+    return [sentence for part in parts[::2] for sentence in _sentences(part)], parts[1::2]
 
 
 def split_lines(body: str) -> list[str]:
@@ -71,13 +74,29 @@ def clip(text: str, limit: int) -> str:
         return text
     cut = max(text.rfind(" ", 0, limit - 1), 0)
     words = text[:cut].rstrip(" ,;:-–—([{\"'`").split(" ")
-    while words and words[-1][-1:].isdigit() and words[-1].strip("$€£+-~<>=").replace(",", "").replace(".", "").isdigit():
+    while (
+        words and words[-1][-1:].isdigit() and words[-1].strip("$€£+-~<>=").replace(",", "").replace(".", "").isdigit()
+    ):
         words.pop()  # a number whose unit would be lost
     return f"{' '.join(words)} {GONE}" if words and words[0] else GONE
 
 
+def list_whole(names: Iterable[str], limit: int) -> str:
+    """The first names, none of them cut, in about `limit` characters; at least one."""
+    listed = ""
+    for name in names:
+        if listed and len(listed) + len(name) > limit:
+            return f"{listed}, {GONE}"
+        listed += f", {shown(name)}" if listed else shown(name)
+    return listed
+
+
 def _sentences(body: str) -> Iterator[str]:
+    before = ""
     for raw in body.split("\n"):
+        if raw == before:
+            continue
+        before = raw
         for sentence in _split_line(bare(raw)):
             if len(sentence) <= LONGEST:
                 yield sentence
@@ -92,7 +111,7 @@ def _split_line(line: str) -> Iterator[str]:
         return
     start = 0
     for end in _SENTENCE_END.finditer(line):
-        if end.end() - start < 8 or _ABBREVIATION.search(line, max(start, end.end() - 12), end.end()):
+        if end.end() - start < 3 or _ABBREVIATION.search(line, max(start, end.end() - 12), end.end()):
             continue
         yield line[start : end.end()].rstrip()
         start = end.end()

@@ -11,7 +11,7 @@ from itertools import islice
 
 from summarizing_context.summarizers.blocks import Block, split_blocks
 from summarizing_context.summarizers.errors_seen import first_error_line
-from summarizing_context.summarizers.human import Sentence, find_constraints, find_intent, sentence
+from summarizing_context.summarizers.human import Sentence, find_constraints, find_intent, sentence, unmarked
 from summarizing_context.summarizers.scoring import lower_words
 from summarizing_context.summarizers.sections import (
     CONSTRAINTS,
@@ -23,9 +23,10 @@ from summarizing_context.summarizers.sections import (
     Line,
     Sections,
     empty_sections,
+    nothing_readable,
 )
-from summarizing_context.summarizers.sentences import cleaned, clip, shown, split_prose
-from summarizing_context.summarizers.work import looks_only, verb_of
+from summarizing_context.summarizers.sentences import cleaned, clip, list_whole, shown, split_prose
+from summarizing_context.summarizers.steps import looks_only, verb_of
 
 SKIM_SHARES = (20, 60, 25, 0, 25, 20, 15)
 
@@ -34,7 +35,21 @@ _CUES = tuple(
     for cue in (
         *("never", "always", " must", "do not", "don t", " only ", "instead", "no longer", "from now", "avoid"),
         *("make sure", "ensure", "prefer", "actually", "rather than", "without", "should", " not ", "use ", "wrong"),
-        *("niemals", "immer", "jamais", "toujours", "nunca", "siempre", "不", "必", "总", "禁", "常に", "항상", "никогда"),
+        *(
+            "niemals",
+            "immer",
+            "jamais",
+            "toujours",
+            "nunca",
+            "siempre",
+            "不",
+            "必",
+            "总",
+            "禁",
+            "常に",
+            "항상",
+            "никогда",
+        ),
     )
 )
 _FAILURES = ("Traceback (most", "\nFAILED", "\n--- FAIL", "rror: ", "xit code ", "fatal: ", "panic: ", "ERROR")
@@ -49,9 +64,9 @@ def skim_sections(content: str) -> Sections:
     """The few lines that a quick look finds."""
     blocks = split_blocks(content)
     sections = empty_sections()
-    human = [(at, block) for at, block in enumerate(blocks) if block.kind == "user"]
+    human = [(at, block) for at, block in enumerate(blocks) if block.kind == "user" and block.body]
     sections[CONSTRAINTS] = find_constraints(_cued(human))
-    known = {line.text for line in sections[CONSTRAINTS]}
+    known = {unmarked(line.text) for line in sections[CONSTRAINTS]}
     if human:
         sections[INTENT] = find_intent(_sentences(human[-1:]), known)[-1:]
     sections[ERRORS] = _failures(blocks)
@@ -106,11 +121,7 @@ def _line_around(raw: bytes, at: int) -> tuple[int, int]:
 
 def _sentences(blocks: Iterable[tuple[int, Block]]) -> list[Sentence]:
     """The sentences at the end of these blocks."""
-    return [
-        sentence(text, at)
-        for at, block in blocks
-        for text in split_prose(cleaned(_end_of(block.body)))[0]
-    ]
+    return [sentence(text, at) for at, block in blocks for text in split_prose(cleaned(_end_of(block.body)))[0]]
 
 
 def _end_of(body: str) -> str:
@@ -144,13 +155,13 @@ def _paths(blocks: Sequence[Block]) -> list[Line]:
             names = changed if verb_of(block.tool) else looked
             for found in islice(_PATH.finditer(block.body), 8):
                 names[found[1]] = None
-    lines = [Line(f"changed {clip(', '.join(changed), 240)}", 2)] if changed else []
-    return [*lines, Line(f"looked at {clip(', '.join(looked), 160)}", 1)] if looked else lines
+    lines = [Line(f"changed {list_whole(changed, 240)}", 2)] if changed else []
+    return [*lines, Line(f"looked at {list_whole(looked, 160)}", 1)] if looked else lines
 
 
 def _any_line(blocks: Sequence[Block], content: str) -> list[Line]:
+    """The first words of the newest block that has some."""
     for block in reversed(blocks):
-        words = clip(shown(cleaned(block.body[:2000])), 200)
-        if len(words) > 1:
+        if len(block.body) > 1 and len(words := clip(shown(cleaned(block.body[:2000])), 200)) > 1:
             return [Line(words)]
-    return [Line(f"({len(content)} characters without words)")]
+    return nothing_readable(content)

@@ -14,11 +14,13 @@ from summarizing_context.summarizers.human import Sentence
 from summarizing_context.summarizers.sections import Line
 from summarizing_context.summarizers.sentences import shown
 
+_DONE = (
+    "(?:fixed|added|implemented|created|removed|updated|committed|pushed|merged|renamed|refactored|replaced|completed|"
+    "finished|booked|cancell?ed|sent|installed|verified|confirmed|resolved|wrote|moved|deleted|changed|done)"
+)
 _OUTCOME = re.compile(
-    r"(?i)(?:\b(?:i|we)(?:['’]ve| have)? (?:(?:now|also|just|successfully|already) ){0,2}(?:fixed|added|implemented|created|"
-    r"removed|updated|committed|pushed|merged|renamed|refactored|replaced|completed|finished|booked|cancell?ed|sent|"
-    r"installed|verified|confirmed|resolved|wrote|moved|deleted|changed)|\b(?:has|have) (?:now )?been (?:\w{1,14} )?\w{3,14}ed\b|"
-    r"^(?:fixed|added|implemented|created|removed|updated|committed|pushed|merged|verified|done)\b|"
+    rf"(?i)(?:\b(?:i|we)(?:['’]ve| have)? (?:(?:now|also|just|successfully|already) ){{0,2}}{_DONE}\b|^{_DONE}\b|"
+    r"\b(?:has|have) (?:now )?been (?:\w{1,14} )?\w{3,14}ed\b|"
     r"\b(?:tests?|build|lint|checks?|suite)(?: \w{1,12}){0,2} (?:pass(?:es|ed)?|succeed(?:s|ed)|are green|is green)\b|"
     r"\bis now (?:\w{1,14} )?(?:done|complete|fixed|working|in place)\b|\bnow works?\b)"
 )
@@ -29,15 +31,16 @@ _ASKED = re.compile(r"(?i)\?\W{0,3}\Z|please confirm|would you like|do you want|
 _NEAR = 60  # sentences after an error among which its fix is sought
 
 
-def find_decisions(said: Sequence[Sentence], thoughts: Sequence[Sentence]) -> list[Line]:
-    """Choices and their reasons, oldest first; from thoughts only plain choices."""
+def find_decisions(said: Sequence[Sentence], human: Sequence[Sentence], thoughts: Sequence[Sentence]) -> list[Line]:
+    """Choices and their reasons, oldest first; from a human, quoted, and from thoughts only plain choices."""
     lines: dict[tuple[int, str], Line] = {}
-    for group, bonus in ((said, 2), (thoughts, 0)):
+    for group, bonus in ((said, 2), (human, 0), (thoughts, 0)):
         for at, sentence in enumerate(group):
             chosen = CHOICE.found_in(sentence.words)
             if (chosen or (bonus and REASON.found_in(sentence.words))) and _worth(sentence):
                 rank = bonus + (6 if chosen else 3) + (at * 2 > len(group))
-                lines[sentence.block, shown(sentence.text)] = Line(shown(sentence.text), rank)
+                text = f'"{shown(sentence.text)}"' if group is human else shown(sentence.text)
+                lines[sentence.block, text] = Line(text, rank)
     return _once([lines[key] for key in sorted(lines, key=lambda key: key[0])])
 
 
@@ -97,8 +100,10 @@ def _openness(sentence: Sentence) -> int:
 
 def _worth(sentence: Sentence) -> bool:
     """Whether a sentence says enough to stand alone."""
-    return len(sentence.words) > 3 and not sentence.text.startswith(("|", "<", "{")) and not (
-        sentence.text.endswith(":") or PLEASANTRY.found_in(sentence.words)
+    return (
+        len(sentence.words) > 3
+        and not sentence.text.startswith(("|", "<", "{"))
+        and not (sentence.text.endswith((":", ",")) or PLEASANTRY.found_in(sentence.words))
     )
 
 

@@ -26,7 +26,7 @@ def test_a_replay_shows_its_files_and_a_total(run: Runner, tmp_path):
     write_transcript(tmp_path / "two.jsonl", SHORT)
     ran = run("replay", tmp_path, "--budget", "1k,2k", "--budget", "4000")
     assert ran.status == 0
-    assert all(word in ran.out for word in ("one.jsonl", "two.jsonl", "total", "1,000", "4,000", "unsafe", "prefix"))
+    assert all(word in ran.out for word in ("one.jsonl", "two.jsonl", "total", "1,000", "4,000", "unsafe", "reused"))
     assert ran.err == "Replaying 2 files at 1,000, 2,000, 4,000 tokens.\n"
     assert max(map(len, ran.out.splitlines())) <= 100
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from .grouping import CallGroup, Reading, atoms
 from .repairs import LATE_NOTE, SPLIT, STAND_IN, explain, is_late_note, is_same_result
-from .shapes import Message, answered_ids, canonical, result_content
+from .shapes import Message, answered_ids, canonical_once, result_content
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,30 +138,60 @@ class _Walk:
 
 def align(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | str:
     """The longest tail, or why the best attempt failed."""
-    starts = [start for start, _ in atoms(reading)]
-    known = {}
-    for start in starts:
-        known.setdefault(canonical(log[start]), []).append(start)
-    best, reason = -1, "the view shows none of the newest log entries"
-    for first_row in range(len(view)):
-        exact = known.get(canonical(view[first_row]), [])
-        rest = [start for start in starts if start not in exact and _could_begin(view[first_row], log, reading, start)]
-        for start in [*exact, *rest]:
-            walk = _Walk(view, log, reading, first_row)
-            if walk.run(start):
-                return Tail(first_row, start, walk.repairs, walk.held_back)
-            if walk.at - first_row > best:
-                best, reason = walk.at - first_row, walk.failed
-    if reading.open_groups():
-        first = min(start for start, stop in atoms(reading) if stop == len(log))
-        if len(reading.open_groups()) > 1:
-            return Tail(len(view), first, Counter(), len(log) - first)
-    return Tail(len(view), len(log), Counter(), 0) if not log else reason
+    search = _Search(view, log, reading)
+    found = search.exact()
+    found = search.repaired(len(view) if found is None else found.view_start) or found
+    if found is not None:
+        return found
+    waiting = reading.open_groups()
+    if len(waiting) > 1:  # a run of split calls may be held back as a whole, and be the whole tail
+        first = next(start for start, stop in atoms(reading) if stop == len(log))
+        return Tail(len(view), first, Counter(), len(log) - first)
+    return search.reason if log else Tail(len(view), 0, Counter(), 0)
 
 
-def _could_begin(row: Message, log: Sequence[Message], reading: Reading, start: int) -> bool:
-    """A cheap look before a walk: a repair of the atom's first entry, or its note."""
-    entry = log[start]
-    if start not in reading.groups and answered_ids(entry):
-        return any(is_late_note(row, entry, identity) for identity in reading.orphans.get(start, []))
-    return row.get("role") == entry.get("role") and explain(row, entry) is not None
+class _Search:
+    """Looks for the tail's first row: first among rows that equal an entry, then among repaired ones before it."""
+
+    def __init__(self, view: Sequence[Message], log: Sequence[Message], reading: Reading) -> None:
+        self.view, self.log, self.reading = view, log, reading
+        self.starts = [start for start, _ in atoms(reading)]
+        self.best, self.reason = -1, "the view shows none of the newest log entries"
+
+        self.known: dict[str, list[int]] = {}
+        for start in self.starts:
+            self.known.setdefault(canonical_once(log[start]), []).append(start)
+
+    def exact(self) -> Tail | None:
+        for row, message in enumerate(self.view):
+            for start in self.known.get(canonical_once(message), []):
+                found = self._walk(row, start)
+                if found:
+                    return found
+        return None
+
+    def repaired(self, rows: int) -> Tail | None:
+        for row in range(rows):
+            if canonical_once(self.view[row]) in self.known:
+                continue
+            for start in self.starts:
+                if self._could_begin(self.view[row], start):
+                    found = self._walk(row, start)
+                    if found:
+                        return found
+        return None
+
+    def _walk(self, row: int, start: int) -> Tail | None:
+        walk = _Walk(self.view, self.log, self.reading, row)
+        if walk.run(start):
+            return Tail(row, start, walk.repairs, walk.held_back)
+        if walk.at - row > self.best:
+            self.best, self.reason = walk.at - row, walk.failed
+        return None
+
+    def _could_begin(self, row: Message, start: int) -> bool:
+        """A cheap look before a walk: a repair of the atom's first entry, or its note."""
+        entry = self.log[start]
+        if start not in self.reading.groups and answered_ids(entry):
+            return any(is_late_note(row, entry, identity) for identity in self.reading.orphans.get(start, []))
+        return row.get("role") == entry.get("role") and bool(explain(row, entry))

@@ -6,12 +6,12 @@ Pure functions over plain dicts, for messages of any provider. Driving a context
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from .alignment import Tail, align
 from .grouping import Reading, group_spans, read_log
 from .repairs import SHRUNK, explain
-from .shapes import Message, answered_ids, called_ids, canonical, leading_system_rows, media_count
+from .shapes import Message, answered_ids, called_ids, canonical_once, leading_system_rows, media_count
 
 __all__ = [
     "find_tail",
@@ -53,12 +53,12 @@ def order_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]
     """
     places: dict[str, list[int]] = {}
     for index, message in enumerate(log):
-        places.setdefault(canonical(message), []).append(index)
+        places.setdefault(_identity(message), []).append(index)
     problems: list[str] = []
     bound = len(log)
     matched: dict[int, int] = {}
     for row in range(len(view) - 1, -1, -1):
-        found = places.get(canonical(view[row]), [])
+        found = places.get(_identity(view[row]), [])
         if not found or answered_ids(view[row]):
             continue
         earlier = [index for index in found if index < bound]
@@ -67,6 +67,13 @@ def order_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]
             continue
         bound = matched[row] = earlier[-1]
     return problems + _result_order_problems(view, log, places, matched)
+
+
+def _identity(message: Message) -> str:
+    """What a row is recognised by; the content None is shown as an empty text."""
+    if message.get("content", "") is None:
+        return canonical_once({**message, "content": ""})
+    return canonical_once(message)
 
 
 def _result_order_problems(
@@ -79,7 +86,7 @@ def _result_order_problems(
         if not answered_ids(message):
             call = matched.get(row)
             continue
-        found = places.get(canonical(message), [])
+        found = places.get(_identity(message), [])
         if not found or call is None:
             continue
         groups = [reading.groups[call] for reading in readings if call in reading.groups]
@@ -107,21 +114,22 @@ def tail_problems(
     *,
     headers_allowed: int = 1,
     may_be_empty: bool = False,
-    critical: Callable[[Message], bool] = lambda message: False,
+    tail: Tail | str | None = None,
 ) -> list[str]:
-    """The view is: leading system rows, pins and a header, then every newest log entry, untouched but for repairs."""
-    tail = find_tail(view, log)
+    """The view is: leading system rows, pins and a header, then every newest log entry, untouched but for repairs.
+
+    Pass `tail` when it was found before.
+    """
+    tail = tail or find_tail(view, log)
     if isinstance(tail, str):
         if not may_be_empty:
             return [tail]
         tail = Tail(len(view), len(log), Counter(), 0)
     problems = [f"{count} x {kind}" for kind, count in tail.repairs.items() if kind not in repairs_allowed]
-    return problems + _head_problems(view[: tail.view_start], log[: tail.log_start], headers_allowed, critical)
+    return problems + _head_problems(view[: tail.view_start], log[: tail.log_start], headers_allowed)
 
 
-def _head_problems(
-    head: Sequence[Message], covered: Sequence[Message], headers_allowed: int, critical: Callable[[Message], bool]
-) -> list[str]:
+def _head_problems(head: Sequence[Message], covered: Sequence[Message], headers_allowed: int) -> list[str]:
     """Before the tail stand only system rows, user rows, critical rows, in log order, and the header."""
     problems: list[str] = []
     system = leading_system_rows(covered)
@@ -138,12 +146,18 @@ def _head_problems(
                 problems.append(f"row {row} before the tail has calls or results and is no log entry")
             continue
         place = index + 1
-        if covered[index].get("role") not in ("user", "system", "developer") and not critical(covered[index]):
+        if not _may_be_pinned(covered[index]):
             problems.append(f"row {row} is log entry {index} ({covered[index].get('role')}) outside the raw tail")
     allowed = headers_allowed if len(covered) > system else 0
     if headers > allowed:
         problems.append(f"{headers} rows before the tail are no log entries, {allowed} may be")
     return problems
+
+
+def _may_be_pinned(message: Message) -> bool:
+    metadata = message.get("metadata")
+    critical = message.get("critical") or (isinstance(metadata, Mapping) and metadata.get("critical"))
+    return message.get("role") in ("user", "system", "developer") or bool(critical)
 
 
 def _find(row: Message, log: Sequence[Message], place: int) -> int | None:
@@ -174,7 +188,7 @@ def prefix_problems(previous: Sequence[Message], view: Sequence[Message]) -> lis
     if len(view) < len(previous):
         return [f"the view has {len(view)} rows, the one before had {len(previous)}"]
     for row, (old, new) in enumerate(zip(previous, view, strict=False)):
-        if canonical(old) != canonical(new):
+        if canonical_once(old) != canonical_once(new):
             return [f"row {row} of {len(previous)} changed"]
     return []
 

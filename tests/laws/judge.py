@@ -15,7 +15,15 @@ from summarizing_context import Settings, message_text_parts, open_context
 from summarizing_context.errors import BudgetError
 
 from .builders import Message, count
-from .checkers import find_tail, order_problems, prefix_problems, tail_problems, tool_safe_problems, view_tokens
+from .checkers import (
+    find_tail,
+    group_spans,
+    order_problems,
+    prefix_problems,
+    tail_problems,
+    tool_safe_problems,
+    view_tokens,
+)
 from .repairs import ALL_REPAIRS
 from .shapes import leading_system_rows
 
@@ -37,6 +45,7 @@ class Judge:
     def __init__(self, context: Any, *, budget: int, repairs: frozenset[str] = ALL_REPAIRS, headers: int = 1) -> None:
         self.context = context
         self.budget = budget
+        self.thorough = 1  # every how manieth view is compared with the whole log
         self.repairs_allowed = repairs
         self.headers = headers
         self.log: list[Message] = []
@@ -46,6 +55,7 @@ class Judge:
         self.by_budget: dict[int, list[Message]] = {}
         self.last: list[Message] = []
         self._activations_before = 0
+        self._replaced = False
 
     async def add(self, *messages: Mapping[str, Any]) -> None:
         for message in messages:
@@ -59,6 +69,7 @@ class Judge:
         given = copy.deepcopy(messages)
         await self.context.set_messages(given)
         self.log = copy.deepcopy(messages)
+        self._replaced = True
         vandalise(given)
 
     async def clear(self) -> None:
@@ -68,8 +79,13 @@ class Judge:
         self.by_budget = {}
 
     def reopened(self, context: Any) -> None:
-        """Go on with another context of the same session; its counters begin at zero."""
+        """Go on with another context of the same session; its counters begin at zero.
+
+        A log that was replaced and not shown since has no earlier view: the activation state went with the old log.
+        """
         self.context = context
+        if self._replaced:
+            self.last, self.by_budget = [], {}
         self._activations_before = 0
 
     async def check_log(self) -> None:
@@ -93,6 +109,7 @@ class Judge:
             raise LawBroken("; ".join(problems))
         vandalise(view)
         self.last = self.by_budget[wanted] = own
+        self._replaced = False
         return own
 
     def _judge_refusal(self, error: BudgetError, budget: int) -> None:
@@ -104,8 +121,9 @@ class Judge:
 
     def _problems(self, view: list[Message], budget: int) -> list[str]:
         problems = [f"tool_safe: {p}" for p in tool_safe_problems(view)]
-        problems += [f"conversation_order: {p}" for p in order_problems(view, self.log)]
-        problems += self._tail_problems(view)
+        if self.views % self.thorough == 0:
+            problems += [f"conversation_order: {p}" for p in order_problems(view, self.log)]
+            problems += self._tail_problems(view, budget)
         tokens = view_tokens(view, count, IMAGE_TOKENS, message_text_parts)
         if tokens > budget:
             problems.append(f"within_budget: {tokens} tokens at a budget of {budget}")
@@ -114,15 +132,26 @@ class Judge:
             problems.append(f"within_budget: last_view says {shown.tokens} tokens, they are {tokens}")
         return problems + self._prefix_problems(view, budget)
 
-    def _tail_problems(self, view: list[Message]) -> list[str]:
+    def _tail_problems(self, view: list[Message], budget: int) -> list[str]:
         tail = find_tail(view, self.log)
         if not isinstance(tail, str):
             self.covered = max(self.covered, tail.log_start)
             self.in_tail += len(view) - tail.view_start
             self.held_back = max(self.held_back, tail.held_back)
             self.repairs.update(tail.repairs)
-        found = tail_problems(view, self.log, self.repairs_allowed, headers_allowed=self.headers)
+        empty = self._newest_group_is_too_large(budget)
+        found = tail_problems(
+            view, self.log, self.repairs_allowed, headers_allowed=self.headers, may_be_empty=empty, tail=tail
+        )
         return [f"tail_is_untouched: {p}" for p in found]
+
+    def _newest_group_is_too_large(self, budget: int) -> bool:
+        """Only then may the raw tail be empty: not even shrunk do the newest group's messages fit a group's share."""
+        start, stop = (group_spans(self.log) or [(0, 0)])[-1]
+        prices = [view_tokens([row], count, IMAGE_TOKENS, message_text_parts) for row in self.log[start:stop]]
+        system = self.log[: leading_system_rows(self.log)]
+        room = budget - view_tokens(system, count, IMAGE_TOKENS, message_text_parts)
+        return sum(min(68, price) for price in prices) > 0.4 * room
 
     def _prefix_problems(self, view: list[Message], budget: int) -> list[str]:
         statistics = self.context.statistics()

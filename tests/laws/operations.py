@@ -102,9 +102,11 @@ class Operations(RuleBasedStateMachine):
         self.door = open_context(self.settings, summarizer=SUMMARIZERS[self.kind](), count_tokens=count)
         return await self.door.__aenter__()
 
-    def add(self, *messages: Message) -> None:
+    def add(self, *messages: Message, look: bool = False) -> None:
         assert self.judge is not None
         self.run(self.judge.add(*messages))
+        if look:
+            self.run(self.judge.view())
 
     def fresh(self, calls: int) -> list[str]:
         made = [f"c{self.names + n}" for n in range(calls)]
@@ -112,39 +114,40 @@ class Operations(RuleBasedStateMachine):
         self.called += made
         return made
 
-    @rule(seed=SEEDS, turns=st.integers(1, 3))
-    def talk(self, seed: int, turns: int) -> None:
+    @rule(seed=SEEDS, turns=st.integers(1, 3), look=st.booleans())
+    def talk(self, seed: int, turns: int, look: bool) -> None:
         self.count("talk")
         rng = random.Random(seed)
         for _ in range(turns):
-            self.add(user(words(rng, rng.randint(1, 60))), assistant(words(rng, rng.randint(1, 60))))
+            self.add(user(words(rng, rng.randint(1, 60))), assistant(words(rng, rng.randint(1, 60))), look=look)
 
-    @rule(seed=SEEDS, steps=st.integers(1, 4))
-    def work(self, seed: int, steps: int) -> None:
+    @rule(seed=SEEDS, steps=st.integers(1, 4), look=st.booleans())
+    def work(self, seed: int, steps: int, look: bool) -> None:
         self.count("work")
         script = Script(seed, dialect=self.dialect, size=50)
         script.calls = self.names
         rows = [row for _ in range(steps) for row in script.step()]
         self.names = script.calls
-        self.add(*rows)
+        self.add(*rows, look=look)
 
-    @rule(calls=st.integers(1, 3), reuse=st.booleans())
-    def call(self, calls: int, reuse: bool) -> None:
+    @rule(calls=st.integers(1, 3), reuse=st.booleans(), look=st.booleans())
+    def call(self, calls: int, reuse: bool, look: bool) -> None:
         self.count("call")
         ids = self.called[-1:] if reuse and self.called else self.fresh(calls)
-        self.add(call(self.dialect, *((i, "read", {"path": "a"}) for i in ids)))
+        self.add(call(self.dialect, *((i, "read", {"path": "a"}) for i in ids)), look=look)
 
-    @rule(back=st.integers(1, 6), size=st.integers(0, 80))
-    def answer(self, back: int, size: int) -> None:
+    @rule(back=st.integers(1, 6), size=st.integers(0, 80), look=st.booleans())
+    def answer(self, back: int, size: int, look: bool) -> None:
         """A result for one of the last calls, whether it waits or not."""
         self.count("answer")
         if self.called:
-            self.add(result(self.dialect, self.called[-min(back, len(self.called))], words(random.Random(size), size)))
+            identity = self.called[-min(back, len(self.called))]
+            self.add(result(self.dialect, identity, words(random.Random(size), size)), look=look)
 
-    @rule(which=st.integers(0, len(ODD) - 1))
-    def odd(self, which: int) -> None:
+    @rule(which=st.integers(0, len(ODD) - 1), look=st.booleans())
+    def odd(self, which: int, look: bool) -> None:
         self.count("odd")
-        self.add(ODD[which])
+        self.add(ODD[which], look=look)
 
     @rule(seed=SEEDS, tokens=st.sampled_from((400, 1_000, 4_000)), kind=st.sampled_from(("text", "result", "argument")))
     def huge(self, seed: int, tokens: int, kind: str) -> None:
@@ -203,7 +206,7 @@ class Operations(RuleBasedStateMachine):
         self.run(self.judge.set(log))
         self.run(self.judge.check_log())
 
-    @rule(sure=st.integers(0, 3))
+    @rule(sure=st.integers(0, 5))
     def clear(self, sure: int) -> None:
         assert self.judge is not None
         self.count("clear")
@@ -211,11 +214,11 @@ class Operations(RuleBasedStateMachine):
             self.run(self.judge.clear())
             self.run(self.judge.check_log())
 
-    @rule()
-    def reopen(self) -> None:
+    @rule(sure=st.integers(0, 2))
+    def reopen(self, sure: int) -> None:
         assert self.judge is not None
         self.count("reopen")
-        if self.in_file:
+        if self.in_file and sure == 0:
             self.run(self.door.__aexit__(None, None, None))
             self.judge.reopened(self.run(self.opened()))
             self.run(self.judge.check_log())

@@ -18,6 +18,7 @@ from .shapes import (
     blocks,
     called_ids,
     canonical,
+    canonical_once,
     plain_text,
     result_content,
     without_thinking,
@@ -27,13 +28,14 @@ SHRUNK, STAND_IN, LATE_NOTE = "shrunk", "stand_in_result", "late_result_note"
 SPLIT, CONTENT_NONE, THINKING = "split_results", "content_none", "thinking_dropped"
 ALL_REPAIRS = frozenset({SHRUNK, STAND_IN, LATE_NOTE, SPLIT, CONTENT_NONE, THINKING})
 LONGEST_CUT_NOTE = 240  # characters between the kept head and the kept tail
+NO_ROOM = 40  # characters of a whole message below which no number need be told
 
 
 def explain(shown: Message, entry: Message) -> frozenset[str] | None:
     """The repairs that turn the entry into what is shown; nothing for equal ones, None if no repair explains it."""
     if shown.get("role") != entry.get("role"):
         return None
-    if canonical(shown) == canonical(entry):
+    if canonical_once(shown) == canonical_once(entry):
         return frozenset()
     found: set[str] = set()
     wanted: dict[str, Any] = dict(entry)
@@ -45,9 +47,11 @@ def explain(shown: Message, entry: Message) -> frozenset[str] | None:
     if wanted.get("content") is None and shown.get("content") == "":
         found.add(CONTENT_NONE)
         wanted["content"] = ""
-    if canonical(shown) == canonical(wanted):
+    if found and canonical(shown) == canonical(wanted):
         return frozenset(found)
-    return frozenset(found | {SHRUNK}) if _is_shrunk_message(shown, wanted) else None
+    if _is_shrunk_message(shown, wanted) or _is_shrunk_to_nothing(shown, wanted):
+        return frozenset(found | {SHRUNK})
+    return None
 
 
 def is_late_note(shown: Message, entry: Message, identity: str) -> bool:
@@ -58,7 +62,8 @@ def is_late_note(shown: Message, entry: Message, identity: str) -> bool:
     told = plain_text(shown.get("content"))
     if not said:
         return "result" in told.lower()
-    return said.splitlines()[0].strip()[:16] in told
+    head = said.splitlines()[0].strip()
+    return head[:16] in told or ("…" in told and head[:4] in told)  # a note may be shrunk
 
 
 def is_same_result(shown: Any, original: Any) -> frozenset[str] | None:
@@ -112,6 +117,16 @@ def _is_shrunk_message(shown: Message, entry: Message) -> bool:
         if not good:
             return False
     return len(canonical(shown)) < len(canonical(entry)) + LONGEST_CUT_NOTE
+
+
+def _is_shrunk_to_nothing(shown: Message, entry: Message) -> bool:
+    """With next to no room a message may be a few characters, or a mere cut."""
+    if called_ids(shown) != called_ids(entry) or answered_ids(shown) != answered_ids(entry):
+        return False
+    text = plain_text(shown.get("content"))
+    head, _, tail = text.partition("…")
+    original = plain_text(entry.get("content"))
+    return len(text) <= NO_ROOM and "…" in text and original.startswith(head) and original.endswith(tail)
 
 
 def _is_shrunk_content(shown: Any, original: Any) -> bool:

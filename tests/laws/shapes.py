@@ -22,6 +22,19 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
+_KNOWN: dict[int, tuple[Any, str]] = {}
+
+
+def canonical_once(value: Any) -> str:
+    """`canonical` of a value that nobody changes any longer, worked out once."""
+    known = _KNOWN.get(id(value))
+    if known is None or known[0] is not value:
+        if len(_KNOWN) > 20_000:
+            _KNOWN.clear()
+        known = _KNOWN[id(value)] = (value, canonical(value))
+    return known[1]
+
+
 def blocks(message: Message) -> list[Mapping[str, Any]]:
     """The content's blocks; a string or nothing has none."""
     content = message.get("content")

@@ -35,7 +35,7 @@ HUGE = {
 
 async def many_views(judge: Judge, views: int) -> float:
     """Views with a little text between them; the number of activations that this justifies."""
-    tokens = 0
+    tokens, judge.thorough = 0, 25
     for number in range(views):
         message = (user if number % 2 else assistant)(f"step {number}")
         tokens += 4 + count(message["content"])

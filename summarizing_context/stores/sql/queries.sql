@@ -20,8 +20,10 @@ select
     created_at, updated_at, writer_pid
 from sessions order by updated_at desc, session_id;
 
--- head: where the log ends, and whether the next place is taken (the head was moved back, or is shared)
-select branch, stop, exists (select 1 from entries where entries.branch = sessions.branch and position = stop)
+-- head: where the log ends, and whether the next place is not its own (the head was moved back, or is shared)
+select branch, stop,
+    exists (select 1 from entries where entries.branch = sessions.branch and position = stop)
+    or exists (select 1 from branches where id = sessions.branch and parent_stop > stop)
 from sessions where session_id = :session_id;
 
 -- move_head: the log ends here now

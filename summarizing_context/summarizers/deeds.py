@@ -1,0 +1,136 @@
+"""What was done, told as short lines with exact paths, commands and outcomes.
+
+Pure. Reading is not doing: files that were only looked at share one line of low rank.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from summarizing_context.summarizers.errors_seen import line_at
+from summarizing_context.summarizers.sections import Line
+from summarizing_context.summarizers.sentences import clip, list_whole, shown
+from summarizing_context.summarizers.steps import (
+    OTHER_RANK,
+    Step,
+    is_look,
+    patched_files,
+    rank_command,
+    tell_call,
+    verb_of,
+)
+
+_PLANS = re.compile(r"(?i)todo|plan\b|_plan|think")
+_PATCH_VERBS = {"Add": "created", "Update": "edited", "Delete": "deleted"}
+_EXIT_CODE = re.compile(r"(?i)\b(?:exit(?:ed)?(?: with)?(?: code| status)?)[ :=]{1,3}(-?\d{1,5})\b")
+_TALLY = re.compile(
+    r"\b\d{1,7} (?:passed|failed|failures?|pass|fail|errors?|tests?|warnings?|problems?)\b|"
+    r"(?:\A|(?<=\n))(?:ok|FAIL|PASS|OK)\b"
+)
+_TALLY_HINTS = (" pass", " fail", "FAIL", "\nok", "PASS", " error", "OK", " tests", " warning", " problem")
+_TIMES = re.compile(r" \((\d{1,9}) times\)\Z")
+_LOOKED = "looked at "
+
+
+class Deed(NamedTuple):
+    """One thing done, said in a line."""
+
+    key: str
+    outcome: str
+    rank: int
+
+
+def find_deeds(steps: Sequence[Step]) -> list[Line]:
+    """What the steps changed or checked, oldest first; a deed done again stands once, with its last outcome."""
+    deeds: dict[str, tuple[Deed, int]] = {}
+    looked: dict[str, None] = {}
+    for step in steps:
+        if is_look(step) or _PLANS.search(step.tool):
+            if step.path:
+                looked[step.path] = None
+            continue
+        for deed in _deeds_of(step) if step.answered >= 0 else ():
+            times = deeds.pop(deed.key)[1] if deed.key in deeds else 0
+            deeds[deed.key] = deed, times + 1
+    lines = [Line(_tell(deed, times), deed.rank) for deed, times in deeds.values()]
+    if looked:
+        lines.insert(0, Line(_LOOKED + list_whole(looked, 240), 2))
+    return lines
+
+
+def rank_deed(text: str) -> int:
+    """How much a line about something done weighs, by its words alone: for summaries that are merged."""
+    if text.startswith(_LOOKED):
+        return 1
+    if text.endswith("→ failed"):
+        return 2
+    if text.startswith("ran "):
+        return rank_command(text)
+    return 5
+
+
+def add_up(texts: Iterable[str]) -> list[str]:
+    """Deeds, oldest first; one done again stands once, at its last place, with its last outcome and all its times."""
+    kept: dict[str, tuple[int, str]] = {}
+    for text in texts:
+        deed, arrow, outcome = text.partition(" → ")
+        times = _TIMES.search(deed)
+        key = deed[: times.start()] if times else deed
+        before = kept.pop(key, (0, ""))[0]
+        kept[key] = before + (int(times[1]) if times else 1), arrow + outcome
+    return [key + (f" ({times} times)" if times > 1 else "") + tail for key, (times, tail) in kept.items()]
+
+
+def _deeds_of(step: Step) -> list[Deed]:
+    if patched := patched_files(step):
+        return [_file_deed(_PATCH_VERBS[verb], path.strip(), step) for verb, path in patched]
+    if step.path and (not step.command or " " not in step.command):
+        verb = verb_of(step.command or step.tool)
+        return [_file_deed(verb, step.path, step)] if verb else []
+    if step.command:
+        return [_command_deed(step)]
+    return [Deed(tell_call(step, 110), _outcome(step), 10 if verb_of(step.tool) else 8)]
+
+
+def _file_deed(verb: str, path: str, step: Step) -> Deed:
+    return Deed(f"{verb} {shown(path)}", "failed" if step.failed else "", 3 if step.failed else 10)
+
+
+def _command_deed(step: Step) -> Deed:
+    return Deed(f"ran {tell_call(step)}", _outcome(step), 2 * rank_command(step.command))
+
+
+def _outcome(step: Step) -> str:
+    if step.failed or step.error:
+        return "failed"
+    if tally := _tally(step.result):
+        return clip(tally, 100)
+    code = _EXIT_CODE.search(step.result, 0, 2000) if "xit" in step.result[:2000] else None
+    if code and code[1] != "0":
+        return shown(code[0])
+    if step.command:
+        return "ok" if code else _last_line(step) if rank_command(step.command) > OTHER_RANK else ""
+    first = step.result.strip()[:300].split("\n")[0]
+    return clip(shown(first), 70)
+
+
+def _last_line(step: Step) -> str:
+    end = step.result.rstrip()
+    return clip(shown(line_at(end, len(end) - 1)), 80) if end else ""
+
+
+def _tally(result: str) -> str:
+    """The line of a test run's or build's result that gives the numbers."""
+    end = result[-3000:]
+    if not any(hint in end for hint in _TALLY_HINTS):
+        return ""
+    found = [tally.start() for tally in _TALLY.finditer(end)]
+    line = shown(line_at(end, found[-1])) if found else ""
+    return "ok" if line.startswith("ok ") else line
+
+
+def _tell(deed: Deed, times: int) -> str:
+    again = f" ({times} times)" if times > 1 else ""
+    return f"{deed.key}{again}" + (f" → {deed.outcome}" if deed.outcome else "")

@@ -1,0 +1,57 @@
+"""Whether a later rule replaces an earlier one: both speak of one thing, and say it otherwise.
+
+Pure. Careful rather than clever: a rule that still holds must not be called superseded.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from summarizing_context.summarizers.cues import CORRECTION, LEADS, PROHIBITION, REVOCATION
+from summarizing_context.summarizers.scoring import Words
+
+_OVERLOOKED = frozenset(
+    b"""the a an to of in on for and or it its is be with that this use using set keep instead actually now not dont do
+    never always must only no longer please from rather than should make sure switch change changed want you we i my
+    our your also all any when then so just will can lets at as by may""".split()
+)
+
+
+class Subject(NamedTuple):
+    """What a rule speaks of, by its words."""
+
+    names: frozenset[bytes]
+    numbers: frozenset[bytes]
+    places: frozenset[tuple[bytes, bytes, bytes]]  # each name with the two words before it
+    forbids: bool
+    corrects: bool  # says that something is otherwise now
+    lifts: bool  # says that something is allowed now
+
+
+def read_subject(words: Words) -> Subject:
+    """The subject of a rule."""
+    said = [word for word in words if word not in LEADS.words]
+    names = frozenset(word for word in said if word not in _OVERLOOKED and not word.isdigit())
+    places = zip(said, [b"", *said], [b"", b"", *said], strict=False)
+    forbids = PROHIBITION.found_in(words)
+    return Subject(
+        names,
+        frozenset(word for word in said if word.isdigit()),
+        frozenset(place for place in places if place[0] in names),
+        forbids,
+        CORRECTION.found_in(words),
+        REVOCATION.found_in(words) and not forbids,
+    )
+
+
+def replaces(new: Subject, old: Subject) -> bool:
+    """Whether `new` takes the place of `old`. A prohibition ends only by words that lift it."""
+    shared = len(new.names & old.names)
+    if shared == 0 or 2 * shared < len(old.names):
+        return False
+    if old.forbids:
+        return new.lifts
+    if new.numbers or old.numbers:
+        return bool(new.numbers - old.numbers and old.numbers - new.numbers) and new.corrects
+    likely = len(new.names) <= len(old.names) + 5 and not new.places.isdisjoint(old.places)
+    return new.corrects and likely and old.names != new.names
