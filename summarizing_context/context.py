@@ -75,7 +75,7 @@ class SummarizingContext:
         if entry.facts.ephemeral:
             self._extend([entry])
         else:
-            await self._store.append(self._settings.session_id, [_stored(entry)], lambda: self._extend([entry]))
+            await self._store.append(self._settings.session_id, [self._stored(entry)], lambda: self._extend([entry]))
 
     async def get_messages_for_request(
         self, token_budget: int | None = None, provider: Any | None = None
@@ -185,6 +185,9 @@ class SummarizingContext:
             return entry
         return make_entry(message, counter.count, counter.name)
 
+    def _stored(self, entry: Entry) -> StoredEntry:
+        return StoredEntry(entry.data, encode_facts(entry.facts, self._parts.counter.name))
+
     def _extend(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             self._timeline.extend(entry)
@@ -201,7 +204,7 @@ class SummarizingContext:
             keep = self._timeline.common_prefix(log)
             if keep == len(self._timeline) == len(durable) and not self._timeline.riders and len(durable) == len(log):
                 return
-            rest = [_stored(entry) for entry in durable[keep:]]
+            rest = [self._stored(entry) for entry in durable[keep:]]
             await self._store.replace(self._settings.session_id, keep, rest, lambda: self._replaced(log))
 
     def _replaced(self, log: Sequence[Entry]) -> None:
@@ -271,7 +274,3 @@ class SummarizingContext:
             raise WrongEventLoopError("this context was opened in another event loop; open one for each loop")
         if writes and self._parts.read_only:
             raise StoreReadOnlyError("this context was opened with read_only=True; open it without to change the log")
-
-
-def _stored(entry: Entry) -> StoredEntry:
-    return StoredEntry(entry.data, encode_facts(entry.facts))

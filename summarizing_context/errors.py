@@ -14,6 +14,7 @@ SummarizingContextError
 │   ├── StoreFullError                  no space is left for the file
 │   └── StoreReadOnlyError              the file, or this context, may only be read
 ├── SummarizerError                     a summary could not be made; the log is safe, it is tried again
+│   ├── SummarizerNotReady              no call is let through now: breaker or cap; nothing has failed
 │   ├── SummarizerTimeout               no reply within the time limit
 │   ├── SummarizerRefused               a reply came that cannot serve as a summary
 │   └── SummarizerRateLimited           the provider asks for fewer calls
@@ -121,6 +122,10 @@ class SummarizerError(SummarizingContextError):
     def __init__(self, message: str = "the summarizer failed", *, retry_after: float | None = None) -> None:
         self.retry_after = retry_after
         super().__init__(message)
+
+
+class SummarizerNotReady(SummarizerError):
+    """The breaker or a cap lets no call through now; `retry_after` says when it may, if that is known."""
 
 
 class SummarizerTimeout(SummarizerError):

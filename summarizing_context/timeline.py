@@ -9,7 +9,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
-from summarizing_context.core.entries import Entry
+from summarizing_context.core.entries import Entry, Role
 from summarizing_context.core.groups import GroupCutter
 from summarizing_context.core.keys import group_digest, message_digest, range_hash
 from summarizing_context.core.pins import Candidates
@@ -18,7 +18,7 @@ from summarizing_context.core.repairs import Read
 from summarizing_context.core.segments import Group, Limits, Segment, SegmentCutter
 from summarizing_context.core.tail import Tail
 
-_LEADING = frozenset({"system", "developer"})
+_LEADING = frozenset({Role.SYSTEM, Role.DEVELOPER})
 
 
 class Timeline:
@@ -158,7 +158,7 @@ class Timeline:
 
     def _opens(self, index: int) -> bool:
         facts = self.entries[index].facts
-        return facts.role == "user" and not facts.answers
+        return facts.role == Role.USER and not facts.answers
 
     def _lead(self) -> None:
         self.leading += 1
@@ -170,7 +170,7 @@ class Timeline:
         facts = entry.facts
         if facts.human:
             self._humans.append(index)
-        if facts.role == "assistant" and self._first_assistant is None:
+        if facts.role == Role.ASSISTANT and self._first_assistant is None:
             self._first_assistant = index
         if facts.role in _LEADING and not facts.hook:
             self._systems.append(index)

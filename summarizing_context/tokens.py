@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import anyio.to_thread
 
+from summarizing_context.core.entries import ESTIMATE
 from summarizing_context.core.estimate import estimate_text
 from summarizing_context.errors import SettingsError
 from summarizing_context.ports import TokenCounter
@@ -29,7 +30,7 @@ _PROBES = ("", "hello world", "def f(x):\n    return x + 1\n", "Grüße, 世界 
 class EstimateCounter:
     """Counts by the kinds of bytes: needs nothing, and is 3 % off on real sessions."""
 
-    name = "estimate"
+    name = ESTIMATE
 
     def count(self, text: str) -> int:
         """Estimated tokens in `text`."""

@@ -20,7 +20,7 @@ from summarizing_context.core.header import Maker, NodeText
 from summarizing_context.core.planning import Planner, Want
 from summarizing_context.core.rendering import render_children
 from summarizing_context.core.tree import Node
-from summarizing_context.errors import StoreError, SummarizerError, SummarizerRefused
+from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady, SummarizerRefused
 from summarizing_context.ports import Clock, Store, StoredSummary, SummaryJob, SummaryKey, SummaryReply
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.timeline import Timeline
@@ -60,7 +60,9 @@ class Failure:
     """A summary that could not be made, and when to try again."""
 
     times: int
+    at: float
     retry_at: float
+    refused: bool  # an answer came, but none that can serve
 
 
 class Worker:
@@ -182,10 +184,13 @@ class Worker:
         return min([max(nap, 0.01) for nap in naps], default=_LONGEST_NAP)
 
     async def _make(self, want: Want) -> None:
+        began = self._clock.now()
         try:
             if not await self._find([want]):
                 await self._summarize(want)
-            self._failures.pop(want.hash, None)
+            self._recover(want, began)
+        except SummarizerNotReady:
+            pass  # nothing was tried: it is planned again when calls are let through
         except SummarizerError as error:
             self._fail(want, error)
         except Exception as error:  # a fault of ours or of a foreign object must not end the worker
@@ -247,12 +252,20 @@ class Worker:
     def _key(self, want: Want) -> SummaryKey:
         return SummaryKey(want.hash, self._recipe.segment if want.node.rank == 0 else self._recipe.rollup)
 
+    def _recover(self, want: Want, began: float) -> None:
+        """A summary came: what failed before it was asked for, for want of a summarizer, need not rest any longer."""
+        self._failures.pop(want.hash, None)
+        for failure in self._failures.values():
+            if not failure.refused and failure.at <= began:
+                failure.retry_at = began
+
     def _fail(self, want: Want, error: Exception) -> None:
         times = self._failures[want.hash].times + 1 if want.hash in self._failures else 1
+        now, refused = self._clock.now(), isinstance(error, SummarizerRefused)
         wait = getattr(error, "retry_after", None) or self._cooldown
-        if isinstance(error, SummarizerRefused):  # its content may never do: ask for it less and less often
+        if refused:  # its content may never do: ask for it less and less often
             wait = min(self._cooldown * 2 ** (times - 1), _LONGEST_NAP)
-        self._failures[want.hash] = Failure(times, self._clock.now() + wait)
+        self._failures[want.hash] = Failure(times, now, now + wait, refused)
         self.failed += 1
         self.last_error = type(error).__name__ if not isinstance(error, SummarizerError) else str(error)
         self._notify("summary_failed", {"range_hash": want.hash, "rank": want.node.rank, "cause": self.last_error})

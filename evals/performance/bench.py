@@ -27,10 +27,11 @@ from rich.table import Table
 
 from summarizing_context import Settings, open_context
 
-WORDS = (
+PHRASE = (
     "the build failed because src/parser.py line 88 expects a list; retry with --verbose and read the log before "
     "changing config/default.toml, then run pytest -q tests/test_parser.py and commit to the branch fix/parser"
-).split()
+)
+WORDS = PHRASE.split()
 VIEW_EVERY = 10  # messages
 BUDGET = 16_000  # tokens
 
@@ -47,7 +48,11 @@ def messages(count: int, seed: int = 1) -> Iterator[dict[str, Any]]:
         yield {"role": "user", "content": f"{made}: {text(30)}"}
         for step in range(4):
             id = f"call_{made}_{step}"
-            call = {"id": id, "type": "function", "function": {"name": "run", "arguments": json.dumps({"cmd": text(8)})}}
+            call = {
+                "id": id,
+                "type": "function",
+                "function": {"name": "run", "arguments": json.dumps({"cmd": text(8)})},
+            }
             yield {"role": "assistant", "content": text(15), "tool_calls": [call]}
             yield {"role": "tool", "tool_call_id": id, "content": text(120)}
         yield {"role": "assistant", "content": text(40)}
@@ -100,13 +105,12 @@ async def measure(count: int, path: Path) -> dict[str, float]:
         "text_bytes_per_message": characters / messages_kept,
         "memory_over_text": memory / characters,
         "reopen_to_first_view_s": reopened,
-        "file_mb": path.stat().st_size / 1e6,
     }
 
 
 async def many_adders(count: int, adders: int, path: Path) -> float:
     """Seconds for `count` durable messages from `adders` tasks at once."""
-    source = messages(count)
+    source = iter(list(messages(count)))
     async with open_context(Settings(store=path, session_id="many", token_counter="estimate")) as context:
 
         async def add() -> None:
@@ -144,6 +148,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         figures = asyncio.run(measure(asked.messages, Path(folder) / "bench.db"))
         figures["adders_64_seconds"] = asyncio.run(many_adders(asked.messages, 64, Path(folder) / "many.db"))
+        figures["file_mb"] = (Path(folder) / "bench.db").stat().st_size / 1e6
     table = Table("figure", "value", title=f"one session, {asked.messages:,} messages, views of {BUDGET:,} tokens")
     for name, value in figures.items():
         table.add_row(name, f"{value:,.3f}" if isinstance(value, float) else f"{value:,}")

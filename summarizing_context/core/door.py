@@ -20,6 +20,7 @@ Message = dict[str, Any]
 
 MAX_DEPTH = 100  # levels of nesting; far above what providers send, far below Python's recursion limit
 _MAX_INT_BITS = 14_000  # CPython refuses to print integers of more than 4,300 digits
+_encoder = msgspec.json.Encoder()
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
@@ -62,7 +63,9 @@ def text_length(message: Message) -> int:
 def encode_message(message: Message) -> bytes:
     """JSON bytes of a checked message; lone surrogates are written as escapes."""
     try:
-        return msgspec.json.encode(message)
+        buffer = bytearray()
+        _encoder.encode_into(message, buffer)
+        return bytes(buffer)  # no larger than its text, where `encode` leaves room at the end
     except UnicodeEncodeError:
         return json.dumps(message, separators=(",", ":")).encode("ascii")
 

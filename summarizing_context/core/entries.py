@@ -6,6 +6,7 @@ Pure. The derived facts are stored beside the bytes, so that reopening a long se
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import IntEnum
 
 import msgspec
 
@@ -15,13 +16,20 @@ from summarizing_context.core.keys import content_digest
 from summarizing_context.core.messages import Reading, read_message
 from summarizing_context.core.repairs import Read
 
+ESTIMATE = "estimate"  # the name of the counter that is the built-in estimate
 _LABEL_TOKENS = 4  # what rendering adds to each part
+
+
+class Role(IntEnum):
+    """Roles that the log tells apart. Numbers, because a long session holds one for each message."""
+
+    OTHER, SYSTEM, DEVELOPER, USER, ASSISTANT, TOOL = range(6)
 
 
 class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What the log needs to know of a message without parsing it again."""
 
-    role: str
+    role: Role
     calls: tuple[str, ...]
     answers: tuple[str, ...]
     human: bool
@@ -29,10 +37,16 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     hook: bool  # injected by a host's hook
     ephemeral: bool
     size: int  # estimated tokens as rendered; segments are cut by it
-    text_tokens: int  # by the counter named next
-    counter: str
+    text_tokens: int  # by the session's counter
     media: int
     content: bytes  # digest of what it says
+
+
+class Kept(msgspec.Struct, frozen=True, array_like=True):
+    """Facts as the store keeps them: with the name of the counter that counted their tokens."""
+
+    counter: str
+    facts: Facts
 
 
 class Entry:
@@ -62,50 +76,48 @@ class Entry:
 def make_entry(message: Message, count: Callable[[str], int], counter: str) -> Entry:
     """The entry of a checked message, counted by `count`, whose name is `counter`."""
     reading = read_message(message)
-    return Entry(encode_message(message), _facts(message, reading, sum(map(count, reading.texts)), counter))
+    texts = reading.texts
+    estimate = sum(map(estimate_text, texts))
+    tokens = estimate if counter == ESTIMATE else sum(map(count, texts))
+    return Entry(encode_message(message), _facts(message, reading, estimate, tokens))
 
 
-def recounted(entry: Entry, count: Callable[[str], int], counter: str) -> Entry:
-    """The entry with its tokens by another counter."""
-    tokens = sum(map(count, read_message(entry.message()).texts))
-    return Entry(entry.data, msgspec.structs.replace(entry.facts, text_tokens=tokens, counter=counter))
-
-
-def encode_facts(facts: Facts) -> bytes:
+def encode_facts(facts: Facts, counter: str) -> bytes:
     """Facts as the store keeps them."""
     try:
-        return msgspec.msgpack.encode(facts)
-    except UnicodeEncodeError:  # an id or a role with lone surrogates: derive them again when reading
+        return msgspec.msgpack.encode(Kept(counter, facts))
+    except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
         return b""
 
 
-def decode_entry(data: bytes, facts: bytes, count: Callable[[str], int], counter: str) -> Entry:
+def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter: str) -> Entry:
     """The entry that was stored, with tokens by `count`."""
     try:
-        known = _decoder.decode(facts)
+        known = _decoder.decode(kept)
     except msgspec.DecodeError:  # none, or of another version
         return make_entry(decode_message(data), count, counter)
-    entry = Entry(data, known)
-    return entry if known.counter == counter else recounted(entry, count, counter)
+    if known.counter == counter:
+        return Entry(data, known.facts)
+    tokens = sum(map(count, read_message(decode_message(data)).texts))
+    return Entry(data, msgspec.structs.replace(known.facts, text_tokens=tokens))
 
 
-_decoder = msgspec.msgpack.Decoder(Facts)
+_decoder = msgspec.msgpack.Decoder(Kept)
+_ROLES = {role.name.lower(): role for role in Role}
 
 
-def _facts(message: Message, reading: Reading, text_tokens: int, counter: str) -> Facts:
+def _facts(message: Message, reading: Reading, estimate: int, text_tokens: int) -> Facts:
     metadata = message.get("metadata")
-    size = MESSAGE_TOKENS + sum(map(estimate_text, reading.texts)) + _LABEL_TOKENS * len(reading.parts)
     return Facts(
-        reading.role,
-        reading.calls,
-        reading.answers,
-        reading.human,
-        reading.critical,
-        isinstance(metadata, dict) and metadata.get("source") == "hook",
-        reading.ephemeral,
-        size,
-        text_tokens,
-        counter,
-        reading.media,
-        content_digest(reading),
+        role=_ROLES.get(reading.role, Role.OTHER),
+        calls=reading.calls,
+        answers=reading.answers,
+        human=reading.human,
+        critical=reading.critical,
+        hook=isinstance(metadata, dict) and metadata.get("source") == "hook",
+        ephemeral=reading.ephemeral,
+        size=MESSAGE_TOKENS + estimate + _LABEL_TOKENS * len(reading.parts),
+        text_tokens=text_tokens,
+        media=reading.media,
+        content=content_digest(reading),
     )

@@ -205,5 +205,7 @@ class _Writer:
     def provisional(self, start: int, stop: int, max_tokens: int) -> HeaderNode:
         """The node for covered groups that fill no segment yet; replaced at the next activation."""
         text = self._texts.provisional(start, stop, max_tokens)
+        if not text:
+            return self.line(start, stop)
         shown = HeaderNode(-1, 0, start, stop, "full", "provisional", 1, text)
         return shown._replace(tokens=self._count(block_text(shown)))

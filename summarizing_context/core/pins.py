@@ -1,7 +1,7 @@
 """Pins: covered messages that stay in the view word for word.
 
 Pure. They are chosen at activations only: a pin that came or went between them would rewrite the cached prefix.
-The first human message stands before the header; the others after it, in log order.
+The first human message, with what the log has before its end, stands before the header; the others after it.
 """
 
 from __future__ import annotations
@@ -57,8 +57,9 @@ def choose_pins(candidates: Candidates, read: Reader, room: Room, price: Price) 
             continue
         left -= pin.tokens
         chosen.append(pin)
-    after = tuple(sorted(chosen, key=lambda pin: pin.seq))
-    return Pins(tuple(before), after, sum(pin.tokens for pin in (*before, *after)), left_out)
+    pins = sorted((*before, *chosen), key=lambda pin: pin.seq)
+    split = pins.index(before[-1]) + 1 if before else 0
+    return Pins(tuple(pins[:split]), tuple(pins[split:]), sum(pin.tokens for pin in pins), left_out)
 
 
 def _shown_together(indexes: Sequence[int], read: Reader, room: Room, price: Price) -> list[Item]:

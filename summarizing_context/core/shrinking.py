@@ -39,7 +39,7 @@ class Price(NamedTuple):
 
     def remembered(self) -> Count:
         """The counter for texts that are asked for again and again."""
-        return lru_cache(maxsize=4_096)(self.count)
+        return lru_cache(maxsize=512)(self.count)
 
     def message(self, message: Message) -> int:
         """Cost of a message: 4 + its texts + its images."""

@@ -79,7 +79,17 @@ REQUEST = _cues(
 
 CHOICE = _cues(
     "chose chosen choosing",
-    *("decided to", "decided on", "decided that", "decided against", "going with", "go with", "opt for", "opted for"),
+    *(
+        "decided to",
+        "decided on",
+        "decided that",
+        "decided against",
+        "going with",
+        "lets go with",
+        "ill go with",
+        "opt for",
+        "opted for",
+    ),
     *("opting for", "settled on", "agreed to", "agreed on", "agreed that", "decision is", "decision was"),
     *("switched to", "switching to"),
 )

@@ -91,7 +91,7 @@ def _deeds_of(step: Step) -> list[Deed]:
         return [_file_deed(verb, step.path, step)] if verb else []
     if step.command:
         return [_command_deed(step)]
-    return [Deed(tell_call(step, 110), _outcome(step), 10 if verb_of(step.tool) else 8)]
+    return [Deed(tell_call(step, 80), _outcome(step), 10 if verb_of(step.tool) else 8)]
 
 
 def _file_deed(verb: str, path: str, step: Step) -> Deed:

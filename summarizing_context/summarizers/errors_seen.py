@@ -6,6 +6,7 @@ Pure. Results are read in bounded windows, so that one line of a megabyte costs 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from summarizing_context.summarizers.sentences import clip, shown
 
@@ -17,7 +18,8 @@ _ERROR = re.compile(
     r"\s{0,8}(?:\S{1,200}: )?"
     r"(?:E\s{2,6}\S|(?:fatal |internal )?(?:error|Error|ERROR)(?:\[\w{1,12}\]| \w{1,12}| \([^()\n]{1,80}\))?:|"
     r"[\w.]{0,80}(?:Error|Exception)(?:: |$)|FAILED\b|FAIL:?\s|--- FAIL|fatal: |panic: |npm ERR!|"
-    r".{0,80}(?:command not found|No such file or directory|[Pp]ermission denied|[Tt]imed out after))"
+    r".{0,120}(?:: |\A)(?:command not found|No such file or directory|[Pp]ermission denied|[Tt]imed out after)|"
+    r".{0,40}command not found: )"
     r"|.{0,100}\b[1-9]\d{0,5} failed\b"
 )
 _EXIT = re.compile(r"\W{0,8}(?:.{0,40} )?(?:[Ee]xit(?:ed)?(?: with)? (?:code|status):? [1-9])")
@@ -41,17 +43,22 @@ def first_error_line(result: str, failed: bool) -> str:
             left_with = left_with or shown(_TAG.sub("", line))
             continue
         if _ERROR.match(line):
-            if line.rstrip().endswith(":"):  # what is wrong stands below
-                line += " " + line_at(result, result.find("\n", at) + 1 or len(result))
-            return clip(shown(_TAG.sub("", line)), 200)
+            below = line_at(result, result.find("\n", at) + 1 or len(result))
+            return _with_next([shown(_TAG.sub("", text)) for text in (line, below)])
     if left_with:
         end = result.rstrip()
         last = shown(line_at(end, len(end) - 1))
         return clip(left_with if last == left_with else f"{left_with}: {last}", 200)
     if not failed:
         return ""
-    lines = _TAG.sub("", result.lstrip()[: 4 * _REACH]).split("\n")
-    return clip(next((text for line in lines if (text := shown(line))), ""), 200)
+    lines = [text for line in _TAG.sub("", result.lstrip()[: 8 * _REACH]).split("\n") if (text := shown(line))]
+    return _with_next(lines) if lines else ""
+
+
+def _with_next(lines: Sequence[str]) -> str:
+    """The first line, and the next one too if the first ends with a colon: then what is wrong stands below."""
+    first = clip(lines[0], 200)
+    return clip(f"{first} {lines[1]}", 300) if first.endswith(":") and len(lines) > 1 else first
 
 
 def _hints(result: str) -> list[int]:

@@ -25,7 +25,7 @@ MOST = 14  # facts of one summary, before they are fitted
 
 _NUMBERED = re.compile(r"\s{0,8}(\d{1,6})(?:→|\t|[:|-](?!\d)) ?")
 _PLACE = re.compile(r"[^\s:]{1,120}\.\w{1,8}:\d{1,6}: |\d{1,6}(?:→|: )")
-_LISTED = re.compile(r"\s{0,8}[-dl][r-][w-][x-][rwx-]{6}\b")
+_LISTED = re.compile(r"\s{0,8}[-dl][r-][w-][x-][rwx-]{6}[@+. ]")
 _DEFINING = frozenset(b"def class func function fn interface struct enum trait type".split())
 _DEFINITION = re.compile(
     r"(?:^|→|\t|:) {0,8}(?:(?:export|default|async|public|private|protected|static|abstract|final|pub) ){0,4}"

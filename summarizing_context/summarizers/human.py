@@ -21,7 +21,7 @@ from summarizing_context.summarizers.cues import (
 from summarizing_context.summarizers.scoring import Words, words_of
 from summarizing_context.summarizers.sections import Line
 from summarizing_context.summarizers.sentences import LONGEST, shown
-from summarizing_context.summarizers.subjects import read_subject, replaces
+from summarizing_context.summarizers.subjects import read_subject, repeats, replaces
 
 SUPERSEDED = " (superseded)"
 LATEST = " (latest)"
@@ -74,9 +74,9 @@ def find_constraints(sentences: Sequence[Sentence]) -> list[Line]:
             quote = f'"{shown(said.text)}"'
             found.pop(quote, None)
             found[quote] = Line(quote, strength)
-    best = sorted(found.values(), key=lambda line: -line.rank)[:_MOST]
-    kept = {line.text for line in best}
-    return mark_superseded([line for line in found.values() if line.text in kept])
+    lines = list(found.values())
+    best = sorted(range(len(lines)), key=lambda at: (-lines[at].rank, -at))[:_MOST]
+    return mark_superseded([lines[at] for at in sorted(best)])
 
 
 def mark_superseded(lines: Sequence[Line]) -> list[Line]:
@@ -87,13 +87,16 @@ def mark_superseded(lines: Sequence[Line]) -> list[Line]:
         ranks[unmarked(line.text)] = line.rank
     subjects = [read_subject(words_of(_plain(text))) for text in ranks]
     marks = ["" for _ in subjects]
+    faded = [0 for _ in subjects]
     for new, later in enumerate(subjects):
-        for old in range(max(0, new - _MOST), new) if later.corrects or later.lifts else ():
-            if replaces(later, subjects[old]):
+        for old in range(max(0, new - _MOST), new):
+            if (later.corrects or later.lifts) and replaces(later, subjects[old]):
                 marks[old], marks[new] = SUPERSEDED, marks[new] or LATEST
+            if marks[old] == SUPERSEDED or repeats(later, subjects[old]):
+                faded[old] = 4
     return [
-        Line(text + mark, max(rank - 4, 0) if mark == SUPERSEDED else rank)
-        for (text, rank), mark in zip(ranks.items(), marks, strict=True)
+        Line(text + mark, max(rank - fade, 0))
+        for (text, rank), mark, fade in zip(ranks.items(), marks, faded, strict=True)
     ]
 
 

@@ -32,7 +32,7 @@ from summarizing_context.summarizers.sentences import cleaned, clip, shown, spli
 from summarizing_context.summarizers.statements import find_decisions, find_fix, find_outcomes, find_state
 from summarizing_context.summarizers.steps import Step, base_name, is_look, last_call, read_steps, tell_call
 
-SHARES = (16, 50, 18, 10, 14, 14, 20)  # percent of the room for each section, before what is left over is given out
+SHARES = (16, 30, 18, 10, 14, 14, 20)  # percent of the room for each section, before what is left over is given out
 
 _TODO = re.compile(r"\{[^{}]{1,600}\}")
 _TODO_TEXT = ("content", "step", "title", "task", "text", "description")

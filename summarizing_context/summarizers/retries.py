@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from summarizing_context.errors import (
     SummarizerError,
+    SummarizerNotReady,
     SummarizerRateLimited,
     SummarizerRefused,
     SummarizerTimeout,
@@ -86,6 +87,7 @@ def giving_up(run: JobRun, error: Exception, *, ready_in: float | None) -> Summa
     """
     failure = run.failure or error
     kind = next((kind for kind in TELLING_ERRORS if isinstance(failure, kind)), SummarizerError)
+    kind = kind if run.calls else SummarizerNotReady
     reason = str(failure) if isinstance(failure, NotAdmitted) else told(failure)
     calls = "1 call" if run.calls == 1 else f"{run.calls} calls"
     return kind(

@@ -43,7 +43,7 @@ def rollup_sections(content: str, max_tokens: int, count: Count) -> Sections:
     sections[INTENT] = _merge_intents([child[INTENT] for child in children])
     sections[CONSTRAINTS] = _merge_constraints([child[CONSTRAINTS] for child in children])
     sections[ERRORS] = _merge_errors([child[ERRORS] for child in children])
-    sections[STATE] = next((_later_first(child[STATE]) for child in reversed(children) if child[STATE]), [])
+    sections[STATE] = next((_by_place(child[STATE]) for child in reversed(children) if child[STATE]), [])
     done, decided, facts = (
         [line.text for child in children for line in child[section]] for section in (DONE, DECISIONS, FACTS)
     )
@@ -76,7 +76,8 @@ def _merge_errors(children: Sequence[Sequence[Line]]) -> list[Line]:
     return [Line(text, at + (0 if " → " in text else len(texts))) for at, text in enumerate(texts)]
 
 
-def _later_first(lines: Sequence[Line]) -> list[Line]:
+def _by_place(lines: Sequence[Line]) -> list[Line]:
+    """Lines of which the later ones are kept longer."""
     return [Line(line.text, at) for at, line in enumerate(lines)]
 
 

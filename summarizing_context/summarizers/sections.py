@@ -24,6 +24,8 @@ NAMES = (
 )
 PRIORITY = (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, DONE, FACTS)  # what is kept longest comes first
 _SECOND = (CONSTRAINTS, ERRORS, DONE, FACTS, DECISIONS, STATE, INTENT)  # who is asked first for what is left over
+STRICT_RANK = 6  # of constraints: from here on they forbid or demand
+_STRICT_SHARE = 55  # percent of the room that such constraints may take before all others
 _BY_HEADING = {f"## {name}": section for section, name in enumerate(NAMES)}
 
 
@@ -76,19 +78,22 @@ class _Room:
 
     def __init__(self, max_tokens: int, count: Count) -> None:
         self.left = max_tokens
+        self.used = [0] * len(NAMES)  # tokens by section
         self.taken: list[dict[int, str]] = [{} for _ in NAMES]
         self.order: list[tuple[int, int]] = []  # in which the lines were taken
         self.costs: dict[tuple[int, int], int] = {}
         self._count = count
 
-    def take(self, section: int, lines: Sequence[Line], most: int) -> None:
-        """Take lines of a section by rank, up to `most` tokens; two lines too long in a row end it."""
+    def take(self, section: int, lines: Sequence[Line], most: int, least_rank: int = 0) -> None:
+        """Take lines of a section by rank, up to `most` tokens for all of them; three that are too long end it."""
         missed = 0
         for at in sorted(range(len(lines)), key=lambda at: (-lines[at].rank, -at)):
             if at in self.taken[section]:
                 continue
+            if lines[at].rank < least_rank:
+                break
             cost = self._cost(section, at, lines[at].text)
-            if cost > min(most, self.left):
+            if cost > min(most - self.used[section], self.left):
                 missed += 1
                 if missed > 2:
                     break
@@ -96,7 +101,7 @@ class _Room:
             self.taken[section][at] = lines[at].text
             self.order.append((section, at))
             self.left -= cost
-            most -= cost
+            self.used[section] += cost
 
     def write(self) -> str:
         return write_sections([[texts[at] for at in sorted(texts)] for texts in self.taken])
@@ -122,10 +127,11 @@ class _Room:
 def fit(sections: Sections, shares: Sequence[int], max_tokens: int, count: Count) -> str:
     """The summary of the lines that fit. `shares` are percents for each section; what is left over goes by priority."""
     room = _Room(max_tokens, count)
+    room.take(CONSTRAINTS, sections[CONSTRAINTS], max_tokens * _STRICT_SHARE // 100, STRICT_RANK)
     for section in PRIORITY:
         room.take(section, sections[section], max_tokens * shares[section] // 100)
     for section in _SECOND:
-        room.take(section, sections[section], max_tokens * shares[section] // 200)
+        room.take(section, sections[section], max_tokens * shares[section] * 3 // 200)
     for section in PRIORITY:
         room.take(section, sections[section], max_tokens)
     while room.order:

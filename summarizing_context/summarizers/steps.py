@@ -17,6 +17,7 @@ from summarizing_context.summarizers.errors_seen import first_error_line
 from summarizing_context.summarizers.sentences import cleaned, clip, shown
 
 _PARSED = 200_000  # characters; larger arguments are searched instead of parsed
+_HEAD, _END = 300, 600  # characters of a result
 _PATH_KEY = re.compile(r'"(?:\w{0,20}_)?(?:path|file|filename|filepath)"\s?:\s?"([^"\\\n]{1,400})"')
 _COMMAND_KEY = re.compile(r'"(?:command|cmd|script)"\s?:\s?"((?:[^"\\\n]|\\.){1,400})"')
 _PATH_KEYS = ("file_path", "path", "filename", "file", "filepath", "target_file", "notebook_path", "file_name")
@@ -95,9 +96,9 @@ def read_steps(blocks: Sequence[Block]) -> list[Step]:
 
 def is_look(step: Step) -> bool:
     """Whether a call only looks at something."""
-    if step.command:
+    if step.command and (not step.path or " " in step.command):
         return _LOOKS.match(_bare_command(step.command)) is not None and not _COMMITS.search(step.command)
-    return looks_only(step.tool)
+    return looks_only(step.command or step.tool)
 
 
 def last_call(steps: Sequence[Step]) -> Step | None:
@@ -148,7 +149,11 @@ def verb_of(name: str) -> str:
 
 def _answer(step: Step, at: int, block: Block) -> Step:
     result, failed = cleaned(block.body), block.kind == "failed"
-    error = first_error_line(result, failed) if failed or not is_look(step) else ""
+    error = ""
+    if failed or step.command:
+        error = first_error_line(result, failed) if failed or not is_look(step) else ""
+    elif not is_look(step):  # such results are often prose about errors; those that failed say so at once or at last
+        error = first_error_line(f"{result[:_HEAD]}\n{result[_HEAD:][-_END:]}", failed)
     return step._replace(answered=at, result=result, failed=failed, error=error)
 
 

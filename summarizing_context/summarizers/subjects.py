@@ -55,3 +55,8 @@ def replaces(new: Subject, old: Subject) -> bool:
         return bool(new.numbers - old.numbers and old.numbers - new.numbers) and new.corrects
     likely = len(new.names) <= len(old.names) + 5 and not new.places.isdisjoint(old.places)
     return new.corrects and likely and old.names != new.names
+
+
+def repeats(new: Subject, old: Subject) -> bool:
+    """Whether `new` says all that `old` says."""
+    return bool(old.names) and old.names <= new.names and old.numbers == new.numbers and old.forbids == new.forbids

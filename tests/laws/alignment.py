@@ -172,8 +172,8 @@ class _Search:
 
     def repaired(self, rows: int) -> Tail | None:
         for row in range(rows):
-            if canonical_once(self.view[row]) in self.known:
-                continue
+            if self.view[row].get("content") and canonical_once(self.view[row]) in self.known:
+                continue  # what equals an entry is no repaired one, unless an empty content was put in
             for start in self.starts:
                 if self._could_begin(self.view[row], start):
                     found = self._walk(row, start)

@@ -1,6 +1,7 @@
 """Which messages may not be parted: the rules of groups, stated a second time and independently.
 
 A call waits for its results. A message that is neither a result nor a call abandons the calls that wait.
+Calls behind one that waits are held back, 24 messages at most; one more call, and those that wait are abandoned.
 A result is paired with the nearest call of its id that still waits; without one it is an orphan.
 """
 
@@ -10,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .shapes import Message, answered_ids, called_ids
+
+HELD_BACK_AT_MOST = 24  # messages
 
 
 @dataclass(slots=True)
@@ -45,7 +48,8 @@ def read_log(log: Sequence[Message], *, orphans_abandon: bool = False) -> Readin
         paired = 0
         for identity in answers:
             paired += _pair(waiting, index, identity, orphans)
-        if not calls and (not answers or (orphans_abandon and not paired)):
+        is_other = not calls and (not answers or (orphans_abandon and not paired))
+        if is_other or (calls and _held_back(waiting, index) >= HELD_BACK_AT_MOST):
             for group in waiting:
                 group.abandoned = True
             waiting = []
@@ -54,6 +58,13 @@ def read_log(log: Sequence[Message], *, orphans_abandon: bool = False) -> Readin
             groups[index] = CallGroup(index, list(calls))
             waiting.append(groups[index])
     return Reading(groups, orphans, len(log))
+
+
+def _held_back(waiting: list[CallGroup], index: int) -> int:
+    """Messages behind the first call that waits, its own results not counted."""
+    if not waiting:
+        return 0
+    return index - waiting[0].call - 1 - len({answer for answer, _ in waiting[0].results})
 
 
 def _pair(waiting: list[CallGroup], index: int, identity: str, orphans: dict[int, list[str]]) -> int:

@@ -78,14 +78,17 @@ class Judge:
         self.last = []
         self.by_budget = {}
 
-    def reopened(self, context: Any) -> None:
-        """Go on with another context of the same session; its counters begin at zero.
+    def closing(self) -> None:
+        """Before the context is closed: what changes the next view, and was told by now, is taken note of.
 
         A log that was replaced and not shown since has no earlier view: the activation state went with the old log.
         """
-        self.context = context
-        if self._replaced:
+        if self._replaced or self.context.statistics().activations > self._activations_before:
             self.last, self.by_budget = [], {}
+
+    def reopened(self, context: Any) -> None:
+        """Go on with another context of the same session; its counters begin at zero."""
+        self.context = context
         self._activations_before = 0
 
     async def check_log(self) -> None:

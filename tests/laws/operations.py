@@ -219,6 +219,7 @@ class Operations(RuleBasedStateMachine):
         assert self.judge is not None
         self.count("reopen")
         if self.in_file and sure == 0:
+            self.judge.closing()
             self.run(self.door.__aexit__(None, None, None))
             self.judge.reopened(self.run(self.opened()))
             self.run(self.judge.check_log())

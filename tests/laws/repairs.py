@@ -63,7 +63,7 @@ def is_late_note(shown: Message, entry: Message, identity: str) -> bool:
     if not said:
         return "result" in told.lower()
     head = said.splitlines()[0].strip()
-    return head[:16] in told or ("…" in told and head[:4] in told)  # a note may be shrunk
+    return head[:16] in told or ("…" in told and (head[:4] in told or len(told) <= NO_ROOM))  # it may be shrunk
 
 
 def is_same_result(shown: Any, original: Any) -> frozenset[str] | None:

@@ -1,0 +1,159 @@
+"""The options of an Amplifier mount plan, read into settings.
+
+Besides our own names it knows those of the host's documents. Pure: nothing is opened here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from summarizing_context.errors import SettingsError
+from summarizing_context.settings import Settings
+from summarizing_context.settings_checks import KEY_ALIASES, Source, accepted
+from summarizing_context.settings_rules import shown
+
+_MEMORY = ":memory:"
+_SAME_AS = {
+    "compact_threshold": "high_water",
+    "compaction_threshold": "high_water",
+    "storage_path": "store",
+    **KEY_ALIASES,
+}
+_OWN = ("preserve_system", "persistence")
+_PERSISTENCE = ("enabled", "path", "required", "retain_days")
+_MOST_DAYS = 36_500
+_LONGEST_ID = 200
+
+
+@dataclass(frozen=True, slots=True)
+class MountOptions:
+    """What a mount plan asks for."""
+
+    settings: Settings
+    names_session: bool = False  # otherwise the host's session gives the name
+    preserve_system: bool = True  # else leading system rows are left out of views that stand on summaries
+    required: bool = False  # no falling back to memory when the file cannot be used
+    retain_days: int | None = None  # sessions unused for longer are deleted from the file
+
+
+def read_options(config: Mapping[str, Any] | None) -> MountOptions:
+    """The options in `config`; raises `SettingsError` that tells everything that is wrong with them."""
+    if config is not None and not isinstance(config, Mapping):
+        raise SettingsError(f"the options of a mount plan are a mapping, not {type(config).__name__}")
+    given = dict(config or {})
+    problems = [_unknown(key, given[key]) for key in given if not _is_known(key)]
+    keep_system = _flag(given, "preserve_system", True, problems)
+    plan = _persistence(given, problems)
+    settings = _settings(given, plan.pop("store", None), problems)
+    if not keep_system and settings is not None and settings.header_role != "user":
+        problems.append(f"preserve_system = False needs header_role = 'user', not {settings.header_role!r}")
+    if problems or settings is None:
+        raise SettingsError(problems)
+    return MountOptions(settings, "session_id" in given, keep_system, **plan)
+
+
+def session_id_from(host_id: str) -> str:
+    """The host's session id in the characters that a session id may have; other hosts' ids stay different."""
+    plain = re.sub(r"[^A-Za-z0-9._:-]", "-", host_id)
+    if plain == host_id and len(plain) <= _LONGEST_ID:
+        return plain
+    digest = hashlib.sha256(host_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return f"{plain[: _LONGEST_ID - 13]}.{digest}"
+
+
+def _names() -> list[str]:
+    return [*(field.name for field in fields(Settings)), *_SAME_AS, *_OWN]
+
+
+def _is_known(key: Any) -> bool:
+    return isinstance(key, str) and key in _names()
+
+
+def _unknown(key: Any, value: Any, names: tuple[str, ...] = (), where: str = "") -> str:
+    if not isinstance(key, str):
+        return f"unknown option {where}({shown(key)}): a name is a string"
+    near = difflib.get_close_matches(key[:100], names or _names(), n=1, cutoff=0.4)
+    hint = f"did you mean {where}{near[0]}?" if near else "the README lists all options"
+    said = "" if isinstance(value, str | bytes) else f" = {shown(value)}"  # a text may be a misspelt key's
+    return f"unknown option {where}{key[:100]}{said}; {hint}"
+
+
+def _settings(given: Mapping[str, Any], store: Any, problems: list[str]) -> Settings | None:
+    """Our own settings, under whichever of their names they are given."""
+    values: dict[str, Any] = {} if store is None else {"store": store}
+    called = {"store": "persistence.path"}
+    for key, value in given.items():
+        name = _SAME_AS.get(key, key)
+        if key in _OWN or not _is_known(key) or (name == "store" and store == _MEMORY):
+            continue
+        if name in values and values[name] != value:
+            problems.append(f"{key} is given twice, as {called[name]} too; leave one out")
+        values[name], called[name] = value, key
+    source = Source(_at_home(values), label=lambda name: called.get(name, name))
+    try:
+        return Settings(**accepted(fields(Settings), [source]))
+    except SettingsError as error:
+        problems.extend(error.problems)
+        return None
+
+
+def _at_home(values: dict[str, Any]) -> dict[str, Any]:
+    """`~` in the path of the store stands for the home folder, as in other places of a mount plan."""
+    store = values.get("store")
+    if isinstance(store, str) and store.startswith("~"):
+        try:
+            return {**values, "store": str(Path(store).expanduser())}
+        except RuntimeError:
+            return values
+    return values
+
+
+def _persistence(given: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    """`persistence` as `store`, `required` and `retain_days`."""
+    asked = given.get("persistence")
+    if asked is None:
+        return {}
+    if not isinstance(asked, Mapping):
+        problems.append(f"persistence = {shown(asked)} is refused; allowed: a mapping of {', '.join(_PERSISTENCE)}")
+        return {}
+    problems += list(_strangers(asked))
+    enabled = _flag(asked, "enabled", True, problems, "persistence.")
+    plan: dict[str, Any] = {"required": _flag(asked, "required", False, problems, "persistence.")}
+    if asked.get("retain_days") is not None:
+        plan["retain_days"] = _days(asked["retain_days"], problems)
+    if not enabled:
+        return {**plan, "store": _MEMORY}
+    if asked.get("path") is not None:
+        plan["store"] = asked["path"]
+    elif not {"store", "storage_path"} & given.keys():
+        problems.append("persistence is enabled but names no file; give persistence.path, or enabled = False")
+    return plan
+
+
+def _strangers(asked: Mapping[Any, Any]) -> Iterator[str]:
+    for key, value in asked.items():
+        if key not in _PERSISTENCE:
+            yield _unknown(key, value, _PERSISTENCE, "persistence.")
+
+
+def _flag(given: Mapping[str, Any], name: str, default: bool, problems: list[str], where: str = "") -> bool:
+    value = given.get(name)
+    if value is None:
+        return default
+    if not isinstance(value, bool):
+        problems.append(f"{where}{name} = {shown(value)} is refused; allowed: true or false")
+        return default
+    return value
+
+
+def _days(value: Any, problems: list[str]) -> int | None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= _MOST_DAYS:
+        problems.append(f"persistence.retain_days = {shown(value)} is refused; allowed: 1 to {_MOST_DAYS:,}, or none")
+        return None
+    return value
