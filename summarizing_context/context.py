@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
@@ -121,7 +122,7 @@ class SummarizingContext:
         return now > high
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport:
-        """Activate now, if that frees anything. `focus` says what the summaries made from now on should keep."""
+        """Activate now, if that frees anything. `focus`, a text, does nothing yet: it is for summaries to come."""
         self._check()
         if focus is not None and not isinstance(focus, str):
             raise SettingsError(f"focus is {type(focus).__name__}; it is a text, or None")
@@ -135,6 +136,8 @@ class SummarizingContext:
         """Wait until no summary is being made or could be; False after `timeout` seconds. An open breaker or a
         reached cap counts as idle."""
         self._check()
+        if timeout is not None and (not isinstance(timeout, int | float) or timeout != timeout):
+            raise SettingsError(f"timeout is {timeout!r:.40}; it is a number of seconds, or None")
         return await self._worker.wait_idle(timeout)
 
     async def observe_usage(self, input_tokens: int, *, cache_read: int = 0, cache_write: int = 0) -> None:
@@ -143,7 +146,7 @@ class SummarizingContext:
         `input_tokens` are those neither read from nor written to a cache, in tokens, as are the others.
         """
         self._check()
-        total = input_tokens + cache_read + cache_write
+        total = sum(_tokens(count) for count in (input_tokens, cache_read, cache_write))
         if self._last_view is not None and total > 0:
             self._calibration = self._calibration.observed(total, self._last_view.tokens)
 
@@ -160,7 +163,7 @@ class SummarizingContext:
     def explain(self) -> list[HeaderNode]:
         """Which past each block of the present header stands for, oldest first."""
         self._check()
-        return list(self._shown_nodes())
+        return [] if self._viewer.latest is None else list(self._viewer.latest.state.nodes)
 
     def unseen_tokens(self) -> int:
         """Tokens that have left the raw tail and that neither a summarizer nor the extractive pass has read."""
@@ -173,9 +176,11 @@ class SummarizingContext:
         if self._closed:
             return
         self._closed = True
-        await self._worker.stop()
-        for close in self._parts.closing:
-            await close()
+        with anyio.CancelScope(shield=True):
+            async with AsyncExitStack() as ends:  # each of them, whatever the others do
+                for close in reversed(self._parts.closing):
+                    ends.push_async_callback(close)
+                await self._worker.stop()
 
     async def _entry(self, message: Message) -> Entry:
         """The entry of a checked message; long texts are counted off the event loop."""
@@ -206,28 +211,41 @@ class SummarizingContext:
                 return
             rest = [self._stored(entry) for entry in durable[keep:]]
             await self._store.replace(self._settings.session_id, keep, rest, lambda: self._replaced(log))
+            await self._worker.recall(everything=True)
 
     def _replaced(self, log: Sequence[Entry]) -> None:
         self._timeline.replace(log)
         self._parts.book.reset()
         self._worker.reset()
         self._viewer.forget("log_replaced")
+        self._segments_seen = -1  # as many segments as before may be other ones
         self._wake_for_segments()
 
     async def _activate(self, key: str, budget: int, asked: Reason | None) -> ActivationReport | None:
-        """Decide, commit, show. The lock is taken only where something may change."""
-        async with self._changing:
-            change = self._viewer.change(key, budget, asked)
-            if change is None:
-                return None
-            if self._settings.max_wait > 0 and await self._worker.wait_idle(self._settings.max_wait):
-                change = self._viewer.change(key, budget, asked) or change
-            self._notify("pre_compact", {"messages": len(self._timeline), "tokens": change.report.tokens_before})
-            await self._commit(key, change)
-            self._viewer.apply(change)
-            self._activations[change.report.reason] += 1
-            self._notify("activation", change.report._asdict())
-            return change.report
+        """Decide, commit, show; decide again where a cancelled `set_messages` took effect in between."""
+        try:
+            self._changing.acquire_nowait()  # a plain view does not give way to other tasks
+        except anyio.WouldBlock:
+            await self._changing.acquire()
+        try:
+            await self._wait_for_summaries(key, budget)
+            while (change := self._viewer.change(key, budget, asked)) is not None:
+                self._notify("pre_compact", {"messages": len(self._timeline), "tokens": change.report.tokens_before})
+                await self._commit(key, change)
+                if self._viewer.apply(change):
+                    self._activations[change.report.reason] += 1
+                    self._notify("activation", change.report._asdict())
+                    return change.report
+            return None
+        finally:
+            self._changing.release()
+
+    async def _wait_for_summaries(self, key: str, budget: int) -> None:
+        """Only where the settings ask for it, and only before an activation."""
+        if self._settings.max_wait > 0:
+            now, high = self._viewer.tokens(key, budget)
+            if now > high:
+                await self._worker.wait_idle(self._settings.max_wait)
 
     async def _commit(self, key: str, change: Change) -> None:
         """Keep the state. A view is due in any case: where the store fails, it is shown from memory and told."""
@@ -255,13 +273,12 @@ class SummarizingContext:
         after = self._settings.idle_after
         return after is not None and self._parts.clock.now() - self._last_view_at > after
 
-    def _shown_nodes(self) -> tuple[HeaderNode, ...]:
-        latest = self._viewer.latest
-        return () if latest is None else latest.state.nodes
-
     def _notify(self, name: str, data: dict[str, Any]) -> None:
         if self._parts.events is not None:
-            self._parts.events.emit(name, data)
+            try:
+                self._parts.events.emit(name, data)
+            except Exception as error:  # an observer's fault must not cost a view
+                logger.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
 
     def _check(self, *, writes: bool = False) -> None:
         if self._closed:
@@ -274,3 +291,9 @@ class SummarizingContext:
             raise WrongEventLoopError("this context was opened in another event loop; open one for each loop")
         if writes and self._parts.read_only:
             raise StoreReadOnlyError("this context was opened with read_only=True; open it without to change the log")
+
+
+def _tokens(count: object) -> int:
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise SettingsError(f"observe_usage was told {count!r:.40}; usage is counted in tokens, ints of at least 0")
+    return count

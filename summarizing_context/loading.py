@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+
+import msgspec
 
 from summarizing_context.core.entries import decode_entry
-from summarizing_context.core.view import decode_state
+from summarizing_context.core.view import ActivationState, decode_state
 from summarizing_context.errors import StoreError
 from summarizing_context.parts import Parts
 from summarizing_context.ports import StoredSession
 
 _BREATH = 1_000  # entries loaded between two turns of the event loop
+
+logger = logging.getLogger(__name__)
 
 
 async def load_session(parts: Parts) -> None:
@@ -26,9 +31,20 @@ async def load_session(parts: Parts) -> None:
     await _extend(parts, stored)
     await parts.worker.recall()
     for key, data in stored.activations:
-        state = decode_state(data)
-        if state.stop <= len(parts.timeline):
+        if (state := _usable_state(parts, data)) is not None:
             parts.viewer.restore(key, state)
+
+
+def _usable_state(parts: Parts, data: bytes) -> ActivationState | None:
+    """A stored state; None if it cannot be read, or if the settings cut other segments than those that it covers."""
+    try:
+        state = decode_state(data)
+    except (msgspec.MsgspecError, ValueError) as error:
+        logger.warning("an activation state is not readable; it is made anew", extra={"cause": type(error).__name__})
+        return None
+    ends = [0, *(segment.stop for segment in parts.timeline.segments[: state.leaves])]
+    fits = state.stop <= len(parts.timeline) and len(ends) > state.leaves and ends[state.leaves] == state.leaves_stop
+    return state if fits else None
 
 
 async def _extend(parts: Parts, stored: StoredSession) -> None:

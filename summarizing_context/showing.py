@@ -36,7 +36,9 @@ class Showing:
     key: str
     state: ActivationState
     tail: Tail
-    last: list[Message] = field(default_factory=list)  # the view handed out last, before merging
+    last: list[Message] = field(default_factory=list)  # the messages of the view handed out last
+    merged: list[Message] = field(default_factory=list)  # the same with neighbouring user rows joined
+    ends: frozenset[int] = frozenset()  # how many messages earlier views had, as far as they still lead this one
     attempted_at: int | None = None  # history tokens at the last attempt to activate
     pending: Reason | None = None  # why the next view may begin differently
     counted: int = 0  # items whose repairs are counted
@@ -46,6 +48,7 @@ class Change(NamedTuple):
     """An activation that is to be committed."""
 
     showing: Showing
+    before: ActivationState
     state: ActivationState
     tail: Tail
     pins: tuple[Item, ...]

@@ -67,9 +67,10 @@ class SummaryBook:
         return range(segments[node.leaves.start].start, segments[node.leaves.stop - 1].stop)
 
     def hash_of(self, node: Node) -> str | None:
-        """The range hash of a node; None for a rollup whose children are not all ready."""
+        """The range hash of a node; None for a rollup whose children are not all ready, or if there is no such node."""
         if node.rank == 0:
-            return self._timeline.hashes[node.number]
+            leaves = self._timeline.hashes
+            return leaves[node.number] if node.number < len(leaves) else None
         if (known := self._rollup_hashes.get(node)) is not None:
             return known
         hashes = [self.hash_of(child) for child in node.children]
@@ -94,6 +95,8 @@ class SummaryBook:
         self._seen.add(hash)
         if self.hash_of(node) == hash:
             self._forget(node)
+        else:  # the log was replaced meanwhile: the content may stand somewhere else now
+            self._nodes.clear()
         if node.rank == 0 and hash in self._timeline.repeated:
             for index, other in enumerate(self._timeline.hashes):
                 if other == hash:

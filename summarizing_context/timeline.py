@@ -214,7 +214,10 @@ class Timeline:
             return 0
         stop = self.segments[settled - 1].stop
         del self.entries[stop:], self.tokens[stop + 1 :]
-        del self.segments[settled:], self.hashes[settled:]
+        kept, self.hashes, self.repeated, self._known = self.hashes[:settled], [], set(), set()
+        for hash in kept:
+            self._note_hash(hash)
+        del self.segments[settled:]
         del self.group_starts[bisect_left(self.group_starts, stop) :]
         del self._humans[bisect_left(self._humans, stop) :]
         del self._systems[bisect_left(self._systems, stop) :], self._criticals[bisect_left(self._criticals, stop) :]

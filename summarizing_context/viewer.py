@@ -25,11 +25,12 @@ from summarizing_context.core.activation import (
 )
 from summarizing_context.core.budget import LEAST_ROOM, Room
 from summarizing_context.core.door import Message
+from summarizing_context.core.estimate import MESSAGE_TOKENS
 from summarizing_context.core.header import Header, HeaderPlan, Style, compose_header, left_out_header
 from summarizing_context.core.pins import Pins, choose_pins
 from summarizing_context.core.shrinking import Price
 from summarizing_context.core.tail import Tail
-from summarizing_context.core.view import ActivationState, RepairCounts, View, activated, copied, merged
+from summarizing_context.core.view import ActivationState, RepairCounts, View, activated, common_prefix, copied, merged
 from summarizing_context.errors import BudgetError
 from summarizing_context.showing import Change, Policy, Showing
 from summarizing_context.summaries import SummaryBook
@@ -88,17 +89,22 @@ class Viewer:
             True, reason, system + now + skipped, system + proposal.tokens, now + skipped - proposal.tokens
         )
         state = activated(showing.state, proposal, reason, self._counter)
-        return Change(showing, state, proposal.tail, (*proposal.pins.before, *proposal.pins.after), report)
+        return Change(
+            showing, showing.state, state, proposal.tail, (*proposal.pins.before, *proposal.pins.after), report
+        )
 
-    def apply(self, change: Change) -> None:
-        """An activation is committed: show what it decided."""
+    def apply(self, change: Change) -> bool:
+        """An activation is committed: show what it decided. False if the log was replaced in between."""
         showing = change.showing
+        if showing.state is not change.before:
+            return False
         uncounted = len(showing.tail.items) - showing.counted
         same = showing.tail.room == change.tail.room
         showing.counted = max(0, len(change.tail.items) - uncounted) if same else 0
         self.repairs.note([pin for pin in change.pins if pin.message not in showing.state.head])
         showing.state, showing.tail, showing.pending = change.state, change.tail, None
         showing.attempted_at = self._timeline.history_tokens
+        return True
 
     def view(self, key: str, activation: ActivationReport | None) -> View:
         """The view as it stands now, as fresh copies."""
@@ -109,32 +115,29 @@ class Viewer:
         self.repairs.note(showing.tail.items[showing.counted :])
         showing.counted = len(showing.tail.items)
         messages = [*self._system_rows(), *showing.state.head, *(item.message for item in showing.tail.items)]
-        stable = _common(showing.last, messages)
+        stable = common_prefix(showing.last, messages)
         showing.last = messages
-        shown = merged(messages, stable) if self._policy.merge_user_rows else messages
         tokens = self._system_tokens + self._head_tokens(showing) + showing.tail.tokens
-        return View(copied(shown), tokens, min(stable, len(shown)), activation)
+        if self._policy.merge_user_rows:
+            showing.ends = frozenset(end for end in showing.ends if end < stable) | {stable}
+            messages = merged(messages, showing.ends)
+            stable = common_prefix(showing.merged, messages)
+            showing.merged = messages
+            tokens -= MESSAGE_TOKENS * (len(showing.last) - len(messages))
+        return View(copied(messages), tokens, stable, activation)
 
     def tokens(self, key: str, budget: int) -> tuple[int, float]:
-        """What the view costs beside its system rows, and its high water."""
-        room = Room(max(0, self._room_tokens(budget)), self._policy.shares)
+        """What the whole view costs, and its high water."""
+        room = Room(self._room_tokens(budget), self._policy.shares)
         showing, _ = self._showing(key, room)
         self._timeline.feed(showing.tail)
-        return self._head_tokens(showing) + showing.tail.tokens, room.high
+        system = self._system_tokens
+        return system + self._head_tokens(showing) + showing.tail.tokens, system + room.high
 
     def high_water(self, max_tokens: int) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
         room = self.latest.state.room if self.latest else max(0, max_tokens - self._system_tokens)
         return Room(room, self._policy.shares).high
-
-    def knows(self, key: str) -> bool:
-        """Whether this provider has been shown anything."""
-        return key in self._showings
-
-    @property
-    def is_fresh(self) -> bool:
-        """Whether nobody has been shown anything."""
-        return not self._showings
 
     @property
     def _system_tokens(self) -> int:
@@ -282,20 +285,10 @@ class Viewer:
         total = self._system_tokens + now
         report = ActivationReport(True, showing.pending, total, total, 0)
         state = msgspec.structs.replace(showing.state, serial=showing.state.serial + 1, reason=showing.pending)
-        return Change(showing, state, showing.tail, (), report)
+        return Change(showing, showing.state, state, showing.tail, (), report)
 
     def _too_small(self, showing: Showing, budget: int, now: int) -> BudgetError:
         """The floor does not fit: the newest group is still open and cannot be shrunk further."""
         tail = showing.tail
         rows = [(item.seq, item.tokens) for item in tail.items[-5:]]
         return BudgetError(self._system_tokens + now, budget, rows)
-
-
-def _common(before: list[Message], after: list[Message]) -> int:
-    """How many leading messages are equal."""
-    same = 0
-    for old, new in zip(before, after, strict=False):
-        if old is not new and old != new:
-            break
-        same += 1
-    return same

@@ -119,18 +119,17 @@ class Worker:
         """Look for work; cheap when there is none."""
         if self._stopped or not self._startable(1):
             return
-        if self._owner is None:
+        if self._owner is None or self._owner.done():
             self._owner = asyncio.create_task(self._own(), name="summarizing worker")
         self._awake.set()
 
     async def wait_idle(self, timeout: float | None = None) -> bool:
-        """Wait until nothing runs or could run; False when that took longer than `timeout` seconds."""
+        """Wait until nothing runs or could run; False when that took longer than `timeout` seconds, or was stopped."""
         with anyio.move_on_after(timeout):
-            self.wake()
-            while self._running or (not self._stopped and self._startable(1)):
+            while not self._stopped and (self._running or self._startable(1)):
                 self.wake()
                 await self._changed.wait()
-            return True
+            return not self._stopped
         return False
 
     async def stop(self) -> None:
@@ -144,15 +143,18 @@ class Worker:
                 logger.warning("the summarizing worker did not end in time; abandoned")
         self._signal()
 
-    async def recall(self) -> None:
-        """Take from the store every summary that it has for this session's segments and their rollups."""
+    async def recall(self, *, everything: bool = False) -> None:
+        """Take from the store every summary that it has for this session's segments and their rollups.
+
+        With `everything` those that are known already are asked for too, so that the store notes their use.
+        """
         if not self._recipe.shared:
             return
         segments, rank, width = len(self._timeline.segments), 0, 1
         while width <= segments:
             nodes = [Node(rank, index) for index in range(segments // width)]
             wants = [Want(node, hash) for node in nodes if (hash := self._book.hash_of(node)) is not None]
-            await self._find([want for want in wants if not self._book.is_ready(want.node)])
+            await self._find([want for want in wants if everything or not self._book.is_ready(want.node)])
             rank, width = rank + 1, width * 4
 
     async def _own(self) -> None:
@@ -187,6 +189,8 @@ class Worker:
         began = self._clock.now()
         try:
             if not await self._find([want]):
+                if not self._is_wanted(want):
+                    return
                 await self._summarize(want)
             self._recover(want, began)
         except SummarizerNotReady:
@@ -201,6 +205,10 @@ class Worker:
             self._awake.set()
             self._signal()
 
+    def _is_wanted(self, want: Want) -> bool:
+        """Whether the node still stands for what was planned: the log may have been replaced meanwhile."""
+        return self._book.hash_of(want.node) == want.hash
+
     async def _find(self, wants: list[Want]) -> bool:
         """Take what the store has already; whether it had all."""
         if not self._recipe.shared or not wants:
@@ -213,7 +221,7 @@ class Worker:
 
     async def _summarize(self, want: Want) -> None:
         job = self._job(want)
-        self._notify("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})
+        self._tell("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})
         self._book.saw(want.hash)
         reply = await self._caller.summarize(job)
         text = reply.text
@@ -222,10 +230,10 @@ class Worker:
             kept = await self._guarded(self._store.save_summary(self._session_id, self._key(want), mine))
             text = kept.text if kept is not None else text
         self._keep(want, text)
-        self._notify("summary_ready", {"range_hash": want.hash, "rank": job.rank})
+        self._tell("summary_ready", {"range_hash": want.hash, "rank": job.rank})
 
     def _keep(self, want: Want, text: str) -> None:
-        passes = self._book.passes_of_new(want.node) if self._book.hash_of(want.node) == want.hash else 1
+        passes = self._book.passes_of_new(want.node) if self._is_wanted(want) else 1
         self._book.add(want.node, want.hash, NodeText(text, self._recipe.maker, passes))
 
     def _job(self, want: Want) -> SummaryJob:
@@ -268,7 +276,7 @@ class Worker:
         self._failures[want.hash] = Failure(times, now, now + wait, refused)
         self.failed += 1
         self.last_error = type(error).__name__ if not isinstance(error, SummarizerError) else str(error)
-        self._notify("summary_failed", {"range_hash": want.hash, "rank": want.node.rank, "cause": self.last_error})
+        self._tell("summary_failed", {"range_hash": want.hash, "rank": want.node.rank, "cause": self.last_error})
 
     async def _guarded(self, work: Awaitable[Found]) -> Found | None:
         """A store that fails costs the sharing of a summary, not the summary."""
@@ -278,6 +286,12 @@ class Worker:
             self.last_error = str(error)
             logger.warning("summaries are not shared for now", extra={"cause": repr(error)})
             return None
+
+    def _tell(self, name: str, data: dict[str, object]) -> None:
+        try:
+            self._notify(name, data)
+        except Exception as error:  # an observer's fault is not the worker's
+            logger.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
 
     def _signal(self) -> None:
         self._changed.set()

@@ -129,7 +129,9 @@ def test_a_damaged_file_in_tiktokens_cache_is_passed_over_and_left_alone(nothing
 
 
 @pytest.mark.usefixtures("nothing_here")
-@pytest.mark.parametrize("content", [gzip.compress(b"other ranks", mtime=0), b"not gzip", gzip.compress(b"x" * 99, mtime=0)[:-9]])
+@pytest.mark.parametrize(
+    "content", [gzip.compress(b"other ranks", mtime=0), b"not gzip", gzip.compress(b"x" * 99, mtime=0)[:-9]]
+)
 def test_supplied_ranks_that_are_not_the_official_ones_are_an_error(
     content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

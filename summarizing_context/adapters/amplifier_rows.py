@@ -23,6 +23,8 @@ _FIELDS: dict[str, dict[str, type]] = {  # what a block of each type must have
     "image": {"source": dict},
     "reasoning": {"content": list, "summary": list},
 }
+_VISIBILITIES = (None, "internal", "developer", "user")
+_OPTIONAL: dict[str, type] = {"signature": str, "content": list}  # of thinking
 _DEEPEST = 100
 
 
@@ -34,7 +36,9 @@ def as_json(value: Any, depth: int = 0) -> Any:
         raise MessageError(f"the message is nested more than {_DEEPEST} levels deep")
     if isinstance(value, Mapping):
         return {str(key): as_json(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, set | frozenset):
+        return [as_json(item, depth + 1) for item in sorted(value, key=repr)]
+    if isinstance(value, list | tuple):
         return [as_json(item, depth + 1) for item in value]
     dump = getattr(value, "model_dump", None)  # the host's own messages and blocks
     return as_json(dump(), depth + 1) if callable(dump) and not isinstance(value, type) else repr(value)
@@ -60,6 +64,8 @@ def as_row(message: Message) -> Message:
 
 def _block(block: Any) -> Any:
     if isinstance(block, dict):
+        if block.get("visibility") not in _VISIBILITIES:
+            block = _without(block, "visibility")
         known = _fields_of(block)
         if known is not None and _is_whole(block, known):
             return block
@@ -79,6 +85,8 @@ def _fields_of(block: dict[str, Any]) -> dict[str, type] | None:
 def _is_whole(block: dict[str, Any], known: dict[str, type]) -> bool:
     if block["type"] == "tool_result" and "output" not in block:
         return False
+    if block["type"] == "thinking":
+        known = known | {name: kind for name, kind in _OPTIONAL.items() if block.get(name) is not None}
     return all(isinstance(block.get(name), kind) for name, kind in known.items())
 
 

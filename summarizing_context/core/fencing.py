@@ -6,6 +6,7 @@ Pure.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 _OURS = ("history", "summary", "earlier_message", "late_result")
 _TAG = re.compile(rf"<(/?)\s*({'|'.join(_OURS)})\b", re.IGNORECASE)
@@ -15,6 +16,13 @@ def fence(tag: str, text: str, **attributes: object) -> str:
     """`text` between an opening and a closing tag; tags of ours inside it lose their meaning."""
     listed = "".join(f' {name}="{value}"' for name, value in attributes.items())
     return f"<{tag}{listed}>\n{neutral(text)}\n</{tag}>"
+
+
+def within_fence(fenced: str, change: Callable[[str], str]) -> str:
+    """A fenced text with its inside changed; the fence stays whole."""
+    opening, _, rest = fenced.partition("\n")
+    inside, _, closing = rest.rpartition("\n")
+    return f"{opening}\n{change(inside)}\n{closing}"
 
 
 def neutral(text: str) -> str:

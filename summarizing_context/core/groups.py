@@ -2,7 +2,8 @@
 
 Pure, and a function of the log alone. A group is one message, or a message with calls and everything up to its
 last result. Any message that is neither a result nor another call message abandons the open calls. Split
-parallel call lines stay together, at most `MAX_HELD` messages behind an unanswered call.
+parallel call lines stay together: a further call gives up on them once `MAX_HELD` messages are held back behind an
+unanswered one.
 """
 
 from __future__ import annotations
@@ -69,10 +70,6 @@ class CallBook:
         """Ordinals of the calls without a result."""
         return {ordinal for waiting in self._open.values() for _, ordinal in waiting}
 
-    def knows(self, ids: Sequence[str]) -> bool:
-        """Whether any of `ids` is that of an open call."""
-        return any(id in self._open for id in ids)
-
 
 class GroupCutter:
     """Cuts a growing log into groups, one message at a time; O(1) amortised."""
@@ -93,7 +90,7 @@ class GroupCutter:
     def add(self, calls: Sequence[str], answers: Sequence[str]) -> Step:
         """Take the next message, given the ids of the calls that it makes and answers."""
         closed: tuple[tuple[int, int], ...] = ()
-        if self._book is not None and (not (calls or answers) or self._holds_too_much(answers)):
+        if self._book is not None and (not (calls or answers) or (calls and self._holds_enough())):
             closed = ((self.start, self.position),)
             self._book = None
         if self._book is None:
@@ -109,15 +106,15 @@ class GroupCutter:
             self._book = None
         return Step(closed, first_call, tuple(-1 if place is None else place[1] for place in found))
 
-    def _holds_too_much(self, answers: Sequence[str]) -> bool:
-        """Whether one more message that does not answer the first unanswered calls would be one too many."""
+    def _holds_enough(self) -> bool:
+        """Whether as many messages as may be are held back behind the first unanswered call."""
         book = self._book
         assert book is not None
         while book.complete(self._first_incomplete):
             self._complete += self._sizes[self._first_incomplete]
             self._first_incomplete += 1
         held = self.position - self.start - self._complete - self._sizes[self._first_incomplete]
-        return held >= MAX_HELD and not book.knows(answers)
+        return held >= MAX_HELD
 
     def _note_size(self, found: Sequence[tuple[int, int] | None], calls: bool) -> None:
         units = [place[0] for place in found if place is not None]

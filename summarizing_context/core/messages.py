@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-from summarizing_context.core.door import Message, canonical_json
+from summarizing_context.core.door import Message, canonical_json, check_message
 
 PartKind = Literal["text", "call", "result", "thinking", "media", "opaque"]
 
@@ -26,6 +26,8 @@ _MEDIA_TYPES = frozenset(
 _THINKING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning"})
 _BINARY = re.compile(r"[A-Za-z0-9+/=_-]{256,}")  # base64 and the like; no provider charges it as text
 _REMINDER = "<system-reminder"
+
+BESIDE_CONTENT = ("refusal", "function_call", "audio")  # fields that a model reads after all else
 
 
 class Part(NamedTuple):
@@ -66,7 +68,7 @@ class Reading(NamedTuple):
 def read_message(message: Message) -> Reading:
     """Read a checked message. Never raises, whatever its shape."""
     role: str = message["role"]
-    parts = tuple(_message_parts(message, role))
+    parts = tuple(_message_parts(message))
     made = [part.id for part in parts if part.kind == "call"]
     given = [part.id for part in parts if part.kind == "result"]
     inside = set(made) & set(given)  # answered in the message itself: bound to nothing outside
@@ -92,8 +94,19 @@ def message_text_parts(message: Mapping[str, Any]) -> list[str]:
     """The texts of a message that are charged as tokens, in reading order.
 
     The cost of a message is 4 + the sum of `count(part)` over these, plus `image_tokens` for each image.
+    Raises `MessageError` for what could not enter the log.
     """
-    return read_message(dict(message)).texts
+    return read_message(check_message(message)).texts
+
+
+def is_result(message: Message) -> bool:
+    """Whether the whole content of a message is the result of one call."""
+    return message["role"] == "tool" or ("tool_call_id" in message and message["role"] != "assistant")
+
+
+def call_id(value: object) -> str:
+    """The id of a call as text, whatever JSON value it is."""
+    return value if isinstance(value, str) else "" if value is None else canonical_json(value)
 
 
 def is_reminder(text: str) -> bool:
@@ -105,18 +118,18 @@ def _is_human_text(part: Part) -> bool:
     return part.kind in ("text", "media") and not any(is_reminder(text) for text in part.texts)
 
 
-def _message_parts(message: Message, role: str) -> Iterator[Part]:
+def _message_parts(message: Message) -> Iterator[Part]:
     content = message.get("content")
-    if role == "tool" or ("tool_call_id" in message and role != "assistant"):
+    if is_result(message):
         texts, media = _flat_texts(content)
         yield Part(
-            "result", tuple(texts), id=_id(message.get("tool_call_id")), media=tuple(media), failed=_failed(message)
+            "result", tuple(texts), id=call_id(message.get("tool_call_id")), media=tuple(media), failed=_failed(message)
         )
     else:
         yield from _thinking_fields(message, content)
         yield from _content_parts(content)
     yield from _listed_calls(message, content)
-    for key in ("refusal", "function_call", "audio"):
+    for key in BESIDE_CONTENT:
         if value := message.get(key):
             yield Part("text", (value,)) if isinstance(value, str) else _opaque(value, -1)
 
@@ -137,7 +150,7 @@ def _block_part(block: object, index: int) -> Part:
         return Part("text", (block,), block=index)
     if not isinstance(block, dict):
         return _opaque(block, index)
-    kind = block.get("type")
+    kind = _kind(block)
     if kind in _TEXT_TYPES and isinstance(block.get("text"), str):
         return Part("text", (block["text"],), block=index)
     if kind == "refusal" and isinstance(block.get("refusal"), str):
@@ -145,11 +158,11 @@ def _block_part(block: object, index: int) -> Part:
     if kind in _CALL_TYPES:
         arguments = block.get("input", block.get("arguments", {}))
         return Part(
-            "call", (_arguments(arguments),), str(block.get("name") or ""), _id(block.get("id")), index, shape=kind
+            "call", (_arguments(arguments),), str(block.get("name") or ""), call_id(block.get("id")), index, shape=kind
         )
     if kind == "tool_result":
         texts, media = _flat_texts(block.get("content", block.get("output")))
-        id = _id(block.get("tool_use_id", block.get("tool_call_id")))
+        id = call_id(block.get("tool_use_id", block.get("tool_call_id")))
         return Part("result", tuple(texts), "", id, index, tuple(media), _failed(block))
     if kind in _THINKING_TYPES:
         return Part("thinking", tuple(_thinking_texts(block)), block=index)
@@ -165,22 +178,22 @@ def _listed_calls(message: Message, content: object) -> Iterator[Part]:
     if not isinstance(listed, list):
         return
     blocks = content if isinstance(content, list) else []
-    shown = {_id(b.get("id")) for b in blocks if isinstance(b, dict) and b.get("type") in _CALL_TYPES}
+    shown = {call_id(b.get("id")) for b in blocks if _kind(b) in _CALL_TYPES}
     for call in listed:
         if not isinstance(call, dict):
             yield _opaque(call, -1)
-        elif _id(call.get("id")) not in shown:
+        elif call_id(call.get("id")) not in shown:
             inner = call.get("function") or call.get("custom") or call
             inner = inner if isinstance(inner, dict) else call
             name = inner.get("name") or inner.get("tool") or ""
             arguments = inner.get("arguments", inner.get("input", inner.get("args", {})))
-            yield Part("call", (_arguments(arguments),), str(name), _id(call.get("id")))
+            yield Part("call", (_arguments(arguments),), str(name), call_id(call.get("id")))
 
 
 def _thinking_fields(message: Message, content: object) -> Iterator[Part]:
     """Thinking that stands beside the content, unless the content shows it as a block too."""
     blocks = content if isinstance(content, list) else []
-    if any(isinstance(block, dict) and block.get("type") in _THINKING_TYPES for block in blocks):
+    if any(_kind(block) in _THINKING_TYPES for block in blocks):
         return
     for key in ("reasoning_content", "thinking", "thinking_block"):
         value = message.get(key)
@@ -212,9 +225,9 @@ def _flat_texts(content: object) -> tuple[list[str], list[str]]:
     for block in content if isinstance(content, list) else [content]:
         if isinstance(block, str):
             texts.append(block)
-        elif isinstance(block, dict) and isinstance(block.get("text"), str) and block.get("type") in _TEXT_TYPES:
+        elif isinstance(block, dict) and isinstance(block.get("text"), str) and _kind(block) in _TEXT_TYPES:
             texts.append(block["text"])
-        elif isinstance(block, dict) and block.get("type") in _MEDIA_TYPES:
+        elif isinstance(block, dict) and _kind(block) in _MEDIA_TYPES:
             texts += _media_texts(block)
             media.append(hashlib.sha256(canonical_json(block).encode()).hexdigest())
         else:
@@ -237,8 +250,9 @@ def _arguments(arguments: object) -> str:
     return arguments if isinstance(arguments, str) else canonical_json(arguments)
 
 
-def _id(value: object) -> str:
-    return value if isinstance(value, str) else "" if value is None else canonical_json(value)
+def _kind(block: object) -> str:
+    kind = block.get("type") if isinstance(block, dict) else None
+    return kind if isinstance(kind, str) else ""
 
 
 def _failed(holder: Mapping[str, Any]) -> bool:

@@ -13,12 +13,13 @@ from typing import Any, Literal, NamedTuple
 from summarizing_context.core.door import Message
 from summarizing_context.core.fencing import fence
 from summarizing_context.core.groups import CallBook
-from summarizing_context.core.messages import Part, Reading
+from summarizing_context.core.messages import Part, Reading, is_result
 
 Repair = Literal[
     "shrunk", "stand_in_result", "late_result_note", "split_results", "content_none", "thinking_dropped", "pin_note"
 ]
 
+NOTES: frozenset[Repair] = frozenset({"late_result_note", "pin_note"})  # fenced texts
 NO_RESULT = "[no result of this call was recorded]"
 
 
@@ -68,7 +69,8 @@ def show_group(group: Sequence[Read], *, closed: bool) -> list[Piece]:
 def note(read: Read, parts: Iterable[Part] | None = None) -> Piece:
     """Results that no call waits for, as a message that anybody may send."""
     chosen = [part for part in (read.reading.parts if parts is None else parts) if part.kind == "result"]
-    text = "\n".join(fence("late_result", "\n".join(part.texts), call=_attribute(part.id)) for part in chosen)
+    said = "\n".join(text for part in chosen for text in part.texts)
+    text = fence("late_result", said, call=" ".join(_attribute(part.id) for part in chosen))
     return Piece(read.seq, {"role": "user", "content": text}, ("late_result_note",))
 
 
@@ -124,7 +126,7 @@ def _split(read: Read, blocks: set[int], *, calls: bool = True) -> Piece:
     if not calls and "tool_calls" in message:
         message = {key: value for key, value in message.items() if key != "tool_calls"}
     content = message["content"]
-    if not isinstance(content, list) or message["role"] == "tool":
+    if not isinstance(content, list) or is_result(message):
         return Piece(read.seq, message, repairs)
     chosen = [block for at, block in enumerate(content) if at in blocks]
     return Piece(read.seq, {**message, "content": chosen}, ("split_results",))

@@ -1,7 +1,7 @@
 """Shrinking a message: head and tail of its texts stay, and the cut says how many tokens are left out.
 
 Pure: the same message under the same cap is shrunk to the same bytes. Signed thinking is dropped whole, never
-cut, because a provider checks its signature. Which cap applies is decided in `showing`.
+cut, because a provider checks its signature. Which cap applies is decided in `tail` and `pins`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from summarizing_context.core.door import Message, canonical_json
 from summarizing_context.core.estimate import MESSAGE_TOKENS
-from summarizing_context.core.messages import Part, read_message
+from summarizing_context.core.fencing import within_fence
+from summarizing_context.core.messages import BESIDE_CONTENT, Part, call_id, is_result, read_message
 
 Count = Callable[[str], int]
 
@@ -63,6 +64,21 @@ def shrink_message(message: Message, tokens: int, cap: int, price: Price) -> Shr
         share = min(share - 1, share * cap // cost)
     assert best is not None
     return best if best.tokens < tokens else Shrunk(message, tokens)
+
+
+def shrink_note(message: Message, tokens: int, cap: int, price: Price) -> Shrunk:
+    """A fenced note brought down to `cap` tokens: only what stands inside its fence is cut."""
+    if tokens <= cap:
+        return Shrunk(message, tokens)
+    fenced = message["content"]
+    frame = MESSAGE_TOKENS + price.count(within_fence(fenced, lambda _: ""))
+    inside = max(0, tokens - frame)
+    text = within_fence(fenced, lambda text: cut_middle(text, inside, max(0, cap - frame), price.count))
+    if frame + _SHORT_MARK_TOKENS > cap:
+        text = f"[… {inside} tokens left out …]"
+    note = {**message, "content": text}
+    cost = price.message(note)
+    return Shrunk(note, cost) if cost < tokens else Shrunk(message, tokens)
 
 
 def cut_middle(text: str, total: int, cap: int, count: Count) -> str:
@@ -132,23 +148,39 @@ class _Rewriter:
             self._message.pop(key, None)
         content = self._message.get("content")
         listed = iter([(size, cap) for part, size, cap in plan if part.kind == "call" and part.block < 0])
-        if isinstance(content, list) and self._message["role"] != "tool":
+        plan = self._beside_content(plan)
+        if isinstance(content, list) and not is_result(self._message):
             self._message["content"] = self._blocks(content, plan)
         else:
             self._message["content"] = self._plain(content, plan)
         if isinstance(calls := self._message.get("tool_calls"), list):
             shown = {part.id for part, _, _ in plan if part.kind == "call" and part.block >= 0}
             caps = {part.id: (size, cap) for part, size, cap in plan if part.kind == "call" and part.block >= 0}
-            self._message["tool_calls"] = [self._listed_call(call, shown, caps, listed) for call in calls]
-        for key in ("refusal", "function_call", "audio"):
-            if self._message.get(key) and isinstance(content, str | list) and content:
-                del self._message[key]
+            self._message["tool_calls"] = [
+                self._listed_call(call, shown, caps, listed) for call in calls if isinstance(call, dict)
+            ]
         return self._message
 
+    def _beside_content(self, plan: list[tuple[Part, float, int]]) -> list[tuple[Part, float, int]]:
+        """Cut the fields that stand beside the content, in their own form; what of the plan is left."""
+        found = [key for key in BESIDE_CONTENT if self._message.get(key)]
+        first = len(plan) - len(found)
+        for key, (_, size, cap) in zip(found, plan[first:], strict=True):
+            value = self._message[key]
+            if size <= cap:
+                continue
+            if isinstance(value, str):
+                self._message[key] = self._cut(value, size, cap)
+            elif key == "function_call" and isinstance(value, dict):
+                self._message[key] = self._with_arguments(value, size, cap)
+            else:
+                del self._message[key]
+        return plan[:first]
+
     def _plain(self, content: object, plan: list[tuple[Part, float, int]]) -> Any:
-        """Content that is one text, or a tool's result."""
+        """Content that is one text, or a tool's result. Whatever else `tool_calls` lists is not content."""
         texts = [(part, size, cap) for part, size, cap in plan if part.kind != "call" and part.block < 0]
-        short = "\n".join(self._cut("\n".join(part.texts), size, cap) for part, size, cap in texts)
+        short = "".join(self._cut("\n".join(part.texts), size, cap) for part, size, cap in texts[:1]) if content else ""
         if not isinstance(content, list):
             return short
         return [{"type": "text", "text": short}, *self._media_of(content)]
@@ -178,10 +210,8 @@ class _Rewriter:
             return {**block, "refusal" if block["type"] == "refusal" else "text": short}
         return {"type": "text", "text": short}
 
-    def _listed_call(self, call: Any, shown: set[str], caps: dict[str, Any], listed: Any) -> Any:
-        if not isinstance(call, dict):
-            return call
-        id = call.get("id")
+    def _listed_call(self, call: dict[str, Any], shown: set[str], caps: dict[str, Any], listed: Any) -> Any:
+        id = call_id(call.get("id"))
         size, cap = caps[id] if id in shown else next(listed, (0.0, 0))
         if size <= cap:
             return call

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from summarizing_context.core.budget import Room
 from summarizing_context.core.door import Message
-from summarizing_context.core.repairs import Piece, Read, Repair, present, show_group
-from summarizing_context.core.shrinking import Price, shrink_message
+from summarizing_context.core.repairs import NOTES, Piece, Read, Repair, present, show_group
+from summarizing_context.core.shrinking import Price, shrink_message, shrink_note
 
 _SAME_PRICE = frozenset({"content_none"})
 
@@ -38,7 +38,8 @@ class Mark(NamedTuple):
 
 def shown_within(piece: Piece, cost: int, cap: int, price: Price) -> Item:
     """A piece that costs `cost` tokens, shrunk to `cap` tokens if it is larger."""
-    message, tokens = shrink_message(piece.message, cost, cap, price)
+    shrink = shrink_message if NOTES.isdisjoint(piece.repairs) else shrink_note
+    message, tokens = shrink(piece.message, cost, cap, price)
     repairs: tuple[Repair, ...] = (*piece.repairs, "shrunk") if tokens < cost else piece.repairs
     return Item(piece.seq, message, tokens, cost - tokens, repairs)
 

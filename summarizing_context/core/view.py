@@ -6,7 +6,7 @@ Pure. A view is system rows, the first human message, the header, pins, and the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -103,15 +103,25 @@ def copied(messages: Sequence[Message]) -> list[Message]:
     return fresh
 
 
-def merged(messages: Sequence[Message], settled: int) -> list[Message]:
+def common_prefix(before: Sequence[Message], after: Sequence[Message]) -> int:
+    """How many leading messages are equal."""
+    same = 0
+    for old, new in zip(before, after, strict=False):
+        if old is not new and old != new:
+            break
+        same += 1
+    return same
+
+
+def merged(messages: Sequence[Message], ends: Collection[int]) -> list[Message]:
     """Neighbouring user rows as one, for back ends that want roles to alternate.
 
-    A row that ended an earlier view (the first `settled` messages) is not joined to a later one: a view never
-    rewrites what the view before has sent.
+    A row that ended an earlier view (one of so many messages as `ends` says) is not joined to a later one: a view
+    never rewrites what a view before has sent.
     """
     joined: list[Message] = []
     for at, message in enumerate(messages):
-        if joined and at != settled and _is_plain_user(message) and _is_plain_user(joined[-1]):
+        if joined and at not in ends and _is_plain_user(message) and _is_plain_user(joined[-1]):
             joined[-1] = {**joined[-1], "content": _blocks(joined[-1]) + _blocks(message)}
         else:
             joined.append(message)
@@ -119,7 +129,8 @@ def merged(messages: Sequence[Message], settled: int) -> list[Message]:
 
 
 def _is_plain_user(message: Message) -> bool:
-    return message["role"] == "user" and not message.get("tool_calls") and "tool_call_id" not in message
+    plain = message["role"] == "user" and not message.get("tool_calls") and "tool_call_id" not in message
+    return plain and isinstance(message["content"], str | list)
 
 
 def _blocks(message: Message) -> list[Any]:

@@ -1,0 +1,63 @@
+"""Opening the session that a mount plan asks for: in its file, or in memory where the file cannot be used.
+
+The host's documents ask for memory when the folder of the storage path is not there. A damaged file, or one that
+somebody else writes, is an error all the same: then a log exists, and going on without it would lose it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from summarizing_context.adapters.amplifier_options import MountOptions
+from summarizing_context.assembly import Options, open_store, start_context
+from summarizing_context.context import SummarizingContext
+from summarizing_context.errors import SessionInUseError, StoreError, StoreReadOnlyError
+
+_MEMORY = ":memory:"
+
+logger = logging.getLogger(__name__)
+
+
+async def open_session(plan: MountOptions, options: Options, degraded: Callable[[str], None]) -> SummarizingContext:
+    """An open context that the caller closes; `degraded` is told why it is kept in memory only, if it is."""
+    if plan.settings.store == _MEMORY or options.read_only:
+        return await start_context(plan.settings, options)
+    try:
+        if not Path(plan.settings.store).parent.is_dir():
+            raise StoreReadOnlyError(f"{plan.settings.store}: its folder does not exist; create it, or name another")
+        context = await start_context(plan.settings, options)
+    except StoreReadOnlyError as error:
+        if plan.required:
+            raise
+        degraded(str(error))
+        logger.warning("the session is kept in memory only and ends with the process: %s", error)
+        return await start_context(replace(plan.settings, store=_MEMORY), options)
+    if plan.retain_days is not None:
+        await _forget_older(plan.settings.store, timedelta(days=plan.retain_days))
+    return context
+
+
+async def _forget_older(path: str | Path, age: timedelta) -> None:
+    """Delete sessions of the file that nobody has open and that were not changed for so long."""
+    try:
+        store = await open_store(path)
+        try:
+            for session in await store.sessions():
+                if session.writer_pid is None and _is_before(session.updated_at, datetime.now(UTC) - age):
+                    await store.delete_session(session.session_id)
+        finally:
+            await store.close()
+    except (StoreError, SessionInUseError) as error:
+        logger.warning("old sessions could not be deleted; it is tried again next time: %s", error)
+
+
+def _is_before(moment: str, limit: datetime) -> bool:
+    try:
+        told = datetime.fromisoformat(moment)
+    except ValueError:
+        return False
+    return (told if told.tzinfo else told.replace(tzinfo=UTC)) < limit

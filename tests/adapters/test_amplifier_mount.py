@@ -1,0 +1,247 @@
+"""Mounting: values only, as often as the host likes; cleanup at any time."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from amplifier_core.testing import MockCoordinator
+from amplifier_core.validation import ContextValidator
+
+import summarizing_context
+from summarizing_context import BudgetError, ContextClosedError, SettingsError, mount, on_session_ready
+from summarizing_context.adapters import amplifier
+from summarizing_context.adapters.amplifier import SummarizingContextManager, budget_error
+from summarizing_context.errors import MessageError, WrongEventLoopError
+
+pytestmark = pytest.mark.anyio
+HELLO = {"role": "user", "content": "Hello"}
+
+
+async def mounted(config: Any = None) -> tuple[Any, Any]:
+    """A manager on the host's own test coordinator, and its cleanup."""
+    coordinator = MockCoordinator()
+    cleanup = await mount(coordinator, config)
+    return coordinator.get("context"), cleanup
+
+
+def test_both_functions_are_exported_by_the_package_and_defined_in_one_module() -> None:
+    assert summarizing_context.mount is amplifier.mount
+    assert summarizing_context.on_session_ready is amplifier.on_session_ready
+    assert mount.__module__ == on_session_ready.__module__ == amplifier.__name__
+
+
+async def test_the_hosts_validator_passes_the_package() -> None:
+    result = await ContextValidator().validate("summarizing_context")
+    assert result.passed, [check.message for check in result.errors]
+    assert len(result.checks) == 10
+    assert all(check.passed for check in result.checks)
+
+
+async def test_mounting_twice_makes_no_file_task_or_thread(tmp_path: Path) -> None:
+    tasks, threads = asyncio.all_tasks(), threading.enumerate()
+    config = {"storage_path": str(tmp_path / "run.db"), "persistence": {"retain_days": 3}}
+    first, end_first = await mounted(config)
+    second, end_second = await mounted(config)
+    assert first is not second
+    assert asyncio.all_tasks() == tasks
+    assert threading.enumerate() == threads
+    assert list(tmp_path.iterdir()) == []
+    await end_first()
+    await second.add_message(HELLO)
+    assert await second.get_messages() == [HELLO]
+    await end_second()
+
+
+async def test_cleanup_may_come_before_the_first_use_and_twice() -> None:
+    _, cleanup = await mounted()
+    await cleanup()
+    await cleanup()
+    manager, cleanup = await mounted()
+    await manager.add_message(HELLO)
+    await cleanup()
+    await cleanup()
+    with pytest.raises(ContextClosedError):
+        await manager.get_messages()
+
+
+async def test_cleanup_may_come_while_the_first_use_is_under_way(tmp_path: Path) -> None:
+    manager, cleanup = await mounted({"storage_path": str(tmp_path / "run.db")})
+    adding = asyncio.create_task(manager.add_message(HELLO))
+    await asyncio.sleep(0)
+    await cleanup()
+    outcome = await asyncio.gather(adding, return_exceptions=True)
+    assert outcome == [None] or isinstance(outcome[0], ContextClosedError)
+    again, cleanup = await mounted({"storage_path": str(tmp_path / "run.db")})
+    assert len(await again.get_messages()) == (outcome == [None])
+    await cleanup()
+
+
+async def test_many_first_uses_at_once_open_one_session(tmp_path: Path) -> None:
+    manager, cleanup = await mounted({"storage_path": str(tmp_path / "run.db")})
+    await asyncio.gather(*(manager.add_message({"role": "user", "content": str(n)}) for n in range(20)))
+    assert len(await manager.get_messages()) == 20
+    await cleanup()
+
+
+async def test_the_session_is_called_as_the_host_calls_it() -> None:
+    manager, _ = await mounted()
+    assert manager.session_id == "test-session"
+    named, _ = await mounted({"session_id": "mine"})
+    assert named.session_id == "mine"
+
+
+async def test_a_coordinator_without_anything_will_do() -> None:
+    mounts: list[Any] = []
+
+    async def take(point: str, manager: Any) -> None:
+        mounts.append((point, manager))
+
+    cleanup = await mount(SimpleNamespace(mount=take), {})
+    assert [point for point, _ in mounts] == ["context"]
+    await mounts[0][1].add_message(HELLO)
+    assert await mounts[0][1].get_messages_for_request() == [HELLO]
+    await cleanup()
+
+
+async def test_on_session_ready_leaves_another_context_alone() -> None:
+    coordinator = MockCoordinator()
+    await on_session_ready(coordinator)
+    await coordinator.mount("context", object())
+    await on_session_ready(coordinator)
+
+
+async def test_options_that_nobody_knows_are_refused_at_once() -> None:
+    with pytest.raises(SettingsError, match="did you mean max_tokens"):
+        await mount(MockCoordinator(), {"max_token": 100})
+
+
+async def test_a_folder_that_is_missing_means_memory_and_says_so(tmp_path: Path) -> None:
+    manager, cleanup = await mounted({"storage_path": str(tmp_path / "missing" / "run.db")})
+    await manager.add_message(HELLO)
+    assert "in memory only" in manager.statistics().store
+    assert await manager.get_messages() == [HELLO]
+    assert not (tmp_path / "missing").exists()
+    await cleanup()
+
+
+async def test_a_folder_that_is_missing_is_an_error_where_persistence_is_required(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "run.db"
+    manager, cleanup = await mounted({"persistence": {"path": str(path), "required": True}})
+    with pytest.raises(summarizing_context.StoreError, match="folder does not exist"):
+        await manager.add_message(HELLO)
+    path.parent.mkdir()
+    await manager.add_message(HELLO)  # the next call tries again
+    await cleanup()
+    assert path.exists()
+
+
+async def test_a_file_that_is_something_else_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "notes.json"
+    path.write_text("[]")
+    manager, cleanup = await mounted({"storage_path": str(path)})
+    with pytest.raises(summarizing_context.StoreCorruptError):
+        await manager.add_message(HELLO)
+    await cleanup()
+    assert path.read_text() == "[]"
+
+
+async def test_a_degraded_session_tells_the_hooks(tmp_path: Path) -> None:
+    coordinator, seen = MockCoordinator(), []
+
+    async def note(event: str, data: dict[str, Any]) -> None:
+        seen.append(data["reason"])
+
+    coordinator.hooks.register("context:degraded", note, 0, "note")
+    cleanup = await mount(coordinator, {"storage_path": str(tmp_path / "missing" / "run.db")})
+    await coordinator.get("context").add_message(HELLO)
+    await cleanup()
+    assert len(seen) == 1
+    assert "its folder does not exist" in seen[0]
+
+
+async def test_sessions_that_are_too_old_are_deleted(tmp_path: Path) -> None:
+    path = str(tmp_path / "run.db")
+    for name in ("old", "new"):
+        manager, cleanup = await mounted({"storage_path": path, "session_id": name})
+        await manager.add_message(HELLO)
+        await cleanup()
+    age(path, "old")
+    manager, cleanup = await mounted({"session_id": "now", "persistence": {"path": path, "retain_days": 30}})
+    await manager.add_message(HELLO)
+    await cleanup()
+    assert await session_ids(path) == {"new", "now"}
+
+
+def age(path: str, session_id: str) -> None:
+    import sqlite3
+    from contextlib import closing
+
+    with closing(sqlite3.connect(path)) as connection, connection:
+        statement = "update sessions set updated_at = '2020-01-01T00:00:00+00:00' where session_id = ?"
+        assert connection.execute(statement, [session_id]).rowcount == 1
+
+
+async def session_ids(path: str) -> set[str]:
+    from summarizing_context.assembly import open_store
+
+    store = await open_store(path, read_only=True)
+    try:
+        return {session.session_id for session in await store.sessions()}
+    finally:
+        await store.close()
+
+
+async def test_system_rows_leave_compacted_views_where_the_plan_says_so() -> None:
+    config = {"max_tokens": 1_000, "segment_min": 100, "segment_target": 200, "segment_max": 400}
+    for preserve in (True, False):
+        manager, cleanup = await mounted({**config, "summary_max_tokens": 20, "preserve_system": preserve})
+        await manager.add_message({"role": "system", "content": "Be kind."})
+        assert [row["role"] for row in await manager.get_messages_for_request()] == ["system"]
+        for number in range(80):
+            await manager.add_message({"role": "user", "content": f"{number} " + "plain words " * 12})
+        view = await manager.get_messages_for_request()
+        assert (view[0]["role"] == "system") == preserve
+        assert len(view) < 80
+        assert (await manager.get_messages())[0] == {"role": "system", "content": "Be kind."}
+        await cleanup()
+
+
+async def test_bad_messages_are_refused_by_our_own_error() -> None:
+    manager, cleanup = await mounted()
+    for bad in ({}, None, 5, "text", [HELLO], {"role": 3}, {"role": "user", "content": float("nan")}):
+        with pytest.raises(MessageError):
+            await manager.add_message(bad)
+    for bad in (None, 5, "text", {"role": "user"}, [3]):
+        with pytest.raises(MessageError):
+            await manager.set_messages(bad)
+    assert await manager.get_messages() == []
+    await cleanup()
+
+
+def test_a_second_event_loop_is_told_so() -> None:
+    manager = SummarizingContextManager()
+
+    async def scenario() -> None:
+        await manager.add_message(HELLO)
+
+        def elsewhere() -> None:
+            with pytest.raises(WrongEventLoopError):
+                asyncio.run(manager.get_messages())
+
+        await asyncio.to_thread(elsewhere)
+        await manager.close()
+
+    asyncio.run(scenario())
+
+
+def test_the_budget_error_survives_pickling() -> None:
+    error = pickle.loads(pickle.dumps(budget_error(140, 100, [(0, 100)])))
+    assert isinstance(error, BudgetError)
+    assert (error.required_tokens, error.budget_tokens, error.rows) == (140, 100, ((0, 100),))
+    assert str(error) == str(BudgetError(140, 100, [(0, 100)]))

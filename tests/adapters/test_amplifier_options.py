@@ -1,0 +1,116 @@
+"""The options of a mount plan: ours, and those of the host's documents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from summarizing_context import Settings, SettingsError
+from summarizing_context.adapters.amplifier_options import read_options, session_id_from
+
+
+def refusal(config: Any) -> tuple[str, ...]:
+    with pytest.raises(SettingsError) as caught:
+        read_options(config)
+    return caught.value.problems
+
+
+def test_no_options_mean_our_defaults() -> None:
+    for empty in (None, {}):
+        plan = read_options(empty)
+        assert plan.settings == Settings()
+        assert not plan.settings.max_tokens_is_set
+        assert (plan.names_session, plan.preserve_system, plan.required, plan.retain_days) == (False, True, False, None)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"compact_threshold": 0.92}, {"high_water": 0.92}),
+        ({"compaction_threshold": 0.5}, {"high_water": 0.5}),
+        ({"compaction_strategy": "truncate"}, {"strategy": "truncate"}),
+        ({"compaction_strategy": "summarize"}, {"strategy": "summarize"}),
+        ({"storage_path": "a.db"}, {"store": "a.db"}),
+        ({"persistence": {"path": "a.db"}}, {"store": "a.db"}),
+        ({"persistence": {"enabled": True, "path": "a.db"}, "storage_path": "a.db"}, {"store": "a.db"}),
+        ({"persistence": {"enabled": True}, "storage_path": "a.db"}, {"store": "a.db"}),
+        ({"persistence": {"enabled": False, "path": "a.db"}, "storage_path": "b.db"}, {}),
+        ({"persistence": None, "preserve_system": None}, {}),
+        ({"storage_path": "~/a.db"}, {"store": str(Path("~/a.db").expanduser())}),
+        (
+            {"max_tokens": 1000, "max_messages": 40, "keep_recent": 10},
+            {"max_tokens": 1000, "max_messages": 40, "keep_recent": 10},
+        ),
+    ],
+)
+def test_the_hosts_options_mean_what_its_documents_say(theirs: dict[str, Any], ours: dict[str, Any]) -> None:
+    assert read_options(theirs).settings == Settings(**ours)
+
+
+def test_the_rest_of_the_options_is_kept_beside_the_settings() -> None:
+    plan = read_options(
+        {
+            "preserve_system": False,
+            "session_id": "s",
+            "persistence": {"path": "a.db", "required": True, "retain_days": 7},
+        }
+    )
+    assert (plan.names_session, plan.preserve_system, plan.required, plan.retain_days) == (True, False, True, 7)
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"max_tokenz": 5}, "did you mean max_tokens?"),
+        ({"storage_pth": "x"}, "did you mean storage_path?"),
+        ({"compact_treshold": 0.9}, "did you mean compact_threshold?"),
+        ({"preserve_sytem": True}, "did you mean preserve_system?"),
+        ({"persistance": {}}, "did you mean persistence?"),
+        ({"persistence": {"pth": "x", "path": "x"}}, "did you mean persistence.path?"),
+        ({7: 1}, "a name is a string"),
+        ({"persistence": {7: 1, "path": "x"}}, "a name is a string"),
+        ({"persistence": "a.db"}, "allowed: a mapping of enabled, path, required, retain_days"),
+        ({"persistence": {}}, "names no file"),
+        ({"persistence": {"path": "x", "retain_days": 0}}, "persistence.retain_days = 0 is refused"),
+        ({"persistence": {"path": "x", "enabled": "yes"}}, "persistence.enabled = 'yes' is refused"),
+        ({"persistence": {"path": 5}}, "persistence.path = 5 is refused"),
+        ({"preserve_system": "no"}, "preserve_system = 'no' is refused"),
+        ({"preserve_system": False, "header_role": "system"}, "needs header_role = 'user'"),
+        ({"compact_threshold": 2}, "compact_threshold = 2 is refused"),
+        ({"compact_threshold": 0.1}, "compact_threshold = 0.1"),
+        ({"compact_threshold": 0.9, "high_water": 0.8}, "high_water is given twice, as compact_threshold too"),
+        ({"storage_path": "a", "persistence": {"path": "b"}}, "storage_path is given twice, as persistence.path too"),
+        ({"max_tokens": "many"}, "max_tokens = 'many' is refused"),
+    ],
+)
+def test_a_refusal_names_the_option_and_says_what_to_do(config: Any, words: str) -> None:
+    assert any(words in problem for problem in refusal(config)), refusal(config)
+
+
+def test_all_problems_are_told_at_once() -> None:
+    wrong = {"max_tokens": 0, "nonsense": 1, "persistence": {"path": "x", "retain_days": "x"}, "preserve_system": 3}
+    assert len(refusal(wrong)) == 4
+
+
+def test_options_are_a_mapping() -> None:
+    for bad in (5, "text", [("max_tokens", 5)]):
+        assert "are a mapping" in refusal(bad)[0]
+
+
+def test_an_api_key_is_not_shown() -> None:
+    assert "secret-1234" not in str(refusal({"api_kye": "secret-1234", "api_key": "secret 1234"}))
+
+
+def test_an_id_that_fits_stays_as_it_is() -> None:
+    assert session_id_from("0f3c-77:a.b") == "0f3c-77:a.b"
+
+
+@given(st.text(min_size=1, max_size=300), st.text(min_size=1, max_size=300))
+def test_any_id_of_the_host_names_a_session_and_different_ones_stay_apart(one: str, other: str) -> None:
+    names = [session_id_from(one), session_id_from(other)]
+    assert [Settings(session_id=name).session_id for name in names] == names
+    assert (names[0] == names[1]) == (one == other)

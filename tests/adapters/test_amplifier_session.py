@@ -1,0 +1,171 @@
+"""A real `AmplifierSession` of amplifier-core runs on our context."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from amplifier_core import ContextLengthError, Message
+
+from summarizing_context import BudgetError, Settings, open_context
+from summarizing_context.adapters.amplifier import SummarizingContextManager
+from tests.adapters.host import Model, session_of
+
+pytestmark = pytest.mark.anyio
+SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
+
+
+async def test_a_turn_with_tools_runs_and_the_history_is_whole() -> None:
+    model = Model(window=100_000)
+    async with session_of({}, model=model) as session:
+        context = session.coordinator.get("context")
+        assert isinstance(context, SummarizingContextManager)
+        assert context.is_ready, "on_session_ready has run"
+        answer = await session.execute("Read the two files.")
+        history = await context.get_messages()
+        assert answer == "Answer 3."
+        assert [row["role"] for row in history] == [
+            "user",
+            "assistant",
+            "tool",
+            "tool",
+            "assistant",
+            "tool",
+            "assistant",
+        ]
+        assert history[1]["tool_calls"][0] == {"id": "call_1", "tool": "read", "arguments": {"path": "src/file_1.py"}}
+        assert "line 19 of src/file_3.py" in history[5]["content"]
+        assert await context.get_messages_for_request() == history
+
+
+async def test_every_request_of_a_long_session_is_valid_and_inside_the_window() -> None:
+    model = Model(window=6_000)
+    async with session_of(SMALL, model=model) as session:
+        context = session.coordinator.get("context")
+        for turn in range(30):
+            await session.execute(f"Turn {turn}: read the next files, and never touch file {turn}.")
+        history, figures = await context.get_messages(), context.statistics()
+        assert len(model.requests) == 90, "the model refused none"
+        assert len(history) == 30 * 7
+        assert [row["content"] for row in history if row["role"] == "user"][7].startswith("Turn 7:")
+        assert figures.activations >= 5
+        assert figures.history_tokens > 4 * model.window
+        assert figures.summaries_ready > 5
+
+
+async def test_between_activations_a_request_begins_with_the_one_before() -> None:
+    model = Model(window=6_000)
+    async with session_of(SMALL, model=model) as session:
+        for turn in range(20):
+            await session.execute(f"Turn {turn}")
+        pairs = list(zip(model.requests, model.requests[1:], strict=False))
+        broken = sum(new[: len(old)] != old for old, new in pairs)
+        assert 3 <= broken == session.coordinator.get("context").statistics().activations
+
+
+async def test_a_session_in_a_file_goes_on_where_it_ended(tmp_path: Path) -> None:
+    config = {**SMALL, "storage_path": str(tmp_path / "run.db")}
+    async with session_of(config, session_id="a1") as session:
+        for turn in range(8):
+            await session.execute(f"Turn {turn}")
+        history = await session.coordinator.get("context").get_messages()
+    async with session_of(config, session_id="a1") as session:
+        await session.coordinator.get("context").set_messages(history)  # as the host does on resume
+        await session.execute("And then?")
+        assert (await session.coordinator.get("context").get_messages())[: len(history)] == history
+    async with open_context(Settings(store=config["storage_path"], session_id="a1"), read_only=True) as context:
+        assert len(await context.get_messages()) == len(history) + 7
+
+
+async def test_no_task_and_no_thread_survives_cleanup(tmp_path: Path) -> None:
+    tasks, threads = asyncio.all_tasks(), set(threading.enumerate())
+    config = {**SMALL, "storage_path": str(tmp_path / "run.db")}
+    async with session_of(config) as session:
+        for turn in range(6):
+            await session.execute(f"Turn {turn}")
+        assert set(threading.enumerate()) > threads
+    await asyncio.sleep(0.01)  # what was cancelled ends in the loop's next rounds
+    assert asyncio.all_tasks() == tasks
+    assert set(threading.enumerate()) == threads
+    assert list(tmp_path.glob("*.lock")) == []
+
+
+async def test_events_reach_hooks_and_are_announced() -> None:
+    seen: list[tuple[str, dict[str, Any]]] = []
+
+    async def note(event: str, data: dict[str, Any]) -> None:
+        seen.append((event, data))
+
+    names = ["context:pre_compact", "context:post_compact", "context:compaction", "context:summary_ready"]
+    async with session_of(SMALL, hooks=dict.fromkeys(names, note)) as session:
+        for turn in range(10):
+            await session.execute(f"Turn {turn}")
+        announced = await session.coordinator.collect_contributions("observability.events")
+        activations = session.coordinator.get("context").statistics().activations
+    assert {name for listed in announced for name in listed} >= set(names)
+    assert [event for event, _ in seen].count("context:compaction") == activations > 0
+    before = next(data for event, data in seen if event == "context:pre_compact")
+    after = next(data for event, data in seen if event == "context:post_compact")
+    assert after["tokens"] == after["token_count"] < before["tokens"] == before["token_count"]
+    assert 0 < after["message_count"] < before["message_count"]
+    assert "context:summary_ready" in [event for event, _ in seen]
+
+
+async def test_hooks_that_fail_or_hang_neither_break_nor_delay_a_request() -> None:
+    async def fail(event: str, data: dict[str, Any]) -> None:
+        raise ValueError("a hook of somebody else's")
+
+    async def hang(event: str, data: dict[str, Any]) -> None:
+        await asyncio.sleep(3_600)
+
+    hooks = {"context:summary_started": fail, "context:pre_compact": hang, "context:post_compact": hang}
+    model = Model()
+    async with asyncio.timeout(30):
+        async with session_of(SMALL, model=model, hooks=hooks) as session:
+            for turn in range(12):
+                await session.execute(f"Turn {turn}")
+            assert session.coordinator.get("context").statistics().activations > 1
+    assert len(model.requests) == 36
+
+
+async def test_rows_that_hooks_inject_are_part_of_the_history() -> None:
+    async with session_of({}) as session:
+        context = session.coordinator.get("context")
+        await session.execute("Look.")
+        row = {"role": "system", "content": "Remember.", "metadata": {"source": "hook", "ephemeral": False}}
+        await context.add_message(row)
+        await session.execute("Go on.")
+        assert row in await context.get_messages()
+
+
+async def test_a_budget_that_cannot_be_met_is_the_hosts_error_too() -> None:
+    async with session_of({}) as session:
+        context = session.coordinator.get("context")
+        await context.add_message({"role": "system", "content": "word " * 500})
+        with pytest.raises(ContextLengthError) as caught:
+            await context.get_messages_for_request(token_budget=100)
+        assert isinstance(caught.value, BudgetError)
+        assert caught.value.budget_tokens == 100
+
+
+async def test_without_a_provider_in_the_call_the_mounted_one_tells_the_budget() -> None:
+    model = Model(window=4_000, output=500)
+    async with session_of(SMALL, model=model) as session:
+        context = session.coordinator.get("context")
+        for number in range(60):
+            await context.add_message({"role": "user", "content": f"{number}: " + "some words of a person " * 20})
+        rows = await context.get_messages_for_request()
+        assert len(rows) < 60
+        assert [Message(**row).role for row in rows]
+
+
+async def test_two_sessions_of_one_process_do_not_meet(tmp_path: Path) -> None:
+    config = {"storage_path": str(tmp_path / "run.db")}
+    async with session_of(config, session_id="one") as one, session_of(config, session_id="one_child") as other:
+        await one.execute("First.")
+        await other.execute("Second.")
+        assert (await one.coordinator.get("context").get_messages())[0]["content"] == "First."
+        assert (await other.coordinator.get("context").get_messages())[0]["content"] == "Second."
