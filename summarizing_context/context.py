@@ -234,7 +234,8 @@ class SummarizingContext:
                 await self._commit(key, change)
                 if self._viewer.apply(change):
                     self._activations[change.report.reason] += 1
-                    self._notify("activation", change.report._asdict())
+                    shown = self._timeline.leading + len(change.state.head) + len(change.tail.items)
+                    self._notify("activation", {**change.report._asdict(), "messages": shown})
                     return change.report
             return None
         finally:

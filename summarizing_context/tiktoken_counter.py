@@ -5,6 +5,7 @@ When tiktoken is used at all, and what is used in its place, is decided in `toke
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import gzip
 import hashlib
@@ -14,6 +15,7 @@ import os
 import tempfile
 import threading
 import types
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,6 +79,15 @@ def load_offline() -> Encoding | None:
         return _loaded[0]
 
 
+async def load_in_thread() -> Encoding | None:
+    """`load_offline` off the event loop, in a thread that ends with it: anyio keeps its own for the next caller."""
+    thread = ThreadPoolExecutor(1, thread_name_prefix="tiktoken ranks")
+    try:
+        return await asyncio.wrap_future(thread.submit(load_offline))
+    finally:
+        thread.shutdown(wait=False)
+
+
 async def download(seconds: float) -> Encoding | None:
     """Let tiktoken fetch its ranks into its own cache, off the event loop; None when that fails or takes longer."""
     # tiktoken sets no time limit, so the fetch may hang: only a daemon thread then lets the process end.
@@ -85,7 +96,7 @@ async def download(seconds: float) -> Encoding | None:
     with anyio.move_on_after(seconds):
         while fetching.is_alive():  # noqa: ASYNC110  (a thread of our own cannot set anyio's events)
             await anyio.sleep(0.02)
-    return None if fetching.is_alive() else await anyio.to_thread.run_sync(load_offline)
+    return None if fetching.is_alive() else await load_in_thread()
 
 
 def _fetch() -> None:

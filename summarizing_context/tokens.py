@@ -12,13 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import anyio.to_thread
-
 from summarizing_context.core.entries import ESTIMATE
 from summarizing_context.core.estimate import estimate_text
 from summarizing_context.errors import SettingsError
 from summarizing_context.ports import TokenCounter
-from summarizing_context.tiktoken_counter import TiktokenCounter, download, is_failure, load_offline
+from summarizing_context.tiktoken_counter import TiktokenCounter, download, is_failure, load_in_thread
 
 __all__ = ["Calibration", "CallableCounter", "EstimateCounter", "TiktokenCounter", "choose_counter"]
 
@@ -102,7 +100,7 @@ async def choose_counter(
         return CallableCounter(count_tokens)
     if token_counter == "estimate":
         return EstimateCounter()
-    encoding = await anyio.to_thread.run_sync(load_offline)
+    encoding = await load_in_thread()
     if encoding is None and allow_download:
         encoding = await download(download_timeout)
     if encoding is not None:

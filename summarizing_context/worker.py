@@ -87,6 +87,7 @@ class Worker:
         self._timeline = timeline
         self._book = book
         self._store = store
+        self._place = store.name if recipe.shared and store.name != ":memory:" else id(self)
         self._session_id = session_id
         self._caller = caller
         self._recipe = recipe

@@ -8,7 +8,8 @@ message. Options are read in `amplifier_options`, events sent in `amplifier_even
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -107,10 +108,8 @@ class SummarizingContextManager:
         context = await self._context()
         if provider is None and token_budget is None:
             provider = self._first_provider()
-        try:
+        with _as_host_error():
             view = await context.get_messages_for_request(token_budget, provider)
-        except BudgetError as error:
-            raise budget_error(error.required_tokens, error.budget_tokens, error.rows) from error
         rows = [as_row(message) for message in view]
         return rows if self._plan.preserve_system or not context.explain() else _without_system(rows)
 
@@ -138,7 +137,9 @@ class SummarizingContextManager:
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport:
         """Compact now, if that frees anything. The log stays as it is."""
-        return await (await self._context()).compact(focus=focus)
+        context = await self._context()
+        with _as_host_error():
+            return await context.compact(focus=focus)
 
     async def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until no summary is being made or could be."""
@@ -202,6 +203,14 @@ def _budget_error_class() -> type[BudgetError]:
 def budget_error(required: int, budget: int, rows: Iterable[tuple[int, int]] = ()) -> BudgetError:
     """A `BudgetError`; where amplifier-core is installed, its `ContextLengthError` too."""
     return _budget_error_class()(required, budget, tuple(rows))
+
+
+@contextmanager
+def _as_host_error() -> Iterator[None]:
+    try:
+        yield
+    except BudgetError as error:
+        raise budget_error(error.required_tokens, error.budget_tokens, error.rows) from error
 
 
 def _reduce(error: BudgetError) -> tuple[Any, ...]:

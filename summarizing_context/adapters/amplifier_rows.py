@@ -93,6 +93,8 @@ def _is_whole(block: dict[str, Any], known: dict[str, type]) -> bool:
 def _translated(block: dict[str, Any]) -> dict[str, Any] | None:
     """Blocks of the providers' own kinds in the host's terms."""
     kind = block.get("type")
+    if not isinstance(kind, str):
+        return None
     if kind in _TEXTS:
         return {"type": "text", "text": block.get("text")}
     if kind in ("tool_use", "tool_call"):

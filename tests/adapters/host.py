@@ -7,7 +7,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from amplifier_core import AmplifierSession, ChatRequest, ChatResponse, Message, ProviderInfo, TextBlock, ToolResult
 from amplifier_core.message_models import ToolCall, ToolCallBlock
@@ -52,7 +52,7 @@ class Model:
     def __init__(self, window: int = 6_000, output: int = 500) -> None:
         self.window, self.output = window, output
         self.requests: list[list[Row]] = []
-        self.calls = 0
+        self.calls = self.step = 0
 
     def get_info(self) -> ProviderInfo:
         limits = {"context_window": self.window, "max_output_tokens": self.output}
@@ -63,24 +63,13 @@ class Model:
         self.requests.append(rows)
         problems = list(refusals(rows, self.window - self.output))
         assert problems == [], problems
-        step = self._step(rows)
-        if step == 2:
+        self.step = (self.step + 1) % 3
+        if self.step == 0:
             return ChatResponse(content=[TextBlock(text=f"Answer {len(self.requests)}.")])
-        calls = [self._call() for _ in range(2 - step)]
-        blocks = [
-            TextBlock(text="Let me look."),
-            *(ToolCallBlock(id=c.id, name=c.name, input=c.arguments) for c in calls),
-        ]
-        return ChatResponse(content=blocks, tool_calls=calls, metadata={"model": "strict-1"})
-
-    def _step(self, rows: list[Row]) -> int:
-        """How many rounds of tools the newest turn has had."""
-        step = 0
-        for row in reversed(rows):
-            if row["role"] == "user":
-                break
-            step += row["role"] == "assistant"
-        return step
+        calls = [self._call() for _ in range(3 - self.step)]
+        blocks = [ToolCallBlock(id=call.id, name=call.name, input=call.arguments) for call in calls]
+        said = TextBlock(text="Let me look.")
+        return ChatResponse(content=[said, *blocks], tool_calls=calls, metadata={"model": "strict-1"})
 
     def _call(self) -> ToolCall:
         self.calls += 1
@@ -92,7 +81,7 @@ class Read:
 
     name = "read"
     description = "reads a file"
-    input_schema: Row = {"type": "object", "properties": {"path": {"type": "string"}}}
+    input_schema: ClassVar[Row] = {"type": "object", "properties": {"path": {"type": "string"}}}
 
     async def execute(self, input: Row) -> ToolResult:
         lines = [f"line {n} of {input['path']}: value_{n} = compute({n}) + offset" for n in range(20)]

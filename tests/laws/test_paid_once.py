@@ -112,10 +112,12 @@ async def test_two_contexts_at_once_pay_each_key_once(tmp_path: Path) -> None:
     async with (
         opened(tmp_path / "a.db", summarizer, "one") as one,
         opened(tmp_path / "a.db", summarizer, "two") as two,
-        anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(feed, one, LOG)
-        tasks.start_soon(feed, two, LOG)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(feed, one, LOG)
+            tasks.start_soon(feed, two, LOG)
+        assert await one.wait_idle()
+        assert await two.wait_idle()  # or closing would cut calls short, which the other context then makes again
     assert summarizer.calls > 20
     assert set(keys(summarizer).values()) == {1}
 

@@ -1,0 +1,162 @@
+"""Run by `test_context_crash.py`: forks a process for each plan it reads, which grows a session until it is killed.
+
+A plan is a line of JSON, as in `store_crasher`: SIGKILL in the `nth` statement that begins with `statement`, after
+`steps` steps of SQLite's machine; SIGXFSZ in the middle of a write beyond `size` bytes; or SIGKILL from here once
+`acks` acknowledgements, of the kind `of` where that is named, have come. `model` asks for a summarizer with a recipe
+in place of the extractive one, `early` arms the trap before the session is opened. The answer is a line of JSON with
+the acknowledgements that came through the pipe, and the signal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import random
+import signal
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from summarizing_context import Settings, SummaryJob, open_context
+from summarizing_context.core.view import decode_state
+from summarizing_context.stores.sqlite import SqliteStore
+from tests.contract.store_crasher import PATIENCE, Trap
+from tests.laws.builders import Message, count, session
+
+Ack = Callable[..., None]
+LOG = session(77, 1_500, size=30)
+SMALL = {"segment_min": 150, "segment_target": 300, "segment_max": 600, "summary_max_tokens": 30}
+
+
+def settings(path: str | Path) -> Settings:
+    """The same in every process that opens the session."""
+    return Settings(store=str(path), session_id="s", max_tokens=1_200, start_at=0.01, **SMALL)
+
+
+def digest(message: Message | None) -> str | None:
+    """Of a message's bytes as a provider would get them."""
+    return None if message is None else hashlib.sha256(json.dumps(message).encode()).hexdigest()[:16]
+
+
+class Model:
+    """A summarizer that is known by its recipe; it tells each call."""
+
+    recipe = "crash-tests/1"
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+
+    async def summarize(self, job: SummaryJob) -> str:
+        self._tell(job.range_hash)
+        for _ in range(int(job.range_hash[:2], 16) % 5):
+            await asyncio.sleep(0)
+        return f"## Done\n- worked on {job.range_hash[:10]}"
+
+
+class Notices:
+    """Tells each extractive summary that is begun; a model's calls are told by the model."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell = tell
+
+    def emit(self, name: str, data: Mapping[str, Any]) -> None:
+        if name == "summary_started":
+            self._tell(str(data["range_hash"]))
+
+
+def opening(path: str | Path, model: bool, tell: Callable[[str], None]) -> Any:
+    """The session, with every beginning of a summary told."""
+    return open_context(
+        settings(path),
+        summarizer=Model(tell) if model else None,
+        events=None if model else Notices(tell),
+        count_tokens=count,
+    )
+
+
+async def grow(plan: dict[str, Any], arm: Callable[[], None], ack: Ack) -> None:
+    """Add for ever, a few messages at once, with a view after them."""
+    if plan.get("early"):
+        arm()
+    async with opening(plan["path"], plan.get("model", False), lambda range_hash: ack(began=range_hash)) as context:
+        place = len(await context.get_messages())
+        ack(opened=place)
+        arm()
+        rng = random.Random(place)
+        while place < len(LOG):
+            batch = LOG[place : place + rng.randint(1, 4)]
+            await asyncio.gather(*(add(context, message, place + at, ack) for at, message in enumerate(batch)))
+            place += len(batch)
+            view = await context.get_messages_for_request()
+            ack(view=[digest(row) for row in view])
+            if rng.random() < 0.3:
+                await context.wait_idle(1)
+
+
+async def add(context: Any, message: Message, place: int, ack: Ack) -> None:
+    await context.add_message(message)
+    ack(added=place + 1)
+
+
+def acknowledge_saves(ack: Ack) -> None:
+    """Tell every activation state and every summary once the store has said that it is kept."""
+    save_activation, save_summary = SqliteStore.save_activation, SqliteStore.save_summary
+
+    async def activation(self: SqliteStore, session_id: str, provider_key: str, state: bytes) -> None:
+        await save_activation(self, session_id, provider_key, state)
+        kept = decode_state(state)
+        ack(activation=kept.serial, header=digest(kept.header))
+
+    async def summary(self: SqliteStore, session_id: str, key: Any, made: Any) -> Any:
+        kept = await save_summary(self, session_id, key, made)
+        ack(summary=list(key), text=kept.text)
+        return kept
+
+    SqliteStore.save_activation = activation  # type: ignore[method-assign]
+    SqliteStore.save_summary = summary  # type: ignore[method-assign]
+
+
+def work_until_killed(plan: dict[str, Any], pipe: int) -> None:
+    signal.alarm(PATIENCE)
+    trap = Trap(plan)
+
+    def ack(**fact: Any) -> None:
+        os.write(pipe, json.dumps(fact).encode() + b"\n")
+
+    acknowledge_saves(ack)
+    asyncio.run(grow(plan, trap.arm, ack))
+
+
+def run(plan: dict[str, Any]) -> dict[str, Any]:
+    """Fork, collect what is acknowledged, and say how it ended."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        try:
+            work_until_killed(plan, writing)
+        finally:
+            os._exit(1)
+    os.close(writing)
+    acks: list[dict[str, Any]] = []
+    left = plan.get("acks", 0)
+    with os.fdopen(reading) as pipe:
+        for line in pipe:
+            if not line.endswith("\n"):
+                break  # it was killed while it said so
+            acks.append(json.loads(line))
+            left -= plan.get("of") is None or plan["of"] in acks[-1]
+            if left == 0 and "acks" in plan:
+                os.kill(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    return {"acks": acks, "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None}
+
+
+if __name__ == "__main__":
+    for line in sys.stdin:
+        print(json.dumps(run(json.loads(line))), flush=True)

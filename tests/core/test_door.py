@@ -1,0 +1,142 @@
+"""What may enter the log, and that it comes out as it went in."""
+
+from __future__ import annotations
+
+import json
+from collections import UserDict
+from enum import IntEnum, StrEnum
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from summarizing_context.core.door import (
+    MAX_DEPTH,
+    canonical_json,
+    check_message,
+    check_messages,
+    decode_message,
+    encode_message,
+    text_length,
+)
+from summarizing_context.errors import MessageError
+from tests.core.making import JSON, ODD_MESSAGES, user
+
+
+class Word(StrEnum):
+    USER = "user"
+
+
+class Number(IntEnum):
+    TWO = 2
+
+
+def nested(levels: int) -> object:
+    value: object = "deep"
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@given(ODD_MESSAGES)
+@settings(max_examples=150, deadline=None)
+def test_a_checked_message_is_what_json_would_give_back(message):
+    assert check_message(message) == message == json.loads(json.dumps(message))
+    assert decode_message(encode_message(check_message(message))) == message
+
+
+@given(st.dictionaries(st.text(max_size=3), st.text(max_size=8), max_size=3), st.text(max_size=20))
+@settings(max_examples=150, deadline=None)
+def test_lone_surrogates_pass_and_pairs_of_them_are_refused_as_json_would_join_them(rest, text):
+    message = {**rest, "role": "user", "content": text}
+    try:
+        checked = check_message(message)
+    except MessageError:
+        assert json.loads(json.dumps(message)) != message
+    else:
+        assert decode_message(encode_message(checked)) == json.loads(json.dumps(message)) == message
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        None,
+        "text",
+        b"bytes",
+        [],
+        ("role", "user"),
+        {},
+        {"content": "no role"},
+        {"role": None},
+        {"role": ""},
+        {"role": 5},
+        {"role": "user", "content": float("nan")},
+        {"role": "user", "content": float("inf")},
+        {"role": "user", "content": ("a", "tuple")},
+        {"role": "user", "content": {"a", "set"}},
+        {"role": "user", "content": b"bytes"},
+        {"role": "user", "content": object()},
+        {"role": "user", 5: "key"},
+        {"role": "user", "content": {None: 1}},
+        {"role": "user", "content": 1 << 20_000},
+        {"role": "user", "content": "\ud83d\ude00"},
+        {"role": "user", "content": nested(MAX_DEPTH)},
+        {"role": "user", "content": UserDict(a=1)},
+    ],
+)
+def test_what_is_no_message_is_refused(wrong):
+    with pytest.raises(MessageError):
+        check_message(wrong)
+
+
+def test_the_refusal_says_where_and_not_what():
+    with pytest.raises(MessageError, match=r"content\[1\]\.input") as refused:
+        check_message({"role": "user", "content": [{}, {"input": {"secret words"}}]})
+    assert "secret words" not in str(refused.value)
+
+
+def test_depth_up_to_the_limit_passes_and_round_trips():
+    message = {"role": "user", "content": nested(MAX_DEPTH - 1)}
+    assert decode_message(encode_message(check_message(message))) == message
+
+
+def test_the_copy_shares_nothing_with_the_original():
+    message = {"role": "user", "content": [{"type": "text", "text": "a"}]}
+    checked = check_message(message)
+    message["content"][0]["text"] = "b"
+    message["content"].append("c")
+    assert checked == {"role": "user", "content": [{"type": "text", "text": "a"}]}
+
+
+def test_subclasses_become_plain_values():
+    checked = check_message(UserDict({"role": Word.USER, "content": [Number.TWO]}))
+    assert (type(checked), type(checked["role"]), type(checked["content"][0])) == (dict, str, int)
+
+
+def test_several_messages_are_refused_by_their_place():
+    with pytest.raises(MessageError, match="message 1"):
+        check_messages([user("a"), {"content": "b"}])
+
+
+@pytest.mark.parametrize("wrong", [None, 5, "text", b"x", {"role": "user"}])
+def test_a_list_of_messages_has_to_be_one(wrong):
+    with pytest.raises(MessageError, match="list of messages"):
+        check_messages(wrong)
+
+
+def test_messages_may_come_from_any_iterable():
+    assert check_messages(iter([user("a")])) == [user("a")]
+
+
+@given(st.dictionaries(st.text(max_size=4), JSON, max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_canonical_json_does_not_depend_on_the_order_of_keys(value):
+    backwards = dict(reversed(list(value.items())))
+    assert canonical_json(value) == canonical_json(backwards)
+    assert json.loads(canonical_json(value)) == value
+
+
+def test_text_length_tells_long_contents_from_short_ones():
+    assert text_length(user("x" * 1_000)) == 1_000
+    assert text_length(user([{"type": "text", "text": "x" * 1_000}])) > 1_000
+    assert text_length({"role": "user"}) == 0

@@ -1,0 +1,36 @@
+"""Fences that the text inside cannot end."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from summarizing_context.core.fencing import fence, neutral, within_fence
+
+TAG = re.compile(r"<\s*/?\s*(history|summary|earlier_message|late_result)\b", re.IGNORECASE)
+
+
+@given(st.text(st.sampled_from("</ >\nhistorysummarHISTORY="), max_size=60))
+@settings(max_examples=200, deadline=None)
+def test_no_text_opens_or_closes_a_fence(text):
+    fenced = fence("history", text, messages="0-3")
+    assert len(TAG.findall(fenced)) == 2
+    assert fenced.startswith('<history messages="0-3">\n')
+    assert fenced.endswith("\n</history>")
+
+
+@pytest.mark.parametrize("tag", ["</history>", "<HISTORY >", "</ summary>", "<late_result call='x'>"])
+def test_each_of_our_tags_loses_its_meaning(tag):
+    assert not TAG.search(neutral(f"a {tag} b"))
+    assert neutral(f"a {tag} b").endswith("b")
+
+
+def test_other_tags_stay_as_they_are():
+    assert neutral("<b>x</b> a < b <historian>") == "<b>x</b> a < b <historian>"
+
+
+def test_the_inside_of_a_fence_is_changed_and_the_fence_stays():
+    assert within_fence(fence("summary", "a\nb"), str.upper) == "<summary>\nA\nB\n</summary>"

@@ -1,0 +1,143 @@
+"""What is read in messages of each dialect."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+
+from summarizing_context.core.messages import call_id, is_reminder, message_text_parts, read_message
+from summarizing_context.errors import MessageError
+from tests.core.making import ODD_MESSAGES, answer, assistant, call, one_call, result, system, user
+
+DIALECTS = pytest.mark.parametrize("dialect", ["openai", "anthropic", "amplifier"])
+
+
+def kinds(message: dict) -> list[str]:
+    return [part.kind for part in read_message(message).parts]
+
+
+@given(ODD_MESSAGES)
+@settings(max_examples=300, deadline=None)
+def test_reading_never_raises_and_calls_and_answers_stand_in_the_parts(message):
+    reading = read_message(message)
+    assert set(reading.calls) <= {part.id for part in reading.parts if part.kind == "call"}
+    assert set(reading.answers) <= {part.id for part in reading.parts if part.kind == "result"}
+    assert all(isinstance(text, str) for text in reading.texts)
+    assert hash(reading) == hash(read_message(message))
+
+
+@DIALECTS
+def test_calls_are_read_in_order_with_name_and_arguments(dialect):
+    message = call(dialect, ("a", "read", {"path": "x"}), ("b", "run", {}), text="Look.")
+    reading = read_message(message)
+    assert reading.calls == ("a", "b")
+    assert reading.texts == ["Look.", "read", '{"path":"x"}', "run", "{}"] or reading.texts[2] == '{"path": "x"}'
+
+
+@DIALECTS
+def test_a_result_answers_its_call_and_is_no_human_text(dialect):
+    reading = read_message(result(dialect, "a", "1 passed"))
+    assert (reading.answers, reading.texts, reading.human) == (("a",), ["1 passed"], False)
+
+
+def test_a_call_listed_beside_its_block_counts_once():
+    message = call("amplifier", ("a", "read", {"path": "x"}))
+    assert message["tool_calls"]
+    assert read_message(message).calls == ("a",)
+
+
+def test_a_call_answered_in_its_own_message_binds_nothing():
+    blocks = [{"type": "tool_use", "id": "a", "name": "f", "input": {}}, {"type": "tool_result", "tool_use_id": "a"}]
+    reading = read_message(assistant(blocks))
+    assert (reading.calls, reading.answers) == ((), ())
+
+
+@pytest.mark.parametrize("odd", [[], {}, 5, None, True])
+def test_a_block_whose_type_is_no_string_is_read_as_opaque(odd):
+    assert kinds(user([{"type": odd, "text": "x"}])) == ["opaque"]
+    assert kinds({"role": "tool", "tool_call_id": "a", "content": [{"type": odd}]}) == ["result"]
+    assert kinds(assistant([{"type": odd}]) | {"tool_calls": [{"id": odd, "function": {}}]}) == ["opaque", "call"]
+
+
+def test_failures_are_seen_in_blocks_and_in_messages():
+    failed = result("anthropic", "a", "boom", failed=True)
+    assert read_message(failed).parts[0].failed
+    assert read_message(answer("a") | {"status": "error"}).parts[0].failed
+    assert not read_message(answer("a")).parts[0].failed
+
+
+def test_signatures_and_encrypted_thinking_are_not_text():
+    blocks = [
+        {"type": "thinking", "thinking": "let me see", "signature": "x" * 500},
+        {"type": "redacted_thinking", "data": "y" * 500},
+    ]
+    assert read_message(assistant(blocks)).texts == ["let me see"]
+
+
+def test_thinking_beside_the_content_is_read_once():
+    message = assistant([{"type": "thinking", "thinking": "hm"}]) | {"reasoning_content": "hm"}
+    assert read_message(message).texts == ["hm"]
+    assert read_message(assistant("yes") | {"reasoning_content": "hm"}).texts == ["hm", "yes"]
+
+
+def test_media_are_counted_and_their_bytes_are_not_text():
+    image = {"type": "image", "source": {"type": "base64", "data": "A" * 2_000}}
+    reading = read_message(user([image, {"type": "text", "text": "this"}]))
+    assert (reading.media, reading.texts) == (1, ["this"])
+    other = read_message(user([{"type": "image", "source": {"type": "base64", "data": "B" * 2_000}}]))
+    assert other.parts[0].media != reading.parts[0].media
+
+
+def test_base64_in_unknown_blocks_is_left_out_and_the_rest_is_read():
+    (text,) = read_message(user([{"type": "blob", "name": "plan.pdf", "data": "A" * 5_000}])).texts
+    assert "plan.pdf" in text
+    assert len(text) < 100
+
+
+def test_refusals_and_legacy_calls_are_read_after_the_content():
+    message = {"role": "assistant", "content": "hm", "refusal": "no", "function_call": {"name": "f"}}
+    assert read_message(message).texts == ["hm", "no", '{"name":"f"}']
+
+
+@pytest.mark.parametrize(
+    ("message", "human"),
+    [
+        (user("hello"), True),
+        (user("  <system-reminder>be quick</system-reminder>"), False),
+        (user("hello") | {"metadata": {"source": "hook"}}, False),
+        (user([{"type": "text", "text": "<system-reminder>x"}, {"type": "text", "text": "but I say"}]), True),
+        (assistant("hello"), False),
+        (system("hello"), False),
+        (user(""), False),
+    ],
+)
+def test_human_words_are_told_from_reminders_and_hooks(message, human):
+    assert read_message(message).human is human
+
+
+def test_flags_are_read_at_the_top_and_in_the_metadata():
+    assert read_message(user("x") | {"critical": True}).critical
+    assert read_message(user("x") | {"metadata": {"critical": True}}).critical
+    assert read_message(user("x") | {"ephemeral": True}).ephemeral
+    assert read_message(user("x") | {"metadata": {"ephemeral": True}}).ephemeral
+    assert not read_message(user("x") | {"metadata": {"ephemeral": True, "persisted": True}}).ephemeral
+
+
+def test_a_call_or_result_is_never_ephemeral():
+    assert not read_message(one_call("a") | {"ephemeral": True}).ephemeral
+    assert not read_message(answer("a") | {"ephemeral": True}).ephemeral
+
+
+def test_text_parts_are_public_and_refuse_what_is_no_message():
+    assert message_text_parts(user("hello")) == ["hello"]
+    with pytest.raises(MessageError):
+        message_text_parts({"content": "no role"})
+
+
+def test_ids_are_texts_whatever_value_they_are():
+    assert [call_id(value) for value in ("a", None, 5, {"n": 1})] == ["a", "", "5", '{"n":1}']
+
+
+def test_a_reminder_may_be_indented():
+    assert is_reminder("\n  <system-reminder>")
+    assert not is_reminder("see <system-reminder>")
