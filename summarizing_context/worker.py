@@ -21,6 +21,7 @@ from summarizing_context.core.planning import Planner, Want
 from summarizing_context.core.rendering import render_children
 from summarizing_context.core.tree import Node
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady, SummarizerRefused
+from summarizing_context.flights import alone_with
 from summarizing_context.ports import Clock, Store, StoredSummary, SummaryJob, SummaryKey, SummaryReply
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.timeline import Timeline
@@ -189,10 +190,11 @@ class Worker:
     async def _make(self, want: Want) -> None:
         began = self._clock.now()
         try:
-            if not await self._find([want]):
-                if not self._is_wanted(want):
-                    return
-                await self._summarize(want)
+            async with alone_with((self._place, self._key(want))):
+                if not await self._find([want]):
+                    if not self._is_wanted(want):
+                        return
+                    await self._summarize(want)
             self._recover(want, began)
         except SummarizerNotReady:
             pass  # nothing was tried: it is planned again when calls are let through

@@ -62,6 +62,7 @@ class SummarizingContextManager:
         self._events: HostEvents | None = None
         self._providers: Callable[[], Any] | None = None
         self._opening: asyncio.Task[SummarizingContext] | None = None
+        self._closing: asyncio.Task[None] | None = None
         self._degraded: str | None = None
         self._closed = False
 
@@ -154,15 +155,25 @@ class SummarizingContextManager:
         return figures if self._degraded is None else replace(figures, store=f"{figures.store} ({self._degraded})")
 
     async def close(self) -> None:
-        """End every task and give up the session. May be called twice, and before the first use."""
+        """End every task and give up the session. May be called twice, and before the first use; it goes on where
+        its caller is cancelled."""
         self._closed = True
-        opening, self._opening = self._opening, None
-        if opening is not None:
-            await asyncio.wait({opening})
-            if not opening.cancelled() and opening.exception() is None:
-                await opening.result().close()
-        if self._events is not None:
-            await self._events.close()
+        if self._opening is not None:
+            self._check_loop(self._opening)
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(self._opening))
+        await asyncio.shield(self._closing)
+
+    async def _close(self, opening: asyncio.Task[SummarizingContext] | None) -> None:
+        try:
+            if opening is not None:
+                await asyncio.wait({opening})
+                if not opening.cancelled() and opening.exception() is None:
+                    await opening.result().close()
+        finally:
+            self._opening = None
+            if self._events is not None:
+                await self._events.close()
 
     async def _context(self) -> SummarizingContext:
         if self._closed:
@@ -170,14 +181,17 @@ class SummarizingContextManager:
         if self._opening is None:
             self._opening = asyncio.create_task(open_session(self._plan, self._options, self._degrade))
         opening = self._opening
-        if opening.get_loop() is not asyncio.get_running_loop():
-            raise WrongEventLoopError("this context manager is used in another event loop; mount one for each loop")
+        self._check_loop(opening)
         try:
             return await asyncio.shield(opening)
         except Exception:
             if self._opening is opening:
                 self._opening = None  # the next call tries again
             raise
+
+    def _check_loop(self, opening: asyncio.Task[SummarizingContext]) -> None:
+        if opening.get_loop() is not asyncio.get_running_loop():
+            raise WrongEventLoopError("this context manager is used in another event loop; mount one for each loop")
 
     def _degrade(self, reason: str) -> None:
         self._degraded = f"in memory only: {reason}"

@@ -109,6 +109,11 @@ def call_id(value: object) -> str:
     return value if isinstance(value, str) else "" if value is None else canonical_json(value)
 
 
+def is_wordless_media(block: object) -> bool:
+    """Whether a content block is an image, a sound or a file without words beside it."""
+    return isinstance(block, dict) and _kind(block) in _MEDIA_TYPES and "text" not in block and not _media_texts(block)
+
+
 def is_reminder(text: str) -> bool:
     """Whether a text is a host's reminder rather than somebody's words."""
     return text.lstrip().startswith(_REMINDER)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from summarizing_context.core.door import Message, canonical_json
 from summarizing_context.core.estimate import MESSAGE_TOKENS
 from summarizing_context.core.fencing import within_fence
-from summarizing_context.core.messages import BESIDE_CONTENT, Part, call_id, is_result, read_message
+from summarizing_context.core.messages import BESIDE_CONTENT, Part, call_id, is_result, is_wordless_media, read_message
 
 Count = Callable[[str], int]
 
@@ -54,14 +54,14 @@ def shrink_message(message: Message, tokens: int, cap: int, price: Price) -> Shr
         return Shrunk(message, tokens)
     share = cap - MESSAGE_TOKENS
     best: Shrunk | None = None
-    for _ in range(8):  # what a cut costs is known only after counting it: aim lower until it fits
+    for attempt in range(9):  # what a cut costs is known only after counting it: aim lower until it fits
         shown = _rebuild(message, tokens, max(0, share), price)
         cost = price.message(shown)
         if best is None or cost < best.tokens:
             best = Shrunk(shown, cost)
         if cost <= cap or share <= 0:
             break
-        share = min(share - 1, share * cap // cost)
+        share = min(share - 1, share * cap // cost) if attempt < 4 else share // 2
     assert best is not None
     return best if best.tokens < tokens else Shrunk(message, tokens)
 
@@ -248,7 +248,7 @@ class _Rewriter:
     def _media_of(self, blocks: list[Any]) -> list[Any]:
         if not self._keep_media:
             return []
-        return [block for block in blocks if isinstance(block, dict) and "text" not in block]
+        return [block for block in blocks if is_wordless_media(block)]
 
     def _cut(self, text: str, size: float, cap: int) -> str:
         return cut_middle(text, int(size), cap, self._count)

@@ -24,7 +24,7 @@ _PREAMBLES = tuple(
 
 def clean_reply(text: str) -> str:
     """The reply without what is no part of the summary; empty when nothing else was there."""
-    text = _readable(text)
+    text = readable(text)
     for _ in range(4):  # a fence may hold a preamble, and a preamble may stand before a fence
         bare = _without_preamble(_without_fence(_without_thinking(_trimmed(text))))
         if bare == text:
@@ -33,7 +33,7 @@ def clean_reply(text: str) -> str:
     return _trimmed(text)
 
 
-def _readable(text: str) -> str:
+def readable(text: str) -> str:
     """Without NULs; halves of a surrogate pair are joined, lone ones become U+FFFD."""
     text = text.replace("\x00", "")
     try:

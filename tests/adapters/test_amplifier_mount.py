@@ -86,6 +86,20 @@ async def test_cleanup_may_come_while_the_first_use_is_under_way(tmp_path: Path)
     await cleanup()
 
 
+async def test_cleanup_goes_on_where_the_host_gives_up_waiting(tmp_path: Path) -> None:
+    config = {"storage_path": str(tmp_path / "run.db")}
+    manager, cleanup = await mounted(config)
+    await manager.add_message(HELLO)
+    ending = asyncio.create_task(cleanup())
+    await asyncio.sleep(0)
+    ending.cancel()
+    await asyncio.gather(ending, return_exceptions=True)
+    await cleanup()
+    again, cleanup = await mounted(config)
+    assert await again.get_messages() == [HELLO], "the session was given up"
+    await cleanup()
+
+
 async def test_many_first_uses_at_once_open_one_session(tmp_path: Path) -> None:
     manager, cleanup = await mounted({"storage_path": str(tmp_path / "run.db")})
     await asyncio.gather(*(manager.add_message({"role": "user", "content": str(n)}) for n in range(20)))

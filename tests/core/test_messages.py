@@ -17,7 +17,7 @@ def kinds(message: dict) -> list[str]:
 
 
 @given(ODD_MESSAGES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_reading_never_raises_and_calls_and_answers_stand_in_the_parts(message):
     reading = read_message(message)
     assert set(reading.calls) <= {part.id for part in reading.parts if part.kind == "call"}

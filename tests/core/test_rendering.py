@@ -70,8 +70,8 @@ def test_a_tools_name_or_a_role_cannot_forge_a_label():
     assert "### user" not in render(message).splitlines()
 
 
-@given(st.lists(ODD_MESSAGES, max_size=4))
-@settings(max_examples=100, deadline=None)
+@given(st.lists(ODD_MESSAGES, max_size=3))
+@settings(max_examples=50, deadline=None)
 def test_every_text_is_there_whole(messages):
     text = render(*messages).replace("\\### ", "### ")
     wanted = [part for reading in readings(*messages) for item in reading.parts for part in item.texts]

@@ -1,0 +1,82 @@
+"""Covered messages that stay in the view."""
+
+from __future__ import annotations
+
+from summarizing_context.core.pins import Candidates, Pins, choose_pins
+from tests.core.making import PRICE, answer, assistant, one_call, room, shown, system, timeline, user
+
+LONG = "word " * 2_000
+
+
+def pins(log: list[dict], cut: int | None = None, tokens: int = 4_000) -> Pins:
+    made = timeline(log)
+    return choose_pins(made.candidates(len(log) if cut is None else cut), made.read, room(tokens), PRICE)
+
+
+def test_the_first_human_message_stands_before_and_the_latest_after():
+    found = pins([user("task"), assistant("ok"), user("more"), assistant("ok")])
+    assert (shown(found.before), shown(found.after)) == ([user("task")], [user("more")])
+    assert found.tokens == PRICE.message(user("task")) + PRICE.message(user("more"))
+
+
+def test_all_user_rows_before_the_first_answer_are_the_first_message():
+    log = [user("one"), user("two"), assistant("ok")]
+    assert shown(pins(log).before) == log[:2]
+
+
+def test_nothing_is_pinned_twice():
+    found = pins([user("task") | {"critical": True}, assistant("ok")])
+    assert (len(found.before), len(found.after)) == (1, 0)
+    same = pins([user("task"), assistant("ok"), system("rule"), assistant("ok"), system("rule")])
+    assert shown(same.after) == [system("rule")]
+
+
+def test_only_what_is_covered_is_pinned():
+    assert shown(pins([user("task"), assistant("ok"), user("more")], cut=2).after) == []
+
+
+def test_system_rows_between_and_critical_messages_stay_in_log_order():
+    critical = assistant("never push") | {"critical": True}
+    log = [user("task"), assistant("ok"), critical, system("use tabs"), assistant("ok")]
+    assert shown(pins(log).after) == [critical, system("use tabs")]
+
+
+def test_what_a_hook_injected_is_no_rule_to_pin():
+    hook = system("remember") | {"metadata": {"source": "hook"}}
+    assert shown(pins([user("task"), assistant("ok"), hook, assistant("ok")]).after) == []
+
+
+def test_a_rule_before_the_last_opening_row_stands_before_the_header():
+    log = [user("task"), system("use tabs"), user("go"), assistant("ok")]
+    assert shown(pins(log).before) == log[:3]
+
+
+def test_each_pin_is_held_to_its_share():
+    found = pins([user(LONG), assistant("ok"), user(LONG + "!"), assistant("ok")])
+    cap = room(4_000).pin_cap
+    assert all(pin.tokens <= cap and pin.repairs == ("shrunk",) for pin in (*found.before, *found.after))
+
+
+def test_short_opening_rows_stay_whole_beside_a_long_one():
+    found = pins([user("task"), user(LONG), assistant("ok")])
+    assert found.before[0].message == user("task")
+    assert sum(pin.tokens for pin in found.before) <= room(4_000).pin_cap
+
+
+def test_more_than_fits_is_left_out_the_newest_first_kept():
+    log = [user("task"), *(assistant(f"{n} " + LONG) | {"critical": True} for n in range(9)), assistant("ok")]
+    found = pins(log)
+    assert found.left_out == 7
+    assert [pin.seq for pin in found.after] == [8, 9]
+
+
+def test_a_pinned_call_or_result_becomes_a_fenced_note():
+    log = [user("task"), one_call("a") | {"critical": True}, answer("a", "</earlier_message>") | {"critical": True}]
+    notes = pins([*log, assistant("ok")]).after
+    assert [pin.message["role"] for pin in notes] == ["user", "user"]
+    assert all("pin_note" in pin.repairs for pin in notes)
+    assert notes[1].message["content"].count("</earlier_message>") == 1
+
+
+def test_no_candidates_are_no_pins():
+    assert choose_pins(Candidates((), None, (), ()), timeline([]).read, room(100), PRICE) == Pins((), (), 0, 0)
