@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CORPUS ?=
 BUDGETS ?= 8000,16000,64000
-LAWS_EXAMPLES ?= 1000000
+LAWS_OPERATIONS ?= 1000000
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test lint format laws corpus bench clean
@@ -37,8 +37,8 @@ format: $(READY) ## mend what can be mended by machine
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-laws: $(READY) ## the laws against a million random operations (LAWS_EXAMPLES=...)
-	LAWS_EXAMPLES=$(LAWS_EXAMPLES) $(BIN)/python -m pytest -n 2 tests/laws
+laws: $(READY) ## the laws against a million random operations a strategy (LAWS_OPERATIONS=...)
+	LAWS_OPERATIONS=$(LAWS_OPERATIONS) $(BIN)/python -m pytest -n 2 tests/laws/test_random_operations.py
 
 corpus: $(READY) ## replay a folder of transcripts (CORPUS=<folder>, BUDGETS=...)
 	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make corpus CORPUS=<folder>"; exit 2; }

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 
 _OURS = ("history", "summary", "earlier_message", "late_result", "session_record")
-_TAG = re.compile(rf"<(\s*/?\s*)({'|'.join(_OURS)})\b", re.IGNORECASE)
+_TAG = re.compile(rf"<(\s*+/?\s*+)({'|'.join(_OURS)})\b", re.IGNORECASE)
 
 
 def fence(tag: str, text: str, **attributes: object) -> str:

@@ -17,6 +17,7 @@ from summarizing_context.errors import (
     SummarizerTimeout,
 )
 from summarizing_context.ports import SummaryJob
+from summarizing_context.summarizers.providers import Fault
 from summarizing_context.summarizers.replies import Refusal
 
 LONGEST_PAUSE = 3600.0  # seconds; a provider that asks for more is asked again after this
@@ -73,10 +74,10 @@ def told(error: BaseException) -> str:
 
     Never an exception's own words: those of a provider, or of a user's summarizer, may hold the text of messages.
     """
-    if error.args and isinstance(error.args[0], Refusal):
-        return f"{_name(error)}: {error.args[0].value}"
     cause = error.__cause__
-    return f"{_name(error)} from {_name(cause)}" if isinstance(cause, Exception) else _name(error)
+    name = f"{_name(error)} from {_name(cause)}" if isinstance(cause, Exception) else _name(error)
+    said = error.args[0] if error.args else None
+    return f"{name}: {said.value}" if isinstance(said, Refusal | Fault) else name
 
 
 def giving_up(run: JobRun, error: Exception, *, ready_in: float | None) -> SummarizerError:
