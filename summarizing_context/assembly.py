@@ -19,14 +19,17 @@ from summarizing_context.core.shrinking import Price
 from summarizing_context.errors import SettingsError
 from summarizing_context.loading import load_session
 from summarizing_context.parts import Parts
-from summarizing_context.ports import Clock, Events, Store, Summarizer, SummaryJob, SummaryReply
+from summarizing_context.ports import Clock, Events, Store, Summarizer
 from summarizing_context.recipes import make_recipe
 from summarizing_context.settings import Settings
 from summarizing_context.showing import Policy
 from summarizing_context.stores.sqlite import SqliteStore
 from summarizing_context.summaries import Extracts, SummaryBook
-from summarizing_context.summarizers.extractive import ExtractiveSummarizer, brief_of, skim, summarize_extractively
-from summarizing_context.summarizers.resilient import Limits, ResilientStatistics, ResilientSummarizer
+from summarizing_context.summarizers.anthropic_messages import AnthropicSummarizer
+from summarizing_context.summarizers.extractive import brief_of, skim, summarize_extractively
+from summarizing_context.summarizers.gates import ClosableSummarizer, ExtractiveCaller, ModelCaller
+from summarizing_context.summarizers.openai_chat import OpenAIChatSummarizer
+from summarizing_context.summarizers.resilient import Limits, ResilientSummarizer
 from summarizing_context.timeline import Timeline
 from summarizing_context.tokens import choose_counter
 from summarizing_context.viewer import Viewer
@@ -112,24 +115,7 @@ class _CalledClock:
         self.now = read
 
 
-class _Extractive:
-    """The extractive summarizer behind the worker's gate, which is always open."""
-
-    def __init__(self) -> None:
-        self._summarizer = ExtractiveSummarizer(count=estimate_text)
-        self.recipe = self._summarizer.recipe
-
-    async def summarize(self, job: SummaryJob) -> SummaryReply:
-        return await self._summarizer.summarize(job)
-
-    def ready_in(self) -> float | None:
-        return 0.0
-
-    def statistics(self) -> ResilientStatistics:
-        return ResilientStatistics(0, 0, 0, 0, 0, "closed", None)
-
-    async def close(self) -> None:
-        await self._summarizer.close()
+_Caller = ExtractiveCaller | ResilientSummarizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +124,13 @@ class _Assembly:
     options: Options
     clock: Clock
     store: Store
-    caller: _Extractive | ResilientSummarizer
+    caller: _Caller
 
     def parts(self, counter: Any) -> Parts:
         settings = self.settings
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
         timeline = Timeline(limits, settings.image_tokens)
-        own = isinstance(self.caller, _Extractive)
+        own = isinstance(self.caller, ExtractiveCaller)
         recipe = make_recipe(settings, self.caller.recipe, own=own, redact=self.options.redact)
         book = SummaryBook(timeline, _EXTRACTS, maker=recipe.maker, cap=settings.summary_max_tokens)
         price = Price(counter.count, settings.image_tokens)
@@ -221,7 +207,7 @@ class _Assembly:
         async def end_counting() -> None:
             executor.shutdown(wait=False, cancel_futures=True)
 
-        ends = [self.caller.close] if isinstance(self.caller, _Extractive) else []
+        ends = [self.caller.close] if isinstance(self.caller, ExtractiveCaller | ModelCaller) else []
         return [*ends, end_counting, self.store.close]
 
 
@@ -246,14 +232,9 @@ def _clock(clock: Clock | Callable[[], float] | None) -> Clock:
     raise SettingsError(f"clock is {type(clock).__name__}; it is a function that gives seconds, or has a method now()")
 
 
-def _caller(settings: Settings, options: Options, clock: Clock) -> _Extractive | ResilientSummarizer:
+def _caller(settings: Settings, options: Options, clock: Clock) -> _Caller:
     if options.summarizer is None and settings.summarizer == "extractive":
-        return _Extractive()
-    if options.summarizer is None:
-        raise SettingsError(
-            f"summarizer = {settings.summarizer!r} comes with a later version; use 'extractive', "
-            "or pass an object of yours as summarizer="
-        )
+        return ExtractiveCaller(estimate_text)
     limits = Limits(
         call_timeout=settings.call_timeout,
         job_timeout=settings.job_timeout,
@@ -265,7 +246,25 @@ def _caller(settings: Settings, options: Options, clock: Clock) -> _Extractive |
         max_calls_per_session=settings.max_calls_per_session,
         max_input_tokens_per_session=settings.max_input_tokens_per_session,
     )
-    return ResilientSummarizer(options.summarizer, limits=limits, clock=clock, count=estimate_text)
+    if options.summarizer is not None:
+        return ResilientSummarizer(options.summarizer, limits=limits, clock=clock, count=estimate_text)
+    return ModelCaller(_model(settings, options), limits=limits, clock=clock, count=estimate_text)
+
+
+def _model(settings: Settings, options: Options) -> ClosableSummarizer:
+    """The summarizer that the settings name; a context that only reads calls no model and needs no key."""
+    makers: dict[str, Callable[..., ClosableSummarizer]] = {
+        "openai": OpenAIChatSummarizer,
+        "anthropic": AnthropicSummarizer,
+    }
+    if settings.summarizer not in makers:
+        raise SettingsError(
+            f"summarizer = {settings.summarizer!r} comes with a later version; use 'extractive', 'openai' or "
+            "'anthropic', or pass an object of yours as summarizer="
+        )
+    key = settings.api_key or ("unused" if options.read_only else None)
+    make = makers[settings.summarizer]
+    return make(settings.model, base_url=settings.base_url, api_key=key, timeout=settings.call_timeout)
 
 
 def _thorough(content: str, *, kind: str, max_tokens: int) -> str:

@@ -40,6 +40,7 @@ class Showing:
     merged: list[Message] = field(default_factory=list)  # the same with neighbouring user rows joined
     ends: frozenset[int] = frozenset()  # how many messages earlier views had, as far as they still lead this one
     attempted_at: int | None = None  # history tokens at the last attempt to activate
+    attempted_length: int = 0  # messages of the log then
     pending: Reason | None = None  # why the next view may begin differently
     counted: int = 0  # items whose repairs are counted
 

@@ -83,9 +83,16 @@ async def load_in_thread() -> Encoding | None:
     """`load_offline` off the event loop, in a thread that ends with it: anyio keeps its own for the next caller."""
     thread = ThreadPoolExecutor(1, thread_name_prefix="tiktoken ranks")
     try:
-        return await asyncio.wrap_future(thread.submit(load_offline))
+        return await asyncio.wrap_future(thread.submit(_load_warm))
     finally:
         thread.shutdown(wait=False)
+
+
+def _load_warm() -> Encoding | None:
+    encoding = load_offline()
+    if encoding is not None:
+        encoding.encode("the first text takes a tenth of a second", disallowed_special=())
+    return encoding
 
 
 async def download(seconds: float) -> Encoding | None:

@@ -211,9 +211,9 @@ class Viewer:
         tail, present, keep = showing.tail, showing.state.cut, self._policy.keep_recent or 0
         overflow, too_many = now + skipped > room.tokens, self._too_many(tail)
         wanted = overflow or now > room.high or too_many or asked is not None
-        if not wanted or not (overflow or asked == "explicit" or self._may_attempt(showing, room)):
+        if not wanted or not (overflow or asked == "explicit" or self._may_attempt(showing, room, too_many)):
             return None
-        showing.attempted_at = self._timeline.history_tokens
+        showing.attempted_at, showing.attempted_length = self._timeline.history_tokens, len(self._timeline)
         self._book.begin()
         segments = self._timeline.segments
         found = self._allowed(cuts(tail, room, present, segments, keep), present)
@@ -238,9 +238,10 @@ class Viewer:
         found = [cut for cut in found if cut.stop != present.stop]
         return [Cut(0, 0, cut.stop) for cut in found] if self._policy.truncate else found
 
-    def _may_attempt(self, showing: Showing, room: Room) -> bool:
-        """At most one attempt for every `min_free` new tokens."""
-        if showing.attempted_at is None:
+    def _may_attempt(self, showing: Showing, room: Room, too_many: bool) -> bool:
+        """At most one attempt for every `min_free` new tokens, or for half of `max_messages` new ones."""
+        fresh = len(self._timeline) - showing.attempted_length
+        if showing.attempted_at is None or (too_many and 2 * fresh >= (self._policy.max_messages or 0)):
             return True
         return self._timeline.history_tokens - showing.attempted_at >= room.min_free
 

@@ -87,26 +87,27 @@ def cut_middle(text: str, total: int, cap: int, count: Count) -> str:
         return text
     kept = cap - _MARK_TOKENS
     if kept < _LEAST_KEPT:
-        head = _fitting(text, cap - _SHORT_MARK_TOKENS, count, from_end=False)
+        head, _ = _fitting(text, cap - _SHORT_MARK_TOKENS, total, count, from_end=False)
         short = f"{head or text[:_LEAST_HEAD]}[…{total}…]"
         return short if len(short) < len(text) else text
-    head = _fitting(text, -(-kept // 2), count, from_end=False)
-    tail = _fitting(text[len(head) :], kept // 2, count, from_end=True)
-    left_out = max(1, total - count(head) - count(tail))
+    head, head_tokens = _fitting(text, -(-kept // 2), total, count, from_end=False)
+    tail, tail_tokens = _fitting(text[len(head) :], kept // 2, total, count, from_end=True)
+    left_out = max(1, total - head_tokens - tail_tokens)
     cut = f"{head}\n[… {left_out} tokens left out …]\n{tail}"
     return cut if len(cut) < len(text) else text
 
 
-def _fitting(text: str, cap: int, count: Count, *, from_end: bool) -> str:
-    """The longest end of `text`, about, that costs at most `cap` tokens."""
-    length = min(len(text), max(0, cap) * 5)
+def _fitting(text: str, cap: int, total: int, count: Count, *, from_end: bool) -> tuple[str, int]:
+    """The longest end of `text`, about, that costs at most `cap` tokens, and its cost. `total` tells how dense the
+    text is, so that one count is mostly enough."""
+    length = min(len(text), max(0, cap) * len(text) // max(1, total))
     while length > 0:
         piece = text[-length:] if from_end else text[:length]
         cost = count(piece)
         if cost <= cap:
-            return piece
+            return piece, cost
         length = min(length - 1, length * cap // cost)
-    return ""
+    return "", 0
 
 
 def _rebuild(message: Message, tokens: int, share: int, price: Price) -> Message:

@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args
 
 from summarizing_context.errors import SettingsError, SummarizerError, SummarizerRefused
 from summarizing_context.ports import SummaryJob, SummaryReply
@@ -37,6 +37,7 @@ KEY_VARIABLE = "OPENAI_API_KEY"
 EXAMPLE = "gpt-5.4-mini"
 
 LimitName = Literal["max_completion_tokens", "max_tokens"]
+LIMIT_NAMES = get_args(LimitName)
 
 
 class OpenAIChatSummarizer:
@@ -65,6 +66,8 @@ class OpenAIChatSummarizer:
         self._thinking_tokens = thinking_tokens
         self._limit_name: LimitName = limit_name or "max_completion_tokens"
         self._limit_name_is_sure = limit_name is not None
+        if self._limit_name not in LIMIT_NAMES:
+            raise SettingsError(f"limit_name = {limit_name!r:.40} is refused; allowed: {' or '.join(LIMIT_NAMES)}")
         address = base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL
         key = api_key or os.environ.get(KEY_VARIABLE)
         if not key:

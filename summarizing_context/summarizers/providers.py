@@ -36,7 +36,7 @@ THINKING_TOKENS = 2_000  # a limit on output counts hidden thinking too; few mod
 IDENTITY = {"Accept-Encoding": "identity"}  # a packed reply could be small on the way and huge in memory
 
 _LIMIT_FACTOR = 2  # models count otherwise than we do, and a reply that is cut off is lost
-_CLOSE_WITHIN = 1.0  # seconds
+_CLOSE_WITHIN = 0.3  # seconds
 
 
 class Fault(StrEnum):

@@ -137,21 +137,29 @@ def _head_problems(head: Sequence[Message], covered: Sequence[Message], headers_
         found = explain(head[index], covered[index]) if index < len(head) else None
         if found is None or SHRUNK in found:
             problems.append(f"leading system row {index} is not shown whole")
-    headers, place = 0, system
-    for row in range(system, len(head)):
-        index = _find(head[row], covered, place)
-        if index is None:
-            headers += 1
-            if called_ids(head[row]) or answered_ids(head[row]):
-                problems.append(f"row {row} before the tail has calls or results and is no log entry")
-            continue
-        place = index + 1
-        if not _may_be_pinned(covered[index]):
-            problems.append(f"row {row} is log entry {index} ({covered[index].get('role')}) outside the raw tail")
+    headers = _fewest_strangers(head[system:], covered, system)
+    if headers:
+        problems += [
+            f"row {row} before the tail is log entry {index} ({covered[index].get('role')}), which is no pin"
+            for row in range(system, len(head))
+            for index in _places(head[row], covered, system, pins=False)[:1]
+        ]
     allowed = headers_allowed if len(covered) > system else 0
     if headers > allowed:
-        problems.append(f"{headers} rows before the tail are no log entries, {allowed} may be")
+        problems.append(f"{headers} rows before the tail are no pins in the log's order, {allowed} may be")
     return problems
+
+
+def _fewest_strangers(rows: Sequence[Message], covered: Sequence[Message], start: int) -> int:
+    """How many of the rows are no pins, when as many as possible are taken for pins in the log's order."""
+    reached = {start: 0}  # first entry that may come next -> strangers so far
+    for row in rows:
+        after = {place: strangers + 1 for place, strangers in reached.items()}
+        for place, strangers in reached.items():
+            for index in _places(row, covered, place)[:1]:
+                after[index + 1] = min(strangers, after.get(index + 1, strangers))
+        reached = after
+    return min(reached.values())
 
 
 def _may_be_pinned(message: Message) -> bool:
@@ -160,8 +168,14 @@ def _may_be_pinned(message: Message) -> bool:
     return message.get("role") in ("user", "system", "developer") or bool(critical)
 
 
-def _find(row: Message, log: Sequence[Message], place: int) -> int | None:
-    return next((index for index in range(place, len(log)) if explain(row, log[index]) is not None), None)
+def _places(row: Message, log: Sequence[Message], start: int, *, pins: bool = True) -> list[int]:
+    """Entries from `start` on that the row shows: those that may be pinned, or the others when they equal it."""
+    found = []
+    for index in range(start, len(log)):
+        repairs = explain(row, log[index]) if _may_be_pinned(log[index]) == pins else None
+        if repairs is not None and (pins or (not repairs and log[index].get("content"))):
+            found.append(index)
+    return found
 
 
 def pin_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]:

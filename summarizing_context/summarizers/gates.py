@@ -1,0 +1,50 @@
+"""Summarizers as the worker calls them, with a gate before them and an end: the extractive one, and a provider's.
+
+Retries and limits are `resilient`'s; which of the two a session has is decided in `assembly`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from summarizing_context.ports import Clock, Summarizer, SummaryJob, SummaryReply
+from summarizing_context.summarizers.extractive import ExtractiveSummarizer
+from summarizing_context.summarizers.resilient import Limits, ResilientStatistics, ResilientSummarizer
+
+
+class ClosableSummarizer(Summarizer, Protocol):
+    """A summarizer that holds connections."""
+
+    async def close(self) -> None: ...
+
+
+class ExtractiveCaller:
+    """The extractive summarizer behind a gate that is always open."""
+
+    def __init__(self, count: Callable[[str], int]) -> None:
+        self._summarizer = ExtractiveSummarizer(count=count)
+        self.recipe = self._summarizer.recipe
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        return await self._summarizer.summarize(job)
+
+    def ready_in(self) -> float | None:
+        return 0.0
+
+    def statistics(self) -> ResilientStatistics:
+        return ResilientStatistics(0, 0, 0, 0, 0, "closed", None)
+
+    async def close(self) -> None:
+        await self._summarizer.close()
+
+
+class ModelCaller(ResilientSummarizer):
+    """A provider's summarizer, made for one context and closed with it."""
+
+    def __init__(self, inner: ClosableSummarizer, *, limits: Limits, clock: Clock, count: Callable[[str], int]) -> None:
+        super().__init__(inner, limits=limits, clock=clock, count=count)
+        self._close = inner.close
+
+    async def close(self) -> None:
+        await self._close()

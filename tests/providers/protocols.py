@@ -1,0 +1,82 @@
+"""Both providers' protocols as tests see them: how a summarizer is made, where it calls, what a reply looks like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from summarizing_context.summarizers.anthropic_messages import AnthropicSummarizer
+from summarizing_context.summarizers.openai_chat import OpenAIChatSummarizer
+
+KEY = "sk-test-0123456789"
+MODEL = "model-of-the-test"
+GOOD = "## Done\n- The build was fixed in a.py."
+Json = dict[str, Any]
+LEFT_OUT: Any = object()
+
+
+def completion(text: Any = GOOD, *, reason: Any = "stop", usage: Any = None, **message: Any) -> Json:
+    """A chat completion; what is `LEFT_OUT` is not in it."""
+    choice = {"index": 0, "message": {"role": "assistant", "content": text, **message}, "finish_reason": reason}
+    usage = {"prompt_tokens": 900, "completion_tokens": 30, "total_tokens": 930} if usage is None else usage
+    return _without({"id": "chatcmpl-1", "object": "chat.completion", "choices": [_without(choice)], "usage": usage})
+
+
+def answer(text: Any = GOOD, *, reason: Any = "end_turn", usage: Any = None, **fields: Any) -> Json:
+    """A message of an Anthropic model."""
+    content = text if isinstance(text, list) or text is None else [{"type": "text", "text": text}]
+    usage = {"input_tokens": 500, "cache_read_input_tokens": 400, "output_tokens": 30} if usage is None else usage
+    reply = {"id": "msg_1", "type": "message", "role": "assistant", "content": content, "usage": usage}
+    return _without({**reply, "stop_reason": reason, **fields})
+
+
+def _without(value: Json) -> Json:
+    return {key: item for key, item in value.items() if item is not LEFT_OUT}
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """One provider."""
+
+    name: str
+    url: str  # where a call goes
+    path: str
+    summarizer: Callable[..., Any]
+    reply: Callable[..., Json]
+    cut: str  # why a reply ended that was cut off
+
+    def made(self, **options: Any) -> Any:
+        """A summarizer that the test closes."""
+        return self.summarizer(options.pop("model", MODEL), **{"api_key": KEY, **options})
+
+    def base_url(self, root: str) -> str:
+        """The setting for a server at `root`."""
+        return f"{root}/v1" if self.name == "openai" else root
+
+
+OPENAI = Protocol(
+    "openai",
+    "https://api.openai.com/v1/chat/completions",
+    "/v1/chat/completions",
+    OpenAIChatSummarizer,
+    completion,
+    "length",
+)
+ANTHROPIC = Protocol(
+    "anthropic", "https://api.anthropic.com/v1/messages", "/v1/messages", AnthropicSummarizer, answer, "max_tokens"
+)
+PROTOCOLS = (OPENAI, ANTHROPIC)
+
+
+def system_text(body: Json) -> str:
+    """The instructions in a request of either protocol."""
+    if "system" in body:
+        return "".join(block["text"] for block in body["system"])
+    return "".join(message["content"] for message in body["messages"] if message["role"] == "system")
+
+
+def user_text(body: Json) -> str:
+    """The content in a request of either protocol."""
+    (text,) = (message["content"] for message in body["messages"] if message["role"] == "user")
+    return str(text)

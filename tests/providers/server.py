@@ -1,0 +1,175 @@
+"""A provider on the loopback that speaks both protocols, and behaves as badly as a script tells it to.
+
+HTTP/1.1 by hand, so that it can cut a reply short, reset a connection, or never stop talking.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import random
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from email.utils import formatdate
+from typing import Literal
+
+from .protocols import Json, answer, completion, user_text
+
+Ending = Literal["whole", "stall", "reset", "cut", "flood"]
+FLOOD = 100_000_000  # bytes
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What comes back for one request. Without a body it is a good summary in the protocol of the path."""
+
+    status: int = 200
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes | None = None
+    latency: float = 0.0  # seconds
+    ending: Ending = "whole"  # "stall" and "reset" send nothing, "cut" half of the body, "flood" far too much
+    model: Callable[[Json], str] | None = None  # writes the summary
+
+
+@dataclass(frozen=True)
+class Request:
+    number: int  # from 0
+    path: str
+    headers: dict[str, str]
+    body: Json
+
+
+Script = Callable[[Request], Answer]
+
+
+def summary_of(body: Json) -> str:
+    """A lawful summary that differs from content to content."""
+    return f"## Done\n- part {hashlib.sha256(user_text(body).encode()).hexdigest()[:8]}"
+
+
+@dataclass
+class ProviderServer:
+    """Counts what it is asked and what it does."""
+
+    script: Script
+    root: str = ""
+    requests: list[Request] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
+    flooded: int = 0  # bytes that were taken from it in floods
+    connections: set[asyncio.Task[None]] = field(default_factory=set)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.connections.add(task)
+        try:
+            while (request := await self._read(reader)) is not None and await self._answer(request, writer):
+                pass
+        except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # the client, or the test, has gone
+        finally:
+            self.connections.discard(task)
+            writer.close()
+
+    async def _read(self, reader: asyncio.StreamReader) -> Request | None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        first, *lines = head.strip().split("\r\n")
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+        body = await reader.readexactly(int(headers.get("content-length", 0)))
+        request = Request(len(self.requests), first.split(" ")[1], headers, json.loads(body or b"{}"))
+        self.requests.append(request)
+        return request
+
+    async def _answer(self, request: Request, writer: asyncio.StreamWriter) -> bool:
+        """Whether the connection may be used again."""
+        said = self.script(request)
+        self.answers.append(said)
+        await asyncio.sleep(said.latency)
+        if said.ending == "stall":
+            await asyncio.Event().wait()
+        if said.ending == "reset":
+            _reset(writer)
+            return False
+        body = said.body if said.body is not None else json.dumps(_good(request, said)).encode()
+        size = FLOOD if said.ending == "flood" else len(body)
+        given = {name.lower() for name, _ in said.headers}
+        headers = [*said.headers, ("content-length", str(size))]
+        headers += [] if "content-type" in given else [("content-type", "application/json")]
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers)
+        writer.write(f"HTTP/1.1 {said.status} Answer\r\n{lines}\r\n".encode("latin-1"))
+        if said.ending == "flood":
+            await self._flood(writer)
+        writer.write(body[: len(body) // 2] if said.ending == "cut" else body)
+        await writer.drain()
+        return said.ending == "whole"
+
+    async def _flood(self, writer: asyncio.StreamWriter) -> None:
+        while self.flooded < FLOOD:
+            writer.write(b" " * 65_536)
+            await writer.drain()
+            self.flooded += 65_536
+
+
+def _good(request: Request, said: Answer) -> Json:
+    text = (said.model or summary_of)(request.body)
+    return completion(text) if request.path.endswith("/chat/completions") else answer(text)
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    found = writer.get_extra_info("socket")
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+@asynccontextmanager
+async def serving(script: Script = lambda _: Answer()) -> AsyncIterator[ProviderServer]:
+    """A server on a free port of the loopback; nothing of it is left afterwards."""
+    provider = ProviderServer(script)
+    server = await asyncio.start_server(provider.serve, "127.0.0.1", 0)
+    provider.root = "http://127.0.0.1:{}".format(server.sockets[0].getsockname()[1])
+    try:
+        yield provider
+    finally:
+        server.close()
+        for task in list(provider.connections):
+            task.cancel()
+        await asyncio.gather(*provider.connections, return_exceptions=True)
+        await server.wait_closed()
+
+
+def weather(
+    seed: int = 0, *, latency: float = 0.002, faults: dict[str, float] | None = None, pause: str = "0.01"
+) -> Script:
+    """A script by chance: each fault of `STORMS` with its share of the requests. The same for the same seed."""
+    rng = random.Random(seed)
+    shares = {"rate_limited": 0.05, "stalled": 0.02} if faults is None else faults
+
+    def script(_: Request) -> Answer:
+        drawn, wait = rng.random(), latency * rng.uniform(0.5, 1.5)
+        for fault, share in shares.items():
+            drawn -= share
+            if drawn < 0:
+                return storm(fault, pause)
+        return Answer(latency=wait)
+
+    return script
+
+
+def storm(fault: str, pause: str = "0.01") -> Answer:
+    """One fault by its name."""
+    return {
+        "rate_limited": Answer(429, (("Retry-After", pause),), b'{"error": {"message": "slow down"}}'),
+        "rate_limited_by_date": Answer(429, (("Retry-After", formatdate(usegmt=True)),), b"{}"),
+        "failing": Answer(500, body=b'{"error": {"message": "oh no"}}'),
+        "overloaded": Answer(529, body=b'{"type": "error", "error": {"type": "overloaded_error"}}'),
+        "stalled": Answer(ending="stall"),
+        "reset": Answer(ending="reset"),
+        "cut": Answer(ending="cut"),
+        "redirect": Answer(307, (("Location", "http://127.0.0.1:9/elsewhere"),), b""),
+        "html": Answer(200, (("Content-Type", "text/html"),), b"<html>busy</html>"),
+        "broken": Answer(body=b'{"choices": ['),
+    }[fault]

@@ -1,0 +1,268 @@
+"""Every way in which a provider can fail, as the error that it becomes; without words of the provider or of the log."""
+
+from __future__ import annotations
+
+import gzip
+import traceback
+from collections.abc import Iterator
+from email.utils import formatdate
+from typing import Any
+
+import httpx
+import pytest
+
+from summarizing_context.errors import (
+    SummarizerError,
+    SummarizerRateLimited,
+    SummarizerRefused,
+    SummarizerTimeout,
+)
+from summarizing_context.ports import SummaryReply
+from summarizing_context.summarizers.providers import Fault, HttpStatus, seconds_to_wait
+from summarizing_context.summarizers.replies import Refusal
+from summarizing_context.summarizers.retries import told
+from tests.summarizers.scripted import SECRET, job
+
+from .mocking import mocked
+from .protocols import ANTHROPIC, GOOD, KEY, LEFT_OUT, OPENAI, PROTOCOLS, Protocol, answer, completion
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name),
+]
+NOW = 1_800_000_000.0  # seconds since 1970
+SPOKEN = f"no: {SECRET}, {KEY}"  # what a provider may say in an error
+TEXT = {"type": "text", "text": GOOD}
+
+
+async def got(protocol: Protocol, **response: Any) -> SummaryReply:
+    """What a summarizer makes of one response."""
+    summarizer = protocol.made(now=lambda: NOW)
+    effect = response.pop("raising", None) or httpx.Response(response.pop("status_code", 200), **response)
+    try:
+        with mocked() as router:
+            route = router.post(protocol.url).mock(side_effect=[effect] * 2)
+            reply: SummaryReply = await summarizer.summarize(job())
+            assert route.call_count == 1
+            return reply
+    finally:
+        await summarizer.close()
+
+
+async def failure(protocol: Protocol, **response: Any) -> SummarizerError:
+    """The error that one response becomes; neither it nor what it hangs together with tells what was said."""
+    with pytest.raises(SummarizerError) as caught:
+        await got(protocol, **response)
+    error = caught.value
+    written = "".join(traceback.format_exception(error)) + repr(error) + told(error)
+    assert SECRET not in written
+    assert KEY not in written
+    assert isinstance(error.__cause__, HttpStatus | None)
+    return error
+
+
+STATUSES = [
+    (301, SummarizerError, Fault.REDIRECT),
+    (307, SummarizerError, Fault.REDIRECT),
+    (400, SummarizerError, Fault.REQUEST),
+    (401, SummarizerError, Fault.KEY),
+    (403, SummarizerError, Fault.KEY),
+    (404, SummarizerError, Fault.NOT_FOUND),
+    (408, SummarizerTimeout, Fault.TIMEOUT),
+    (413, SummarizerError, Fault.REQUEST),
+    (429, SummarizerRateLimited, Fault.RATE_LIMITED),
+    (500, SummarizerError, Fault.SERVER),
+    (502, SummarizerError, Fault.SERVER),
+    (503, SummarizerError, Fault.OVERLOADED),
+    (504, SummarizerTimeout, Fault.TIMEOUT),
+    (529, SummarizerError, Fault.OVERLOADED),
+]
+
+
+@pytest.mark.parametrize(("status", "kind", "fault"), STATUSES, ids=[str(case[0]) for case in STATUSES])
+async def test_a_status_becomes_an_error_that_says_what_to_do(protocol: Protocol, status: int, kind: Any, fault: Fault):
+    headers = {"location": "https://elsewhere.example/"} if status < 400 else {}
+    error = await failure(protocol, status_code=status, headers=headers, json={"error": {"message": SPOKEN}})
+    assert type(error) is kind
+    assert error.args == (fault,)
+    assert error.retry_after is None
+    assert told(error) == f"{kind.__name__} from HttpStatus {status}: {fault.value}"
+
+
+@pytest.mark.parametrize("status", [429, 503, 529])
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"retry-after": "7"}, 7.0),
+        ({"retry-after": "0.25"}, 0.25),
+        ({"retry-after": formatdate(NOW + 90, usegmt=True)}, 90.0),
+        ({"retry-after": formatdate(NOW - 90, usegmt=True)}, 0.0),
+        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "inf"}, None),
+    ],
+    ids=lambda value: "-".join(value.values())[:12] if isinstance(value, dict) else str(value),
+)
+async def test_the_wait_that_is_asked_for_is_told(protocol: Protocol, status: int, headers: Any, seconds: float | None):
+    error = await failure(protocol, status_code=status, headers=headers, text=SPOKEN)
+    assert error.retry_after == seconds
+
+
+@pytest.mark.parametrize("said", ["Wed, 99 Foo 2026 10:00:00 GMT", "Wed, 21 Oct 99999 07:28:00 GMT", "", "١٢", "1e999"])
+def test_a_wait_that_makes_no_sense_is_none(protocol: Protocol, said: str):
+    assert seconds_to_wait({"retry-after": said}, NOW) is None
+
+
+@pytest.mark.parametrize(
+    ("raised", "kind", "fault"),
+    [
+        (httpx.ReadTimeout(SPOKEN), SummarizerTimeout, Fault.TIMEOUT),
+        (httpx.ConnectTimeout(SPOKEN), SummarizerTimeout, Fault.TIMEOUT),
+        (httpx.ConnectError(SPOKEN), SummarizerError, Fault.CONNECTION),
+        (httpx.ReadError(SPOKEN), SummarizerError, Fault.CONNECTION),
+        (httpx.RemoteProtocolError(SPOKEN), SummarizerError, Fault.CONNECTION),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
+)
+async def test_a_broken_connection_is_told_from_silence(protocol: Protocol, raised: Any, kind: Any, fault: Fault):
+    error = await failure(protocol, raising=raised)
+    assert type(error) is kind
+    assert error.args == (fault,)
+
+
+BODIES = [
+    ("malformed JSON", {"content": b'{"id": "1", "cho', "headers": {"content-type": "application/json"}}),
+    ("not an object", {"json": [SPOKEN]}),
+    ("no UTF-8", {"content": b'"\xff\xfe"', "headers": {"content-type": "application/json"}}),
+    ("too deep", {"content": b"[" * 100_000, "headers": {"content-type": "application/json"}}),
+    ("nothing", {"content": b"", "headers": {"content-type": "application/json"}}),
+    ("HTML", {"html": f"<html>{SPOKEN}</html>"}),
+    ("plain text", {"text": SPOKEN}),
+]
+
+
+@pytest.mark.parametrize("response", [body for _, body in BODIES], ids=[name for name, _ in BODIES])
+async def test_what_is_no_json_object_is_a_failure(protocol: Protocol, response: dict[str, Any]):
+    error = await failure(protocol, **response)
+    assert error.args == (Fault.NOT_JSON,)
+
+
+async def test_a_packed_reply_is_not_unpacked(protocol: Protocol):
+    packed = gzip.compress(b" " * 50_000_000)
+    headers = {"content-encoding": "gzip", "content-type": "application/json"}
+    error = await failure(protocol, stream=httpx.ByteStream(packed), headers=headers)
+    assert error.args == (Fault.PACKED,)
+
+
+class Flood(httpx.AsyncByteStream):
+    """A body that has no end; counts what was taken of it."""
+
+    taken = 0
+
+    async def __aiter__(self) -> Any:
+        while True:
+            self.taken += 10_000
+            yield b" " * 10_000
+
+
+async def test_a_body_without_end_is_given_up_early(protocol: Protocol):
+    flood = Flood()
+    error = await failure(protocol, stream=flood, headers={"content-type": "application/json"})
+    assert isinstance(error, SummarizerRefused)
+    assert error.args == (Refusal.TOO_LARGE,)
+    assert flood.taken <= 2_100_000
+
+
+async def test_the_body_of_an_error_is_not_read(protocol: Protocol):
+    flood = Flood()
+    error = await failure(protocol, status_code=500, stream=flood)
+    assert error.args == (Fault.SERVER,)
+    assert flood.taken <= 20_000
+
+
+def shapes() -> Iterator[tuple[str, Protocol, Any, type[SummarizerError], Any]]:
+    """Replies of the right form that are no summary: what, of whom, the reply, what it becomes."""
+    refused, declined = SummarizerRefused, Refusal.DECLINED
+    tool = {"id": "1", "type": "function", "function": {"name": "run", "arguments": "{}"}}
+    yield "no choice", OPENAI, completion() | {"choices": []}, refused, Refusal.EMPTY
+    yield "choices null", OPENAI, completion() | {"choices": None}, SummarizerError, Fault.SHAPE
+    yield "choices missing", OPENAI, {"object": "chat.completion"}, SummarizerError, Fault.SHAPE
+    yield "choice odd", OPENAI, completion() | {"choices": ["x"]}, SummarizerError, Fault.SHAPE
+    yield "message null", OPENAI, completion() | {"choices": [{"message": None}]}, SummarizerError, Fault.SHAPE
+    yield "content null", OPENAI, completion(None), refused, Refusal.EMPTY
+    yield "content missing", OPENAI, completion(LEFT_OUT), refused, Refusal.EMPTY
+    yield "content blank", OPENAI, completion(" \n"), refused, Refusal.EMPTY
+    yield "content a number", OPENAI, completion(7), refused, Refusal.NOT_TEXT
+    yield "refusal", OPENAI, completion(None, refusal=SPOKEN), refused, declined
+    yield "refusal part", OPENAI, completion([{"type": "refusal", "refusal": SPOKEN}]), refused, declined
+    yield "filtered", OPENAI, completion("", reason="content_filter"), refused, declined
+    yield "tool call", OPENAI, completion(None, reason="tool_calls", tool_calls=[tool]), refused, Refusal.NOT_TEXT
+    yield "error as success", OPENAI, {"error": {"code": 503, "message": SPOKEN}}, SummarizerError, Fault.OVERLOADED
+    yield "limit as success", OPENAI, {"error": {"code": 429}}, SummarizerRateLimited, Fault.RATE_LIMITED
+    yield "nameless error", OPENAI, {"error": SPOKEN}, SummarizerError, Fault.SERVER
+    use = {"type": "tool_use", "id": "1", "name": "run", "input": {}}
+    yield "no block", ANTHROPIC, answer([]), refused, Refusal.EMPTY
+    yield "content null", ANTHROPIC, answer(None), SummarizerError, Fault.SHAPE
+    yield "content missing", ANTHROPIC, {"type": "message"}, SummarizerError, Fault.SHAPE
+    yield "content text", ANTHROPIC, answer() | {"content": GOOD}, SummarizerError, Fault.SHAPE
+    yield "odd blocks", ANTHROPIC, answer(["x", None, {"type": "text", "text": None}]), refused, Refusal.EMPTY
+    yield "thinking alone", ANTHROPIC, answer([{"type": "thinking", "thinking": SPOKEN}]), refused, Refusal.EMPTY
+    yield "refusal", ANTHROPIC, answer(reason="refusal"), refused, declined
+    yield "tool call", ANTHROPIC, answer([use], reason="tool_use"), refused, Refusal.NOT_TEXT
+    yield "tool call after text", ANTHROPIC, answer([TEXT, use]), refused, Refusal.NOT_TEXT
+    yield "error as success", ANTHROPIC, {"type": "error", "error": {"message": SPOKEN}}, SummarizerError, Fault.SERVER
+
+
+async def test_a_reply_that_is_no_summary_is_refused(protocol: Protocol):
+    seen = 0
+    for name, owner, reply, kind, reason in shapes():
+        if owner is protocol:
+            error = await failure(protocol, json=reply)
+            assert (type(error), error.args) == (kind, (reason,)), name
+            seen += 1
+    assert seen >= 10
+
+
+async def test_a_reply_that_was_cut_off_says_so(protocol: Protocol):
+    assert (await got(protocol, json=protocol.reply("half", reason=protocol.cut))).truncated
+    assert (await got(protocol, json=protocol.reply("", reason=protocol.cut))).truncated
+    assert not (await got(protocol, json=protocol.reply())).truncated
+    assert not (await got(protocol, json=protocol.reply(reason="a reason of tomorrow"))).truncated
+
+
+@pytest.mark.parametrize("reason", [None, LEFT_OUT, 7], ids=["null", "missing", "number"])
+async def test_a_reply_without_a_reason_is_whole_only_where_its_usage_proves_it(protocol: Protocol, reason: Any):
+    assert not (await got(protocol, json=protocol.reply(reason=reason))).truncated
+    assert (await got(protocol, json=protocol.reply(reason=reason, usage=LEFT_OUT))).truncated
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        LEFT_OUT,
+        "many",
+        {},
+        {"prompt_tokens": -1, "completion_tokens": -5, "input_tokens": -1, "output_tokens": -5},
+        {"prompt_tokens": "9", "completion_tokens": 1.5, "input_tokens": "9", "output_tokens": True},
+        {"prompt_tokens": None, "completion_tokens": None, "input_tokens": None, "output_tokens": None},
+    ],
+    ids=["missing", "text", "empty", "negative", "wrong types", "null"],
+)
+async def test_usage_that_cannot_be_true_is_none(protocol: Protocol, usage: Any):
+    reply = await got(protocol, json=protocol.reply(usage=usage))
+    assert (reply.text, reply.input_tokens, reply.output_tokens, reply.truncated) == (GOOD, None, None, False)
+
+
+async def test_text_in_parts_is_put_together(protocol: Protocol):
+    parts = [{"type": "text", "text": "## Done\n"}, {"type": "text", "text": "- a"}]
+    assert (await got(protocol, json=protocol.reply(parts))).text == "## Done\n- a"
+
+
+async def test_a_closed_summarizer_says_so(protocol: Protocol):
+    summarizer = protocol.made()
+    await summarizer.close()
+    await summarizer.close()
+    with pytest.raises(SummarizerError, match="closed"):
+        await summarizer.summarize(job())
