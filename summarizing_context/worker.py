@@ -101,7 +101,6 @@ class Worker:
         self._running: dict[str, Want] = {}
         self._failures: dict[str, Failure] = {}
         self._owner: asyncio.Task[None] | None = None
-        self._tasks: anyio.abc.TaskGroup | None = None
         self._awake = anyio.Event()
         self._changed = anyio.Event()
         self._stopped = False
@@ -161,13 +160,13 @@ class Worker:
 
     async def _own(self) -> None:
         async with anyio.create_task_group() as tasks:
-            self._tasks = tasks
             while True:
                 self._awake = anyio.Event()
                 for want in self._startable(self._concurrency - len(self._running)):
                     self._running[want.hash] = want
                     tasks.start_soon(self._make, want)
-                self._signal()
+                if not self._running:
+                    self._signal()
                 with anyio.move_on_after(self._nap()):
                     await self._awake.wait()
 

@@ -150,9 +150,7 @@ def test_beyond_what_an_activation_may_read_at_leisure_it_skims_and_still_reads_
         made.text_of(Node(0, n))
     assert 0 < len(passes.skimmed) < len(log.segments)
     verbatim = [n for n in range(len(log.segments)) if made.text_of(Node(0, n)).made_by == "verbatim"]
-    assert set(passes.read + passes.skimmed) == {
-        log.content(n) for n in range(len(log.segments)) if n not in verbatim
-    }
+    assert set(passes.read + passes.skimmed) == {log.content(n) for n in range(len(log.segments)) if n not in verbatim}
     assert made.unseen_tokens(len(log.segments)) == 0
 
 

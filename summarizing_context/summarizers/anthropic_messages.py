@@ -126,7 +126,7 @@ def _client(address: str, credential: Mapping[str, str], timeout: float) -> Any:
     http = anthropic.DefaultAsyncHttpxClient(
         timeout=timeout, follow_redirects=False, event_hooks={"response": [drop_error_body]}
     )
-    return anthropic.AsyncAnthropic(
+    client = anthropic.AsyncAnthropic(
         base_url=address,
         api_key=credential.get("api_key"),
         auth_token=credential.get("auth_token"),
@@ -134,3 +134,5 @@ def _client(address: str, credential: Mapping[str, str], timeout: float) -> Any:
         timeout=timeout,
         http_client=http,
     )
+    _ = client.messages.with_streaming_response  # loads modules, better now than on the event loop
+    return client

@@ -40,10 +40,18 @@ async def call_within(seconds: float, call: Coroutine[Any, Any, Reply], *, grace
     in_time = task.done()
     await _end(task, grace)
     if task.done() and not task.cancelled() and (in_time or not isinstance(task.exception(), Exception)):
-        return task.result()
+        return _result_of(task)
     if not in_time:
         raise SummarizerTimeout(f"no reply within {seconds:g} seconds") from _failure_of(task)
     raise SummarizerError("the call to the summarizer was cancelled by something else than its caller")
+
+
+def _result_of(task: asyncio.Task[Reply]) -> Reply:
+    """What the call returned or raised. Beside `Exception` only what ends a program passes."""
+    failure = task.exception()
+    if failure is None or isinstance(failure, Exception | KeyboardInterrupt | SystemExit):
+        return task.result()
+    raise SummarizerError("the summarizer raised an exception that is no Exception") from failure
 
 
 async def _end(task: asyncio.Task[Any], grace: float) -> None:

@@ -168,4 +168,6 @@ def _client(address: str, key: str, timeout: float) -> Any:
     http = openai.DefaultAsyncHttpxClient(
         timeout=timeout, follow_redirects=False, event_hooks={"response": [drop_error_body]}
     )
-    return openai.AsyncOpenAI(base_url=address, api_key=key, max_retries=0, timeout=timeout, http_client=http)
+    client = openai.AsyncOpenAI(base_url=address, api_key=key, max_retries=0, timeout=timeout, http_client=http)
+    _ = client.chat.completions.with_streaming_response  # loads modules, better now than on the event loop
+    return client

@@ -57,7 +57,7 @@ def test_a_group_larger_than_the_maximum_becomes_leaves_of_its_own():
     assert [(s.start, s.stop, s.part, s.parts, s.last_part) for s in found[1:]] == [
         (1, 2, part, 4, part == 3) for part in range(4)
     ]
-    assert 1_000 / 4 <= SMALL.maximum
+    assert SMALL.maximum >= 1_000 / 4
 
 
 GROUPS = st.lists(st.tuples(st.integers(4, 600), st.integers(0, 255), st.booleans()), max_size=60).map(

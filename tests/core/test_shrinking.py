@@ -129,7 +129,7 @@ def test_a_note_is_cut_inside_its_fence():
     assert text.endswith("word2999\n</late_result>")
 
 
-TEXT = st.text(st.sampled_from("abc XY12\n.,{}世é\x1b\""), max_size=300).map(lambda text: text * 7)
+TEXT = st.text(st.sampled_from('abc XY12\n.,{}世é\x1b"'), max_size=300).map(lambda text: text * 7)
 BLOCK = st.one_of(
     st.builds(lambda text: {"type": "text", "text": text}, TEXT),
     st.builds(lambda text: {"type": "thinking", "thinking": text}, TEXT),

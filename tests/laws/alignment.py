@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from .grouping import CallGroup, Reading, atoms
 from .repairs import LATE_NOTE, SPLIT, STAND_IN, explain, is_late_note, is_same_result
-from .shapes import Message, answered_ids, canonical_once, result_content
+from .shapes import Message, answered_ids, canonical, canonical_once, result_content
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +99,9 @@ class _Walk:
             if found is not None:
                 self.repairs.update(found)
                 return True
+        if not all(self._is_a_part(identities, row, origin) for origin in origins):
+            self.failed = f"view row {self.at} is not log entry {min(origins)}, nor a repair or a part of it"
+            return False
         for identity in identities:
             if identity not in sources:
                 if not group.abandoned:
@@ -115,6 +118,12 @@ class _Walk:
         if origins:
             self.repairs[SPLIT] += 1
         return True
+
+    def _is_a_part(self, identities: list[str], row: Message, origin: int) -> bool:
+        """A row is split off only from a message that answers more calls; its fields are those of the message."""
+        source = self.log[origin]
+        kept = all(canonical(source.get(key)) == canonical(row[key]) for key in row if key != "content")
+        return kept and set(answered_ids(source)) != set(identities)
 
     def _take_notes(self) -> None:
         for note in list(self.notes):

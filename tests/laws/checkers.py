@@ -81,18 +81,16 @@ def _result_order_problems(
 ) -> list[str]:
     problems: list[str] = []
     readings = _readings(log)
-    call: int | None = None
+    calls: list[int] = []  # the entries that equal the last row without results
     for row, message in enumerate(view):
-        if not answered_ids(message):
-            call = matched.get(row)
-            continue
         found = places.get(_identity(message), [])
-        if not found or call is None:
+        if not answered_ids(message):
+            calls = found if row in matched else []
             continue
-        groups = [reading.groups[call] for reading in readings if call in reading.groups]
+        groups = [reading.groups[call] for reading in readings for call in calls if call in reading.groups]
         own = {index for group in groups for index, _ in group.results}
-        if not own.intersection(found):
-            problems.append(f"row {row} is log entry {found[0]}, which does not answer log entry {call}")
+        if found and groups and not own.intersection(found):
+            problems.append(f"row {row} is log entry {found[0]}, which does not answer log entry {calls[0]}")
     return problems
 
 

@@ -25,7 +25,7 @@ from .checkers import (
     view_tokens,
 )
 from .repairs import ALL_REPAIRS
-from .shapes import leading_system_rows
+from .shapes import canonical_once, leading_system_rows
 
 REASONS = {
     "high_water", "budget_lowered", "provider_changed", "system_changed", "log_replaced", "idle",
@@ -56,6 +56,7 @@ class Judge:
         self.last: list[Message] = []
         self._activations_before = 0
         self._replaced = False
+        self._prices: dict[str, int] = {}
 
     async def add(self, *messages: Mapping[str, Any]) -> None:
         for message in messages:
@@ -118,7 +119,7 @@ class Judge:
     def _judge_refusal(self, error: BudgetError, budget: int) -> None:
         self.refused += 1
         rows = self.log[: leading_system_rows(self.log)]
-        needed = view_tokens(rows, count, IMAGE_TOKENS, message_text_parts)
+        needed = sum(map(self._price, rows))
         if needed + 40 <= budget:
             raise LawBroken(f"within_budget: refused at {budget} though system rows need only {needed}: {error}")
 
@@ -127,7 +128,7 @@ class Judge:
         if self.views % self.thorough == 0:
             problems += [f"conversation_order: {p}" for p in order_problems(view, self.log)]
             problems += self._tail_problems(view, budget)
-        tokens = view_tokens(view, count, IMAGE_TOKENS, message_text_parts)
+        tokens = sum(map(self._price, view))
         if tokens > budget:
             problems.append(f"within_budget: {tokens} tokens at a budget of {budget}")
         shown = self.context.last_view
@@ -151,10 +152,15 @@ class Judge:
     def _newest_group_is_too_large(self, budget: int) -> bool:
         """Only then may the raw tail be empty: not even shrunk do the newest group's messages fit a group's share."""
         start, stop = (group_spans(self.log) or [(0, 0)])[-1]
-        prices = [view_tokens([row], count, IMAGE_TOKENS, message_text_parts) for row in self.log[start:stop]]
         system = self.log[: leading_system_rows(self.log)]
-        room = budget - view_tokens(system, count, IMAGE_TOKENS, message_text_parts)
-        return sum(min(68, price) for price in prices) > 0.4 * room
+        room = budget - sum(map(self._price, system))
+        return sum(min(68, self._price(row)) for row in self.log[start:stop]) > 0.4 * room
+
+    def _price(self, row: Message) -> int:
+        key = canonical_once(row)
+        if key not in self._prices:
+            self._prices[key] = view_tokens([row], count, IMAGE_TOKENS, message_text_parts)
+        return self._prices[key]
 
     def _prefix_problems(self, view: list[Message], budget: int) -> list[str]:
         statistics = self.context.statistics()
@@ -166,9 +172,10 @@ class Judge:
         problems = [f"append_only: unknown reasons {sorted(unknown)}"] if unknown else []
         if activated or not self.last:
             return problems
-        earlier = [self.last, self.by_budget.get(budget, self.last)]
-        broken = [prefix_problems(old, view) for old in earlier]
-        return problems + ([f"append_only: {broken[0][0]} without an activation"] if all(broken) else [])
+        broken = prefix_problems(self.last, view)
+        if broken and prefix_problems(self.by_budget.get(budget, self.last), view):
+            problems.append(f"append_only: {broken[0]} without an activation")
+        return problems
 
 
 @asynccontextmanager

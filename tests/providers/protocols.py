@@ -18,7 +18,8 @@ LEFT_OUT: Any = object()
 
 def completion(text: Any = GOOD, *, reason: Any = "stop", usage: Any = None, **message: Any) -> Json:
     """A chat completion; what is `LEFT_OUT` is not in it."""
-    choice = {"index": 0, "message": {"role": "assistant", "content": text, **message}, "finish_reason": reason}
+    said = _without({"role": "assistant", "content": text, **message})
+    choice = {"index": 0, "message": said, "finish_reason": reason}
     usage = {"prompt_tokens": 900, "completion_tokens": 30, "total_tokens": 930} if usage is None else usage
     return _without({"id": "chatcmpl-1", "object": "chat.completion", "choices": [_without(choice)], "usage": usage})
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import math
 import random
 import socket
 import struct
@@ -130,7 +131,7 @@ async def serving(script: Script = lambda _: Answer()) -> AsyncIterator[Provider
     """A server on a free port of the loopback; nothing of it is left afterwards."""
     provider = ProviderServer(script)
     server = await asyncio.start_server(provider.serve, "127.0.0.1", 0)
-    provider.root = "http://127.0.0.1:{}".format(server.sockets[0].getsockname()[1])
+    provider.root = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield provider
     finally:
@@ -144,17 +145,18 @@ async def serving(script: Script = lambda _: Answer()) -> AsyncIterator[Provider
 def weather(
     seed: int = 0, *, latency: float = 0.002, faults: dict[str, float] | None = None, pause: str = "0.01"
 ) -> Script:
-    """A script by chance: each fault of `STORMS` with its share of the requests. The same for the same seed."""
+    """A script by chance: of every 50 requests each fault of `storm` meets its share. The same for the same seed."""
     rng = random.Random(seed)
     shares = {"rate_limited": 0.05, "stalled": 0.02} if faults is None else faults
+    deck: list[str] = []
 
     def script(_: Request) -> Answer:
-        drawn, wait = rng.random(), latency * rng.uniform(0.5, 1.5)
-        for fault, share in shares.items():
-            drawn -= share
-            if drawn < 0:
-                return storm(fault, pause)
-        return Answer(latency=wait)
+        if not deck:
+            deck.extend(fault for fault, share in shares.items() for _ in range(math.ceil(50 * share)))
+            deck.extend([""] * (50 - len(deck)))
+            rng.shuffle(deck)
+        fault = deck.pop()
+        return storm(fault, pause) if fault else Answer(latency=latency * rng.uniform(0.5, 1.5))
 
     return script
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from email.utils import formatdate
 from typing import Any
 
+import httpcore2
 import httpx
 import pytest
 
@@ -118,11 +119,11 @@ def test_a_wait_that_makes_no_sense_is_none(protocol: Protocol, said: str):
 @pytest.mark.parametrize(
     ("raised", "kind", "fault"),
     [
-        (httpx.ReadTimeout(SPOKEN), SummarizerTimeout, Fault.TIMEOUT),
-        (httpx.ConnectTimeout(SPOKEN), SummarizerTimeout, Fault.TIMEOUT),
-        (httpx.ConnectError(SPOKEN), SummarizerError, Fault.CONNECTION),
-        (httpx.ReadError(SPOKEN), SummarizerError, Fault.CONNECTION),
-        (httpx.RemoteProtocolError(SPOKEN), SummarizerError, Fault.CONNECTION),
+        (httpcore2.ReadTimeout(SPOKEN), SummarizerTimeout, Fault.TIMEOUT),
+        (httpcore2.ConnectTimeout(SPOKEN), SummarizerTimeout, Fault.TIMEOUT),
+        (httpcore2.ConnectError(SPOKEN), SummarizerError, Fault.CONNECTION),
+        (httpcore2.ReadError(SPOKEN), SummarizerError, Fault.CONNECTION),
+        (httpcore2.RemoteProtocolError(SPOKEN), SummarizerError, Fault.CONNECTION),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )

@@ -178,3 +178,13 @@ async def test_what_is_no_exception_goes_on_in_time_and_late():
         await call_within(10, at_once())
     with pytest.raises(Stop):
         await call_within(SOON, late())
+
+
+@pytest.mark.parametrize("raised", [GeneratorExit(), type("Odd", (BaseException,), {})()])
+async def test_an_exception_that_is_no_exception_is_a_failure_of_the_call(raised: BaseException):
+    async def call() -> str:
+        raise raised
+
+    with pytest.raises(SummarizerError) as caught:
+        await call_within(1, call())
+    assert caught.value.__cause__ is raised

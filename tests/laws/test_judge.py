@@ -1,0 +1,115 @@
+"""The judge can fail: it catches a context that lies in any of these ways."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from types import SimpleNamespace
+
+import pytest
+
+from summarizing_context import message_text_parts
+from summarizing_context.errors import BudgetError
+
+from .builders import Message, assistant, call, count, result, session, user
+from .checkers import view_tokens
+from .judge import Judge, LawBroken
+
+pytestmark = pytest.mark.anyio
+HEADER = user("<history>so far</history>")
+
+
+class Lying:
+    """Shows what `lie` makes of the log."""
+
+    def __init__(self, lie: Callable[[list[Message]], list[Message]], *, keeps: bool = True) -> None:
+        self.lie, self.keeps, self.log, self.activations = lie, keeps, [], 0
+        self.last_view: SimpleNamespace | None = None
+
+    async def add_message(self, message: Message) -> None:
+        self.log.append(copy.deepcopy(message) if self.keeps else message)
+
+    async def get_messages(self) -> list[Message]:
+        return copy.deepcopy(self.log)
+
+    async def get_messages_for_request(self, budget: int) -> list[Message]:
+        view = self.lie(copy.deepcopy(self.log))
+        tokens = view_tokens(view, count, 1600, message_text_parts)
+        self.last_view = SimpleNamespace(tokens=tokens, activation=None)
+        return view
+
+    def statistics(self) -> SimpleNamespace:
+        return SimpleNamespace(activations=self.activations, activations_by_reason={}, repairs={})
+
+
+LIES = {
+    "a row is missing": lambda log: log[:9] + log[10:],
+    "the newest row is missing": lambda log: log[:-1],
+    "a row is changed": lambda log: [*log[:5], {**log[5], "content": "something else"}, *log[6:]],
+    "two rows are swapped": lambda log: [*log[:-2], log[-1], log[-2]],
+    "a row is shown twice": lambda log: [*log, log[-1]],
+    "a header covers nothing": lambda log: [log[0], HEADER, *log[1:]],
+    "the tail begins inside a group": lambda log: [*log[:2], HEADER, *log[next(iter(inside(log))) :]],
+    "nothing is shown": lambda log: [],
+    "a field is added": lambda log: [*log[:5], {**log[5], "seen": True}, *log[6:]],
+}
+
+
+def inside(log: list[Message]) -> list[int]:
+    """Rows that answer a call, in the second half."""
+    return [n for n, row in enumerate(log) if row["role"] == "tool" and n > len(log) // 2]
+
+
+@pytest.mark.parametrize("lie", sorted(LIES))
+async def test_a_view_is_not_lawful_when(lie: str) -> None:
+    judge = Judge(Lying(LIES[lie]), budget=100_000)
+    await judge.add(*session(57, 40))
+    with pytest.raises(LawBroken):
+        await judge.view()
+
+
+async def test_an_honest_context_passes() -> None:
+    judge = Judge(Lying(lambda log: log), budget=100_000)
+    for message in session(57, 40):
+        await judge.add(message)
+        await judge.view()
+    await judge.check_log()
+    assert judge.views > 40
+
+
+async def test_a_view_over_budget_is_caught() -> None:
+    judge = Judge(Lying(lambda log: log), budget=200)
+    await judge.add(user("word " * 400))
+    with pytest.raises(LawBroken, match="within_budget"):
+        await judge.view()
+
+
+async def test_a_prefix_that_changes_without_an_activation_is_caught_and_with_one_is_not() -> None:
+    context = Lying(lambda log: log)
+    judge = Judge(context, budget=100_000)
+    await judge.add(
+        user("first"), assistant("a"), user("b"), call("openai", ("c", "run", {})), result("openai", "c", "d")
+    )
+    await judge.view()
+    context.lie = lambda log: [log[0], HEADER, *log[2:]]
+    with pytest.raises(LawBroken, match="append_only"):
+        await judge.view()
+    context.activations += 1
+    assert await judge.view()
+
+
+async def test_a_log_that_the_caller_can_reach_is_caught() -> None:
+    judge = Judge(Lying(lambda log: log, keeps=False), budget=100_000)
+    await judge.add(user("hello"))
+    with pytest.raises(LawBroken, match="log_is_untouched"):
+        await judge.check_log()
+
+
+async def test_a_refusal_without_need_is_caught() -> None:
+    def refuse(log: list[Message]) -> list[Message]:
+        raise BudgetError(300, 200)
+
+    judge = Judge(Lying(refuse), budget=200)
+    await judge.add(user("hello"))
+    with pytest.raises(LawBroken, match="within_budget"):
+        await judge.view()

@@ -1,0 +1,112 @@
+"""A whole session through each SDK against the server on the loopback, in bad weather: views stay lawful."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anthropic
+import anyio
+import openai
+import pytest
+
+from summarizing_context import Settings, open_context
+from tests.laws.builders import DIALECTS, Message, count, session
+from tests.laws.judge import SMALL, Judge
+
+from .protocols import KEY, MODEL, PROTOCOLS, Protocol, user_text
+from .server import Answer, ProviderServer, Request, Script, serving, weather
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)]
+BUDGET = 2_000
+SDKS = (anthropic, openai)  # imported before the clock of a call runs: the first import takes longer than calls here
+QUICK: dict[str, Any] = {"call_timeout": 0.4, "job_timeout": 5.0, "attempts": 3, "breaker_cooldown": 0.05}
+BAD = {"rate_limited": 0.10, "failing": 0.10, "overloaded": 0.05, "reset": 0.10, "cut": 0.05, "stalled": 0.02}
+ODD = {"html": 0.15, "broken": 0.15, "redirect": 0.10, "rate_limited_by_date": 0.05}
+
+
+@asynccontextmanager
+async def judged(protocol: Protocol, server: ProviderServer, **changes: Any) -> AsyncIterator[Judge]:
+    """A judge over a context whose summaries the server makes."""
+    place = {"summarizer": protocol.name, "model": MODEL, "api_key": KEY, "base_url": protocol.base_url(server.root)}
+    options = {"max_tokens": BUDGET, **SMALL, **QUICK, **place, **changes}
+    async with open_context(Settings(**options), count_tokens=count) as context:
+        yield Judge(context, budget=BUDGET)
+
+
+async def replayed(
+    protocol: Protocol, script: Script, log: Sequence[Message], **changes: Any
+) -> tuple[Judge, Any, ProviderServer]:
+    """The session as an agent writes it, a view before each answer; no task is left of it."""
+    before = asyncio.all_tasks()
+    with anyio.fail_after(60):
+        async with serving(script) as server, judged(protocol, server, **changes) as judge:
+            for message in log:
+                await judge.add(message)
+                if message["role"] == "assistant":
+                    await judge.view()
+                    await anyio.sleep(0.002)
+            await judge.context.wait_idle(15)
+            await judge.view()
+            await judge.check_log()
+            statistics = judge.context.statistics()
+    assert asyncio.all_tasks() == before
+    assert judge.activations > 3
+    assert judge.covered > 50
+    assert judge.refused == 0
+    return judge, statistics, server
+
+
+async def test_a_replay_with_limits_and_stalls_is_lawful(protocol: Protocol):
+    _, statistics, server = await replayed(protocol, weather(1), session(61, 420))
+    assert {answer.status for answer in server.answers} == {200, 429}
+    assert any(answer.ending == "stall" for answer in server.answers)
+    assert statistics.model_calls >= 50
+    assert statistics.summaries_pending == 0 or statistics.breaker != "closed"
+    assert abs(statistics.model_calls - len(server.requests)) <= 8  # some end before they are sent
+
+
+@pytest.mark.parametrize("faults", [BAD, ODD], ids=["bad", "odd"])
+async def test_a_replay_in_a_storm_is_lawful(protocol: Protocol, faults: dict[str, float]):
+    _, statistics, server = await replayed(protocol, weather(2, faults=faults), session(62, 200))
+    assert len({(answer.status, answer.ending, answer.body) for answer in server.answers}) > 3
+    assert statistics.summaries_ready > 0
+    assert statistics.last_error
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_in_fair_weather_every_segment_is_asked_for_once(protocol: Protocol, dialect: str):
+    judge, statistics, server = await replayed(protocol, weather(3, faults={}), session(63, 200, dialect=dialect))
+    asked = [user_text(request.body) for request in server.requests]
+    assert len(set(asked)) == len(asked) == statistics.model_calls
+    assert statistics.summaries_ready == statistics.segments
+    assert statistics.summaries_failed == statistics.stand_ins == 0
+    assert judge.views > 20
+
+
+async def test_when_the_provider_is_down_views_go_on_and_calls_stop(protocol: Protocol):
+    _, statistics, server = await replayed(protocol, lambda _: Answer(503, body=b"{}"), session(64, 120))
+    assert statistics.stand_ins > 0
+    assert statistics.summaries_failed > 0
+    assert len(server.requests) < 200
+
+
+async def test_a_second_session_on_the_same_file_costs_no_call(protocol: Protocol, tmp_path: Any):
+    log, store = session(65, 120), str(tmp_path / "run.db")
+    asked: list[Request] = []
+
+    def script(request: Request) -> Answer:
+        asked.append(request)
+        return Answer()
+
+    paid = []
+    async with serving(script) as server:
+        for name in ("first", "second"):
+            async with judged(protocol, server, store=store, session_id=name, call_timeout=5.0) as judge:
+                await judge.add(*log)
+                await judge.view()
+                assert await judge.context.wait_idle(20)
+                paid.append(len(asked))
+    assert 0 < paid[0] == paid[1]

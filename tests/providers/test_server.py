@@ -1,0 +1,178 @@
+"""The SDKs against the server on the loopback: what only a real connection shows."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import tracemalloc
+from typing import Any
+
+import anyio
+import pytest
+
+from summarizing_context import Settings, open_context
+from summarizing_context.errors import (
+    SettingsError,
+    SummarizerError,
+    SummarizerRateLimited,
+    SummarizerRefused,
+    SummarizerTimeout,
+)
+from summarizing_context.ports import SummaryReply
+from summarizing_context.summarizers.providers import Fault
+from summarizing_context.summarizers.replies import Refusal
+from tests.house.checkout import run_python
+from tests.summarizers.scripted import job
+
+from .protocols import KEY, MODEL, PROTOCOLS, Protocol
+from .server import Answer, ProviderServer, serving, storm
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)]
+
+
+async def ask(protocol: Protocol, server: ProviderServer, *, times: int = 1, **options: Any) -> list[SummaryReply]:
+    summarizer = protocol.made(base_url=protocol.base_url(server.root), **options)
+    try:
+        return [await summarizer.summarize(job()) for _ in range(times)]
+    finally:
+        await summarizer.close()
+
+
+async def test_the_server_answers_in_the_protocol_and_one_connection_serves_many_calls(protocol: Protocol):
+    async with serving() as server:
+        replies = await ask(protocol, server, times=3)
+        assert {reply.text for reply in replies} == {replies[0].text}
+        assert replies[0].text.startswith("## Done")
+        assert [request.path for request in server.requests] == [protocol.path] * 3
+        assert len(server.connections) <= 1
+
+
+FAULTS = [
+    ("rate_limited", SummarizerRateLimited, Fault.RATE_LIMITED),
+    ("rate_limited_by_date", SummarizerRateLimited, Fault.RATE_LIMITED),
+    ("failing", SummarizerError, Fault.SERVER),
+    ("overloaded", SummarizerError, Fault.OVERLOADED),
+    ("stalled", SummarizerTimeout, Fault.TIMEOUT),
+    ("reset", SummarizerError, Fault.CONNECTION),
+    ("cut", SummarizerError, Fault.CONNECTION),
+    ("redirect", SummarizerError, Fault.REDIRECT),
+    ("html", SummarizerError, Fault.NOT_JSON),
+    ("broken", SummarizerError, Fault.NOT_JSON),
+]
+
+
+@pytest.mark.parametrize(("fault", "kind", "told"), FAULTS, ids=[name for name, *_ in FAULTS])
+async def test_a_fault_on_the_wire_is_an_error_and_one_call(protocol: Protocol, fault: str, kind: Any, told: Fault):
+    async with serving(lambda _: storm(fault)) as server:
+        with anyio.fail_after(10), pytest.raises(SummarizerError) as caught:
+            await ask(protocol, server, timeout=0.1 if fault == "stalled" else 5.0)
+        assert type(caught.value) is kind
+        assert caught.value.args == (told,)
+        assert len(server.requests) == 1
+
+
+async def test_nobody_at_the_address_is_a_failed_connection(protocol: Protocol):
+    async with serving() as server:
+        pass
+    with pytest.raises(SummarizerError, match="connection"):
+        await ask(protocol, server)
+
+
+@pytest.mark.parametrize("status", [200, 500])
+async def test_a_body_of_100_mb_is_not_taken_into_memory(protocol: Protocol, status: int):
+    async with serving(lambda _: Answer(status, ending="flood")) as server:
+        summarizer = protocol.made(base_url=protocol.base_url(server.root))
+        tracemalloc.start()
+        try:
+            with pytest.raises(SummarizerError) as caught:
+                await summarizer.summarize(job())
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+            await summarizer.close()
+        assert caught.value.args == ((Refusal.TOO_LARGE if status == 200 else Fault.SERVER),)
+        assert isinstance(caught.value, SummarizerRefused) == (status == 200)
+        assert server.flooded < 50_000_000
+        assert peak < 60_000_000  # the SDK's own modules are among it
+
+
+async def test_a_call_that_is_cancelled_ends_at_once_and_leaves_nothing(protocol: Protocol):
+    before = asyncio.all_tasks()
+    async with serving(lambda _: Answer(ending="stall")) as server:
+        summarizer = protocol.made(base_url=protocol.base_url(server.root))
+        with anyio.move_on_after(0.2) as scope:
+            await summarizer.summarize(job())
+        assert scope.cancelled_caught
+        await summarizer.close()
+    assert asyncio.all_tasks() == before
+
+
+def settings(protocol: Protocol, **changes: Any) -> Settings:
+    return Settings(**{"summarizer": protocol.name, "model": MODEL, "api_key": KEY, **changes})
+
+
+def variables(protocol: Protocol) -> list[str]:
+    return {"openai": ["OPENAI_API_KEY"], "anthropic": ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"]}[protocol.name]
+
+
+async def test_without_a_model_a_context_is_not_opened(protocol: Protocol):
+    with pytest.raises(SettingsError, match=f"'{protocol.name}' needs a model .* for example model = '[a-z]"):
+        async with open_context(settings(protocol, model=None)):
+            pass
+
+
+async def test_without_a_key_a_context_is_not_opened_and_the_variable_is_named(protocol: Protocol, monkeypatch: Any):
+    for variable in variables(protocol):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(SettingsError, match=variables(protocol)[0]):
+        async with open_context(settings(protocol, api_key=None)):
+            pass
+    for variable in variables(protocol):
+        with monkeypatch.context() as one:
+            one.setenv(variable, KEY)
+            async with open_context(settings(protocol, api_key=None)):
+                pass
+
+
+async def test_reading_a_session_needs_no_key(protocol: Protocol, monkeypatch: Any, tmp_path: Any):
+    store = str(tmp_path / "run.db")
+    async with open_context(settings(protocol, store=store)) as context:
+        await context.add_message({"role": "user", "content": "hello"})
+    for variable in variables(protocol):
+        monkeypatch.delenv(variable, raising=False)
+    async with open_context(settings(protocol, store=store, api_key=None), read_only=True) as context:
+        assert len(await context.get_messages()) == 1
+
+
+async def test_a_context_closes_its_summarizer(protocol: Protocol):
+    threads = set(threading.enumerate())
+    async with serving() as server:
+        place = protocol.base_url(server.root)
+        async with open_context(settings(protocol, base_url=place, max_tokens=4_000)) as context:
+            for number in range(120):
+                await context.add_message({"role": "user", "content": f"part {number} " + "of the work " * 80})
+            with anyio.fail_after(20):
+                assert await context.wait_idle()
+            assert context.statistics().model_calls == len(server.requests) > 0
+            assert context.statistics().model_input_tokens == 900 * len(server.requests)
+            assert server.connections
+        if server.connections:  # each ends when it sees that its client has gone
+            await asyncio.wait(server.connections, timeout=5)
+        assert not server.connections
+    left = {thread.name for thread in set(threading.enumerate()) - threads}
+    assert {name for name in left if not name.startswith(("AnyIO worker", "asyncio_"))} == set()  # of the loop itself
+
+
+def test_the_sdk_is_not_imported_before_the_first_call(protocol: Protocol):
+    code = (
+        "import sys, asyncio, summarizing_context as sc\n"
+        f"settings = sc.Settings(summarizer={protocol.name!r}, model='m', api_key='k')\n"
+        "async def main():\n"
+        "    async with sc.open_context(settings) as context:\n"
+        "        await context.add_message({'role': 'user', 'content': 'hello'})\n"
+        "        await context.get_messages_for_request()\n"
+        "asyncio.run(main())\n"
+        "assert not {'openai', 'anthropic', 'httpx', 'httpx2'} & sys.modules.keys()\n"
+    )
+    done = run_python(["-c", code])
+    assert done.returncode == 0, done.stdout
