@@ -235,14 +235,13 @@ async def test_a_job_cancelled_in_its_wait_makes_no_further_call():
 
 
 class Stop(BaseException):
-    """Something that nobody may swallow."""
+    """What no `except Exception` catches."""
 
 
-async def test_what_is_no_exception_is_never_swallowed():
-    outer, inner, _ = resilient(Stop())
-    with pytest.raises(Stop):
-        await outer.summarize(job())
-    assert len(inner.asked) == 1
+async def test_what_is_no_exception_is_a_failed_attempt_like_any_other():
+    outer, inner, _ = resilient(Stop(), Stop(), Stop())
+    await failure(outer, job())
+    assert len(inner.asked) == 3
 
 
 async def test_the_job_s_own_objects_are_left_as_they_are():
