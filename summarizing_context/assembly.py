@@ -17,6 +17,7 @@ from summarizing_context.core.estimate import estimate_text
 from summarizing_context.core.segments import Limits as SegmentLimits
 from summarizing_context.core.shrinking import Price
 from summarizing_context.errors import SettingsError
+from summarizing_context.intake import Intake
 from summarizing_context.loading import load_session
 from summarizing_context.parts import Parts
 from summarizing_context.ports import Clock, Events, Store, Summarizer
@@ -55,7 +56,7 @@ async def open_context(
     Raises `SettingsError`, `SessionInUseError` or `StoreError` on entering.
     """
     context = await start_context(
-        settings or Settings(),
+        Settings() if settings is None else settings,
         Options(summarizer, count_tokens, clock, redact, read_only, events),
     )
     try:
@@ -144,13 +145,13 @@ class _Assembly:
             viewer=viewer,
             worker=worker,
             store=self.store,
+            intake=Intake(counter, lambda work: asyncio.wrap_future(executor.submit(work))),
             counter=counter,
             clock=self.clock,
             calls=self.caller.statistics,
             closing=self.closing(executor),
             events=self.options.events,
             read_only=self.options.read_only,
-            in_thread=lambda work: asyncio.wrap_future(executor.submit(work)),
         )
 
     def policy(self) -> Policy:
@@ -223,13 +224,17 @@ def _check(settings: Settings, options: Options) -> None:
 
 
 def _clock(clock: Clock | Callable[[], float] | None) -> Clock:
+    """The session's clock, tried out."""
     if clock is None:
         return _Monotonic()
-    if hasattr(clock, "now"):
-        return clock
-    if callable(clock):
-        return _CalledClock(clock)
-    raise SettingsError(f"clock is {type(clock).__name__}; it is a function that gives seconds, or has a method now()")
+    ours: Clock = clock if hasattr(clock, "now") else _CalledClock(clock)
+    try:
+        told = ours.now()
+    except Exception as error:
+        raise SettingsError(f"clock must give seconds; tried out, it raised {type(error).__name__}") from error
+    if isinstance(told, bool) or not isinstance(told, int | float):
+        raise SettingsError(f"clock must give seconds as a number; it gave {type(told).__name__}")
+    return ours
 
 
 def _caller(settings: Settings, options: Options, clock: Clock) -> _Caller:

@@ -17,8 +17,8 @@ import anyio
 
 from summarizing_context.core.activation import ActivationReport, Reason
 from summarizing_context.core.budget import choose_budget
-from summarizing_context.core.door import Message, check_message, check_messages, text_length
-from summarizing_context.core.entries import Entry, encode_facts, make_entry
+from summarizing_context.core.door import Message
+from summarizing_context.core.entries import Entry
 from summarizing_context.core.header import HeaderNode
 from summarizing_context.core.view import View, encode_state
 from summarizing_context.errors import (
@@ -29,13 +29,10 @@ from summarizing_context.errors import (
     WrongEventLoopError,
 )
 from summarizing_context.parts import Parts, gather
-from summarizing_context.ports import StoredEntry
 from summarizing_context.provider_window import ProviderWindow, read_provider
 from summarizing_context.showing import Change
 from summarizing_context.statistics import Statistics
 from summarizing_context.tokens import Calibration
-
-_LONG_TEXT = 200_000  # characters whose counting would hold up the event loop
 
 logger = logging.getLogger(__name__)
 
@@ -72,11 +69,12 @@ class SummarizingContext:
         both cases the log is unchanged.
         """
         self._check(writes=True)
-        entry = await self._entry(check_message(message))
+        entry = await self._parts.intake.one(message)
         if entry.facts.ephemeral:
             self._extend([entry])
         else:
-            await self._store.append(self._settings.session_id, [self._stored(entry)], lambda: self._extend([entry]))
+            stored = self._parts.intake.stored([entry])
+            await self._store.append(self._settings.session_id, stored, lambda: self._extend([entry]))
 
     async def get_messages_for_request(
         self, token_budget: int | None = None, provider: Any | None = None
@@ -108,7 +106,7 @@ class SummarizingContext:
         Raises as `add_message` does; then nothing is replaced.
         """
         self._check(writes=True)
-        await self._replace([await self._entry(message) for message in check_messages(messages)])
+        await self._replace(await self._parts.intake.all(messages, self._timeline.entries))
 
     async def clear(self) -> None:
         """Empty the log."""
@@ -182,17 +180,6 @@ class SummarizingContext:
                     ends.push_async_callback(close)
                 await self._worker.stop()
 
-    async def _entry(self, message: Message) -> Entry:
-        """The entry of a checked message; long texts are counted off the event loop."""
-        counter, in_thread = self._parts.counter, self._parts.in_thread
-        if in_thread is not None and text_length(message) > _LONG_TEXT:
-            entry: Entry = await in_thread(lambda: make_entry(message, counter.count, counter.name))
-            return entry
-        return make_entry(message, counter.count, counter.name)
-
-    def _stored(self, entry: Entry) -> StoredEntry:
-        return StoredEntry(entry.data, encode_facts(entry.facts, self._parts.counter.name))
-
     def _extend(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             self._timeline.extend(entry)
@@ -209,7 +196,7 @@ class SummarizingContext:
             keep = self._timeline.common_prefix(log)
             if keep == len(self._timeline) == len(durable) and not self._timeline.riders and len(durable) == len(log):
                 return
-            rest = [self._stored(entry) for entry in durable[keep:]]
+            rest = self._parts.intake.stored(durable[keep:])
             await self._store.replace(self._settings.session_id, keep, rest, lambda: self._replaced(log))
             await self._worker.recall(everything=True)
 

@@ -3,7 +3,7 @@
 SummarizingContextError
 ├── SettingsError (ValueError)          a setting is wrong; `problems` lists all of them
 ├── MessageError (ValueError)           a message was refused at the door; the log is unchanged
-├── BudgetError                         the leading system rows alone leave no room for a view
+├── BudgetError                         no view fits; names the rows that need too much
 ├── ContextClosedError                  the context was used after its `async with` ended
 ├── WrongEventLoopError                 the context was called from another event loop than its own
 ├── SessionInUseError                   another writer holds the session; `pid` names it
@@ -44,25 +44,33 @@ class MessageError(SummarizingContextError, ValueError):
 
 
 class BudgetError(SummarizingContextError):
-    """No lawful view fits: the leading system rows need `required_tokens`, the budget is `budget_tokens`.
+    """No lawful view fits: `required_tokens` are needed, the budget is `budget_tokens`.
 
-    `rows` holds the index and the tokens of each leading row, so that the caller can see which to shorten.
+    Needed by the leading system rows, or, where these fit, by the newest messages if their calls are still open and
+    they cannot be shrunk further; `what` says which. `rows` holds the index and the tokens of these messages.
     """
 
-    def __init__(self, required_tokens: int, budget_tokens: int, rows: Sequence[tuple[int, int]] = ()) -> None:
+    def __init__(
+        self,
+        required_tokens: int,
+        budget_tokens: int,
+        rows: Sequence[tuple[int, int]] = (),
+        what: str = "leading system rows",
+    ) -> None:
         self.required_tokens = required_tokens
         self.budget_tokens = budget_tokens
         self.rows = tuple(rows)
+        self.what = what
         listed = ", ".join(f"message {index}: {tokens} tokens" for index, tokens in self.rows[:5])
         listed += ", …" if len(self.rows) > 5 else ""
         super().__init__(
             f"a view needs at least {required_tokens} tokens but the budget is {budget_tokens}"
-            + (f" (leading system rows: {listed})" if listed else "")
+            + (f" ({what}: {listed})" if listed else "")
             + "; raise the budget or shorten these rows"
         )
 
-    def __reduce__(self) -> tuple[type[BudgetError], tuple[int, int, tuple[tuple[int, int], ...]]]:
-        return type(self), (self.required_tokens, self.budget_tokens, self.rows)
+    def __reduce__(self) -> tuple[type[BudgetError], tuple[int, int, tuple[tuple[int, int], ...], str]]:
+        return type(self), (self.required_tokens, self.budget_tokens, self.rows, self.what)
 
 
 class ContextClosedError(SummarizingContextError):

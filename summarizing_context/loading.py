@@ -29,6 +29,7 @@ async def load_session(parts: Parts) -> None:
             f"{parts.store.name} holds no session {session_id!r}; `summarizing-context sessions` lists them"
         )
     await _extend(parts, stored)
+    parts.viewer.reopened = bool(stored.entries)
     await parts.worker.recall()
     for key, data in stored.activations:
         if (state := _usable_state(parts, data)) is not None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from summarizing_context.core.tree import Node
+from summarizing_context.intake import Intake
 from summarizing_context.ports import Clock, Events, Store, TokenCounter
 from summarizing_context.settings import Settings
 from summarizing_context.statistics import CallFigures, Statistics
@@ -27,13 +27,13 @@ class Parts:
     viewer: Viewer
     worker: Worker
     store: Store
+    intake: Intake
     counter: TokenCounter
     clock: Clock
     calls: Callable[[], CallFigures]
     closing: Sequence[Callable[[], Awaitable[None]]]  # after the worker has stopped, in order
     events: Events | None = None
     read_only: bool = False
-    in_thread: Callable[[Callable[[], Any]], Awaitable[Any]] | None = None  # runs long work off the event loop
 
 
 def gather(parts: Parts, activations: Counter[str], last_error: str | None) -> Statistics:

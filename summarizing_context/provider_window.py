@@ -18,6 +18,15 @@ class ProviderWindow(NamedTuple):
 
 
 def read_provider(provider: Any) -> ProviderWindow:
+    """What a provider tells; one that misbehaves tells only its type."""
+    try:
+        return _read(provider)
+    except Exception as error:
+        logger.warning("a provider does not tell its window", extra={"cause": type(error).__name__})
+        return ProviderWindow(type(provider).__name__, None, None)
+
+
+def _read(provider: Any) -> ProviderWindow:
     """The provider's name, model and window: from `get_model_info()`, else from `get_info().defaults`."""
     if provider is None:
         return ProviderWindow("", None, None)

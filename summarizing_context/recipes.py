@@ -8,6 +8,7 @@ from typing import Literal
 
 from summarizing_context.core.keys import recipe_hash
 from summarizing_context.core.rendering import RENDERER_VERSION
+from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.prompt_library import latest
 from summarizing_context.settings import Settings
 from summarizing_context.worker import Recipe
@@ -40,5 +41,28 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Call
         shared=name is not None,
         max_tokens=settings.summary_max_tokens,
         instructions=instructions,
-        redact=None if own else redact,
+        redact=None if own or redact is None else checked_redaction(redact),
     )
+
+
+def checked_redaction(redact: Callable[[str], str]) -> Callable[[str], str]:
+    """`redact`, tried out first. Later on a text that it cannot redact is not sent: `SummarizerError`."""
+    try:
+        tried = redact("a text")
+    except Exception as error:
+        raise SettingsError(
+            f"redact must turn a text into a text; tried out, it raised {type(error).__name__}"
+        ) from error
+    if not isinstance(tried, str):
+        raise SettingsError(f"redact must turn a text into a text; tried out, it gave {type(tried).__name__}")
+
+    def checked(text: str) -> str:
+        try:
+            redacted = redact(text)
+        except Exception as error:
+            raise SummarizerError(f"redact raised {type(error).__name__}; nothing was sent") from error
+        if not isinstance(redacted, str):
+            raise SummarizerError(f"redact gave {type(redacted).__name__}, not a text; nothing was sent")
+        return redacted
+
+    return checked

@@ -52,6 +52,7 @@ class Viewer:
         self._showings: OrderedDict[str, Showing] = OrderedDict()
         self.repairs = RepairCounts()
         self.latest: Showing | None = None
+        self.reopened = False  # an earlier process has shown views of this log
 
     def restore(self, key: str, state: ActivationState) -> None:
         """Take up a committed state."""
@@ -73,8 +74,8 @@ class Viewer:
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit.
         """
         room = Room(self._room_tokens(budget), self._policy.shares)
-        showing, reason = self._showing(key, room)
-        reason = showing.pending or asked or reason
+        showing = self._showing(key, room)
+        reason = showing.pending or asked
         skipped = self._feed(showing, room)
         now = self._head_tokens(showing) + showing.tail.tokens
         proposal = self._decide(showing, room, now, skipped, asked)
@@ -129,7 +130,7 @@ class Viewer:
     def tokens(self, key: str, budget: int) -> tuple[int, float]:
         """What the whole view costs, and its high water."""
         room = Room(self._room_tokens(budget), self._policy.shares)
-        showing, _ = self._showing(key, room)
+        showing = self._showing(key, room)
         self._timeline.feed(showing.tail)
         system = self._system_tokens
         return system + self._head_tokens(showing) + showing.tail.tokens, system + room.high
@@ -154,17 +155,18 @@ class Viewer:
             raise BudgetError(self._system_tokens + LEAST_ROOM, budget, rows)
         return room
 
-    def _showing(self, key: str, room: Room) -> tuple[Showing, Reason | None]:
-        """The showing of a provider; a new one starts with the whole log."""
+    def _showing(self, key: str, room: Room) -> Showing:
+        """The showing of a provider. A new one starts with the whole log; its first view is told if others were."""
         showing = self._showings.get(key)
         if showing is not None:
-            return showing, None
-        reason: Reason | None = "provider_changed" if self._showings else None
+            return showing
         state = ActivationState(room=room.tokens, stop=self._timeline.leading, counter=self._counter)
-        showing = self._showings[key] = Showing(key, state, Tail(self._timeline.leading, room, self._price))
+        pending: Reason | None = "provider_changed" if self._showings else "restored" if self.reopened else None
+        showing = Showing(key, state, Tail(self._timeline.leading, room, self._price), pending=pending)
+        self._showings[key] = showing
         while len(self._showings) > MAX_KEYS:
             self._showings.popitem(last=False)
-        return showing, reason
+        return showing
 
     def _start_over(self, showing: Showing, reason: Reason) -> None:
         old = showing.state
@@ -292,4 +294,4 @@ class Viewer:
         """The floor does not fit: the newest group is still open and cannot be shrunk further."""
         tail = showing.tail
         rows = [(item.seq, item.tokens) for item in tail.items[-5:]]
-        return BudgetError(self._system_tokens + now, budget, rows)
+        return BudgetError(self._system_tokens + now, budget, rows, "newest messages")

@@ -30,6 +30,15 @@ def check_message(message: object) -> Message:
     Raises `MessageError` unless it is a mapping with a string `role` for which
     `json.loads(json.dumps(m)) == m`, nested at most `MAX_DEPTH` levels deep.
     """
+    try:
+        return _checked(message)
+    except MessageError:
+        raise
+    except Exception as error:  # a mapping or a value with methods of its own
+        raise MessageError(f"a message cannot be read: {type(error).__name__} while copying it") from error
+
+
+def _checked(message: object) -> Message:
     if not isinstance(message, Mapping):
         raise MessageError(f"a message is a mapping with a 'role', not {type(message).__name__}")
     role = message.get("role")

@@ -2,8 +2,8 @@
 
 Pure, and a function of the log alone. A group is one message, or a message with calls and everything up to its
 last result. Any message that is neither a result nor another call message abandons the open calls. Split
-parallel call lines stay together: a further call gives up on them once `MAX_HELD` messages are held back behind an
-unanswered one.
+parallel call lines, and other calls that overlap, stay together for `MAX_HELD` messages: a further call then gives
+up on those that are still open. Without that bound calls that always overlap would make one endless group.
 """
 
 from __future__ import annotations
@@ -78,9 +78,7 @@ class GroupCutter:
         self.position = position  # messages seen
         self.start = position  # of the open group
         self._book: CallBook | None = None
-        self._sizes: list[int] = []  # messages of each unit
-        self._first_incomplete = 0
-        self._complete = 0  # messages of the units before it
+        self._run = position  # where a second message with calls joined the open group
 
     @property
     def is_open(self) -> bool:
@@ -90,35 +88,23 @@ class GroupCutter:
     def add(self, calls: Sequence[str], answers: Sequence[str]) -> Step:
         """Take the next message, given the ids of the calls that it makes and answers."""
         closed: tuple[tuple[int, int], ...] = ()
-        if self._book is not None and (not (calls or answers) or (calls and self._holds_enough())):
+        if self._book is not None and (not (calls or answers) or (calls and self._run_is_long())):
             closed = ((self.start, self.position),)
             self._book = None
         if self._book is None:
             self.start, self._book = self.position, CallBook()
-            self._sizes, self._first_incomplete, self._complete = [], 0, 0
         book = self._book
         found = [book.answer(id) for id in answers]
         first_call = book.make(calls) if calls else -1
-        self._note_size(found, bool(calls))
+        if book.units == 1 or (calls and book.units == 2):
+            self._run = self.position
         self.position += 1
         if book.settled:
             closed = (*closed, (self.start, self.position))
             self._book = None
         return Step(closed, first_call, tuple(-1 if place is None else place[1] for place in found))
 
-    def _holds_enough(self) -> bool:
-        """Whether as many messages as may be are held back behind the first unanswered call."""
-        book = self._book
-        assert book is not None
-        while book.complete(self._first_incomplete):
-            self._complete += self._sizes[self._first_incomplete]
-            self._first_incomplete += 1
-        held = self.position - self.start - self._complete - self._sizes[self._first_incomplete]
-        return held >= MAX_HELD
-
-    def _note_size(self, found: Sequence[tuple[int, int] | None], calls: bool) -> None:
-        units = [place[0] for place in found if place is not None]
-        if calls:
-            self._sizes.append(1)
-        elif units:
-            self._sizes[min(units)] += 1
+    def _run_is_long(self) -> bool:
+        """Whether the overlapping calls of the open group have been kept together for as long as they may be."""
+        assert self._book is not None
+        return self._book.units > 1 and self.position - self._run >= MAX_HELD

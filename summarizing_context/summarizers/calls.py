@@ -36,6 +36,7 @@ async def call_within(seconds: float, call: Coroutine[Any, Any, Reply], *, grace
         await asyncio.wait({task}, timeout=max(seconds, 0.0))
     except BaseException:
         await _end(task, grace)
+        _failure_of(task)  # looked at, or asyncio would complain that nobody did
         raise
     in_time = task.done()
     await _end(task, grace)

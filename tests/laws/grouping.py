@@ -1,7 +1,8 @@
 """Which messages may not be parted: the rules of groups, stated a second time and independently.
 
 A call waits for its results. A message that is neither a result nor a call abandons the calls that wait.
-Calls behind one that waits are held back, 24 messages at most; one more call, and those that wait are abandoned.
+Calls that overlap are kept together for 24 messages from the second of them on; one more call then, and those that
+wait are abandoned.
 A result is paired with the nearest call of its id that still waits; without one it is an orphan.
 """
 
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 
 from .shapes import Message, answered_ids, called_ids
 
-HELD_BACK_AT_MOST = 24  # messages
+TOGETHER_AT_MOST = 24  # messages
 
 
 @dataclass(slots=True)
@@ -43,28 +44,25 @@ def read_log(log: Sequence[Message], *, orphans_abandon: bool = False) -> Readin
     groups: dict[int, CallGroup] = {}
     orphans: dict[int, list[str]] = {}
     waiting: list[CallGroup] = []
+    overlapped: int | None = None  # where a second call joined one that waits
     for index, message in enumerate(log):
         calls, answers = called_ids(message), answered_ids(message)
         paired = 0
         for identity in answers:
             paired += _pair(waiting, index, identity, orphans)
         is_other = not calls and (not answers or (orphans_abandon and not paired))
-        if is_other or (calls and _held_back(waiting, index) >= HELD_BACK_AT_MOST):
+        if is_other or (calls and overlapped is not None and index - overlapped >= TOGETHER_AT_MOST):
             for group in waiting:
                 group.abandoned = True
             waiting = []
         waiting = [group for group in waiting if group.waiting]
+        overlapped = overlapped if waiting else None
         if calls:
+            if waiting and overlapped is None:
+                overlapped = index
             groups[index] = CallGroup(index, list(calls))
             waiting.append(groups[index])
     return Reading(groups, orphans, len(log))
-
-
-def _held_back(waiting: list[CallGroup], index: int) -> int:
-    """Messages behind the first call that waits, its own results not counted."""
-    if not waiting:
-        return 0
-    return index - waiting[0].call - 1 - len({answer for answer, _ in waiting[0].results})
 
 
 def _pair(waiting: list[CallGroup], index: int, identity: str, orphans: dict[int, list[str]]) -> int:

@@ -24,9 +24,9 @@ BUDGET = 2_000
 SDKS = (anthropic, openai)  # imported before the clock of a call runs: the first import takes longer than calls here
 QUICK: dict[str, Any] = {"call_timeout": 0.4, "job_timeout": 5.0, "attempts": 3, "breaker_cooldown": 0.05}
 STORM = {
-    **{"rate_limited": 0.10, "rate_limited_by_date": 0.02, "failing": 0.10, "overloaded": 0.05, "reset": 0.08},
-    **{"cut": 0.05, "stalled": 0.02, "html": 0.08, "broken": 0.08, "redirect": 0.05},
-}
+    "rate_limited": 0.10, "rate_limited_by_date": 0.02, "failing": 0.10, "overloaded": 0.05, "reset": 0.08,
+    "cut": 0.05, "stalled": 0.02, "html": 0.08, "broken": 0.08, "redirect": 0.05,
+}  # fmt: skip
 
 
 @asynccontextmanager
@@ -50,7 +50,7 @@ async def replayed(
                 if message["role"] == "assistant":
                     await judge.view()
                     await anyio.sleep(0.002)
-            await judge.context.wait_idle(15)
+            await settled(judge)
             await judge.view()
             await judge.check_log()
             statistics = judge.context.statistics()
@@ -61,12 +61,21 @@ async def replayed(
     return judge, statistics, server
 
 
+async def settled(judge: Judge) -> None:
+    """Wait for the summaries, past an open breaker too; for a while only."""
+    for _ in range(40):
+        await judge.context.wait_idle(15)
+        if judge.context.statistics().summaries_pending == 0:
+            break
+        await anyio.sleep(0.05)
+
+
 async def test_a_replay_with_limits_and_stalls_is_lawful(protocol: Protocol):
     _, statistics, server = await replayed(protocol, weather(1), session(61, 420))
     assert {answer.status for answer in server.answers} == {200, 429}
     assert any(answer.ending == "stall" for answer in server.answers)
     assert statistics.model_calls >= 50
-    assert statistics.summaries_pending == 0 or statistics.breaker != "closed"
+    assert statistics.summaries_pending == 0
     assert abs(statistics.model_calls - len(server.requests)) <= 8  # some end before they are sent
 
 
@@ -78,7 +87,8 @@ async def test_a_replay_in_a_storm_is_lawful(protocol: Protocol):
 
 
 async def test_in_fair_weather_every_segment_is_asked_for_once(protocol: Protocol):
-    judge, statistics, server = await replayed(protocol, weather(3, faults={}), session(63, 200, dialect=dialect))
+    log, patience = session(63, 200, dialect=protocol.name), {"call_timeout": 20.0, "job_timeout": 40.0}
+    judge, statistics, server = await replayed(protocol, weather(3, faults={}), log, **patience)
     asked = [user_text(request.body) for request in server.requests]
     assert len(set(asked)) == len(asked) == statistics.model_calls
     assert statistics.summaries_ready == statistics.segments
@@ -87,10 +97,12 @@ async def test_in_fair_weather_every_segment_is_asked_for_once(protocol: Protoco
 
 
 async def test_when_the_provider_is_down_views_go_on_and_calls_stop(protocol: Protocol):
-    _, statistics, server = await replayed(protocol, lambda _: Answer(503, body=b"{}"), session(64, 120))
+    _, statistics, server = await replayed(
+        protocol, lambda _: Answer(503, body=b"{}"), session(64, 120), breaker_cooldown=60.0
+    )
     assert statistics.stand_ins > 0
     assert statistics.summaries_failed > 0
-    assert len(server.requests) < 200
+    assert len(server.requests) <= 4 + 8  # what opens the breaker, and what was under way then
 
 
 async def test_a_second_session_on_the_same_file_costs_no_call(protocol: Protocol, tmp_path: Any):

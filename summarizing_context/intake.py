@@ -1,0 +1,51 @@
+"""Messages on their way into the log: checked, counted, made into entries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from summarizing_context.core.door import Message, check_message, check_messages, encode_message, text_length
+from summarizing_context.core.entries import Entry, encode_facts, make_entry
+from summarizing_context.ports import StoredEntry, TokenCounter
+
+_LONG_TEXT = 200_000  # characters whose counting would hold up the event loop
+_BREATH = 500  # messages between two turns of the event loop
+
+InThread = Callable[[Callable[[], Entry]], Awaitable[Entry]]
+
+
+class Intake:
+    """Makes entries, counted by the session's counter."""
+
+    def __init__(self, counter: TokenCounter, in_thread: InThread) -> None:
+        self._counter = counter
+        self._in_thread = in_thread
+
+    async def one(self, message: object) -> Entry:
+        """The entry of a message. Raises `MessageError`."""
+        return await self._entry(check_message(message))
+
+    async def all(self, messages: object, known: Sequence[Entry]) -> list[Entry]:
+        """The entries of a whole log; those of `known` that stand at the same place are taken as they are."""
+        entries: list[Entry] = []
+        durable = 0
+        for message in check_messages(messages):
+            same = known[durable] if durable < len(known) else None
+            entry = same if same is not None and same.data == encode_message(message) else await self._entry(message)
+            entries.append(entry)
+            durable += not entry.facts.ephemeral
+            if len(entries) % _BREATH == 0:
+                await asyncio.sleep(0)
+        return entries
+
+    def stored(self, entries: Iterable[Entry]) -> list[StoredEntry]:
+        """Entries as the store keeps them."""
+        return [StoredEntry(entry.data, encode_facts(entry.facts, self._counter.name)) for entry in entries]
+
+    async def _entry(self, message: Message) -> Entry:
+        """The entry of a checked message; long texts are counted off the event loop."""
+        counter = self._counter
+        if text_length(message) > _LONG_TEXT:
+            return await self._in_thread(lambda: make_entry(message, counter.count, counter.name))
+        return make_entry(message, counter.count, counter.name)
