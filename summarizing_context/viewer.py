@@ -76,19 +76,21 @@ class Viewer:
         room = Room(self._room_tokens(budget), self._policy.shares)
         showing = self._showing(key, room)
         reason = showing.pending or asked
-        skipped = self._feed(showing, room)
-        now = self._head_tokens(showing) + showing.tail.tokens
-        proposal = self._decide(showing, room, now, skipped, asked)
+        tail, skipped = self._fed(showing, room)
+        proposal = self._decide(showing, tail, room, skipped, asked)
+        if proposal is None and skipped:  # it has to be looked at whole after all
+            tail, skipped = showing.tail, 0
+            self._timeline.feed(tail)
+            proposal = self._decide(showing, tail, room, 0, asked)
+        now = self._head_tokens(showing) + tail.tokens + skipped
         if proposal is None:
-            if now + skipped > room.tokens:
+            if now > room.tokens:
                 raise self._too_small(showing, budget, now)
             return self._unforced(showing, now)
         if reason is None:
             reason = "budget_lowered" if room.tokens < showing.state.room else "high_water"
         system = self._system_tokens
-        report = ActivationReport(
-            True, reason, system + now + skipped, system + proposal.tokens, now + skipped - proposal.tokens
-        )
+        report = ActivationReport(True, reason, system + now, system + proposal.tokens, now - proposal.tokens)
         state = activated(showing.state, proposal, reason, self._counter)
         return Change(
             showing, showing.state, state, proposal.tail, (*proposal.pins.before, *proposal.pins.after), report
@@ -100,7 +102,7 @@ class Viewer:
         if showing.state is not change.before:
             return False
         uncounted = len(showing.tail.items) - showing.counted
-        same = showing.tail.room == change.tail.room
+        same = (showing.tail.room, showing.tail.next) == (change.tail.room, change.tail.next)
         showing.counted = max(0, len(change.tail.items) - uncounted) if same else 0
         self.repairs.note([pin for pin in change.pins if pin.message not in showing.state.head])
         showing.state, showing.tail, showing.pending = change.state, change.tail, None
@@ -180,21 +182,19 @@ class Viewer:
     def _head_tokens(self, showing: Showing) -> int:
         return showing.state.head_tokens
 
-    def _feed(self, showing: Showing, room: Room) -> int:
-        """Show what is new. A backlog far larger than the room is not shown first only to be covered then: the
-        tail starts late in it, and the tokens skipped are returned."""
-        tail, tokens = showing.tail, self._timeline.tokens
+    def _fed(self, showing: Showing, room: Room) -> tuple[Tail, int]:
+        """The tail with what is new. A backlog far larger than the room is not shown first only to be covered then:
+        another tail, which starts late in it, stands in, and the tokens before it are told."""
+        tokens = self._timeline.tokens
         if showing.state.stop < self._timeline.leading:  # leading rows came after an empty view
             showing.state = msgspec.structs.replace(showing.state, stop=self._timeline.leading)
-            tail = showing.tail = Tail(self._timeline.leading, tail.room, self._price)
+            showing.tail = Tail(self._timeline.leading, showing.tail.room, self._price)
+        tail, late, skipped = showing.tail, None, 0
         backlog = tokens[-1] - tokens[tail.next]
         if backlog > 3 * room.tokens and (start := self._late_start(tail.next, room)) > tail.next:
-            skipped = tail.tokens + tokens[start] - tokens[tail.next]
-            showing.tail = Tail(start, room, self._price)
-            self._timeline.feed(showing.tail)
-            return skipped
-        self._timeline.feed(tail)
-        return 0
+            late, skipped = Tail(start, room, self._price), tail.tokens + tokens[start] - tokens[tail.next]
+        self._timeline.feed(late or tail)
+        return late or tail, skipped
 
     def _late_start(self, first: int, room: Room) -> int:
         """The last segment boundary after `first` behind which a room's worth of messages stands."""
@@ -209,9 +209,10 @@ class Viewer:
                 return segment.stop
         return first
 
-    def _decide(self, showing: Showing, room: Room, now: int, skipped: int, asked: Reason | None) -> Proposal | None:
-        tail, present, keep = showing.tail, showing.state.cut, self._policy.keep_recent or 0
-        overflow, too_many = now + skipped > room.tokens, self._too_many(tail)
+    def _decide(self, showing: Showing, tail: Tail, room: Room, skipped: int, asked: Reason | None) -> Proposal | None:
+        present, keep = showing.state.cut, self._policy.keep_recent or 0
+        now = self._head_tokens(showing) + tail.tokens
+        overflow, too_many = skipped > 0 or now > room.tokens, self._too_many(tail)
         wanted = overflow or now > room.high or too_many or asked is not None
         if not wanted or not (overflow or asked == "explicit" or self._may_attempt(showing, room, too_many)):
             return None
@@ -219,7 +220,7 @@ class Viewer:
         self._book.begin()
         segments = self._timeline.segments
         found = self._allowed(cuts(tail, room, present, segments, keep), present)
-        build = self._builder(showing)
+        build = self._builder(showing, tail)
         if overflow:
             last = self._allowed(last_cuts(tail, present, segments), present)
             return fit(room, [*found, present] if tail.start == present.stop else found, last, build)
@@ -251,12 +252,11 @@ class Viewer:
         most = self._policy.max_messages
         return most is not None and len(tail.items) > most
 
-    def _builder(self, showing: Showing) -> Callable[[Cut, Room], Proposal]:
+    def _builder(self, showing: Showing, shown: Tail) -> Callable[[Cut, Room], Proposal]:
         """Composes a prefix and a tail for a cut."""
 
         def build(cut: Cut, room: Room) -> Proposal:
-            tail = showing.tail
-            shown_as = tail.room
+            tail, shown_as = shown, shown.room
             if (shown_as.tokens, shown_as.squeeze) == (room.tokens, room.squeeze) and cut.stop >= tail.start:
                 tail = tail.cut_at(cut.stop)
             else:
