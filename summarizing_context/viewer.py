@@ -60,7 +60,9 @@ class Viewer:
         if state.counter != self._counter:
             head = sum(map(self._price.message, state.head))
             state = msgspec.structs.replace(state, head_tokens=head, counter=self._counter)
-        self._showings[key] = self.latest = Showing(key, state, Tail(state.stop, room, self._price))
+        pending: Reason | None = "restored" if self._policy.merge_user_rows else None  # where rows met is not kept
+        showing = Showing(key, state, Tail(state.stop, room, self._price), pending=pending)
+        self._showings[key] = self.latest = showing
 
     def forget(self, reason: Reason) -> None:
         """The log was replaced: every provider starts over, and its next view is an activation."""
@@ -110,9 +112,8 @@ class Viewer:
         return True
 
     def view(self, key: str, activation: ActivationReport | None) -> View:
-        """The view as it stands now, as fresh copies."""
+        """The view as `change` has left it, as fresh copies: what came since then is for the next one."""
         showing = self._showings[key]
-        self._timeline.feed(showing.tail)
         self._showings.move_to_end(key)
         self.latest = showing
         self.repairs.note(showing.tail.items[showing.counted :])

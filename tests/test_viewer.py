@@ -163,6 +163,7 @@ def test_a_restored_state_is_priced_by_the_present_counter():
     state = host.viewer.latest.state
     again = host.fresh("other")
     again.restore("", state.__class__(**{**_fields(state), "head_tokens": 1}))
+    assert again.change("", BUDGET) is None
     assert again.view("", None).tokens == host.view().tokens
 
 

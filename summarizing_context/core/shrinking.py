@@ -239,8 +239,8 @@ class _Rewriter:
         texts = {key: value if isinstance(value, str) else canonical_json(value) for key, value in fields.items()}
         scale = size / max(1, sum(len(key) + len(text) for key, text in texts.items()))
         level = _water_level([len(text) * scale for text in texts.values()], cap - scale * sum(map(len, texts)))
-        if level < 1 and len(texts) > 1:
-            return {"…": f"{len(texts)} arguments left out"}
+        if level < 1:
+            return {"…": f"{len(texts)} arguments left out"} if cap >= _LEAST_KEPT else {}
         return {
             key: fields[key] if len(text) * scale <= level else self._cut(text, len(text) * scale, int(level))
             for key, text in texts.items()
