@@ -24,7 +24,8 @@ _CORRUPT = (
 )
 _NOT_OURS = (
     StoreCorruptError,
-    "the file is not a store of summarizing-context; it was left as it is: name another file",
+    "the file is damaged, or not a store of summarizing-context; it was left as it is: restore it from a backup, "
+    "or name another file",
 )
 _FULL = (StoreFullError, "no space is left for the file; nothing was written: free some and call again")
 _READ_ONLY = (
