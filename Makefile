@@ -25,7 +25,7 @@ demo: $(READY) ## watch a long session being summarized inside a small budget
 	$(BIN)/summarizing-context demo
 
 test: $(READY) ## the whole gate: style, types, imports, every test
-	$(BIN)/python -m pytest -n 2 --cov=summarizing_context --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n 2 --dist worksteal --cov=summarizing_context --cov-report=term:skip-covered
 
 lint: $(READY) ## style, types and imports only
 	$(BIN)/ruff check .
