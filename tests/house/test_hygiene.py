@@ -19,7 +19,9 @@ MAX_POSITIONAL = 5
 
 # In pieces, so that this file does not hold what it looks for.
 MACHINE_PATHS = [f"/{folder}/" for folder in ("root", "work", "tmp/bash_jobs")]
-REGISTRIES = [rf"{name}\.{end}" for name, end in (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "(org|com)"))]
+REGISTRIES = [
+    rf"{name}\.{end}" for name, end in (("py" + "pi", "org"), ("python" + "hosted", "org"), ("npm" + "js", "(org|com)"))
+]
 FORBIDDEN = re.compile("|".join(MACHINE_PATHS + REGISTRIES).encode())
 
 
