@@ -1,0 +1,116 @@
+"""Deciding for one provider: whether its next view activates, and what it would begin with.
+
+Brings together the pure rules of `core.activation`, the texts of the summaries and the log. What is shown, and how
+a decision becomes a view, is in `viewer`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from summarizing_context.core.activation import (
+    Cut,
+    Proposal,
+    Reason,
+    cuts,
+    cuts_to_count,
+    decide,
+    decide_freely,
+    fit,
+    last_cuts,
+)
+from summarizing_context.core.budget import Room
+from summarizing_context.core.header import Header, HeaderPlan, Style, compose_header, left_out_header
+from summarizing_context.core.pins import Pins, choose_pins
+from summarizing_context.core.shrinking import Price
+from summarizing_context.core.tail import Tail
+from summarizing_context.showing import Policy, Showing
+from summarizing_context.summaries import SummaryBook
+from summarizing_context.timeline import Timeline
+
+
+class Decider:
+    """Decides about activations of one session. Plain functions: nothing here waits."""
+
+    def __init__(self, timeline: Timeline, book: SummaryBook, policy: Policy, price: Price) -> None:
+        self._timeline = timeline
+        self._book = book
+        self._policy = policy
+        self._price = price
+        self._style = Style(price.remembered(), policy.header_role, policy.summary_cap, policy.flat)
+
+    def propose(self, showing: Showing, tail: Tail, room: Room, skipped: int, asked: Reason | None) -> Proposal | None:
+        """The activation to make of `showing`, whose tail would be `tail` with `skipped` tokens before it, or none.
+
+        `asked` is a reason to activate although there is no need.
+        """
+        present, keep = showing.state.cut, self._policy.keep_recent or 0
+        now = showing.state.head_tokens + tail.tokens
+        overflow, too_many = skipped > 0 or now > room.tokens, self._too_many(tail)
+        wanted = overflow or now > room.high or too_many or asked is not None
+        if not wanted or not (overflow or asked == "explicit" or self._may_attempt(showing, room, too_many)):
+            return None
+        showing.attempted_at, showing.attempted_length = self._timeline.history_tokens, len(self._timeline)
+        self._book.begin()
+        segments = self._timeline.segments
+        found = self._allowed(cuts(tail, room, present, segments, keep), present)
+        build = self._builder(showing, tail)
+        if overflow:
+            last = self._allowed(last_cuts(tail, present, segments), present)
+            return fit(room, [*found, present] if tail.start == present.stop else found, last, build)
+        if now > room.high:
+            return decide(now, room, found, build)
+        if too_many:
+            left = int((self._policy.max_messages or 0) * room.shares.low_water / room.shares.high_water)
+            found = self._allowed(cuts_to_count(tail, present, segments, max(left, keep, 1)), present)
+            return decide_freely(now, found, room, build)
+        if asked == "explicit":
+            return decide_freely(now, found, room, build)
+        if now < showing.state.head_tokens + room.low + self._policy.leaf:
+            return None
+        return decide(now, room, found, build)
+
+    def _allowed(self, found: list[Cut], present: Cut) -> list[Cut]:
+        """Without summaries there are no segments to cover, only messages to leave out."""
+        found = [cut for cut in found if cut.stop != present.stop]
+        return [Cut(0, 0, cut.stop) for cut in found] if self._policy.truncate else found
+
+    def _may_attempt(self, showing: Showing, room: Room, too_many: bool) -> bool:
+        """At most one attempt for every `min_free` new tokens, or for half of `max_messages` new ones."""
+        fresh = len(self._timeline) - showing.attempted_length
+        if showing.attempted_at is None or (too_many and 2 * fresh >= (self._policy.max_messages or 0)):
+            return True
+        return self._timeline.history_tokens - showing.attempted_at >= room.min_free
+
+    def _too_many(self, tail: Tail) -> bool:
+        most = self._policy.max_messages
+        return most is not None and len(tail.items) > most
+
+    def _builder(self, showing: Showing, shown: Tail) -> Callable[[Cut, Room], Proposal]:
+        """Composes a prefix and a tail for a cut."""
+
+        def build(cut: Cut, room: Room) -> Proposal:
+            tail, shown_as = shown, shown.room
+            if (shown_as.tokens, shown_as.squeeze) == (room.tokens, room.squeeze) and cut.stop >= tail.start:
+                tail = tail.cut_at(cut.stop)
+            else:
+                tail = Tail(cut.stop, room, self._price)
+                self._timeline.feed(tail)
+            return Proposal(cut, room, self._header(showing, cut, room), self._pins(cut, room), tail)
+
+        return build
+
+    def _header(self, showing: Showing, cut: Cut, room: Room) -> Header:
+        plan = HeaderPlan(
+            showing.state.tree_nodes,
+            cut.leaves,
+            max(cut.leaves_stop, self._timeline.leading),
+            cut.stop,
+            self._timeline.leading,
+        )
+        if self._policy.truncate:
+            return left_out_header(plan, self._style)
+        return compose_header(plan, self._book, room, self._style)
+
+    def _pins(self, cut: Cut, room: Room) -> Pins:
+        return choose_pins(self._timeline.candidates(cut.stop), self._timeline.read, room, self._price)
