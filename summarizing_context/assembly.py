@@ -18,6 +18,7 @@ from summarizing_context.core.segments import Limits as SegmentLimits
 from summarizing_context.core.shrinking import Price
 from summarizing_context.errors import SettingsError
 from summarizing_context.intake import Intake
+from summarizing_context.jobs import Recipe
 from summarizing_context.loading import load_session
 from summarizing_context.parts import Parts
 from summarizing_context.ports import Clock, Events, Store, Summarizer
@@ -34,7 +35,7 @@ from summarizing_context.summarizers.resilient import Limits, ResilientSummarize
 from summarizing_context.timeline import Timeline
 from summarizing_context.tokens import choose_counter
 from summarizing_context.viewer import Viewer
-from summarizing_context.worker import Caller, Recipe, Worker
+from summarizing_context.worker import Caller, Worker
 
 
 @asynccontextmanager

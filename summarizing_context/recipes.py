@@ -9,9 +9,9 @@ from typing import Literal
 from summarizing_context.core.keys import recipe_hash
 from summarizing_context.core.rendering import RENDERER_VERSION
 from summarizing_context.errors import SettingsError, SummarizerError
+from summarizing_context.jobs import Recipe
 from summarizing_context.prompt_library import latest
 from summarizing_context.settings import Settings
-from summarizing_context.worker import Recipe
 
 
 def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Callable[[str], str] | None) -> Recipe:

@@ -1,6 +1,7 @@
 """The worker: makes missing summaries in the background, a few at a time.
 
-What is missing is planned in `core.planning`; how a summarizer is called, in `summarizers.resilient`. One owner
+What is missing is planned in `core.planning`; what is asked, in `jobs`; how a summarizer is called, in
+`summarizers.resilient`. One owner
 task holds the task group; it starts with the first work to do and ends when `stop` is called. A failing
 summarizer never ends it.
 """
@@ -10,24 +11,22 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Literal, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import anyio
 
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.core.header import Maker, NodeText
+from summarizing_context.core.header import NodeText
 from summarizing_context.core.planning import Planner, Want
-from summarizing_context.core.rendering import render_children
 from summarizing_context.core.tree import Node
-from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady, SummarizerRefused
+from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.flights import alone_with
-from summarizing_context.ports import Clock, Store, StoredSummary, SummaryJob, SummaryKey, SummaryReply
+from summarizing_context.jobs import Jobs, Recipe
+from summarizing_context.ports import Clock, Store, StoredSummary, SummaryJob, SummaryReply
+from summarizing_context.setbacks import LONGEST_NAP, Setbacks
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.timeline import Timeline
 
 _STOP_WITHIN = 1.5  # seconds
-_LONGEST_NAP = 3_600.0  # seconds
 
 logger = logging.getLogger(__name__)
 
@@ -41,29 +40,6 @@ class Caller(Protocol):
 
     def ready_in(self) -> float | None:
         """Seconds until a job may start; None for never again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Recipe:
-    """How this session's summaries are made."""
-
-    maker: Maker  # "model" or "extractive"
-    segment: str  # recipe hash
-    rollup: str
-    shared: bool  # whether the store may keep and offer them under these hashes
-    max_tokens: int
-    instructions: Callable[[Literal["segment", "rollup"], int], str]  # by kind and rank
-    redact: Callable[[str], str] | None = None
-
-
-@dataclass(slots=True)
-class Failure:
-    """A summary that could not be made, and when to try again."""
-
-    times: int
-    at: float
-    retry_at: float
-    refused: bool  # an answer came, but none that can serve
 
 
 class Worker:
@@ -92,14 +68,14 @@ class Worker:
         self._session_id = session_id
         self._caller = caller
         self._recipe = recipe
+        self._jobs = Jobs(timeline, book, recipe)
         self._clock = clock
         self._concurrency = concurrency
-        self._cooldown = cooldown
         self._past_start = past_start
         self._notify = notify
         self._planner = Planner(book, rollups=rollups)
         self._running: dict[str, Want] = {}
-        self._failures: dict[str, Failure] = {}
+        self._setbacks = Setbacks(cooldown)
         self._owner: asyncio.Task[None] | None = None
         self._awake = anyio.Event()
         self._changed = anyio.Event()
@@ -174,27 +150,27 @@ class Worker:
         if limit <= 0 or not self._timeline.segments or not self._past_start() or self._caller.ready_in() != 0.0:
             return []
         now = self._clock.now()
-        resting = {hash for hash, failure in self._failures.items() if failure.retry_at > now}
-        return self._planner.plan(len(self._timeline.segments), self._running.keys() | resting, limit)
+        return self._planner.plan(
+            len(self._timeline.segments), self._running.keys() | self._setbacks.resting(now), limit
+        )
 
     def _nap(self) -> float:
         """Seconds until something could be started that cannot be now."""
-        now = self._clock.now()
-        naps = [failure.retry_at - now for failure in self._failures.values() if failure.retry_at > now]
+        naps = self._setbacks.naps(self._clock.now())
         gate = self._caller.ready_in()
         if gate:
             naps.append(gate)
-        return min([max(nap, 0.01) for nap in naps], default=_LONGEST_NAP)
+        return min([max(nap, 0.01) for nap in naps], default=LONGEST_NAP)
 
     async def _make(self, want: Want) -> None:
         began = self._clock.now()
         try:
-            async with alone_with((self._place, self._key(want))):
+            async with alone_with((self._place, self._jobs.key(want))):
                 if not await self._find([want]):
                     if not self._is_wanted(want):
                         return
                     await self._summarize(want)
-            self._recover(want, began)
+            self._setbacks.recover(want.hash, began)
         except SummarizerNotReady:
             pass  # nothing was tried: it is planned again when calls are let through
         except SummarizerError as error:
@@ -215,21 +191,21 @@ class Worker:
         """Take what the store has already; whether it had all."""
         if not self._recipe.shared or not wants:
             return not wants
-        keys = {self._key(want): want for want in wants}
+        keys = {self._jobs.key(want): want for want in wants}
         found = await self._guarded(self._store.find_summaries(self._session_id, list(keys)))
         for key, summary in (found or {}).items():
             self._keep(keys[key], summary.text)
         return found is not None and len(found) == len(wants)
 
     async def _summarize(self, want: Want) -> None:
-        job = self._job(want)
+        job = self._jobs.job(want)
         self._tell("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})
         self._book.saw(want.hash)
         reply = await self._caller.summarize(job)
         text = reply.text
         if self._recipe.shared:
             mine = StoredSummary(text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
-            kept = await self._guarded(self._store.save_summary(self._session_id, self._key(want), mine))
+            kept = await self._guarded(self._store.save_summary(self._session_id, self._jobs.key(want), mine))
             text = kept.text if kept is not None else text
         self._keep(want, text)
         self._tell("summary_ready", {"range_hash": want.hash, "rank": job.rank})
@@ -238,44 +214,8 @@ class Worker:
         passes = self._book.passes_of_new(want.node) if self._is_wanted(want) else 1
         self._book.add(want.node, want.hash, NodeText(text, self._recipe.maker, passes))
 
-    def _job(self, want: Want) -> SummaryJob:
-        node, first = want.node, self._book.entries(want.node)
-        if node.rank == 0:
-            content = self._timeline.content(node.number)
-        else:
-            content = render_children([self._book.text_of(child).text for child in node.children])
-        if self._recipe.redact is not None:
-            content = self._recipe.redact(content)
-        kind: Literal["segment", "rollup"] = "segment" if node.rank == 0 else "rollup"
-        return SummaryJob(
-            kind=kind,
-            instructions=self._recipe.instructions(kind, node.rank),
-            content=content,
-            max_tokens=self._recipe.max_tokens,
-            rank=node.rank,
-            start=first.start,
-            stop=first.stop,
-            source_tokens=estimate_text(content),
-            range_hash=want.hash,
-        )
-
-    def _key(self, want: Want) -> SummaryKey:
-        return SummaryKey(want.hash, self._recipe.segment if want.node.rank == 0 else self._recipe.rollup)
-
-    def _recover(self, want: Want, began: float) -> None:
-        """A summary came: what failed before it was asked for, for want of a summarizer, need not rest any longer."""
-        self._failures.pop(want.hash, None)
-        for failure in self._failures.values():
-            if not failure.refused and failure.at <= began:
-                failure.retry_at = began
-
     def _fail(self, want: Want, error: Exception) -> None:
-        times = self._failures[want.hash].times + 1 if want.hash in self._failures else 1
-        now, refused = self._clock.now(), isinstance(error, SummarizerRefused)
-        wait = getattr(error, "retry_after", None) or self._cooldown
-        if refused:  # its content may never do: ask for it less and less often
-            wait = min(self._cooldown * 2 ** (times - 1), _LONGEST_NAP)
-        self._failures[want.hash] = Failure(times, now, now + wait, refused)
+        self._setbacks.note(want.hash, error, self._clock.now())
         self.failed += 1
         self.last_error = type(error).__name__ if not isinstance(error, SummarizerError) else str(error)
         self._tell("summary_failed", {"range_hash": want.hash, "rank": want.node.rank, "cause": self.last_error})

@@ -10,9 +10,10 @@ import anyio
 import pytest
 
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerRefused
+from summarizing_context.jobs import Recipe
 from summarizing_context.ports import StoredSummary, SummaryJob, SummaryKey, SummaryReply
 from summarizing_context.timeline import Timeline
-from summarizing_context.worker import Recipe, Worker
+from summarizing_context.worker import Worker
 from tests.core.making import entries, session, timeline, user
 from tests.test_summaries import book
 
