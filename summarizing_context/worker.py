@@ -1,9 +1,8 @@
 """The worker: makes missing summaries in the background, a few at a time.
 
 What is missing is planned in `core.planning`; what is asked, in `jobs`; how a summarizer is called, in
-`summarizers.resilient`. One owner
-task holds the task group; it starts with the first work to do and ends when `stop` is called. A failing
-summarizer never ends it.
+`summarizers.resilient`. One owner task holds the task group; it starts with the first work to do and ends when
+`stop` is called. A failing summarizer never ends it.
 """
 
 from __future__ import annotations
