@@ -6,21 +6,23 @@ a decision becomes a view, is in `viewer`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
 
 from summarizing_context.core.activation import (
+    Build,
     Cut,
     Proposal,
     Reason,
+    cut_at,
     cuts,
     cuts_to_count,
     decide,
     decide_freely,
-    fit,
-    last_cuts,
 )
-from summarizing_context.core.budget import Room
+from summarizing_context.core.budget import MAX_SQUEEZE, Room
+from summarizing_context.core.folding import Folded, calls_of
 from summarizing_context.core.header import Header, HeaderPlan, Style, compose_header, left_out_header
+from summarizing_context.core.overflow import Newest, fit, last_cuts
 from summarizing_context.core.pins import Pins, choose_pins
 from summarizing_context.core.shrinking import Price
 from summarizing_context.core.tail import Tail
@@ -57,7 +59,8 @@ class Decider:
         build = self._builder(showing, tail)
         if overflow:
             last = self._allowed(last_cuts(tail, present, segments), present)
-            return fit(room, [*found, present] if tail.start == present.stop else found, last, build)
+            gentle = [*found, present] if tail.start == present.stop else found
+            return fit(room, gentle, last, self._newest(present), build)
         if now > room.high:
             return decide(now, room, found, build)
         if too_many:
@@ -69,6 +72,15 @@ class Decider:
         if now < showing.state.head_tokens + room.low + self._policy.leaf:
             return None
         return decide(now, room, found, build)
+
+    def _newest(self, present: Cut) -> Newest | None:
+        """The newest group, unless it is covered."""
+        start, stop = self._timeline.newest_group
+        if start < present.stop:
+            return None
+        calls = calls_of([self._timeline.read(index)[0] for index in range(start, stop)])
+        cut = Cut(0, 0, start) if self._policy.truncate else cut_at(self._timeline.segments, start)
+        return Newest(cut, calls, is_open=stop > self._timeline.closed_groups_stop)
 
     def _allowed(self, found: list[Cut], present: Cut) -> list[Cut]:
         """Without summaries there are no segments to cover, only messages to leave out."""
@@ -86,15 +98,18 @@ class Decider:
         most = self._policy.max_messages
         return most is not None and len(tail.items) > most
 
-    def _builder(self, showing: Showing, shown: Tail) -> Callable[[Cut, Room], Proposal]:
+    def _builder(self, showing: Showing, shown: Tail) -> Build:
         """Composes a prefix and a tail for a cut."""
 
-        def build(cut: Cut, room: Room) -> Proposal:
+        def build(cut: Cut, room: Room, folded: Folded = ()) -> Proposal:
             tail, shown_as = shown, shown.room
-            if (shown_as.tokens, shown_as.squeeze) == (room.tokens, room.squeeze) and cut.stop >= tail.start:
+            same = (shown_as.tokens, shown_as.squeeze) == (room.tokens, room.squeeze)
+            if same and not folded and cut.stop >= tail.start:
                 tail = tail.cut_at(cut.stop)
             else:
-                tail = Tail(cut.stop, room, self._price)
+                tail = Tail(cut.stop, room, self._price, folded)
+                if room.squeeze == MAX_SQUEEZE:  # ephemeral messages before its first group give way too
+                    tail.riders = bisect_right(self._timeline.riders, cut.stop, key=lambda rider: rider[0])
                 self._timeline.feed(tail)
             return Proposal(cut, room, self._header(showing, cut, room), self._pins(cut, room), tail)
 

@@ -62,6 +62,13 @@ class Timeline:
         """First entry that is not in a closed group."""
         return self._closed
 
+    @property
+    def newest_group(self) -> tuple[int, int]:
+        """Entries of the newest group, open or closed; none if the log has no groups."""
+        if self._groups.is_open:
+            return self._groups.start, len(self.entries)
+        return self.group_starts[-1] if self.group_starts else self._closed, self._closed
+
     def extend(self, entry: Entry) -> None:
         """Add one message at the end."""
         facts, index = entry.facts, len(self.entries)

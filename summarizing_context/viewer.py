@@ -47,7 +47,7 @@ class Viewer:
             head = sum(map(self._price.message, state.head))
             state = msgspec.structs.replace(state, head_tokens=head, counter=self._counter)
         pending: Reason | None = "restored" if self._policy.merge_user_rows else None  # where rows met is not kept
-        showing = Showing(key, state, Tail(state.stop, room, self._price), pending=pending)
+        showing = Showing(key, state, Tail(state.stop, room, self._price, state.folded), pending=pending)
         self._showings[key] = self.latest = showing
 
     def forget(self, reason: Reason) -> None:
@@ -90,8 +90,9 @@ class Viewer:
         if showing.state is not change.before:
             return False
         uncounted = len(showing.tail.items) - showing.counted
-        same = (showing.tail.room, showing.tail.next) == (change.tail.room, change.tail.next)
-        showing.counted = max(0, len(change.tail.items) - uncounted) if same else 0
+        old, new = showing.tail, change.tail
+        same = (old.room, old.next) == (new.room, new.next) and new.folded in ((), old.folded)
+        showing.counted = max(0, len(new.items) - uncounted) if same else 0
         self.repairs.note([pin for pin in change.pins if pin.message not in showing.state.head])
         showing.state, showing.tail, showing.pending = change.state, change.tail, None
         showing.attempted_at = self._timeline.history_tokens

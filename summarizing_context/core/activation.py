@@ -1,16 +1,17 @@
 """Activation: when a view begins to cover more of the past, and how much.
 
 Pure. A view changes its prefix only here. An activation frees at least `min_free` of the room or does not
-happen; only a view that would not fit its budget takes what it can get, squeezing the shares step by step.
+happen; only a view that would not fit its budget takes what it can get, by the ladder of `overflow`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol
 
-from summarizing_context.core.budget import MAX_SQUEEZE, Room
+from summarizing_context.core.budget import Room
+from summarizing_context.core.folding import Folded
 from summarizing_context.core.header import Header
 from summarizing_context.core.pins import Pins
 from summarizing_context.core.segments import Segment
@@ -66,7 +67,10 @@ class ActivationReport(NamedTuple):
     freed: int
 
 
-Build = Callable[[Cut, Room], Proposal]
+class Build(Protocol):
+    """Composes a prefix and a tail; `folded` are calls of the tail's first group."""
+
+    def __call__(self, cut: Cut, room: Room, folded: Folded = ()) -> Proposal: ...
 
 
 def cuts(tail: Tail, room: Room, present: Cut, segments: Sequence[Segment], keep: int = 0) -> list[Cut]:
@@ -82,12 +86,6 @@ def cuts(tail: Tail, room: Room, present: Cut, segments: Sequence[Segment], keep
     if group is not None:
         found.append(cut_at(segments, group))
     return found
-
-
-def last_cuts(tail: Tail, present: Cut, segments: Sequence[Segment]) -> list[Cut]:
-    """Cuts for a view that fits no other way: before the newest closed group, then behind it."""
-    stops = [mark.stop for mark in tail.marks[-2:] if mark.stop > present.stop]
-    return [cut_at(segments, stop) for stop in stops]
 
 
 def cuts_to_count(tail: Tail, present: Cut, segments: Sequence[Segment], messages: int) -> list[Cut]:
@@ -127,28 +125,6 @@ def decide_freely(now: int, found: Sequence[Cut], room: Room, build: Build) -> P
         if proposal.tokens < now and proposal.tokens <= room.tokens:
             return proposal
     return None
-
-
-def fit(room: Room, found: Sequence[Cut], last: Sequence[Cut], build: Build) -> Proposal | None:
-    """The gentlest proposal that brings an overflowing view well into its room, or else the smallest that fits.
-    With every squeeze the `found` cuts are tried, then the one that leaves the newest closed group; that nothing
-    raw is left is the last resort."""
-    goal = room.high - room.min_free
-    best: Proposal | None = None
-    for proposal in _squeezed(room, [*found, *last[:-1]], build):
-        if proposal.tokens <= goal:
-            return proposal
-        if proposal.tokens <= room.tokens and (best is None or proposal.tokens < best.tokens):
-            best = proposal
-    if best is not None:
-        return best
-    return next((proposal for proposal in _squeezed(room, last[-1:], build) if proposal.tokens <= room.tokens), None)
-
-
-def _squeezed(room: Room, found: Sequence[Cut], build: Build) -> Iterator[Proposal]:
-    for squeeze in range(MAX_SQUEEZE + 1):
-        for cut in found:
-            yield build(cut, room._replace(squeeze=squeeze))
 
 
 def _nearest(tail: Tail, room: Room, stops: Sequence[int], keep: int) -> int | None:

@@ -16,7 +16,14 @@ from summarizing_context.core.groups import CallBook
 from summarizing_context.core.messages import Part, Reading, is_result
 
 Repair = Literal[
-    "shrunk", "stand_in_result", "late_result_note", "split_results", "content_none", "thinking_dropped", "pin_note"
+    "shrunk",
+    "stand_in_result",
+    "late_result_note",
+    "split_results",
+    "content_none",
+    "thinking_dropped",
+    "pin_note",
+    "calls_folded",
 ]
 
 NOTES: frozenset[Repair] = frozenset({"late_result_note", "pin_note"})  # fenced texts
@@ -63,7 +70,7 @@ def show_group(group: Sequence[Read], *, closed: bool) -> list[Piece]:
         if missing and not closed:
             return shown
         shown += _stand_ins(unit.read.seq, missing)
-    return shown + deferred
+    return shown + deferred if closed else shown
 
 
 def note(read: Read, parts: Iterable[Part] | None = None) -> Piece:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from summarizing_context.core.budget import Room
 from summarizing_context.core.door import Message
+from summarizing_context.core.folding import Folded, fold_note, without_calls
 from summarizing_context.core.repairs import NOTES, Piece, Read, Repair, present, show_group
 from summarizing_context.core.shrinking import Price, shrink_message, shrink_note
 
@@ -45,11 +46,12 @@ def shown_within(piece: Piece, cost: int, cap: int, price: Price) -> Item:
 
 
 class Tail:
-    """Shown messages from `start` on. Feed it groups in order with `take`."""
+    """Shown messages from `start` on. Feed it groups in order with `take`. `folded` are calls of its first group."""
 
-    def __init__(self, start: int, room: Room, price: Price) -> None:
+    def __init__(self, start: int, room: Room, price: Price, folded: Folded = ()) -> None:
         self.start = start
         self.room = room
+        self.folded = folded
         self.next = start  # first entry whose group is not wholly shown
         self.items: list[Item] = []
         self.tokens = 0
@@ -63,9 +65,10 @@ class Tail:
 
     def take(self, group: Sequence[Read], tokens: Sequence[int], *, closed: bool) -> None:
         """Show a group, or what is new of an open one. `tokens` are the costs of its messages."""
-        pieces = show_group(group, closed=closed)
         costs = {read.seq: cost for read, cost in zip(group, tokens, strict=True)}
-        for piece in pieces[self._open_items :]:
+        folds = bool(self.folded) and group[0].seq == self.start
+        rest = self._rest_of(group, costs) if folds else group
+        for piece in show_group(rest, closed=closed)[self._open_items - folds :]:
             self._show(piece, costs.get(piece.seq, 0))
             self._open_items += 1
         if closed:
@@ -91,13 +94,25 @@ class Tail:
     def cut_at(self, stop: int) -> Tail:
         """This tail without everything before `stop`, which is the end of a shown group."""
         mark = self.mark(stop)
-        rest = Tail(stop, self.room, self._price)
+        rest = Tail(stop, self.room, self._price, self.folded if stop == self.start else ())
         rest.next, rest._open_items, rest._open_tokens = self.next, self._open_items, self._open_tokens
         rest.items = self.items[mark.items - self._base_items :]
         rest.tokens = self.after(stop)
         rest.marks = self.marks[bisect_left(self.marks, stop, key=lambda mark: mark.stop) :]
         rest._base_items, rest._base_tokens = mark.items, mark.tokens
         rest.riders = self.riders
+        return rest
+
+    def _rest_of(self, group: Sequence[Read], costs: dict[int, int]) -> list[Read]:
+        """The group without its folded calls, which a note counts; `costs` are brought up to date."""
+        before, rest = sum(costs.values()), without_calls(group, self.folded)
+        whole = {id(read) for read in group}
+        costs.update({read.seq: self._price.message(read.message) for read in rest if id(read) not in whole})
+        if not self._open_items:
+            seq, message, repairs = fold_note(self.start, len(self.folded))
+            left_out = before - sum(costs[read.seq] for read in rest)
+            self._add(Item(seq, message, self._price.message(message), left_out, repairs))
+            self._open_items = 1
         return rest
 
     def _show(self, piece: Piece, cost: int) -> None:
@@ -107,9 +122,12 @@ class Tail:
 
     def _append(self, piece: Piece, cost: int, cap: int) -> int:
         item = shown_within(piece, cost, cap, self._price)
+        self._add(item)
+        return item.tokens
+
+    def _add(self, item: Item) -> None:
         self.items.append(item)
         self.tokens += item.tokens
-        return item.tokens
 
     def _close(self, stop: int) -> None:
         self.next = stop

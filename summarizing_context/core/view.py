@@ -14,6 +14,7 @@ import msgspec
 
 from summarizing_context.core.activation import ActivationReport, Cut, Proposal, Reason
 from summarizing_context.core.door import Message, decode_message, encode_message
+from summarizing_context.core.folding import Folded
 from summarizing_context.core.header import Form, HeaderNode
 from summarizing_context.core.tail import Item
 from summarizing_context.core.tree import Node
@@ -43,6 +44,7 @@ class ActivationState(msgspec.Struct, frozen=True):
     leaves: int = 0  # segments covered
     leaves_stop: int = 0  # entries in them
     stop: int = 0  # entries covered
+    folded: Folded = ()  # calls of the group after them
     tree: tuple[tuple[int, int, Form], ...] = ()  # rank, index, form
     nodes: tuple[HeaderNode, ...] = ()
     before: tuple[Message, ...] = ()  # the first human message
@@ -77,6 +79,7 @@ def activated(before: ActivationState, proposal: Proposal, reason: Reason, count
         leaves=cut.leaves,
         leaves_stop=cut.leaves_stop,
         stop=cut.stop,
+        folded=proposal.tail.folded,
         tree=tuple((node.rank, node.number, form) for node, form in header.tree),
         nodes=header.nodes,
         before=tuple(pin.message for pin in pins.before),

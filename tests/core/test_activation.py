@@ -10,10 +10,8 @@ from summarizing_context.core.activation import (
     cuts_to_count,
     decide,
     decide_freely,
-    fit,
-    last_cuts,
 )
-from summarizing_context.core.budget import MAX_SQUEEZE, Room
+from summarizing_context.core.budget import Room
 from summarizing_context.core.header import Header
 from summarizing_context.core.pins import Pins
 from summarizing_context.core.segments import Segment
@@ -32,18 +30,18 @@ def even_log(groups: int, tokens: int = 40) -> Tail:
     return tail_of(timeline([message] * groups), room(100_000))
 
 
-def proposal(tokens: int, cut: Cut = PRESENT, room: Room = ROOM) -> Proposal:
-    empty = Tail(cut.stop, room, PRICE)
+def proposal(tokens: int, cut: Cut = PRESENT, room: Room = ROOM, folded: tuple[int, ...] = ()) -> Proposal:
+    empty = Tail(cut.stop, room, PRICE, folded)
     return Proposal(cut, room, Header(None, tokens, ()), Pins((), (), 0, 0), empty)
 
 
 def builder(costs: dict[int, int]):
-    """A build that costs `costs[stop]`, divided by two with each squeeze; remembers what it was asked."""
+    """A build that costs `costs[stop]`, halved with each squeeze, less 20 a folded call; remembers what is asked."""
     asked: list[tuple[int, int]] = []
 
-    def build(cut: Cut, room: Room) -> Proposal:
+    def build(cut: Cut, room: Room, folded: tuple[int, ...] = ()) -> Proposal:
         asked.append((cut.stop, room.squeeze))
-        return proposal(costs[cut.stop] >> room.squeeze, cut, room)
+        return proposal((costs[cut.stop] >> room.squeeze) - 20 * len(folded), cut, room, folded)
 
     return build, asked
 
@@ -86,11 +84,6 @@ def test_a_group_in_several_leaves_is_covered_whole():
     assert cut_at([], 4) == Cut(0, 0, 4)
 
 
-def test_the_last_cuts_are_before_and_behind_the_newest_group():
-    assert [cut.stop for cut in last_cuts(even_log(5), PRESENT, [])] == [4, 5]
-    assert [cut.stop for cut in last_cuts(even_log(5), Cut(0, 0, 4), [])] == [5]
-
-
 def test_a_cut_to_a_count_leaves_no_fewer():
     assert cuts_to_count(even_log(20), PRESENT, [], 7) == [Cut(0, 0, 13)]
     assert cuts_to_count(even_log(5), PRESENT, [], 7) == []
@@ -118,22 +111,3 @@ def test_when_asked_anything_that_frees_a_token_will_do():
     build, _ = builder({1: 500, 2: 499})
     assert decide_freely(500, at(1, 2), ROOM, build).cut.stop == 2
     assert decide_freely(499, at(1, 2), ROOM, build) is None
-
-
-def test_an_overflowing_view_is_squeezed_as_little_as_will_do():
-    build, _ = builder({1: 1_400, 2: 1_600, 3: 1_600})
-    assert fit(ROOM, at(1), at(2, 3), build).room.squeeze == 1
-
-
-def test_without_a_good_proposal_the_smallest_that_fits_is_taken():
-    build, _ = builder({1: 15_900, 2: 16_000, 3: 0})
-    found = fit(ROOM, at(1), at(2, 3), build)
-    assert (found.cut.stop, found.room.squeeze) == (1, MAX_SQUEEZE)
-
-
-def test_leaving_nothing_raw_is_the_last_resort():
-    build, asked = builder({1: 10**6, 2: 10**6, 3: 900})
-    assert fit(ROOM, at(1), at(2, 3), build).cut.stop == 3
-    assert asked[-1] == (3, 0)
-    build, _ = builder({1: 10**6, 2: 10**6, 3: 10**6})
-    assert fit(ROOM, at(1), at(2, 3), build) is None

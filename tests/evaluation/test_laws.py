@@ -169,3 +169,10 @@ def test_views_have_in_common_what_they_begin_with():
     assert common_messages([b"a", b"b"], [b"a", b"c"]) == 1
     assert common_messages([b"a", b"b"], [b"a"]) == 1
     assert common_messages([], [b"a"]) == 0
+
+
+def test_a_group_with_folded_calls_is_lawful_and_one_with_a_result_too_many_is_not():
+    log = [HELLO, openai_call("a", "b", "c"), openai_result("a"), openai_result("b"), openai_result("c"), BYE]
+    note = says("user", "[2 tool calls and their results left out]")
+    assert judged(log, [HELLO, note, openai_call("c"), openai_result("c"), BYE]) == (False, False)
+    assert judged(log, [HELLO, note, openai_call("c"), openai_result("b"), openai_result("c"), BYE])[0]

@@ -22,6 +22,7 @@ class Tail:
     log_start: int
     repairs: Counter[str]
     held_back: int  # newest log entries not shown yet, since an earlier call still waits
+    folded: tuple[int, int] | None = None  # log entries of its first group, where calls of it are folded
 
 
 @dataclass(slots=True)
@@ -157,6 +158,12 @@ def align(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> 
         first = next(start for start, stop in atoms(reading) if stop == len(log))
         return Tail(len(view), first, Counter(), len(log) - first)
     return search.reason if log else Tail(len(view), 0, Counter(), 0)
+
+
+def align_whole(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | None:
+    """The tail, if all of the view shows all of the log."""
+    walk = _Walk(view, log, reading, 0)
+    return Tail(0, 0, walk.repairs, walk.held_back) if walk.run(0) else None
 
 
 class _Search:

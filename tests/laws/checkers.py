@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from .alignment import Tail, align
+from .folds import find_fold
 from .grouping import Reading, group_spans, read_log
 from .repairs import SHRUNK, explain
 from .shapes import Message, answered_ids, called_ids, canonical_once, leading_system_rows, media_count
@@ -98,6 +99,8 @@ def find_tail(view: Sequence[Message], log: Sequence[Message]) -> Tail | str:
     """Where the raw tail begins, or why there is none. Where the laws leave the grouping open, any reading will do."""
     first: Tail | str = ""
     for reading in _readings(log):
+        if (folded := find_fold(view, log, reading)) is not None:
+            return folded
         found = align(view, log, reading)
         if isinstance(found, Tail):
             return found

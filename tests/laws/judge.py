@@ -25,7 +25,7 @@ from .checkers import (
     view_tokens,
 )
 from .repairs import ALL_REPAIRS
-from .shapes import canonical_once, leading_system_rows
+from .shapes import answered_ids, called_ids, canonical_once, leading_system_rows
 
 REASONS = {
     "high_water", "budget_lowered", "provider_changed", "system_changed", "log_replaced", "idle",
@@ -143,18 +143,23 @@ class Judge:
             self.in_tail += len(view) - tail.view_start
             self.held_back = max(self.held_back, tail.held_back)
             self.repairs.update(tail.repairs)
-        empty = self._newest_group_is_too_large(budget)
-        found = tail_problems(
+        problems = []
+        if not isinstance(tail, str) and tail.folded and not self._is_too_large(*tail.folded, budget):
+            problems = [f"calls_folded: the group of log entries {tail.folded} could be shown whole"]
+        empty = self._is_too_large(*(group_spans(self.log) or [(0, 0)])[-1], budget)
+        problems += tail_problems(
             view, self.log, self.repairs_allowed, headers_allowed=self.headers, may_be_empty=empty, tail=tail
         )
-        return [f"tail_is_untouched: {p}" for p in found]
+        return [f"tail_is_untouched: {p}" for p in problems]
 
-    def _newest_group_is_too_large(self, budget: int) -> bool:
-        """Only then may the raw tail be empty: not even shrunk do the newest group's messages fit a group's share."""
-        start, stop = (group_spans(self.log) or [(0, 0)])[-1]
+    def _is_too_large(self, start: int, stop: int, budget: int) -> bool:
+        """Only then may the newest group not be shown, or with calls folded: not even shrunk do its messages fit a
+        group's share."""
         system = self.log[: leading_system_rows(self.log)]
         room = budget - sum(map(self._price, system))
-        return sum(min(68, self._price(row)) for row in self.log[start:stop]) > 0.4 * room
+        rows = self.log[start:stop]
+        least = [68 * max(1, len(called_ids(row)) + len(answered_ids(row))) for row in rows]
+        return sum(min(tokens, self._price(row)) for row, tokens in zip(rows, least, strict=True)) > 0.4 * room
 
     def _price(self, row: Message) -> int:
         key = canonical_once(row)

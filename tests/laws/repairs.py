@@ -26,7 +26,8 @@ from .shapes import (
 
 SHRUNK, STAND_IN, LATE_NOTE = "shrunk", "stand_in_result", "late_result_note"
 SPLIT, CONTENT_NONE, THINKING = "split_results", "content_none", "thinking_dropped"
-ALL_REPAIRS = frozenset({SHRUNK, STAND_IN, LATE_NOTE, SPLIT, CONTENT_NONE, THINKING})
+FOLDED = "calls_folded"
+ALL_REPAIRS = frozenset({SHRUNK, STAND_IN, LATE_NOTE, SPLIT, CONTENT_NONE, THINKING, FOLDED})
 LONGEST_CUT_NOTE = 240  # characters between the kept head and the kept tail
 NO_ROOM = 40  # characters of a whole message below which no number need be told
 

@@ -232,3 +232,24 @@ def test_the_corpus_is_what_its_script_writes(tmp_path: Path) -> None:
     plain = [path for path in tmp_path.iterdir() if path.suffix == ".jsonl"]
     assert plain
     assert all(path.read_bytes() == (corpus.FOLDER / path.name).read_bytes() for path in plain)
+
+
+def test_folded_calls_are_told_by_their_note_and_their_number() -> None:
+    ids = ("a", "b", "c")
+    made, answers = call("openai", *((i, "r", {}) for i in ids)), [result("openai", i, f"of {i}") for i in ids]
+    log = [user("x"), made, *answers, assistant("done")]
+    note, left = user("[2 tool calls and their results left out]"), call("openai", ("c", "r", {}))
+    assert judged([HEADER, note, left, answers[2], log[5]], log) == []
+    assert judged([HEADER, note, left, answers[1], log[5]], log)
+    assert judged([HEADER, note, made, *answers, log[5]], log)
+    assert judged([HEADER, user("[1 tool call and its result left out]"), left, answers[2], log[5]], log)
+    assert judged([HEADER, note, left, log[5]], log)
+
+
+def test_calls_in_flight_are_not_folded_where_others_are_shown() -> None:
+    made = call("openai", ("a", "r", {}), ("b", "r", {}))
+    log = [user("x"), made, result("openai", "b", "of b")]
+    note = user("[1 tool call and its result left out]")
+    assert judged([HEADER, note, call("openai", ("a", "r", {}))], log) == []
+    assert judged([HEADER, note, call("openai", ("b", "r", {})), log[2]], log)
+    assert judged([HEADER, user("[2 tool calls and their results left out]")], log) == []

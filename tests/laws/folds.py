@@ -1,0 +1,87 @@
+"""Find the folded group of a view: its note, and the group as the rest of the view claims that it was.
+
+Written from the words of the law alone: of a group too wide to be shown, calls are left out with their results, those
+answered first; a note before the group counts them. Whether the rest is shown as it should be is `alignment`'s to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from .alignment import Tail, align_whole
+from .grouping import CallGroup, Reading, atoms, read_log
+from .repairs import FOLDED
+from .shapes import CALL_BLOCKS, Message, answered_ids, called_ids
+
+NOTE = re.compile(r"\[(\d+) tool calls? and (?:its result|their results) left out\]")
+Call = tuple[int, str]  # log index of the message that makes it, id
+
+
+def find_fold(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | None:
+    """The raw tail of a view with a note, if any group of the log explains it."""
+    for row, message in enumerate(view):
+        content = message.get("content")
+        found = NOTE.fullmatch(content) if message.get("role") == "user" and isinstance(content, str) else None
+        for start, stop in reversed(atoms(reading)) if found else []:
+            tail = _explained(view, row, log, reading, (start, stop), int(found[1]) if found else 0)
+            if tail is not None:
+                return tail
+    return None
+
+
+def _explained(
+    view: Sequence[Message], row: int, log: Sequence[Message], reading: Reading, atom: tuple[int, int], told: int
+) -> Tail | None:
+    start, stop = atom
+    groups = [reading.groups[index] for index in range(start, stop) if index in reading.groups]
+    for shown in _shown_calls(view[row + 1 :], log, groups):
+        gone = {(group.call, id) for group in groups for id in called_ids(log[group.call])} - shown
+        waiting = {(group.call, id) for group in groups for id in group.waiting if not group.abandoned}
+        last = max((call for call, _ in gone), default=0)
+        if len(gone) != told or (gone & waiting and any(call <= last for call, _ in shown - waiting)):
+            continue
+        rest = [entry for index in range(start, stop) if (entry := _without(log, index, groups, gone)) is not None]
+        claimed = [*rest, *log[stop:]]
+        for orphans_abandon in (False, True):
+            tail = align_whole(view[row + 1 :], claimed, read_log(claimed, orphans_abandon=orphans_abandon))
+            if tail is not None:
+                return Tail(row, start, tail.repairs + Counter({FOLDED: told}), tail.held_back, (start, stop))
+    return None
+
+
+def _shown_calls(rows: Sequence[Message], log: Sequence[Message], groups: Sequence[CallGroup]) -> Iterator[set[Call]]:
+    """Which calls of the group the rows show, newest message first; with none, and those held back, as it may be."""
+    shown: set[Call] = set()
+    left = [called_ids(row) for row in rows if called_ids(row)]
+    for group in groups:
+        if left and set(left[0]) <= set(called_ids(log[group.call])):
+            shown |= {(group.call, id) for id in left.pop(0)}
+    yield shown
+    later = {(group.call, id) for group in groups[1:] for id in called_ids(log[group.call])} - shown
+    if later:
+        yield shown | later
+
+
+def _without(log: Sequence[Message], index: int, groups: Sequence[CallGroup], gone: set[Call]) -> Message | None:
+    """A log entry without the calls that are gone and what answers them; None if that was all of it."""
+    entry = log[index]
+    lost = {id for call, id in gone if call == index}
+    answers = {id for group in groups for at, id in group.results if at == index and (group.call, id) in gone}
+    if not lost and not answers:
+        return entry
+    if entry.get("role") == "tool" or (lost and set(called_ids(entry)) == lost and not answered_ids(entry)):
+        return None
+    kept = {key: value for key, value in entry.items() if key != "tool_calls"}
+    if calls := [call for call in entry.get("tool_calls") or [] if call["id"] not in lost]:
+        kept["tool_calls"] = calls
+    if isinstance(entry.get("content"), list):
+        kept["content"] = [block for block in entry["content"] if not _is_gone(block, lost, answers)]
+    return kept if kept.get("content") or calls else None
+
+
+def _is_gone(block: Message, lost: set[str], answers: set[str]) -> bool:
+    if block.get("type") in CALL_BLOCKS:
+        return block.get("id") in lost
+    return block.get("type") == "tool_result" and (block.get("tool_use_id") or block.get("tool_call_id")) in answers

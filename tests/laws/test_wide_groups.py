@@ -1,0 +1,80 @@
+"""A group of very many calls: it is shown as far as it fits, the rest is folded and counted, and no view is refused."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from .builders import DIALECTS, Message, assistant, call, result, results, session, user, words
+from .judge import Judge, watched
+from .summarizers import Counting
+
+pytestmark = pytest.mark.anyio
+STRATEGIES = ["hierarchical", "summarize", "truncate"]
+
+
+def wide(dialect: str, calls: int, tokens: int = 50) -> list[Message]:
+    """A message with so many calls, and a result for each."""
+    rng = random.Random(calls)
+    ids = [f"w{n}" for n in range(calls)]
+    made = call(dialect, *((i, "read_file", {"text": words(rng, tokens)}) for i in ids), text="All at once.")
+    return [made, *(result(dialect, i, words(rng, tokens)) for i in ids)]
+
+
+async def seen(judge: Judge, log: list[Message], every: int = 1) -> None:
+    for number, message in enumerate(log):
+        await judge.add(message)
+        if number % every == 0:
+            assert await judge.view()
+    assert await judge.view()
+
+
+@pytest.mark.parametrize(
+    ("strategy", "dialect"), [*zip(STRATEGIES, DIALECTS, strict=True), ("hierarchical", "amplifier")]
+)
+async def test_a_wide_group_is_folded_as_its_results_come(strategy: str, dialect: str) -> None:
+    async with watched(Counting(), budget=500, strategy=strategy) as judge:
+        await seen(judge, session(71, 20, dialect=dialect), every=5)
+        before = judge.activations
+        await seen(judge, wide(dialect, 100), every=10)
+        assert judge.refused == 0
+        assert judge.repairs["calls_folded"] > 50
+        assert judge.context.statistics().repairs["calls_folded"] > 50
+        assert judge.activations - before < 10
+        await seen(judge, [assistant("done"), *session(72, 20, dialect=dialect, rules="")], every=3)
+        assert judge.covered > 120
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_a_wide_group_that_comes_at_once_is_folded_not_hidden(dialect: str) -> None:
+    async with watched(Counting(), budget=500) as judge:
+        await judge.add(user("read all"), *wide(dialect, 150))
+        assert len(await judge.view()) > 10
+        assert judge.refused == 0
+
+
+async def test_one_row_with_very_many_results_is_folded_too() -> None:
+    group = wide("anthropic", 150)
+    answered = results(*((f"w{n}", "it is done") for n in range(150)))
+    async with watched(Counting(), budget=400) as judge:
+        await seen(judge, [user("read all"), group[0], answered, assistant("done"), user("more")])
+        assert judge.repairs["calls_folded"] > 50
+
+
+@pytest.mark.parametrize("budget", [60, 150])
+async def test_calls_in_flight_that_do_not_fit_are_folded_and_what_answers_them(budget: int) -> None:
+    async with watched(Counting(), budget=budget) as judge:
+        await seen(judge, [user("go"), *wide("openai", 100, 1), assistant("done"), user("more")], every=20)
+        assert judge.refused == 0
+        assert judge.views > 5
+
+
+async def test_what_was_folded_is_sent_again_after_reopening(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    place = {"store": str(tmp_path / "a.db"), "session_id": "one"}
+    async with watched(Counting("counting/1"), budget=500, **place) as judge:
+        await judge.add(user("read all"), *wide("openai", 120)[:100])
+        before = await judge.view()
+        assert judge.repairs["calls_folded"] > 20
+    async with watched(Counting("counting/1"), budget=500, **place) as judge:
+        assert await judge.context.get_messages_for_request() == before
