@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -11,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from summarizing_context.clocks import choose_clock
 from summarizing_context.context import SummarizingContext
 from summarizing_context.core.budget import Shares
 from summarizing_context.core.estimate import estimate_text
@@ -22,6 +22,7 @@ from summarizing_context.jobs import Recipe
 from summarizing_context.loading import load_session
 from summarizing_context.parts import Parts
 from summarizing_context.ports import Clock, Events, Store, Summarizer
+from summarizing_context.prices import FREE, ModelPrice, load_prices
 from summarizing_context.recipes import make_recipe
 from summarizing_context.settings import Settings
 from summarizing_context.showing import Policy
@@ -81,14 +82,15 @@ class Options:
 async def start_context(settings: Settings, options: Options) -> SummarizingContext:
     """An open context that the caller closes."""
     _check(settings, options)
-    clock = _clock(options.clock)
+    clock = choose_clock(options.clock)
     counter = await choose_counter(
         settings.token_counter, count_tokens=options.count_tokens, allow_download=settings.allow_download
     )
     caller = _caller(settings, options, clock)
+    price = _price(settings, caller)
     store = await open_store(settings.store, read_only=options.read_only)
     try:
-        parts = _Assembly(settings, options, clock, store, caller).parts(counter)
+        parts = _Assembly(settings, options, clock, store, caller, price).parts(counter)
         await load_session(parts)
     except BaseException:
         await store.close()
@@ -107,16 +109,6 @@ async def open_store(path: str | Path, *, read_only: bool = False) -> Store:
     return store
 
 
-class _Monotonic:
-    def now(self) -> float:
-        return time.monotonic()
-
-
-class _CalledClock:
-    def __init__(self, read: Callable[[], float]) -> None:
-        self.now = read
-
-
 _Caller = ExtractiveCaller | ResilientSummarizer
 
 
@@ -127,6 +119,7 @@ class _Assembly:
     clock: Clock
     store: Store
     caller: _Caller
+    price: ModelPrice | None
 
     def parts(self, counter: Any) -> Parts:
         settings = self.settings
@@ -150,6 +143,7 @@ class _Assembly:
             counter=counter,
             clock=self.clock,
             calls=self.caller.statistics,
+            price=self.price,
             closing=self.closing(executor),
             events=self.options.events,
             read_only=self.options.read_only,
@@ -224,20 +218,6 @@ def _check(settings: Settings, options: Options) -> None:
         raise SettingsError(f"redact is {type(options.redact).__name__}; it is a function from text to text, or None")
 
 
-def _clock(clock: Clock | Callable[[], float] | None) -> Clock:
-    """The session's clock, tried out."""
-    if clock is None:
-        return _Monotonic()
-    ours: Clock = clock if hasattr(clock, "now") else _CalledClock(clock)
-    try:
-        told = ours.now()
-    except Exception as error:
-        raise SettingsError(f"clock must give seconds; tried out, it raised {type(error).__name__}") from error
-    if isinstance(told, bool) or not isinstance(told, int | float):
-        raise SettingsError(f"clock must give seconds as a number; it gave {type(told).__name__}")
-    return ours
-
-
 def _caller(settings: Settings, options: Options, clock: Clock) -> _Caller:
     if options.summarizer is None and settings.summarizer == "extractive":
         return ExtractiveCaller(estimate_text)
@@ -255,6 +235,12 @@ def _caller(settings: Settings, options: Options, clock: Clock) -> _Caller:
     if options.summarizer is not None:
         return ResilientSummarizer(options.summarizer, limits=limits, clock=clock, count=estimate_text)
     return ModelCaller(_model(settings, options), limits=limits, clock=clock, count=estimate_text)
+
+
+def _price(settings: Settings, caller: _Caller) -> ModelPrice | None:
+    """What the summaries cost, as far as it is known."""
+    table = load_prices(settings.prices)
+    return FREE if isinstance(caller, ExtractiveCaller) else table.price_of(caller.model)
 
 
 def _model(settings: Settings, options: Options) -> ClosableSummarizer:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from summarizing_context.core.tree import Node
 from summarizing_context.intake import Intake
 from summarizing_context.ports import Clock, Events, Store, TokenCounter
+from summarizing_context.prices import ModelPrice
 from summarizing_context.settings import Settings
 from summarizing_context.statistics import CallFigures, Statistics
 from summarizing_context.summaries import SummaryBook
@@ -31,9 +32,15 @@ class Parts:
     counter: TokenCounter
     clock: Clock
     calls: Callable[[], CallFigures]
+    price: ModelPrice | None  # of the model that makes the summaries
     closing: Sequence[Callable[[], Awaitable[None]]]  # after the worker has stopped, in order
     events: Events | None = None
     read_only: bool = False
+
+
+def estimated_cost(price: ModelPrice | None, calls: CallFigures) -> float | None:
+    """Dollars for what was sent and received. Calls that failed count as sent, so this rather tells too much."""
+    return None if price is None else price.cost(calls.input_tokens, calls.output_tokens, calls.cached_tokens)
 
 
 def gather(parts: Parts, activations: Counter[str], last_error: str | None) -> Statistics:
@@ -52,7 +59,9 @@ def gather(parts: Parts, activations: Counter[str], last_error: str | None) -> S
         activations_by_reason=dict(activations),
         model_calls=calls.model_calls,
         model_input_tokens=calls.input_tokens,
+        model_cached_tokens=calls.cached_tokens,
         model_output_tokens=calls.output_tokens,
+        estimated_cost=estimated_cost(parts.price, calls),
         stand_ins=sum(node.made_by == "stand-in" for node in nodes),
         stand_ins_total=book.stand_ins_made,
         refused_replies=calls.refused_replies,

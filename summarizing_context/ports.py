@@ -39,6 +39,7 @@ class SummaryReply:
     input_tokens: int | None = None
     output_tokens: int | None = None
     truncated: bool = False  # cut off by the length limit
+    cached_tokens: int | None = None  # of the input, what the provider read from its prompt cache
 
 
 class Summarizer(Protocol):
@@ -117,6 +118,8 @@ class SessionInfo:
     created_at: str  # ISO 8601, UTC
     updated_at: str
     writer_pid: int | None  # of the process that has it open, when it lives
+    input_tokens: int = 0  # what its summaries cost when they were made, by it or by another session
+    output_tokens: int = 0
 
 
 class Store(Protocol):

@@ -117,6 +117,8 @@ class Settings:
     )
     api_key: str | None = _setting(None, Maybe(Text(r"\S+", "a string without white space")), secret=True)
 
+    prices: str | Path | None = _setting(None, Maybe(Place("a path to a TOML file")))  # over the table of ours
+
     # counting
     token_counter: Literal["auto", "tiktoken", "estimate"] = _setting("auto", Choice(("auto", "tiktoken", "estimate")))
     allow_download: bool = _setting(False, Flag())

@@ -5,6 +5,7 @@ Rules over single values; the settings themselves, and what must hold between th
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -133,7 +134,8 @@ class Choice:
             raise Refused(self.later[value])
         word = self.aliases.get(value, value)
         if word not in self.words:
-            raise Refused
+            near = difflib.get_close_matches(value[:100].lower(), [*self.words, *self.aliases], n=1, cutoff=0.5)
+            raise Refused(f"did you mean {near[0]}?" if near else "")
         return word
 
     def parse(self, text: str) -> str:

@@ -20,6 +20,9 @@ class CallFigures(Protocol):
     def output_tokens(self) -> int: ...
 
     @property
+    def cached_tokens(self) -> int: ...
+
+    @property
     def refused_replies(self) -> int: ...
 
     @property
@@ -43,7 +46,9 @@ class Statistics:
     activations_by_reason: Mapping[str, int]
     model_calls: int  # attempts sent to a summarizer that is not extractive
     model_input_tokens: int
+    model_cached_tokens: int  # of the input, what the provider read from its prompt cache
     model_output_tokens: int
+    estimated_cost: float | None  # US dollars for these tokens; None where the model's price is not known
     stand_ins: int  # in the present header
     stand_ins_total: int
     refused_replies: int

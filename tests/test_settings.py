@@ -25,6 +25,7 @@ UNSET = [
     "model",
     "base_url",
     "api_key",
+    "prices",
     "max_messages",
     "keep_recent",
 ]
@@ -107,6 +108,13 @@ def test_settings_are_frozen():
         ({"summarizer": "gpt"}, "one of extractive, openai, anthropic, host"),
         ({"strategy": "importance"}, "it comes with a later version"),
         ({"strategy": "importance_based"}, "allowed: one of hierarchical, summarize, truncate"),
+        (
+            {"strategy": "heirarchical"},
+            "(did you mean hierarchical?); allowed: one of hierarchical, summarize, truncate",
+        ),
+        ({"strategy": "sliding-window"}, "did you mean sliding_window?"),
+        ({"token_counter": "TikToken"}, "did you mean tiktoken?"),
+        ({"prices": 5}, "a path to a TOML file, or none"),
         ({"header_role": "assistant"}, "one of user, system, developer"),
         ({"merge_user_rows": 1}, "true or false"),
         ({"base_url": "ftp://host"}, "http(s)://host/path"),

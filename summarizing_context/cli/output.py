@@ -142,6 +142,13 @@ def number(value: float | None) -> str:
     return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
 
 
+def dollars(value: float | None) -> str:
+    """US dollars; small sums keep the places that tell something."""
+    if value is None:
+        return "–"
+    return f"${value:,.2f}" if value >= 100 or value == 0 else f"${value:,.4f}"
+
+
 def verdict(value: int) -> Text:
     """A figure that should be 0."""
     return Text(f"{value:,}", style="green" if value == 0 else "bold red")

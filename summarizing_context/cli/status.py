@@ -15,6 +15,7 @@ from summarizing_context.cli.output import (
     JsonPath,
     Status,
     StorePath,
+    dollars,
     facts,
     help_text,
     number,
@@ -26,6 +27,7 @@ from summarizing_context.cli.output import (
 from summarizing_context.cli.sessions import find_session
 
 if TYPE_CHECKING:
+    from summarizing_context.ports import SessionInfo
     from summarizing_context.settings import Settings
 
 _EXAMPLES = """[bold]Example[/bold]
@@ -45,6 +47,9 @@ def status(
     budget: Annotated[
         str | None, typer.Option(metavar="N", help="Tokens that a view may use; the setting max_tokens if not given.")
     ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="M", help="Whose prices count; the setting model if not given.")
+    ] = None,
     json_path: JsonPath = None,
 ) -> int:
     """Show how full a session's view is, and how far its summaries have come.
@@ -56,9 +61,10 @@ def status(
     from summarizing_context.settings import Settings
 
     info = find_session(store, session)
-    tokens: dict[str, Any] = {} if budget is None else {"max_tokens": read_tokens(budget)}
-    settings = Settings.load(store=store, session_id=session, **tokens)
-    document = {"session": asdict(info), **anyio.run(partial(_look, settings))}
+    given: dict[str, Any] = {} if budget is None else {"max_tokens": read_tokens(budget)}
+    given |= {} if model is None else {"model": model}
+    settings = Settings.load(store=store, session_id=session, **given)
+    document = {"session": asdict(info), **anyio.run(partial(_look, settings)), "cost": _cost(info, settings)}
     if json_path is not None:
         write_json(json_path, document)
     if json_path != "-":
@@ -85,6 +91,30 @@ async def _look(settings: Settings) -> dict[str, Any]:
     }
 
 
+def _cost(info: SessionInfo, settings: Settings) -> dict[str, Any]:
+    """What the session's summaries cost when they were made, as far as the price of their model is known."""
+    from summarizing_context.prices import load_prices
+
+    price = load_prices(settings.prices).price_of(settings.model)
+    return {
+        "model": settings.model,
+        "input_tokens": info.input_tokens,
+        "output_tokens": info.output_tokens,
+        "estimated_cost": None if price is None else price.cost(info.input_tokens, info.output_tokens),
+        "as_of": None if price is None else str(price.as_of),
+    }
+
+
+def _told_cost(cost: Mapping[str, Any]) -> tuple[str, str]:
+    """Dollars, and what they are for."""
+    tokens = f"{number(cost['input_tokens'])} tokens read and {number(cost['output_tokens'])} written by a model"
+    if cost["estimated_cost"] is not None:
+        return dollars(cost["estimated_cost"]), f"{tokens}; prices of {plain(cost['model'])} as of {cost['as_of']}"
+    if cost["input_tokens"] == 0:
+        return dollars(0.0), "no model made its summaries"
+    return "–", f"{tokens}; " + ("--model names whose prices count" if cost["model"] is None else "no price is known")
+
+
 def _status_table(document: Mapping[str, Any]) -> Table:
     session, known = document["session"], document["statistics"]
     used = f"tokens in {document['view_messages']} messages, {document['view_tokens'] / document['budget']:.0%}"
@@ -105,6 +135,7 @@ def _status_table(document: Mapping[str, Any]) -> Table:
         ),
         ("activations", number(known["activations"]), _listed(known["activations_by_reason"]) or "none in this look"),
         ("repairs", number(sum(known["repairs"].values())), _listed(known["repairs"]) or "none needed"),
+        ("estimated cost", *_told_cost(document["cost"])),
         ("lag", number(known["lag_tokens"]), "tokens that wait for a summary"),
         ("store", "", f"{plain(str(known['store']))}, {holder}, changed {changed}"),
     ]

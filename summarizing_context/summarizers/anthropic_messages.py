@@ -19,6 +19,7 @@ from summarizing_context.summarizers.providers import (
     THINKING_TOKENS,
     Fault,
     Line,
+    cached_count,
     check_model,
     check_options,
     drop_error_body,
@@ -56,13 +57,13 @@ class AnthropicSummarizer:
         max_reply_bytes: int = MOST_BYTES,
         now: Callable[[], float] = time.time,  # seconds since 1970, for dates in Retry-After
     ) -> None:
-        self._model = check_model(model, "anthropic", EXAMPLE)
+        self.model = check_model(model, "anthropic", EXAMPLE)
         self._options = check_options(options)
         self._thinking_tokens = thinking_tokens
         address = base_url or os.environ.get("ANTHROPIC_BASE_URL") or OFFICIAL
         credential = _credential(api_key)
         server = None if address.rstrip("/") == OFFICIAL else address
-        self.recipe = recipe_name("anthropic", self._model, server=server, options=self._options)
+        self.recipe = recipe_name("anthropic", self.model, server=server, options=self._options)
         self._line = Line(lambda: _client(address, credential, timeout), now=now, max_bytes=max_reply_bytes)
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
@@ -71,7 +72,7 @@ class AnthropicSummarizer:
 
         def send(client: Any) -> AbstractAsyncContextManager[Any]:
             request = client.messages.with_streaming_response.create(
-                model=self._model,
+                model=self.model,
                 max_tokens=limit,
                 system=[{"type": "text", "text": job.instructions, "cache_control": {"type": "ephemeral"}}],
                 messages=[{"role": "user", "content": fenced(job)}],
@@ -105,7 +106,8 @@ def read_message_reply(reply: Mapping[str, Any], limit: int) -> SummaryReply:
     if not text.strip() and not cut:
         raise SummarizerRefused(Refusal.EMPTY)
     read = token_count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    return SummaryReply(text, read, output_tokens, truncated=cut)
+    cached = cached_count(usage, "cache_read_input_tokens")
+    return SummaryReply(text, read, output_tokens, truncated=cut, cached_tokens=cached)
 
 
 def _credential(api_key: str | None) -> dict[str, str]:

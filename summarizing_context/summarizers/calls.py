@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from summarizing_context.errors import SummarizerError, SummarizerTimeout
+from summarizing_context.errors import SettingsError, SummarizerError, SummarizerTimeout
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +45,18 @@ async def call_within(seconds: float, call: Coroutine[Any, Any, Reply], *, grace
     if not in_time:
         raise SummarizerTimeout(f"no reply within {seconds:g} seconds") from _failure_of(task)
     raise SummarizerError("the call to the summarizer was cancelled by something else than its caller")
+
+
+def told_by(summarizer: object, name: str) -> str | None:
+    """A text that a summarizer tells of itself in an attribute; None if it does not."""
+    try:
+        value = getattr(summarizer, name, None)
+    except Exception as error:
+        raise SettingsError(
+            f"the attribute {name} of the summarizer {type(summarizer).__name__} raised {type(error).__name__}; "
+            "it is a text, or left out"
+        ) from error
+    return value if isinstance(value, str) else None
 
 
 def _result_of(task: asyncio.Task[Reply]) -> Reply:

@@ -37,3 +37,4 @@ class ResilientStatistics:
     failed_jobs: int  # given up after at least one call
     breaker: BreakerState
     last_error: str | None  # one short line without message text
+    cached_tokens: int = 0  # of the input, what the provider read from its prompt cache

@@ -20,6 +20,7 @@ from summarizing_context.summarizers.providers import (
     Fault,
     HttpStatus,
     Line,
+    cached_count,
     check_model,
     check_options,
     drop_error_body,
@@ -61,7 +62,7 @@ class OpenAIChatSummarizer:
         max_reply_bytes: int = MOST_BYTES,
         now: Callable[[], float] = time.time,  # seconds since 1970, for dates in Retry-After
     ) -> None:
-        self._model = check_model(model, "openai", EXAMPLE)
+        self.model = check_model(model, "openai", EXAMPLE)
         self._options = check_options(options)
         self._thinking_tokens = thinking_tokens
         self._limit_name: LimitName = limit_name or "max_completion_tokens"
@@ -76,7 +77,7 @@ class OpenAIChatSummarizer:
                 f"{KEY_VARIABLE} (any word will do for a server of your own that asks for none)"
             )
         server = None if address.rstrip("/") == OFFICIAL else address
-        self.recipe = recipe_name("openai", self._model, server=server, options=self._options)
+        self.recipe = recipe_name("openai", self.model, server=server, options=self._options)
         self._line = Line(lambda: _client(address, key, timeout), now=now, max_bytes=max_reply_bytes)
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
@@ -99,7 +100,7 @@ class OpenAIChatSummarizer:
     async def _ask(self, job: SummaryJob, limit_name: LimitName) -> dict[str, Any]:
         def send(client: Any) -> AbstractAsyncContextManager[Any]:
             request = client.chat.completions.with_streaming_response.create(
-                model=self._model,
+                model=self.model,
                 messages=[
                     {"role": "system", "content": job.instructions},
                     {"role": "user", "content": fenced(job)},
@@ -134,7 +135,8 @@ def read_completion(reply: Mapping[str, Any], limit: int) -> SummaryReply:
     cut = was_cut_off(reason, ("length",), output_tokens, limit)
     if not text.strip() and not cut:
         raise SummarizerRefused(Refusal.EMPTY)
-    return SummaryReply(text, token_count(usage, "prompt_tokens"), output_tokens, truncated=cut)
+    cached = cached_count(usage, "prompt_tokens_details", "cached_tokens")
+    return SummaryReply(text, token_count(usage, "prompt_tokens"), output_tokens, truncated=cut, cached_tokens=cached)
 
 
 def _text_of(message: Mapping[str, Any]) -> str:

@@ -153,6 +153,13 @@ def token_count(usage: object, *names: str) -> int | None:
     return sum(figures) or None
 
 
+def cached_count(usage: object, *path: str) -> int | None:
+    """How much of the input the provider read from its prompt cache; None if it does not say, or not soundly."""
+    for name in path:
+        usage = usage.get(name) if isinstance(usage, Mapping) else None
+    return usage if isinstance(usage, int) and not isinstance(usage, bool) and usage >= 0 else None
+
+
 def recipe_name(provider: str, model: str, *, server: str | None, options: Mapping[str, Any]) -> str:
     """What names a summarizer for the shared cache: a model of one name may be another one at another server."""
     name = f"{provider}/{model};layout={LAYOUT}"

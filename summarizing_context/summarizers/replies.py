@@ -57,7 +57,7 @@ def check_reply(
     if fault is not None:
         raise SummarizerRefused(fault)
     input_tokens, output_tokens = reported_usage(reply)
-    return SummaryReply(text, input_tokens, output_tokens)
+    return SummaryReply(text, input_tokens, output_tokens, cached_tokens=reported_cached(reply))
 
 
 def reply_text(reply: object) -> str | None:
@@ -71,6 +71,13 @@ def reported_usage(reply: object) -> tuple[int | None, int | None]:
     if not isinstance(reply, SummaryReply):
         return None, None
     return _plausible(reply.input_tokens), _plausible(reply.output_tokens)
+
+
+def reported_cached(reply: object) -> int | None:
+    """Of the input tokens that a reply reports, those read from the provider's cache; None where that cannot be."""
+    input_tokens, _ = reported_usage(reply)
+    cached = _plausible(reply.cached_tokens) if isinstance(reply, SummaryReply) else None
+    return cached if cached is not None and input_tokens is not None and cached <= input_tokens else None
 
 
 def _plausible(tokens: object) -> int | None:

@@ -16,10 +16,10 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wai
 from summarizing_context.errors import SummarizerRefused
 from summarizing_context.ports import Clock, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.breaker import Breaker, Ticket
-from summarizing_context.summarizers.calls import call_within
+from summarizing_context.summarizers.calls import call_within, told_by
 from summarizing_context.summarizers.caps import Caps, Spent
 from summarizing_context.summarizers.limits import Limits, ResilientStatistics
-from summarizing_context.summarizers.replies import check_reply, reply_text, reported_usage
+from summarizing_context.summarizers.replies import check_reply, reply_text, reported_cached, reported_usage
 from summarizing_context.summarizers.retries import TERSE, JobRun, NotAdmitted, giving_up, seconds_asked_for, told
 
 __all__ = ["Limits", "ResilientStatistics", "ResilientSummarizer"]
@@ -62,6 +62,8 @@ class ResilientSummarizer:
         terse: str = TERSE,
     ) -> None:
         self._inner = inner
+        self.recipe = told_by(inner, "recipe")  # its name for the shared cache, if it has one
+        self.model = told_by(inner, "model")  # whose prices count, if it tells
         self._limits = limits
         self._clock = clock
         self._count = count
@@ -69,14 +71,8 @@ class ResilientSummarizer:
         self._terse = terse
         self._breaker = Breaker(failures=limits.breaker_failures, cooldown=limits.breaker_cooldown)
         self._caps = Caps(limits)
-        self._output_tokens = self._refused_replies = self._failed_jobs = 0
+        self._output_tokens = self._cached_tokens = self._refused_replies = self._failed_jobs = 0
         self._last_error: str | None = None
-
-    @property
-    def recipe(self) -> str | None:
-        """The inner summarizer's name for the shared cache, if it has one."""
-        recipe = getattr(self._inner, "recipe", None)
-        return recipe if isinstance(recipe, str) else None
 
     def ready_in(self) -> float | None:
         """Seconds until a job may be started; 0.0 is now, None is never again in this session (a cap is reached)."""
@@ -96,6 +92,7 @@ class ResilientSummarizer:
             failed_jobs=self._failed_jobs,
             breaker=self._breaker.state(self._clock.now()),
             last_error=self._last_error,
+            cached_tokens=self._cached_tokens,
         )
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
@@ -179,6 +176,7 @@ class ResilientSummarizer:
     def _note_usage(self, call: _Call, reply: object) -> None:
         """Count what the call cost, whether or not its reply will do."""
         input_tokens, output_tokens = reported_usage(reply)
+        self._cached_tokens += reported_cached(reply) or 0
         if input_tokens is not None:
             self._caps.correct(call.spent, input_tokens)
             self._warn_of_caps(self._clock.now())

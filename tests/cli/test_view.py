@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,17 @@ def test_status_tells_how_full_the_view_is(run: Runner, store):
     assert document["statistics"]["messages"] == len(demo_session(turns=10))
     assert 0 < document["view_tokens"] <= document["budget"]
     assert sum(document["header_nodes"].values()) > 0
+
+
+def test_status_tells_what_the_summaries_of_a_model_cost(run: Runner, store, tmp_path):
+    with sqlite3.connect(shutil.copy(store, tmp_path / "paid.db")) as connection:
+        connection.execute("update summaries set input_tokens = 3000000")
+    ran = run("status", "long", "--store", tmp_path / "paid.db", "--model", "claude-haiku-4-5", "--json", "-")
+    assert ran.document["cost"]["estimated_cost"] == pytest.approx(3.0 * ran.document["session"]["summaries"])
+    ran = run("status", "long", "--store", tmp_path / "paid.db", "--model", "claude-haiku-4-5")
+    assert "as of 2026-" in " ".join(ran.out.split())
+    assert "--model names" in run("status", "long", "--store", tmp_path / "paid.db").out
+    assert "no model made its summaries" in run("status", "long", "--store", store).out
 
 
 @pytest.mark.parametrize("command", ["view", "status"])

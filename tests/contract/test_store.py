@@ -311,7 +311,11 @@ async def test_what_a_session_finds_counts_as_its_own(where):
         await store.save_summary("nobody", key(2), summary("text"))
         await store.find_summaries("t", [key(1), key(2), key(3)])
         await store.find_summaries("unknown", [key(1)])
-        assert {one.session_id: one.summaries for one in await store.sessions()} == {"s": 1, "t": 2}
+        listed = {one.session_id: one for one in await store.sessions()}
+        assert {name: one.summaries for name, one in listed.items()} == {"s": 1, "t": 2}
+        paid = summary("text").input_tokens, summary("text").output_tokens
+        assert (listed["s"].input_tokens, listed["s"].output_tokens) == paid
+        assert (listed["t"].input_tokens, listed["t"].output_tokens) == (2 * paid[0], 2 * paid[1])
 
 
 # The end

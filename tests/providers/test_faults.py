@@ -256,6 +256,17 @@ async def test_usage_that_cannot_be_true_is_none(protocol: Protocol, usage: Any)
     assert (reply.text, reply.input_tokens, reply.output_tokens, reply.truncated) == (GOOD, None, None, False)
 
 
+@pytest.mark.parametrize(
+    ("cached", "told"), [(400, 400), (0, 0), (-1, None), ("9", None), (True, None), (None, None), ({}, None)]
+)
+async def test_what_the_provider_read_from_its_cache_is_told(protocol: Protocol, cached: Any, told: int | None):
+    usage = {
+        OPENAI: {"prompt_tokens": 900, "completion_tokens": 30, "prompt_tokens_details": {"cached_tokens": cached}},
+        ANTHROPIC: {"input_tokens": 500, "cache_read_input_tokens": cached, "output_tokens": 30},
+    }[protocol]
+    assert (await got(protocol, json=protocol.reply(usage=usage))).cached_tokens == told
+
+
 async def test_text_in_parts_is_put_together(protocol: Protocol):
     parts = [{"type": "text", "text": "## Done\n"}, {"type": "text", "text": "- a"}]
     assert (await got(protocol, json=protocol.reply(parts))).text == "## Done\n- a"

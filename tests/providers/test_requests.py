@@ -78,6 +78,23 @@ async def test_equal_jobs_are_equal_bytes(protocol: Protocol):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
+async def test_requests_for_other_ranges_begin_alike_so_that_the_provider_can_cache_that(protocol: Protocol):
+    other = job(content="### user\nAnother part.", start=40, stop=60, range_hash="ab" * 32, source_tokens=9)
+    summarizer = protocol.made()
+    with mocked() as router:
+        route = router.post(protocol.url).respond(json=protocol.reply())
+        for one in (JOB, other):
+            await summarizer.summarize(one)
+        await summarizer.close()
+    first, second = (json.loads(call.request.content) for call in route.calls)
+    assert system_text(first) == system_text(second)
+    assert user_text(first).split("\n")[:2] == user_text(second).split("\n")[:2]
+    for body in (first, second):
+        body["messages"][-1]["content"] = "the content"
+    assert first == second
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
 async def test_options_are_added_to_each_request(protocol: Protocol):
     (request,) = await asked(protocol, options={"temperature": 0.2})
     assert json.loads(request.content)["temperature"] == 0.2

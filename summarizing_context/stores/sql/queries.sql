@@ -17,7 +17,11 @@ select project, writer_pid from sessions where session_id = :session_id;
 select
     session_id, project, stop,
     (select count(*) from summary_uses as uses where uses.session_id = sessions.session_id and not uses.stale),
-    created_at, updated_at, writer_pid
+    created_at, updated_at, writer_pid,
+    (select coalesce(sum(input_tokens), 0) from summary_uses as uses join summaries using (range_hash, recipe_hash)
+        where uses.session_id = sessions.session_id and not uses.stale),
+    (select coalesce(sum(output_tokens), 0) from summary_uses as uses join summaries using (range_hash, recipe_hash)
+        where uses.session_id = sessions.session_id and not uses.stale)
 from sessions order by updated_at desc, session_id;
 
 -- head: where the log ends, and whether the next place is not its own (the head was moved back, or is shared)
