@@ -109,6 +109,12 @@ async def open_store(path: str | Path, *, read_only: bool = False) -> Store:
     return store
 
 
+def recipe_of(settings: Settings) -> Recipe:
+    """How the summaries of these settings would be made. Needs no key, and calls nobody."""
+    caller = _caller(settings, Options(read_only=True), choose_clock(None))
+    return make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveCaller), redact=None)
+
+
 _Caller = ExtractiveCaller | ResilientSummarizer
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
+from summarizing_context.cli.dry_run import dry_run
 from summarizing_context.cli.output import (
     InputError,
     JsonPath,
@@ -42,6 +43,8 @@ summarizing-context replay logs/ --budget 8000,16000,64000 --json figures.json
 summarizing-context replay logs/ --budget 16k --strategy truncate    [dim]# to compare with[/dim]
 
 summarizing-context replay run.jsonl.gz --budget 32k --store run.db    [dim]# to look into it afterwards[/dim]
+
+summarizing-context replay logs/ --budget 16k --dry-run --summarizer openai --model gpt-5.4-mini    [dim]# price[/dim]
 
 [bold]Exit status[/bold]
 
@@ -77,6 +80,13 @@ def replay(
     live: Annotated[
         bool, typer.Option("--live", help="Take views at once; else each waits until the worker has caught up.")
     ] = False,
+    model: Annotated[
+        str | None, typer.Option(metavar="M", help="The model of openai or anthropic that makes the summaries.")
+    ] = None,
+    dry: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Only tell the calls, tokens and price of the summaries; nothing is sent."),
+    ] = False,
     jobs: Annotated[
         int | None,
         typer.Option(metavar="N", min=1, help="Files replayed at a time; as many as there are cores if not given."),
@@ -90,12 +100,19 @@ def replay(
     keep the log's order, and begin with the view before unless an activation is reported; no text may leave the
     views that no summarizer has read. Keys that begin with an underscore are dropped from each message.
     """
-    from summarizing_context.evaluation.figures import TIMINGS, add_up, add_up_by_budget
     from summarizing_context.evaluation.replay import Plan
 
-    given = {"strategy": strategy, "summarizer": summarizer, "store": store}
+    given = {"strategy": strategy, "summarizer": summarizer, "model": model, "store": store}
     plan = Plan(_budgets(budget), _settings(given), live)
-    tallies = _run(paths, plan, jobs)
+    if dry:
+        return dry_run(paths, plan, json_path=json_path, every=every)
+    return _report(_run(paths, plan, jobs), json_path=json_path, every=every)
+
+
+def _report(tallies: Sequence[Tally], *, json_path: str | None, every: bool) -> int:
+    """Show what a replay came to; the exit status says whether the laws held."""
+    from summarizing_context.evaluation.figures import TIMINGS, add_up, add_up_by_budget
+
     sums, total = add_up_by_budget(tallies), add_up(tallies)
     if json_path is not None:
         write_json(

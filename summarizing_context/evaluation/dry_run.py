@@ -1,0 +1,181 @@
+"""What a replay with a model would ask for, worked out without asking: calls, tokens and their price.
+
+The session runs as it would, on the real planner, with a summarizer that calls nobody: it measures each request as it
+would be sent and answers with a text of the length that is assumed. No key, no SDK, no network; nothing is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from summarizing_context.assembly import open_context, open_store, recipe_of
+from summarizing_context.core.estimate import estimate_text
+from summarizing_context.errors import BudgetError, MessageError, TranscriptError
+from summarizing_context.evaluation.replay import Plan
+from summarizing_context.evaluation.transcripts import Line, read_transcript
+from summarizing_context.ports import Store, SummaryJob, SummaryKey, SummaryReply
+from summarizing_context.prices import ModelPrice
+from summarizing_context.settings import Settings
+from summarizing_context.summarizers.providers import fenced
+
+_MEMORY = ":memory:"
+_SMALL_SOURCE = 200  # tokens; below, a summary may be as long as its source
+
+
+@dataclass(slots=True, kw_only=True)
+class Forecast:
+    """What summarizing one file at one budget would take, or several together."""
+
+    file: str
+    budget: int | None  # None for a sum over several budgets
+    messages: int = 0
+    history_tokens: int = 0
+    segment_calls: int = 0
+    rollup_calls: int = 0
+    reused: int = 0  # summaries that the store has already, or that an earlier file leaves there
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+    @property
+    def calls(self) -> int:
+        return self.segment_calls + self.rollup_calls
+
+    def cost(self, price: ModelPrice | None) -> float | None:
+        """US dollars; None where the price is not known."""
+        return None if price is None else round(price.cost(self.input_tokens, self.output_tokens), 6)
+
+    def figures(self, price: ModelPrice | None) -> dict[str, Any]:
+        """The figures under their published names, as JSON values."""
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**own, "calls": self.calls, "estimated_cost": self.cost(price)}
+
+
+def add_up(forecasts: Sequence[Forecast], *, file: str = "total") -> Forecast:
+    """All of them as one; the budget stays where they share it."""
+    budgets = {forecast.budget for forecast in forecasts}
+    total = Forecast(file=file, budget=budgets.pop() if len(budgets) == 1 else None)
+    for field in fields(Forecast)[2:]:
+        setattr(total, field.name, sum(getattr(forecast, field.name) for forecast in forecasts))
+    return total
+
+
+def add_up_by_budget(forecasts: Sequence[Forecast]) -> list[Forecast]:
+    """One sum for each budget, in the order in which the budgets first occur."""
+    budgets = dict.fromkeys(forecast.budget for forecast in forecasts)
+    return [add_up([one for one in forecasts if one.budget == budget]) for budget in budgets]
+
+
+def forecast_files(paths: Sequence[Path], plan: Plan) -> Iterator[list[Forecast]]:
+    """Forecasts for each file at each budget of the plan. Files share what their store has and gets."""
+    made: dict[SummaryKey, str] = {}
+    for path in paths:
+        yield anyio.run(partial(forecast_log, str(path), list(read_transcript(path)), plan, made))
+
+
+async def forecast_log(
+    name: str, lines: Sequence[Line], plan: Plan, made: dict[SummaryKey, str] | None = None
+) -> list[Forecast]:
+    """Forecasts for one log at each budget of the plan."""
+    shared = str(plan.settings.store) != _MEMORY
+    async with _opened(plan.settings) as store:
+        kept = Kept(plan.settings, store, (made if made is not None else {}) if shared else None)
+        return [await _forecast(name, lines, replace(plan.settings, max_tokens=at), kept) for at in plan.budgets]
+
+
+class Kept:
+    """Summaries that need not be paid: those in the store, and those that this very run would leave there."""
+
+    def __init__(self, settings: Settings, store: Store | None, made: dict[SummaryKey, str] | None) -> None:
+        self._recipe = recipe_of(settings)
+        self._store = store
+        self._made = made
+
+    async def find(self, job: SummaryJob) -> str | None:
+        key = self._key(job)
+        if self._made is None or key in self._made or self._store is None:
+            return (self._made or {}).get(key)
+        found = (await self._store.find_summaries("", [key])).get(key)
+        return None if found is None else found.text
+
+    def note(self, job: SummaryJob, text: str) -> None:
+        if self._made is not None:
+            self._made[self._key(job)] = text
+
+    def _key(self, job: SummaryJob) -> SummaryKey:
+        return SummaryKey(job.range_hash, self._recipe.segment if job.rank == 0 else self._recipe.rollup)
+
+
+class Rehearsal:
+    """A summarizer that counts what it is asked, and answers at the length of the cap."""
+
+    def __init__(self, forecast: Forecast, kept: Kept) -> None:
+        self._forecast = forecast
+        self._kept = kept
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        """A text as long as a model's summary may be, or the one that is kept."""
+        if (found := await self._kept.find(job)) is not None:
+            self._forecast.reused += 1
+            return SummaryReply(found)
+        text, forecast = filler(job), self._forecast
+        forecast.segment_calls += job.rank == 0
+        forecast.rollup_calls += job.rank > 0
+        forecast.input_tokens += estimate_text(job.instructions) + estimate_text(fenced(job))
+        forecast.output_tokens += estimate_text(text)
+        self._kept.note(job, text)
+        return SummaryReply(text)
+
+
+def filler(job: SummaryJob) -> str:
+    """A lawful summary of the length that is assumed: the cap, or half of a source that is shorter than two caps."""
+    most = job.max_tokens if job.source_tokens <= _SMALL_SOURCE else min(job.max_tokens, job.source_tokens // 2)
+    line = f"- step {{}} of the part {job.range_hash[:8]} was done"
+    lines = ["## Done", line.format(1)]
+    size = estimate_text(line.format(10) + "\n")
+    lines += [line.format(at) for at in range(2, (most - estimate_text(lines[0])) // size + 1)]
+    return "\n".join(lines)
+
+
+@asynccontextmanager
+async def _opened(settings: Settings) -> AsyncIterator[Store | None]:
+    """The store that the replay would use, for reading; None for one that is not there yet."""
+    if str(settings.store) == _MEMORY or not await anyio.Path(settings.store).exists():
+        yield None
+        return
+    store = await open_store(settings.store, read_only=True)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def _forecast(name: str, lines: Sequence[Line], settings: Settings, kept: Kept) -> Forecast:
+    forecast = Forecast(file=name, budget=settings.max_tokens)
+    rehearsed = replace(settings, store=_MEMORY, session_id="dry-run", idle_after=None)
+    async with open_context(rehearsed, summarizer=Rehearsal(forecast, kept)) as context:
+        for line in lines:
+            if line.message.get("role") == "assistant" and forecast.messages:
+                await _take_view(context)
+            try:
+                await context.add_message(line.message)
+            except MessageError as error:
+                raise TranscriptError(f"{name}:{line.number}: {error}") from error
+            forecast.messages += 1
+            await context.wait_idle()
+        forecast.history_tokens = context.statistics().history_tokens
+    return forecast
+
+
+async def _take_view(context: Any) -> None:
+    """Views decide what is covered, and from when on summaries are made."""
+    try:
+        await context.get_messages_for_request()
+    except BudgetError:
+        return  # the replay counts it as refused, and goes on
