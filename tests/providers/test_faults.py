@@ -21,8 +21,9 @@ from summarizing_context.errors import (
 from summarizing_context.ports import SummaryReply
 from summarizing_context.summarizers.providers import Fault, HttpStatus, seconds_to_wait
 from summarizing_context.summarizers.replies import Refusal
+from summarizing_context.summarizers.resilient import Limits, ResilientSummarizer
 from summarizing_context.summarizers.retries import told
-from tests.summarizers.scripted import SECRET, job
+from tests.summarizers.scripted import SECRET, FakeClock, job, words
 
 from .mocking import mocked
 from .protocols import ANTHROPIC, GOOD, KEY, LEFT_OUT, OPENAI, PROTOCOLS, Protocol, answer, completion
@@ -278,3 +279,17 @@ async def test_a_closed_summarizer_says_so(protocol: Protocol):
     await summarizer.close()
     with pytest.raises(SummarizerError, match="closed"):
         await summarizer.summarize(job())
+
+
+@pytest.mark.parametrize(("asked", "seconds"), [("90", 90.0), (formatdate(NOW + 90, usegmt=True), 90.0)])
+async def test_the_wait_that_is_asked_for_is_kept_by_the_clocks_that_were_given(
+    protocol: Protocol, asked: str, seconds: float
+):
+    clock, summarizer = FakeClock(), protocol.made(now=lambda: NOW)
+    outer = ResilientSummarizer(summarizer, limits=Limits(), clock=clock, count=words, sleep=clock.sleep)
+    answers = [httpx.Response(429, headers={"retry-after": asked}), httpx.Response(200, json=protocol.reply())]
+    with mocked() as router:
+        router.post(protocol.url).mock(side_effect=answers)
+        assert (await outer.summarize(job())).text == GOOD
+    await summarizer.close()
+    assert clock.slept == [seconds]

@@ -6,6 +6,7 @@ import asyncio
 
 import anyio
 import pytest
+import tenacity
 
 from summarizing_context.errors import (
     SummarizerError,
@@ -200,11 +201,14 @@ async def test_refused_replies_are_paid_for_all_the_same():
     assert (figures.model_calls, figures.input_tokens, figures.output_tokens) == (2, 1100, 12)
 
 
-async def test_the_recipe_of_the_inner_summarizer_shows_through():
-    outer, inner, _ = resilient(GOOD)
-    assert outer.recipe is None
-    inner.recipe = "mine/1"
-    assert outer.recipe == "mine/1"
+async def test_recipe_and_model_of_the_inner_summarizer_show_through():
+    plain, inner, _ = resilient(GOOD)
+    assert (plain.recipe, plain.model) == (None, None)
+    inner.recipe, inner.model = "mine/1", "m"  # type: ignore[attr-defined]
+    outer = ResilientSummarizer(inner, limits=Limits(), clock=FakeClock(), count=words)
+    assert (outer.recipe, outer.model) == ("mine/1", "m")
+    inner.recipe = 5
+    assert ResilientSummarizer(inner, limits=Limits(), clock=FakeClock(), count=words).recipe is None
 
 
 async def test_a_cancelled_job_counts_as_nothing_and_the_cancellation_goes_on():
@@ -260,3 +264,17 @@ async def test_a_wait_that_took_too_long_leaves_no_time_for_a_call():
     outer = ResilientSummarizer(inner, limits=Limits(), clock=clock, count=words, sleep=oversleep)
     assert type(await failure(outer)) is SummarizerError
     assert len(inner.asked) == 1
+
+
+async def test_tenacity_drives_the_attempts(monkeypatch: pytest.MonkeyPatch):
+    driven: list[object] = []
+    real = tenacity.AsyncRetrying.__call__
+
+    async def watched(self, attempt, *arguments):
+        driven.append(attempt)
+        return await real(self, attempt, *arguments)
+
+    monkeypatch.setattr(tenacity.AsyncRetrying, "__call__", watched)
+    outer, inner, clock = resilient(OSError(), GOOD)
+    await outer.summarize(job())
+    assert (len(driven), len(inner.asked), len(clock.slept)) == (1, 2, 1)
