@@ -31,6 +31,7 @@ from summarizing_context.summaries import Extracts, SummaryBook
 from summarizing_context.summarizers.anthropic_messages import AnthropicSummarizer
 from summarizing_context.summarizers.extractive import brief_of, skim, summarize_extractively
 from summarizing_context.summarizers.gates import ClosableSummarizer, ExtractiveCaller, ModelCaller
+from summarizing_context.summarizers.key_lines import key_lines
 from summarizing_context.summarizers.openai_chat import OpenAIChatSummarizer
 from summarizing_context.summarizers.resilient import Limits, ResilientSummarizer
 from summarizing_context.timeline import Timeline
@@ -275,4 +276,5 @@ _EXTRACTS = Extracts(
     _thorough,
     lambda content, most: skim(content, max_tokens=most, count=estimate_text),
     lambda text, most: brief_of(text, max_tokens=most, count=estimate_text),
+    lambda text, most: key_lines(text, max_tokens=most, count=estimate_text),
 )

@@ -46,7 +46,9 @@ class Jobs:
         else:
             content = render_children([self._book.text_of(child).text for child in node.children])
         if self._recipe.redact is not None:
-            content = self._recipe.redact(content)
+            content = self._recipe.redact(content)  # before anything is cut, or half of a secret could be left
+        if node.rank == 0 and self._recipe.maker == "model":
+            content = self._book.cut_for_model(want.hash, content)
         kind: Literal["segment", "rollup"] = "segment" if node.rank == 0 else "rollup"
         return SummaryJob(
             kind=kind,

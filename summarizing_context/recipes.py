@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable
 from typing import Literal
 
+from summarizing_context.core.cutting import CUTTING_VERSION
 from summarizing_context.core.keys import recipe_hash
 from summarizing_context.core.rendering import RENDERER_VERSION
 from summarizing_context.errors import SettingsError, SummarizerError
@@ -24,7 +25,7 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Call
     common = {
         "summarizer": name or f"private/{uuid.uuid4().hex}",
         "max_tokens": settings.summary_max_tokens,
-        "renderer": RENDERER_VERSION,
+        "renderer": RENDERER_VERSION if own else f"{RENDERER_VERSION}, cut {CUTTING_VERSION}",
         "redacted": redact is not None and not own and str(getattr(redact, "version", True)),
     }
 

@@ -6,9 +6,11 @@ as seen, so that `unseen_tokens` can prove that no text left the raw tail unread
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
+from summarizing_context.core.cutting import KEY_LINES, cut_results
+from summarizing_context.core.estimate import estimate_text
 from summarizing_context.core.header import Maker, NodeText
 from summarizing_context.core.keys import output_hash, rollup_hash
 from summarizing_context.core.rendering import render_children
@@ -32,6 +34,7 @@ class Extracts(NamedTuple):
     thorough: Extract
     skim: Callable[[str, int], str]
     brief: Callable[[str, int], str]
+    key_lines: Callable[[str, int], Sequence[str]]  # of a text that a model does not get to read
 
 
 class SummaryBook:
@@ -47,6 +50,7 @@ class SummaryBook:
         self._nodes: dict[Node, NodeText] = {}
         self._rollup_hashes: dict[Node, str] = {}
         self._seen: set[str] = set()
+        self._unread: dict[str, int] = {}  # tokens cut out of a source that nobody has read
         self._seen_stop = 0  # entries before it were read by provisional passes
         self._unread_leaf = 0  # leaves before it are seen
         self._allowance = _FULL_READ
@@ -103,8 +107,19 @@ class SummaryBook:
                     self._forget(Node(0, index))
 
     def saw(self, hash: str) -> None:
-        """A source was given whole to a summarizer."""
-        self._seen.add(hash)
+        """A source was given to a summarizer: whole, or with all that was cut out of it read by the extractive pass."""
+        if not self._unread.get(hash):
+            self._seen.add(hash)
+
+    def cut_for_model(self, hash: str, content: str) -> str:
+        """A source without the middles of its long results; their key lines, found by reading all of them, instead."""
+        cut = cut_results(content)
+        self._unread[hash] = sum(map(estimate_text, cut.left_out))
+        told: list[Sequence[str]] = []
+        for middle in cut.left_out:
+            told.append(self._extracts.key_lines(middle, KEY_LINES))
+            self._unread[hash] -= estimate_text(middle)
+        return cut.join(told)
 
     def text_of(self, node: Node) -> NodeText:
         found = self._nodes.get(node)

@@ -9,11 +9,12 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
+from summarizing_context.core.cutting import cut_evenly
 from summarizing_context.core.entries import Entry, Role
 from summarizing_context.core.groups import GroupCutter
 from summarizing_context.core.keys import group_digest, message_digest, range_hash
 from summarizing_context.core.pins import Candidates
-from summarizing_context.core.rendering import cut_evenly, render_messages
+from summarizing_context.core.rendering import render_messages
 from summarizing_context.core.repairs import Read
 from summarizing_context.core.segments import Group, Limits, Segment, SegmentCutter
 from summarizing_context.core.tail import Tail

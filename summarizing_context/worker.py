@@ -76,6 +76,7 @@ class Worker:
         self._running: dict[str, Want] = {}
         self._setbacks = Setbacks(cooldown)
         self._owner: asyncio.Task[None] | None = None
+        self._asking = anyio.Lock()
         self._awake = anyio.Event()
         self._changed = anyio.Event()
         self._stopped = False
@@ -166,9 +167,10 @@ class Worker:
         try:
             async with alone_with((self._place, self._jobs.key(want))):
                 if not await self._find([want]):
-                    if not self._is_wanted(want):
+                    job = await self._job(want)
+                    if job is None:
                         return
-                    await self._summarize(want)
+                    await self._summarize(want, job)
             self._setbacks.recover(want.hash, began)
         except SummarizerNotReady:
             pass  # nothing was tried: it is planned again when calls are let through
@@ -181,6 +183,12 @@ class Worker:
             self._running.pop(want.hash, None)
             self._awake.set()
             self._signal()
+
+    async def _job(self, want: Want) -> SummaryJob | None:
+        """What to ask; None where the log was replaced meanwhile. One at a time, a turn of the event loop each: it
+        takes milliseconds to write a segment down and to cut it."""
+        async with self._asking:
+            return self._jobs.job(want) if self._is_wanted(want) else None
 
     def _is_wanted(self, want: Want) -> bool:
         """Whether the node still stands for what was planned: the log may have been replaced meanwhile."""
@@ -196,8 +204,7 @@ class Worker:
             self._keep(keys[key], summary.text)
         return found is not None and len(found) == len(wants)
 
-    async def _summarize(self, want: Want) -> None:
-        job = self._jobs.job(want)
+    async def _summarize(self, want: Want, job: SummaryJob) -> None:
         self._tell("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})
         self._book.saw(want.hash)
         reply = await self._caller.summarize(job)

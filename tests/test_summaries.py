@@ -18,6 +18,11 @@ class Pass:
     def __init__(self) -> None:
         self.read: list[str] = []
         self.skimmed: list[str] = []
+        self.left_out: list[str] = []
+        self.fails = False
+
+    def extracts(self) -> Extracts:
+        return Extracts(self.thorough, self.skim, self.brief, self.key_lines)
 
     def thorough(self, content: str, *, kind: str, max_tokens: int) -> str:
         self.read.append(content)
@@ -30,12 +35,17 @@ class Pass:
     def brief(self, text: str, max_tokens: int) -> str:
         return text[:5]
 
+    def key_lines(self, text: str, max_tokens: int) -> list[str]:
+        if self.fails:
+            raise RuntimeError("not read")
+        self.left_out.append(text)
+        return [f"{len(text)} characters"]
+
 
 def book(log: Timeline | None = None, maker: str = "model") -> tuple[SummaryBook, Timeline, Pass]:
     log = timeline(session(messages=150)) if log is None else log
     passes = Pass()
-    extracts = Extracts(passes.thorough, passes.skim, passes.brief)
-    return SummaryBook(log, extracts, maker=maker, cap=CAP), log, passes
+    return SummaryBook(log, passes.extracts(), maker=maker, cap=CAP), log, passes
 
 
 def give(made: SummaryBook, node: Node, text: str, passes: int = 1) -> str:
@@ -98,7 +108,9 @@ def test_passes_count_the_longest_way_from_the_source():
 def test_a_short_segment_is_its_own_summary():
     log = timeline([user("a " * 150), assistant("b " * 150), user("c " * 150), assistant("d " * 150)] * 3)
     long_cap, passes = max(segment.size for segment in log.segments), Pass()
-    made = SummaryBook(log, Extracts(passes.thorough, passes.skim, passes.brief), maker="model", cap=long_cap)
+    made = SummaryBook(
+        log, Extracts(passes.thorough, passes.skim, passes.brief, passes.key_lines), maker="model", cap=long_cap
+    )
     assert made.is_ready(Node(0, 0))
     assert made.text_of(Node(0, 0)) == NodeText(log.content(0), "verbatim", 0)
     assert passes.read == []

@@ -55,6 +55,18 @@ def first_error_line(result: str, failed: bool) -> str:
     return _with_next(lines) if lines else ""
 
 
+def error_lines(result: str, most: int) -> list[str]:
+    """The first lines of a result that name an error, each once."""
+    lines: dict[str, None] = {}
+    for at in _hints(result):
+        line = line_at(result, at)
+        if (_ERROR.match(line) or _EXIT.match(line)) and (told := clip(shown(_TAG.sub("", line)), 200)):
+            lines[told] = None
+            if len(lines) == most:
+                break
+    return list(lines)
+
+
 def _with_next(lines: Sequence[str]) -> str:
     """The first line, and the next one too if the first ends with a colon: then what is wrong stands below."""
     first = clip(lines[0], 200)

@@ -7,8 +7,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.core.rendering import cut_evenly, render_children, render_messages
+from summarizing_context.core.rendering import render_children, render_messages
 from tests.core.making import ODD_MESSAGES, answer, assistant, one_call, readings, system, user
 
 LABEL = re.compile(r"^### .*$", re.MULTILINE)
@@ -84,38 +83,3 @@ def test_ids_and_positions_do_not_show():
 
 def test_children_stand_oldest_first_under_their_numbers():
     assert render_children(["one", "### two"]) == "### summary 1 of 2\none\n### summary 2 of 2\n\\### two"
-
-
-BODIES = st.lists(st.text(st.sampled_from("ab1 .\n#界"), max_size=400), min_size=1, max_size=12)
-
-
-@given(BODIES, st.integers(1, 7))
-@settings(max_examples=200, deadline=None)
-def test_cutting_evenly_loses_nothing_and_adds_only_labels(bodies, parts):
-    text = render(*(answer(str(n), body * 7) for n, body in enumerate(bodies)))
-    pieces = cut_evenly(text, parts)
-    assert len(pieces) == parts
-    rest = text
-    for piece in pieces:
-        label, _, inside = piece.partition("\n")
-        own = piece if rest.startswith(piece) else inside
-        assert rest.startswith(own)
-        assert own is piece or label.startswith("### ")
-        rest = rest[len(own) :]
-    assert rest == ""
-
-
-def test_a_large_text_is_cut_into_about_equal_pieces_between_lines():
-    text = render(answer("a", "\n".join(f"line {n} of the output" for n in range(2_000))))
-    pieces = cut_evenly(text, 5)
-    sizes = [estimate_text(piece) for piece in pieces]
-    assert max(sizes) < 1.2 * min(sizes)
-    assert all(piece.endswith("\n") for piece in pieces[:-1])
-    assert all(labels(piece) == ["late result of tool"] for piece in pieces)
-
-
-def test_a_dense_text_beside_a_light_one_is_still_cut_in_order():
-    text = render(answer("a", "1 2 3\n" * 3_000 + " " * 60_000 + "7\n" * 3_000))
-    pieces = cut_evenly(text, 8)
-    assert sum(map(len, pieces)) <= len(text) + 8 * 30
-    assert all(pieces)
