@@ -12,7 +12,6 @@ from typing import Any
 
 from summarizing_context.clocks import choose_clock
 from summarizing_context.context import SummarizingContext
-from summarizing_context.core.budget import Shares
 from summarizing_context.core.estimate import estimate_text
 from summarizing_context.core.segments import Limits as SegmentLimits
 from summarizing_context.core.shrinking import Price
@@ -25,7 +24,7 @@ from summarizing_context.ports import Clock, Events, Store, Summarizer
 from summarizing_context.prices import FREE, ModelPrice, load_prices
 from summarizing_context.recipes import make_recipe
 from summarizing_context.settings import Settings
-from summarizing_context.showing import Policy
+from summarizing_context.showing import policy_of
 from summarizing_context.stores.sqlite import SqliteStore
 from summarizing_context.summaries import Extracts, SummaryBook
 from summarizing_context.summarizers.anthropic_messages import AnthropicSummarizer
@@ -136,7 +135,7 @@ class _Assembly:
         recipe = make_recipe(settings, self.caller.recipe, own=own, redact=self.options.redact)
         book = SummaryBook(timeline, _EXTRACTS, maker=recipe.maker, cap=settings.summary_max_tokens)
         price = Price(counter.count, settings.image_tokens)
-        viewer = Viewer(timeline, book, self.policy(), price, counter.name)
+        viewer = Viewer(timeline, book, policy_of(settings), price, counter.name)
         worker = self.worker(timeline, book, recipe, viewer)
         executor = ThreadPoolExecutor(1, thread_name_prefix="counting")
         return Parts(
@@ -154,29 +153,6 @@ class _Assembly:
             closing=self.closing(executor),
             events=self.options.events,
             read_only=self.options.read_only,
-        )
-
-    def policy(self) -> Policy:
-        settings = self.settings
-        return Policy(
-            Shares(
-                settings.high_water,
-                settings.low_water,
-                settings.min_free,
-                settings.header_target,
-                settings.header_share,
-                settings.message_share,
-                settings.group_share,
-                settings.pin_share,
-            ),
-            settings.summary_max_tokens,
-            settings.segment_target,
-            settings.header_role,
-            settings.merge_user_rows,
-            settings.strategy == "truncate",
-            settings.strategy == "summarize",
-            settings.max_messages,
-            settings.keep_recent,
         )
 
     def worker(self, timeline: Timeline, book: SummaryBook, recipe: Recipe, viewer: Viewer) -> Worker:

@@ -20,6 +20,7 @@ from summarizing_context.core.activation import (
     decide_freely,
 )
 from summarizing_context.core.budget import MAX_SQUEEZE, Room
+from summarizing_context.core.economy import Waters, economy_waters
 from summarizing_context.core.folding import Folded, calls_of
 from summarizing_context.core.header import Header, HeaderPlan, Style, compose_header, left_out_header
 from summarizing_context.core.overflow import Newest, fit, last_cuts
@@ -41,18 +42,27 @@ class Decider:
         self._price = price
         self._style = Style(price.remembered(), policy.header_role, policy.summary_cap, policy.flat)
 
+    def waters(self, room: Room) -> Waters:
+        """Where the next activation is due: a function of the log, the settings and the room alone."""
+        economy = self._policy.economy
+        return Waters(room) if economy is None else economy_waters(room, economy, self._timeline.step_tokens)
+
     def propose(self, showing: Showing, tail: Tail, room: Room, skipped: int, asked: Reason | None) -> Proposal | None:
         """The activation to make of `showing`, whose tail would be `tail` with `skipped` tokens before it, or none.
 
         `asked` is a reason to activate although there is no need.
         """
         present, keep = showing.state.cut, self._policy.keep_recent or 0
-        now = showing.state.head_tokens + tail.tokens
-        overflow, too_many = skipped > 0 or now > room.tokens, self._too_many(tail)
-        wanted = overflow or now > room.high or too_many or asked is not None
-        if not wanted or not (overflow or asked == "explicit" or self._may_attempt(showing, room, too_many)):
+        head, waters = showing.state.head_tokens, self.waters(room)
+        now = head + tail.tokens
+        overflow, high, too_many = skipped > 0 or now > room.tokens, now > waters.high(head), self._too_many(tail)
+        needed = overflow or high or too_many or asked == "explicit"
+        if not needed and (asked is None or tail.tokens < room.low + self._policy.leaf):
             return None
-        showing.attempted_at, showing.attempted_length = self._timeline.history_tokens, len(self._timeline)
+        if not (overflow or asked == "explicit" or self._may_attempt(showing, room, too_many)):
+            return None
+        if needed:  # what could be done on a cold cache alone may soon have to be
+            showing.attempted_at, showing.attempted_length = self._timeline.history_tokens, len(self._timeline)
         self._book.begin()
         segments = self._timeline.segments
         found = self._allowed(cuts(tail, room, present, segments, keep), present)
@@ -61,17 +71,15 @@ class Decider:
             last = self._allowed(last_cuts(tail, present, segments), present)
             gentle = [*found, present] if tail.start == present.stop else found
             return fit(room, gentle, last, self._newest(present), build)
-        if now > room.high:
-            return decide(now, room, found, build)
+        if high:
+            return decide(now, waters, found, build)
         if too_many:
             left = int((self._policy.max_messages or 0) * room.shares.low_water / room.shares.high_water)
             found = self._allowed(cuts_to_count(tail, present, segments, max(left, keep, 1)), present)
             return decide_freely(now, found, room, build)
         if asked == "explicit":
             return decide_freely(now, found, room, build)
-        if now < showing.state.head_tokens + room.low + self._policy.leaf:
-            return None
-        return decide(now, room, found, build)
+        return decide(now, waters, found, build)
 
     def _newest(self, present: Cut) -> Newest | None:
         """The newest group, unless it is covered."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from dataclasses import dataclass
 
 from summarizing_context.errors import SummarizerRefused
@@ -43,9 +42,10 @@ class Setbacks:
             if not setback.refused and setback.at <= began:
                 setback.retry_at = began
 
-    def resting(self, now: float) -> Set[str]:
-        """Those that are not to be tried yet."""
-        return {hash for hash, setback in self._setbacks.items() if setback.retry_at > now}
+    def rests(self, hash: str, now: float) -> bool:
+        """Whether it is not to be tried yet."""
+        setback = self._setbacks.get(hash)
+        return setback is not None and setback.retry_at > now
 
     def naps(self, now: float) -> list[float]:
         """Seconds until each that rests may be tried."""

@@ -89,6 +89,8 @@ class Settings:
     group_share: float = _setting(0.40, share())
     pin_share: float = _setting(0.10, share())
     band: Literal["fidelity", "economy"] = _setting("fidelity", Choice(("fidelity", "economy")))
+    cache_read_price: float = _setting(0.1, Number(0, 100))  # of a token; an uncached one costs 1
+    cache_write_price: float = _setting(1.25, Number(0, 100))
     start_at: float = _setting(0.5, Number(0, 1))  # share of high water at which background summarizing begins
 
     # segments and summaries, in estimate tokens

@@ -11,8 +11,10 @@ from typing import NamedTuple
 from summarizing_context.core.activation import ActivationReport, Reason
 from summarizing_context.core.budget import Shares
 from summarizing_context.core.door import Message
+from summarizing_context.core.economy import CachePrices, Economy
 from summarizing_context.core.tail import Item, Tail
 from summarizing_context.core.view import ActivationState
+from summarizing_context.settings import Settings
 
 
 class Policy(NamedTuple):
@@ -27,6 +29,40 @@ class Policy(NamedTuple):
     flat: bool = False  # never roll up
     max_messages: int | None = None
     keep_recent: int | None = None
+    economy: Economy | None = None  # activate as early as pays; None for as late as may be
+
+
+def policy_of(settings: Settings) -> Policy:
+    """The policy that the settings ask for."""
+    shares = Shares(
+        settings.high_water,
+        settings.low_water,
+        settings.min_free,
+        settings.header_target,
+        settings.header_share,
+        settings.message_share,
+        settings.group_share,
+        settings.pin_share,
+    )
+    return Policy(
+        shares,
+        settings.summary_max_tokens,
+        settings.segment_target,
+        settings.header_role,
+        settings.merge_user_rows,
+        settings.strategy == "truncate",
+        settings.strategy == "summarize",
+        settings.max_messages,
+        settings.keep_recent,
+        _economy(settings) if settings.band == "economy" else None,
+    )
+
+
+def _economy(settings: Settings) -> Economy:
+    """An activation of the cheapest band covers about two of the largest segments."""
+    segments = 2 * settings.segment_max / settings.segment_target
+    prices = CachePrices(settings.cache_read_price, settings.cache_write_price)
+    return Economy(prices, settings.segment_max, segments * settings.summary_max_tokens)
 
 
 @dataclass(slots=True)

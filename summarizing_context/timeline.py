@@ -30,6 +30,7 @@ class Timeline:
         self._image_tokens = image_tokens
         self.entries: list[Entry] = []
         self.riders: list[tuple[int, Entry]] = []  # ephemeral messages, each before the entry of this index
+        self._rider_tokens = 0
         self.leading = 0  # system and developer rows at the beginning
         self.tokens = array("q", [0])  # cost of the first n entries
         self.segments: list[Segment] = []
@@ -39,7 +40,7 @@ class Timeline:
         self.group_starts = array("q")
         self._closed = 0  # entries in closed groups
         self._humans = array("q")
-        self._first_assistant: int | None = None
+        self._steps = array("q")  # assistant rows; of several in a row, the first
         self._systems: list[int] = []
         self._criticals: list[int] = []
         self._groups = GroupCutter()
@@ -51,7 +52,12 @@ class Timeline:
     @property
     def history_tokens(self) -> int:
         """Cost of the whole log, ephemeral messages included."""
-        return self.tokens[-1] + sum(entry.cost(self._image_tokens) for _, entry in self.riders)
+        return self.tokens[-1] + self._rider_tokens
+
+    @property
+    def step_tokens(self) -> float:
+        """Mean tokens of a step, one request with what it brought; the whole log until there is an answer."""
+        return (self.tokens[-1] - self.tokens[self.leading]) / max(1, len(self._steps))
 
     @property
     def covered_by_segments(self) -> int:
@@ -74,7 +80,7 @@ class Timeline:
         """Add one message at the end."""
         facts, index = entry.facts, len(self.entries)
         if facts.ephemeral:
-            self.riders.append((index, entry))
+            self._ride(index, entry)
             return
         self.entries.append(entry)
         self.tokens.append(self.tokens[-1] + entry.cost(self._image_tokens))
@@ -90,11 +96,11 @@ class Timeline:
     def replace(self, log: Sequence[Entry]) -> None:
         """Make `log` the whole log. What stands before the first difference is not worked out again."""
         stop = self._forget(self.common_prefix(log))
-        self.riders = []
+        self.riders, self._rider_tokens = [], 0
         durable = 0
         for entry in log:
             if entry.facts.ephemeral:
-                self.riders.append((min(durable, len(self.entries)), entry))
+                self._ride(min(durable, len(self.entries)), entry)
                 continue
             durable += 1
             if durable > stop:
@@ -154,7 +160,7 @@ class Timeline:
 
     def candidates(self, cut: int) -> Candidates:
         """Entries before `cut` that could be pinned."""
-        stop = cut if self._first_assistant is None else min(cut, self._first_assistant)
+        stop = min(cut, self._steps[0]) if self._steps else cut
         humans = self._humans[: bisect_left(self._humans, cut)]
         opening = [index for index in range(self.leading, stop) if self._opens(index)]
         return Candidates(
@@ -163,6 +169,10 @@ class Timeline:
             self._systems[: bisect_left(self._systems, cut)][::-1],
             self._criticals[: bisect_left(self._criticals, cut)][::-1],
         )
+
+    def _ride(self, index: int, entry: Entry) -> None:
+        self.riders.append((index, entry))
+        self._rider_tokens += entry.cost(self._image_tokens)
 
     def _opens(self, index: int) -> bool:
         facts = self.entries[index].facts
@@ -178,8 +188,8 @@ class Timeline:
         facts = entry.facts
         if facts.human:
             self._humans.append(index)
-        if facts.role == Role.ASSISTANT and self._first_assistant is None:
-            self._first_assistant = index
+        if facts.role == Role.ASSISTANT and (not index or self.entries[index - 1].facts.role != Role.ASSISTANT):
+            self._steps.append(index)
         if facts.role in _LEADING and not facts.hook:
             self._systems.append(index)
         if facts.critical:
@@ -227,10 +237,8 @@ class Timeline:
             self._note_hash(hash)
         del self.segments[settled:]
         del self.group_starts[bisect_left(self.group_starts, stop) :]
-        del self._humans[bisect_left(self._humans, stop) :]
+        del self._humans[bisect_left(self._humans, stop) :], self._steps[bisect_left(self._steps, stop) :]
         del self._systems[bisect_left(self._systems, stop) :], self._criticals[bisect_left(self._criticals, stop) :]
-        if self._first_assistant is not None and self._first_assistant >= stop:
-            self._first_assistant = None
         self._closed = stop
         self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)
         return stop

@@ -123,12 +123,14 @@ class Viewer:
         showing = self._showing(key, room)
         self._timeline.feed(showing.tail)
         system = self._system_tokens
-        return system + self._head_tokens(showing) + showing.tail.tokens, system + room.high
+        head = self._head_tokens(showing)
+        return system + head + showing.tail.tokens, system + self._decider.waters(room).high(head)
 
     def high_water(self, max_tokens: int) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
         room = self.latest.state.room if self.latest else max(0, max_tokens - self._system_tokens)
-        return Room(room, self._policy.shares).high
+        head = self._head_tokens(self.latest) if self.latest else 0
+        return self._decider.waters(Room(room, self._policy.shares)).high(head)
 
     @property
     def _system_tokens(self) -> int:

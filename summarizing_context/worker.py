@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import anyio
@@ -39,6 +40,18 @@ class Caller(Protocol):
 
     def ready_in(self) -> float | None:
         """Seconds until a job may start; None for never again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Busy:
+    """The hashes that are not to be started now; asked one by one, for there may be many."""
+
+    running: Mapping[str, Want]
+    setbacks: Setbacks
+    now: float
+
+    def __contains__(self, hash: object) -> bool:
+        return hash in self.running or (isinstance(hash, str) and self.setbacks.rests(hash, self.now))
 
 
 class Worker:
@@ -149,10 +162,8 @@ class Worker:
     def _startable(self, limit: int) -> list[Want]:
         if limit <= 0 or not self._timeline.segments or not self._past_start() or self._caller.ready_in() != 0.0:
             return []
-        now = self._clock.now()
-        return self._planner.plan(
-            len(self._timeline.segments), self._running.keys() | self._setbacks.resting(now), limit
-        )
+        busy = _Busy(self._running, self._setbacks, self._clock.now())
+        return self._planner.plan(len(self._timeline.segments), busy, limit)
 
     def _nap(self) -> float:
         """Seconds until something could be started that cannot be now."""

@@ -48,6 +48,8 @@ DEFAULTS: dict[str, Any] = dict.fromkeys(UNSET) | {
     "pin_share": 0.10,
     "band": "fidelity",
     "start_at": 0.5,
+    "cache_read_price": 0.1,
+    "cache_write_price": 1.25,
     "segment_min": 2_000,
     "segment_target": 4_000,
     "segment_max": 8_000,

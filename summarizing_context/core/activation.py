@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from summarizing_context.core.budget import Room
+from summarizing_context.core.economy import Waters
 from summarizing_context.core.folding import Folded
 from summarizing_context.core.header import Header
 from summarizing_context.core.pins import Pins
@@ -103,15 +104,15 @@ def cut_at(segments: Sequence[Segment], stop: int) -> Cut:
     return Cut(leaves, segments[leaves - 1].stop if leaves else 0, stop)
 
 
-def decide(now: int, room: Room, found: Sequence[Cut], build: Build) -> Proposal | None:
+def decide(now: int, waters: Waters, found: Sequence[Cut], build: Build) -> Proposal | None:
     """The activation to make of a view that costs `now` tokens beside its system rows and fits; None for none."""
-    goal = room.high - room.min_free
+    room = waters.room
     best: Proposal | None = None
     for cut in found:
         proposal = build(cut, room)
         if now - proposal.tokens < room.min_free:
             continue
-        if proposal.tokens <= goal:
+        if proposal.tokens <= waters.goal(proposal.head_tokens):
             return proposal
         if best is None or proposal.tokens < best.tokens:
             best = proposal

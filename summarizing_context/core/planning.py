@@ -5,7 +5,8 @@ Pure but for pointers that only move forward, so that planning costs what is mis
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections import OrderedDict
+from collections.abc import Callable, Container, Iterator
 from typing import NamedTuple, Protocol
 
 from summarizing_context.core.tree import FAN_OUT, Node
@@ -32,10 +33,10 @@ class Planner:
     def __init__(self, readiness: Readiness, *, rollups: bool = True) -> None:
         self._readiness = readiness
         self._rollups = rollups
-        self._done: list[int] = []  # of each rank, nodes before it are ready
+        self._ranks: list[_Rank] = []
 
     def reset(self) -> None:
-        self._done = []
+        self._ranks = []
 
     def plan(self, segments: int, busy: Container[str], limit: int) -> list[Want]:
         """At most `limit` wants whose hash is not in `busy`, each hash once."""
@@ -60,12 +61,37 @@ class Planner:
             rank, width = rank + 1, width * FAN_OUT
 
     def _missing_of_rank(self, rank: int, count: int) -> Iterator[Want]:
-        if rank == len(self._done):
-            self._done.append(0)
-        while self._done[rank] < count and self._readiness.is_ready(Node(rank, self._done[rank])):
-            self._done[rank] += 1
-        for index in range(self._done[rank], count):
-            node = Node(rank, index)
-            hash = self._readiness.hash_of(node)
-            if hash is not None and not self._readiness.is_ready(node):
+        if rank == len(self._ranks):
+            self._ranks.append(_Rank())
+        for number in self._ranks[rank].numbers(count, lambda number: self._readiness.is_ready(Node(rank, number))):
+            node = Node(rank, number)
+            if (hash := self._readiness.hash_of(node)) is not None:
                 yield Want(node, hash)
+
+
+class _Rank:
+    """Nodes of one rank that may be missing. One that can never be made does not keep those behind it from being
+    forgotten once they are ready."""
+
+    def __init__(self) -> None:
+        self._left: OrderedDict[int, None] = OrderedDict()  # found missing, oldest first
+        self._looked = 0  # nodes from this one on were not looked at yet
+
+    def numbers(self, count: int, is_ready: Callable[[int], bool]) -> Iterator[int]:
+        """The missing ones of the first `count` nodes, oldest first."""
+        made = []
+        try:
+            for number in self._left:
+                if is_ready(number):
+                    made.append(number)
+                else:
+                    yield number
+        finally:
+            for number in made:
+                del self._left[number]
+        while self._looked < count:
+            number = self._looked
+            self._looked += 1
+            if not is_ready(number):
+                self._left[number] = None
+                yield number

@@ -12,6 +12,7 @@ from summarizing_context.core.activation import (
     decide_freely,
 )
 from summarizing_context.core.budget import Room
+from summarizing_context.core.economy import Waters
 from summarizing_context.core.header import Header
 from summarizing_context.core.pins import Pins
 from summarizing_context.core.segments import Segment
@@ -20,6 +21,7 @@ from tests.core.making import PRICE, room, tail_of, timeline, user
 
 PRESENT = Cut(0, 0, 0)
 ROOM = room(1_000)  # high 850, low 160, min_free 120
+WATERS = Waters(ROOM)
 
 
 def even_log(groups: int, tokens: int = 40) -> Tail:
@@ -91,20 +93,20 @@ def test_a_cut_to_a_count_leaves_no_fewer():
 
 def test_the_first_cut_that_brings_the_view_well_below_high_water_is_taken():
     build, asked = builder({1: 900, 2: 500, 3: 100})
-    assert decide(900, ROOM, at(1, 2, 3), build).cut.stop == 2
+    assert decide(900, WATERS, at(1, 2, 3), build).cut.stop == 2
     assert asked == [(1, 0), (2, 0)]
 
 
 def test_an_activation_that_frees_less_than_min_free_does_not_happen():
     build, _ = builder({1: 781})
-    assert decide(900, ROOM, at(1), build) is None
+    assert decide(900, WATERS, at(1), build) is None
     build, _ = builder({1: 780})
-    assert decide(900, ROOM, at(1), build).cut.stop == 1
+    assert decide(900, WATERS, at(1), build).cut.stop == 1
 
 
 def test_of_cuts_that_free_too_little_for_long_the_smallest_is_taken():
     build, _ = builder({1: 770, 2: 760, 3: 765})
-    assert decide(900, ROOM, at(1, 2, 3), build).cut.stop == 2
+    assert decide(900, WATERS, at(1, 2, 3), build).cut.stop == 2
 
 
 def test_when_asked_anything_that_frees_a_token_will_do():

@@ -66,6 +66,17 @@ def test_planning_asks_nothing_of_what_it_knows_to_be_ready():
     assert shelf.asked <= 2
 
 
+def test_what_can_never_be_made_does_not_make_planning_dear():
+    shelf = Shelf(*(set(leaves(1_000)) - {Node(0, 3), Node(0, 500)}))
+    planner = Planner(shelf)
+    planner.plan(1_000, (), 8)
+    shelf.ready |= {Node(1, n) for n in range(250)} - {Node(1, 0), Node(1, 125)}
+    planner.plan(1_000, (), 8)
+    shelf.asked = 0
+    assert nodes(planner.plan(1_001, {"0-3", "0-500"}, 8))[:1] == [Node(0, 1_000)]
+    assert shelf.asked < 100
+
+
 def test_after_a_reset_everything_is_looked_at_again():
     shelf = Shelf(*leaves(3))
     planner = Planner(shelf)

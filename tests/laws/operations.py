@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from summarizing_context import Settings, open_context
 
 from .builders import DIALECTS, Message, Script, assistant, call, count, result, system, user, words
-from .judge import SMALL, Judge
+from .judge import ECONOMY, SMALL, Judge
 from .summarizers import Counting, Echoing, Failing, Flaky, Sleeping
 
 T = TypeVar("T")
@@ -81,8 +81,9 @@ class Operations(RuleBasedStateMachine):
         dialect=st.sampled_from(DIALECTS),
         in_file=st.booleans(),
         rules=st.booleans(),
+        sizes=st.sampled_from((SMALL, ECONOMY)),
     )
-    def start(self, kind: str, budget: int, dialect: str, in_file: bool, rules: bool) -> None:
+    def start(self, kind: str, budget: int, dialect: str, in_file: bool, rules: bool, sizes: dict[str, Any]) -> None:
         self.kind, self.dialect, self.in_file = kind, dialect, in_file
         self.settings = Settings(
             max_tokens=budget,
@@ -92,7 +93,7 @@ class Operations(RuleBasedStateMachine):
             job_timeout=0.2,
             attempts=1,
             breaker_cooldown=0.02,
-            **SMALL,
+            **sizes,
         )
         self.judge = Judge(self.run(self.opened()), budget=budget)
         if rules:

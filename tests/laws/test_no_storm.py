@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pytest
 
 from .builders import Message, assistant, call, count, result, session, user, words
-from .judge import Judge, watched
+from .judge import ECONOMY, SMALL, Judge, watched
 from .summarizers import Counting, Failing
 
 pytestmark = pytest.mark.anyio
@@ -44,10 +45,14 @@ async def many_views(judge: Judge, views: int) -> float:
     return tokens / (MIN_FREE * BUDGET) + 1
 
 
-@pytest.mark.parametrize("summarizer", [Counting, Failing])
-@pytest.mark.parametrize("kind", sorted(HUGE))
-async def test_a_huge_message_causes_no_storm_of_activations(kind: str, summarizer: type[Counting]) -> None:
-    async with watched(summarizer(), budget=BUDGET) as judge:
+@pytest.mark.parametrize(
+    ("kind", "summarizer", "sizes"),
+    [*((kind, one, SMALL) for kind in sorted(HUGE) for one in (Counting, Failing)), ("result", Counting, ECONOMY)],
+)
+async def test_a_huge_message_causes_no_storm_of_activations(
+    kind: str, summarizer: type[Counting], sizes: dict[str, Any]
+) -> None:
+    async with watched(summarizer(), budget=BUDGET, **sizes) as judge:
         await judge.add(*session(43, 60))
         await judge.view()
         await judge.add(*HUGE[kind])
