@@ -9,7 +9,7 @@ BUDGETS ?= 8000,16000,64000
 LAWS_OPERATIONS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format laws corpus bench clean
+.PHONY: help demo test lint format laws corpus bench simulate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -46,6 +46,9 @@ corpus: $(READY) ## replay a folder of transcripts (CORPUS=<folder>, BUDGETS=...
 
 bench: $(READY) ## time and memory at 100,000 messages
 	$(BIN)/python evals/performance/bench.py
+
+simulate: $(READY) ## what a step costs in sessions of 4.4M and 44M tokens, on a virtual clock (about 15 minutes)
+	$(BIN)/python -m evals.performance.simulation --json evals/performance/results/simulation.json
 
 clean: ## remove what was made here, the environment too
 	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,1 @@
+"""The cost of long sessions on a virtual clock: real policy, modelled sizes and prices."""

@@ -1,0 +1,114 @@
+"""Simulates sessions of 4.4M and 44M tokens and prints what a step costs; `make simulate`.
+
+Claims checked: cost per step within 5 % between the two sizes, no view that waits for a summary, no fact summarized
+more often than floor(log4 segments) + 1 times, `economy` near the cheapest of a grid of high waters. Exit status 1
+where one does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import Progress
+
+from evals.performance.simulation.cases import BANDS, GRID, TAILS, baselines, grid, plans, run
+from evals.performance.simulation.ours import Outcome, Plan
+from evals.performance.simulation.report import NOTE, TITLE, Row, compared, machine, row_of_baseline, row_of_ours, show
+
+NEAR = 5.0  # percent
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    asked = _parser().parse_args(arguments)
+    sizes = list(zip(asked.steps, asked.seeds, strict=True))
+    wanted = [plan for count, seeds in sizes for plan in plans(count, seeds)]
+    tried = grid(asked.steps[0], min(3, asked.seeds[0]))
+    outcomes = _run_all([*wanted, *tried], asked.jobs)
+    rows = _rows(wanted, outcomes[: len(wanted)], sizes)
+    rows = compared([*rows, _best_of_grid(tried, outcomes[len(wanted) :])])
+    show(rows)
+    if asked.json is not None:
+        told = {"title": TITLE, "note": NOTE, **machine(), "rows": rows}
+        asked.json.write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
+    missed = problems(rows)
+    for problem in missed:
+        Console(stderr=True).print(f"missed: {problem}")
+    return 1 if missed else 0
+
+
+def _rows(wanted: Sequence[Plan], outcomes: Sequence[Outcome], sizes: Sequence[tuple[int, int]]) -> list[Row]:
+    ours: dict[tuple[str, int], list[Outcome]] = defaultdict(list)
+    for plan, outcome in zip(wanted, outcomes, strict=True):
+        ours[plan.name, plan.length].append(outcome)
+    rows: list[Row] = []
+    for count, seeds in sizes:
+        rows += [row_of_ours(band.name, band.tail.kept, ours[band.name, count]) for band in BANDS]
+        log = sum(run.log_tokens for run in ours[BANDS[0].name, count])
+        others = baselines(count, range(1, seeds + 1))
+        rows += [row_of_baseline(name, tail.kept, runs, log) for (name, tail), runs in others.items()]
+    return rows
+
+
+def _best_of_grid(tried: Sequence[Plan], outcomes: Sequence[Outcome]) -> Row:
+    """The cheapest high water of the grid, over the seeds that it was tried with."""
+    found: dict[str, list[Outcome]] = defaultdict(list)
+    for plan, outcome in zip(tried, outcomes, strict=True):
+        found[plan.name].append(outcome)
+    rows = [row_of_ours(name, TAILS[0].kept, runs) for name, runs in found.items()]
+    best = min(rows, key=lambda row: float(row["cost_per_step"]))
+    return {**best, "manager": f"{best['manager']}, best of {len(GRID)}"}
+
+
+def problems(rows: Sequence[Row]) -> list[str]:
+    """Claims that the figures do not bear out."""
+    ours = [row for row in rows if row["manager"].startswith("ours")]
+    found = [f"{row['manager']}: {row['blocking_calls']} views waited" for row in ours if row["blocking_calls"]]
+    found += [
+        f"{row['manager']}: {row['max_passes']} passes, {row['passes_bound']} are the most"
+        for row in ours
+        if row["max_passes"] > row["passes_bound"]
+    ]
+    found += [
+        f"{row['manager']}: a step costs {row['cost_change_with_size_percent']} % more in the large session"
+        for row in ours
+        if abs(row.get("cost_change_with_size_percent", 0)) > NEAR
+    ]
+    economy, best = next(row for row in ours if row["manager"] == "ours, economy"), ours[-1]
+    if economy["cost_per_step"] > (1 + NEAR / 100) * best["cost_per_step"]:
+        found.append(f"economy costs {economy['cost_per_step']} a step, the best of the grid {best['cost_per_step']}")
+    return found
+
+
+def _run_all(plans: Sequence[Plan], jobs: int) -> list[Outcome]:
+    """Each in a process of its own, so that none finds the memory of another."""
+    outcomes: list[Outcome] = []
+    with Progress(transient=True) as progress, ProcessPoolExecutor(jobs) as pool:
+        bar = progress.add_task("steps", total=sum(plan.length for plan in plans))
+        for plan, outcome in zip(plans, pool.map(run, plans), strict=True):
+            outcomes.append(outcome)
+            progress.advance(bar, plan.length)
+    return outcomes
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m evals.performance.simulation", description=__doc__)
+    parser.add_argument("--steps", type=_numbers, default=[3_000, 30_000], help="sizes, smallest first: 3000,30000")
+    parser.add_argument("--seeds", type=_numbers, default=[8, 3], help="sessions of each size: 8,3")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at once")
+    parser.add_argument("--json", type=Path, default=None, help="write the figures here as well")
+    return parser
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(number) for number in text.split(",")]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""One simulated session with the whole context: log, worker, viewer, store. Only clock and model are not real."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from evals.performance.simulation.bill import Bill, Requests
+from evals.performance.simulation.virtual import Clock, Summarizer
+from evals.performance.simulation.workload import Message, Texts, messages, opening, steps
+from summarizing_context import Settings, SummarizingContext, message_text_parts, open_context
+from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
+from summarizing_context.core.header import HeaderNode
+from summarizing_context.core.tree import FAN_OUT, Node, roll_up
+
+WINDOW = 200_000
+STEP_SECONDS, COLD_SECONDS = 10.0, 900.0
+
+
+class Plan(NamedTuple):
+    """What is simulated."""
+
+    name: str
+    length: int  # steps
+    seed: int
+    ratio: int = 10  # tokens of a segment for one of its summary
+    settings: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of it."""
+
+    bill: Bill
+    log_tokens: int = 0
+    blocking: int = 0  # views that needed time to pass
+    segments: int = 0
+    passes: int = 0  # the most that a fact in any header had gone through
+    activations: Counter[str] = field(default_factory=Counter)
+    stand_ins: int = 0
+    header_tokens: list[int] = field(default_factory=list)  # after each activation
+    header_nodes: int = 0  # the most in one header
+    of_one_rank: int = 0  # the most of one rank, rolled up as far as can be
+    view_tokens: int = 0  # of all views
+    seconds: float = 0.0  # real
+    view_ms: list[float] = field(default_factory=list)  # of views without an activation
+    activation_ms: list[float] = field(default_factory=list)
+
+    @property
+    def bound(self) -> int:
+        """floor(log4 segments) + 1."""
+        high = 0
+        while FAN_OUT ** (high + 1) <= self.segments:
+            high += 1
+        return high + 1
+
+
+async def simulate(plan: Plan, *, patience: float = 2.0) -> Outcome:
+    """The plan's session from the first message to the last. After `patience` real seconds without a view, that view
+    is taken to wait for something."""
+    clock, texts = Clock(), Texts(plan.seed)
+    summarizer = Summarizer(clock, plan.ratio, plan.seed)
+    requests = Requests(_cost)
+    outcome = Outcome(requests.bill)
+    began = time.perf_counter()
+    settings = Settings(**{"max_tokens": WINDOW, "token_counter": "estimate", **plan.settings})
+    async with open_context(settings, summarizer=summarizer, clock=clock) as context:
+        for message in opening(texts):
+            await context.add_message(message)
+        for at, step in enumerate(steps(plan.length, plan.seed)):
+            await clock.advance(COLD_SECONDS if step.cold else STEP_SECONDS)
+            for message in messages(at, step, texts):
+                await context.add_message(message)
+            requests.send(await _view(context, clock, outcome, patience), cold=step.cold)
+        statistics = context.statistics()
+    outcome.bill.summarizer_input, outcome.bill.summarizer_output = summarizer.input_tokens, summarizer.output_tokens
+    outcome.log_tokens, outcome.segments = statistics.history_tokens, statistics.segments
+    outcome.activations.update(statistics.activations_by_reason)
+    outcome.stand_ins = statistics.stand_ins_total
+    outcome.seconds = time.perf_counter() - began
+    return outcome
+
+
+async def _view(context: SummarizingContext, clock: Clock, outcome: Outcome, patience: float) -> list[Message]:
+    """The next view, and what it tells. Should it wait, time has to pass for it, and that is counted."""
+    began = time.perf_counter()
+    making = asyncio.ensure_future(context.get_messages_for_request())
+    waited = False
+    while not (await asyncio.wait({making}, timeout=patience))[0]:
+        waited = True
+        await clock.advance(1.0)
+    outcome.blocking += waited
+    took = (time.perf_counter() - began) * 1e3
+    view = context.last_view
+    assert view is not None
+    outcome.view_tokens += view.tokens
+    if view.activation is None:
+        outcome.view_ms.append(took)
+    else:
+        outcome.activation_ms.append(took)
+        _note_header(context.explain(), outcome)
+    return making.result()
+
+
+def _note_header(nodes: list[HeaderNode], outcome: Outcome) -> None:
+    outcome.header_tokens.append(sum(node.tokens for node in nodes))
+    outcome.header_nodes = max(outcome.header_nodes, len(nodes))
+    outcome.passes = max([outcome.passes, *(node.passes for node in nodes)])
+    tree = [Node(node.rank, node.number) for node in nodes if node.rank >= 0]
+    ranks = Counter(node.rank for node in roll_up(tree, lambda node: 1, 0))
+    outcome.of_one_rank = max([outcome.of_one_rank, *ranks.values()])
+
+
+def _cost(message: Message) -> int:
+    return MESSAGE_TOKENS + sum(map(estimate_text, message_text_parts(message)))
