@@ -13,6 +13,7 @@ from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.jobs import Recipe
 from summarizing_context.prompt_library import latest
 from summarizing_context.settings import Settings
+from summarizing_context.summarizers.attribution import ATTRIBUTION_VERSION
 
 
 def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Callable[[str], str] | None) -> Recipe:
@@ -25,7 +26,7 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Call
     common = {
         "summarizer": name or f"private/{uuid.uuid4().hex}",
         "max_tokens": settings.summary_max_tokens,
-        "renderer": RENDERER_VERSION if own else f"{RENDERER_VERSION}, cut {CUTTING_VERSION}",
+        "renderer": RENDERER_VERSION if own else f"{RENDERER_VERSION}, {CUTTING_VERSION}, {ATTRIBUTION_VERSION}",
         "redacted": redact is not None and not own and str(getattr(redact, "version", True)),
     }
 

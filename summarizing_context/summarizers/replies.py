@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from summarizing_context.errors import SummarizerRefused
 from summarizing_context.ports import SummaryJob, SummaryReply
+from summarizing_context.summarizers.attribution import attribute
 from summarizing_context.summarizers.cleaning import clean_reply
 from summarizing_context.summarizers.stock_replies import is_declined, is_error_text
 
@@ -41,7 +42,7 @@ class Refusal(StrEnum):
 def check_reply(
     reply: object, job: SummaryJob, count: Callable[[str], int], *, max_chars: int = 200_000
 ) -> SummaryReply:
-    """The reply, cleaned, or `SummarizerRefused` with a `Refusal`.
+    """The reply, cleaned and without constraints that no human set, or `SummarizerRefused` with a `Refusal`.
 
     `count` must measure as `job.source_tokens` and `job.max_tokens` do. Usage that cannot be true becomes None.
     """
@@ -57,7 +58,9 @@ def check_reply(
     if fault is not None:
         raise SummarizerRefused(fault)
     input_tokens, output_tokens = reported_usage(reply)
-    return SummaryReply(text, input_tokens, output_tokens, cached_tokens=reported_cached(reply))
+    return SummaryReply(
+        attribute(text, job.content, job.kind), input_tokens, output_tokens, cached_tokens=reported_cached(reply)
+    )
 
 
 def reply_text(reply: object) -> str | None:
