@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.table import Table
 
 from summarizing_context.cli.dry_run import dry_run
 from summarizing_context.cli.output import (
@@ -18,21 +17,17 @@ from summarizing_context.cli.output import (
     help_text,
     notices,
     number,
-    plain,
     progress_bar,
     read_tokens,
-    screen,
-    table,
-    verdict,
     write_json,
 )
+from summarizing_context.cli.replay_tables import Shape, show
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.figures import Tally
     from summarizing_context.evaluation.replay import Plan
 
 _BYTES_A_JOB = 300_000  # of files, from which another process pays
-_MOST_ROWS = 24  # files shown one by one without --all
 
 _EXAMPLES = """[bold]Examples[/bold]
 
@@ -40,11 +35,13 @@ summarizing-context replay session.jsonl --budget 16k
 
 summarizing-context replay logs/ --budget 8000,16000,64000 --json figures.json
 
-summarizing-context replay logs/ --budget 16k --strategy truncate    [dim]# to compare with[/dim]
+summarizing-context replay logs/ --budget 16k --strategy hierarchical,summarize,truncate    [dim]# side by side[/dim]
 
 summarizing-context replay run.jsonl.gz --budget 32k --store run.db    [dim]# to look into it afterwards[/dim]
 
 summarizing-context replay logs/ --budget 16k --dry-run --summarizer openai --model gpt-5.4-mini    [dim]# price[/dim]
+
+summarizing-context replay logs/ --budget 16k --summarizer openai --model M --base-url http://127.0.0.1:8000/v1
 
 [bold]Exit status[/bold]
 
@@ -68,7 +65,10 @@ def replay(
     ],
     *,
     strategy: Annotated[
-        str | None, typer.Option(metavar="NAME", help="hierarchical (the default), summarize or truncate.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME[,NAME]", help="hierarchical (the default), summarize or truncate; each is replayed."
+        ),
     ] = None,
     summarizer: Annotated[
         str | None, typer.Option(metavar="NAME", help="extractive (the default), openai or anthropic.")
@@ -83,6 +83,9 @@ def replay(
     model: Annotated[
         str | None, typer.Option(metavar="M", help="The model of openai or anthropic that makes the summaries.")
     ] = None,
+    base_url: Annotated[
+        str | None, typer.Option("--base-url", metavar="URL", help="The server of the model, if it is another one.")
+    ] = None,
     dry: Annotated[
         bool,
         typer.Option("--dry-run", help="Only tell the calls, tokens and price of the summaries; nothing is sent."),
@@ -92,6 +95,7 @@ def replay(
         typer.Option(metavar="N", min=1, help="Files replayed at a time; as many as there are cores if not given."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show a row for each file, however many there are.")] = False,
+    wide: Annotated[bool, typer.Option("--wide", help="Show more columns than fit into 80 characters.")] = False,
     json_path: JsonPath = None,
 ) -> int:
     """Replay transcripts and judge every view that a request would have got.
@@ -102,18 +106,22 @@ def replay(
     """
     from summarizing_context.evaluation.replay import Plan
 
-    given = {"strategy": strategy, "summarizer": summarizer, "model": model, "store": store}
-    plan = Plan(_budgets(budget), _settings(given), live)
+    given = {"summarizer": summarizer, "model": model, "base_url": base_url, "store": store}
+    named: list[str | None] = [*_names(strategy or ())]
+    variants = [_settings({**given, "strategy": name}) for name in named or [None]]
+    plan = Plan(_budgets(budget), variants[0], live, tuple(dict.fromkeys(one.strategy for one in variants)))
+    if dry and len(plan.strategies) > 1:
+        raise InputError("--dry-run: it works out one --strategy at a time; name one")
     if dry:
         return dry_run(paths, plan, json_path=json_path, every=every)
-    return _report(_run(paths, plan, jobs), json_path=json_path, every=every)
+    return _report(_run(paths, plan, jobs), json_path=json_path, shape=Shape(every, wide))
 
 
-def _report(tallies: Sequence[Tally], *, json_path: str | None, every: bool) -> int:
+def _report(tallies: Sequence[Tally], *, json_path: str | None, shape: Shape) -> int:
     """Show what a replay came to; the exit status says whether the laws held."""
-    from summarizing_context.evaluation.figures import TIMINGS, add_up, add_up_by_budget
+    from summarizing_context.evaluation.figures import TIMINGS, add_up, add_up_by_variant
 
-    sums, total = add_up_by_budget(tallies), add_up(tallies)
+    sums, total = add_up_by_variant(tallies), add_up(tallies)
     if json_path is not None:
         write_json(
             json_path,
@@ -125,7 +133,7 @@ def _report(tallies: Sequence[Tally], *, json_path: str | None, every: bool) -> 
             },
         )
     if json_path != "-":
-        _show(tallies, [*sums, total] if len(sums) > 1 else sums, every=every)
+        show(tallies, sums, total, shape)
     return Status.LAW_BROKEN if total.broken_laws() else Status.REFUSED if total.refused_views else Status.OK
 
 
@@ -139,8 +147,11 @@ def _settings(given: dict[str, Any]) -> Any:
 
 
 def _budgets(given: Sequence[str]) -> tuple[int, ...]:
-    budgets = dict.fromkeys(read_tokens(one) for text in given for one in text.split(","))
-    return tuple(budgets)
+    return tuple(dict.fromkeys(map(read_tokens, _names(given))))
+
+
+def _names(given: Sequence[str]) -> list[str]:
+    return [one.strip() for text in given for one in text.split(",")]
 
 
 def _run(paths: Sequence[Path], plan: Plan, jobs: int | None) -> list[Tally]:
@@ -168,82 +179,3 @@ def _jobs_for(files: Sequence[Path]) -> int:
     """As many processes as there are cores, but none for a small file alone: each takes a second to start."""
     size = sum(file.stat().st_size for file in files)
     return min(os.cpu_count() or 1, 1 + size // _BYTES_A_JOB)
-
-
-def _show(tallies: Sequence[Tally], sums: Sequence[Tally], *, every: bool) -> None:
-    console = screen()
-    few = every or len(tallies) <= _MOST_ROWS
-    shown = tallies if few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
-    for made in (_laws(shown, sums), _sizes(tallies if few else [], sums), _summaries(sums)):
-        console.print(made)
-    if len(shown) < len(tallies):
-        hidden = len(tallies) - len(shown)
-        console.print(f"{hidden:,} rows in which every law held are not shown; --all shows them.", style="dim")
-
-
-def _laws(tallies: Sequence[Tally], sums: Sequence[Tally]) -> Table:
-    counts = ("#budget", "#messages", "#tokens", "#views", "#refused")
-    made = table("Laws: 0 is right", "file", *counts, "#over", "#unsafe", "#order", "#unseen", "#breaks", wide="file")
-    for tally in _with_section(made, tallies, sums):
-        made.add_row(
-            _name(tally),
-            number(tally.budget),
-            number(tally.messages),
-            number(tally.history_tokens),
-            number(tally.views),
-            number(tally.refused_views),
-            verdict(tally.over_budget_views),
-            verdict(tally.tool_unsafe_views),
-            verdict(tally.out_of_order_views),
-            verdict(tally.unseen_tokens),
-            verdict(tally.append_only_breaks),
-        )
-    return made
-
-
-def _sizes(tallies: Sequence[Tally], sums: Sequence[Tally]) -> Table:
-    columns = ("#budget", "#mean view", "#max view", "#activ.", "#reused", "#uncached", "#ms p50", "#p99", "#activ.")
-    made = table("Sizes of views, and their times", "file", *columns, wide="file")
-    for tally in _with_section(made, tallies, sums):
-        figures = tally.figures()
-        made.add_row(
-            _name(tally),
-            number(tally.budget),
-            number(round(figures["mean_view_tokens"])),
-            number(tally.max_view_tokens),
-            number(tally.activations),
-            f"{figures['prefix_hit']:.1%}",
-            number(figures["uncached_tokens"]),
-            f"{figures['view_p50_ms']:.2f}",
-            f"{figures['view_p99_ms']:.1f}",
-            f"{figures['activation_p99_ms']:.1f}",
-        )
-    return made
-
-
-def _summaries(sums: Sequence[Tally]) -> Table:
-    columns = ("#budget", "#model calls", "#input tokens", "#stand-ins", "#repairs", "kinds")
-    made = table("Summaries and repairs", "total", *columns, wide="kinds")
-    made.columns[-1].no_wrap = False
-    for tally in sums:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in tally.figures()["repairs"].items())
-        made.add_row(
-            "",
-            number(tally.budget),
-            number(tally.model_calls),
-            number(tally.model_input_tokens),
-            number(tally.stand_ins),
-            number(sum(tally.repairs.values())),
-            kinds,
-        )
-    return made
-
-
-def _with_section(made: Table, tallies: Sequence[Tally], sums: Sequence[Tally]) -> Any:
-    yield from tallies
-    made.add_section()
-    yield from sums
-
-
-def _name(tally: Tally) -> str:
-    return plain(Path(tally.file).name)

@@ -27,6 +27,7 @@ class Tally:
 
     file: str
     budget: int | None  # None for a sum over several budgets
+    strategy: str | None = None  # None for a sum over several strategies
     messages: int = 0
     history_tokens: int = 0
     views: int = 0
@@ -42,6 +43,7 @@ class Tally:
     append_only_breaks: int = 0
     model_calls: int = 0
     model_input_tokens: int = 0
+    model_output_tokens: int = 0
     stand_ins: int = 0
     repairs: Counter[str] = field(default_factory=Counter)
     view_ms: list[float] = field(default_factory=list)
@@ -56,6 +58,7 @@ class Tally:
             "views": self.views,
             "refused_views": self.refused_views,
             "budget": self.budget,
+            "strategy": self.strategy,
             "max_view_tokens": self.max_view_tokens,
             "mean_view_tokens": round(self.view_tokens / self.views, 1) if self.views else 0.0,
             "over_budget_views": self.over_budget_views,
@@ -68,6 +71,7 @@ class Tally:
             "uncached_tokens": self.view_tokens - self.hit_tokens,
             "model_calls": self.model_calls,
             "model_input_tokens": self.model_input_tokens,
+            "model_output_tokens": self.model_output_tokens,
             "stand_ins": self.stand_ins,
             "repairs": dict(sorted(self.repairs.items())),
             "view_p50_ms": percentile(self.view_ms, 50),
@@ -81,9 +85,13 @@ class Tally:
 
 
 def add_up(tallies: Sequence[Tally], *, file: str = "total") -> Tally:
-    """All of them as one; the budget stays where they share it."""
-    budgets = {tally.budget for tally in tallies}
-    total = Tally(file=file, budget=budgets.pop() if len(budgets) == 1 else None)
+    """All of them as one; budget and strategy stay where they share them."""
+    budgets, strategies = {tally.budget for tally in tallies}, {tally.strategy for tally in tallies}
+    total = Tally(
+        file=file,
+        budget=budgets.pop() if len(budgets) == 1 else None,
+        strategy=strategies.pop() if len(strategies) == 1 else None,
+    )
     for tally in tallies:
         for name in _ADDED:
             setattr(total, name, getattr(total, name) + getattr(tally, name))
@@ -94,10 +102,10 @@ def add_up(tallies: Sequence[Tally], *, file: str = "total") -> Tally:
     return total
 
 
-def add_up_by_budget(tallies: Sequence[Tally]) -> list[Tally]:
-    """One sum for each budget, in the order in which the budgets first occur."""
-    budgets = dict.fromkeys(tally.budget for tally in tallies)
-    return [add_up([tally for tally in tallies if tally.budget == budget]) for budget in budgets]
+def add_up_by_variant(tallies: Sequence[Tally]) -> list[Tally]:
+    """One sum for each strategy and budget, in the order in which they first occur."""
+    variants = dict.fromkeys((tally.strategy, tally.budget) for tally in tallies)
+    return [add_up([tally for tally in tallies if (tally.strategy, tally.budget) == one]) for one in variants]
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
@@ -111,5 +119,5 @@ def percentile(values: Sequence[float], percent: float) -> float:
 _ADDED = tuple(
     f.name
     for f in fields(Tally)
-    if f.name not in ("file", "budget", "max_view_tokens", "repairs", "view_ms", "activation_ms")
+    if f.name not in ("file", "budget", "strategy", "max_view_tokens", "repairs", "view_ms", "activation_ms")
 )

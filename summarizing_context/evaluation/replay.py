@@ -38,6 +38,18 @@ class Plan:
     budgets: tuple[int, ...]  # tokens
     settings: Settings
     live: bool = False  # views are taken at once, whether or not the summaries are ready
+    strategies: tuple[str, ...] = ()  # in place of the settings' own
+
+    @property
+    def variants(self) -> list[Settings]:
+        """The settings of each replay: every strategy at every budget."""
+        # Pauses between messages are those of this machine, not of the session: none of them makes a session idle.
+        given: list[Any] = list(self.strategies or (self.settings.strategy,))
+        return [
+            replace(self.settings, strategy=strategy, max_tokens=budget, idle_after=None)
+            for strategy in given
+            for budget in self.budgets
+        ]
 
 
 @dataclass(slots=True)
@@ -94,6 +106,7 @@ class Recorder:
         tally.activations = statistics.activations
         tally.model_calls = statistics.model_calls
         tally.model_input_tokens = statistics.model_input_tokens
+        tally.model_output_tokens = statistics.model_output_tokens
         tally.stand_ins = statistics.stand_ins
         tally.repairs.update(statistics.repairs)
         tally.unseen_tokens = self._context.unseen_tokens()
@@ -134,13 +147,13 @@ async def make_costs(settings: Settings) -> Costs:
 
 
 async def replay_log(name: str, lines: Sequence[Line], plan: Plan, *, costs: Costs | None = None) -> list[Tally]:
-    """Replay one log at each budget of the plan."""
+    """Replay one log with each strategy at each budget of the plan."""
     costs = costs or await make_costs(plan.settings)
-    return [await _replay_at(name, lines, budget, plan, costs) for budget in plan.budgets]
+    return [await _replay_with(settings, name, lines, plan, costs) for settings in plan.variants]
 
 
 def replay_file(path: Path, plan: Plan) -> list[Tally]:
-    """Replay one transcript file at each budget of the plan, in an event loop of its own."""
+    """Replay one transcript file as the plan says, in an event loop of its own."""
     lines = list(read_transcript(path))
     return anyio.run(partial(replay_log, str(path), lines, plan))
 
@@ -159,12 +172,12 @@ def replay_files(paths: Sequence[Path], plan: Plan, *, jobs: int = 1) -> Iterato
         yield from pool.map(partial(replay_file, plan=plan), paths)
 
 
-async def _replay_at(name: str, lines: Sequence[Line], budget: int, plan: Plan, costs: Costs) -> Tally:
-    session_id = await free_session_id(plan.settings, _session_name(name, budget))
-    # Pauses between messages are those of this machine, not of the session: none of them makes a session idle.
-    settings = replace(plan.settings, session_id=session_id, max_tokens=budget, idle_after=None)
+async def _replay_with(settings: Settings, name: str, lines: Sequence[Line], plan: Plan, costs: Costs) -> Tally:
+    budget, strategy = int(settings.max_tokens), settings.strategy
+    wanted = _session_name(name, strategy if plan.strategies[1:] else "", budget)
+    settings = replace(settings, session_id=await free_session_id(settings, wanted))
     async with open_context(settings) as context:
-        recorder = Recorder(context, costs, Tally(file=name, budget=budget))
+        recorder = Recorder(context, costs, Tally(file=name, budget=budget, strategy=strategy))
         for line in lines:
             if line.message.get("role") == "assistant" and recorder.tally.messages:
                 await recorder.take_view()
@@ -190,6 +203,6 @@ async def free_session_id(settings: Settings, wanted: str) -> str:
     return next(id for id in (wanted, *numbered) if id not in taken)
 
 
-def _session_name(name: str, budget: int) -> str:
+def _session_name(name: str, strategy: str, budget: int) -> str:
     stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(name).name.split(".jsonl")[0])[:150]
-    return f"replay:{stem}:{budget}"
+    return ":".join(filter(None, ("replay", stem, strategy, str(budget))))

@@ -8,7 +8,7 @@ from typing import Any
 
 from cli.commands import Runner, says, write_transcript
 
-from summarizing_context.cli.replay import _show
+from summarizing_context.cli.replay_tables import Shape, show
 from summarizing_context.evaluation.demo_session import demo_session
 from summarizing_context.evaluation.figures import Tally, add_up
 
@@ -28,7 +28,39 @@ def test_a_replay_shows_its_files_and_a_total(run: Runner, tmp_path):
     assert ran.status == 0
     assert all(word in ran.out for word in ("one.jsonl", "two.jsonl", "total", "1,000", "4,000", "unsafe", "reused"))
     assert ran.err == "Replaying 2 files at 1,000, 2,000, 4,000 tokens.\n"
-    assert max(map(len, ran.out.splitlines())) <= 100
+
+
+def test_the_tables_fit_into_80_columns_and_wide_shows_more(run: Runner, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    path = write_transcript(tmp_path / "one.jsonl", demo_session(turns=6))
+    narrow = run("replay", path, "--budget", "4k", "--strategy", "hierarchical,truncate").out
+    titles = "file strategy budget views over unsafe order unseen breaks mean activ. reused uncached ms p99"
+    assert all(title in narrow for title in (*titles.split(), "history", "calls", "input", "output"))
+    assert "\u2026" not in narrow
+    assert max(map(len, narrow.splitlines())) <= 80
+    monkeypatch.setenv("COLUMNS", "120")
+    wide = run("replay", path, "--budget", "4k", "--wide").out
+    assert all(title in wide for title in ("messages", "refused", "max", "p50", "stand-ins", "repairs"))
+    assert "\u2026" not in wide
+
+
+def test_several_strategies_have_a_row_and_a_total_each(run: Runner, tmp_path):
+    path = write_transcript(tmp_path / "one.jsonl", demo_session(turns=8))
+    given = ("--budget", "4k", "--strategy", "hierarchical,summarization", "--strategy", "truncate")
+    document = run("replay", path, *given, "--json", "-").document
+    wanted = [("hierarchical", 4_000), ("summarize", 4_000), ("truncate", 4_000)]
+    assert [(row["strategy"], row["budget"]) for row in document["rows"]] == wanted
+    assert [(row["strategy"], row["budget"]) for row in document["totals"]] == wanted
+    assert document["total"]["strategy"] is None
+    single = run("replay", path, "--budget", "4k", "--strategy", "truncate", "--json", "-").document
+    assert json.loads(untimed(single))[0] == json.loads(untimed(document))[3]
+
+
+def test_a_dry_run_works_out_one_strategy(run: Runner, tmp_path):
+    path = write_transcript(tmp_path / "one.jsonl", SHORT)
+    given = ("--dry-run", "--summarizer", "openai", "--model", "m", "--strategy", "summarize,truncate")
+    ran = run("replay", path, "--budget", "4k", *given)
+    assert (ran.status, "one --strategy" in ran.err) == (2, True)
 
 
 def test_json_has_a_row_for_each_file_and_budget(run: Runner, tmp_path):
@@ -106,12 +138,12 @@ def test_many_files_show_only_those_with_something_to_say(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     tallies = [Tally(file=f"fine-{n}.jsonl", budget=1_000) for n in range(40)]
     tallies[7].file, tallies[7].unseen_tokens = "broken.jsonl", 12
-    _show(tallies, [add_up(tallies)], every=False)
+    show(tallies, [add_up(tallies)], add_up(tallies), Shape())
     out = capsys.readouterr().out
     assert "broken.jsonl" in out
     assert "fine-1.jsonl" not in out
     assert "39 rows in which every law held are not shown" in out
-    _show(tallies, [add_up(tallies)], every=True)
+    show(tallies, [add_up(tallies)], add_up(tallies), Shape(every=True))
     assert "fine-39.jsonl" in capsys.readouterr().out
 
 

@@ -6,11 +6,12 @@ from collections import Counter
 
 import pytest
 
-from summarizing_context.evaluation.figures import LAW_FIGURES, TIMINGS, Tally, add_up, add_up_by_budget, percentile
+from summarizing_context.evaluation.figures import LAW_FIGURES, TIMINGS, Tally, add_up, add_up_by_variant, percentile
 
-NAMES = """file messages history_tokens views refused_views budget max_view_tokens mean_view_tokens over_budget_views
-tool_unsafe_views out_of_order_views unseen_tokens activations append_only_breaks prefix_hit uncached_tokens
-model_calls model_input_tokens stand_ins repairs view_p50_ms view_p99_ms activation_p99_ms"""
+NAMES = """file messages history_tokens views refused_views budget strategy max_view_tokens mean_view_tokens
+over_budget_views tool_unsafe_views out_of_order_views unseen_tokens activations append_only_breaks
+prefix_hit uncached_tokens model_calls model_input_tokens model_output_tokens stand_ins repairs view_p50_ms
+view_p99_ms activation_p99_ms"""
 
 
 def tally(file: str = "a", budget: int = 100, **counts: object) -> Tally:
@@ -46,7 +47,7 @@ def test_a_total_adds_what_can_be_added_and_takes_the_largest_view():
 
 def test_sums_over_several_budgets_have_none():
     tallies = [tally(budget=8), tally(budget=16), tally("b", budget=8)]
-    assert [(one.budget, one.file) for one in add_up_by_budget(tallies)] == [(8, "total"), (16, "total")]
+    assert [(one.budget, one.file) for one in add_up_by_variant(tallies)] == [(8, "total"), (16, "total")]
     assert add_up(tallies).budget is None
     assert add_up([]).budget is None
 
