@@ -1,0 +1,107 @@
+"""Everything beside everybody: make the environments, tune, run, and write the report. `make bench-peers` is this.
+
+    python -m evals.performance.compare [--out FOLDER] [--only NAME,NAME] [--parts main,cold] [--small] [--table PATH]
+
+Each run is a process of its own, one at a time. Rows that are already in `runs.jsonl` are not made again, so that an
+interrupted comparison goes on where it was; rows that failed are tried once more with --retry.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from evals.performance import report
+from evals.performance.environments import ensure
+from evals.performance.launch import launch
+from evals.performance.machine import machine
+from evals.performance.managers import MANAGERS
+from evals.performance.plan import FULL, SMALL, TUNABLE, Keeps, Sizes, parts, tuning_run
+from evals.performance.results import Results, Row
+from evals.performance.tuning import search
+
+RESULTS = Path(__file__).parent / "results"
+
+
+class Comparison:
+    """The runs of one folder of results."""
+
+    def __init__(self, results: Results, sizes: Sizes, only: set[str], progress: Progress) -> None:
+        self.results, self.sizes, self.only, self.progress = results, sizes, only, progress
+        self.bar = progress.add_task("environments", total=None)
+
+    def make_environments(self) -> None:
+        for name in sorted({MANAGERS[manager].environment for manager in self.only} - {""}):
+            self.progress.update(self.bar, description=f"environment of {name}")
+            ensure(name)
+
+    def tune(self) -> Keeps:
+        """The parameter of each peer at which its mean view is as large as ours."""
+        ours = self.row(tuning_run("ours", None, self.sizes))
+        target: float = ours.figures.get("steady_view_tokens") or 0.0
+        keeps: dict[str, float] = {}
+        for name in sorted(self.only & set(TUNABLE)) if target else ():
+            knob = MANAGERS[name].knob
+            found = knob and search(partial(self._mean_view, name), target, knob.low, knob.high)
+            if found:
+                keeps[name] = rounded(found.keep)
+        return keeps
+
+    def run(self, chosen: list[str], keeps: Keeps) -> None:
+        planned = [ask for name, part in parts(keeps, self.sizes).items() if name in chosen for ask in part.runs]
+        wanted = [ask for ask in planned if ask.manager in self.only]
+        self.progress.update(self.bar, total=len(wanted), completed=0)
+        for ask in wanted:
+            said = [ask.manager, "" if ask.kind == "live" else ask.kind, "tuned" if ask.tuned else "", f"N={ask.turns}"]
+            self.progress.update(self.bar, description=" ".join(filter(None, said)))
+            self.row(ask)
+            self.progress.advance(self.bar)
+
+    def row(self, ask: Any) -> Row:
+        return self.results.get(ask) or self.results.keep(launch(ask))
+
+    def _mean_view(self, name: str, keep: float) -> float | None:
+        self.progress.update(self.bar, description=f"tuning {name}")
+        row = self.row(tuning_run(name, rounded(keep), self.sizes))
+        tokens: float | None = row.figures.get("steady_view_tokens")
+        return tokens
+
+
+def rounded(keep: float) -> float:
+    """A parameter as it is passed on: whole tokens, or a share with three places."""
+    return float(round(keep)) if keep > 1 else round(keep, 3)
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    today = datetime.now(UTC).strftime("%Y-%m-%d")
+    parser.add_argument("--out", type=Path, default=RESULTS / today, help="folder for rows and report")
+    parser.add_argument("--only", default=",".join(MANAGERS), help="managers, separated by commas")
+    parser.add_argument("--parts", default=",".join(parts({})), help="parts of the plan, separated by commas")
+    parser.add_argument("--small", action="store_true", help="tiny sessions, to try the whole out")
+    parser.add_argument("--retry", action="store_true", help="forget the rows that failed, and make them again")
+    parser.add_argument("--table", type=Path, action="append", default=[], help="a further table for the report (JSON)")
+    return parser.parse_args()
+
+
+def main() -> None:
+    asked = _arguments()
+    results = Results(asked.out / "runs.jsonl", retry=asked.retry)
+    columns = (TextColumn("{task.description:44}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        comparison = Comparison(results, SMALL if asked.small else FULL, set(asked.only.split(",")), progress)
+        comparison.make_environments()
+        comparison.run(asked.parts.split(","), comparison.tune() if "main" in asked.parts else {})
+    (asked.out / "machine.json").write_text(json.dumps(machine(), indent=2) + "\n")
+    report.write(asked.out, asked.table)
+
+
+if __name__ == "__main__":
+    main()

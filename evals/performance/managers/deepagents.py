@@ -1,0 +1,76 @@
+"""deepagents' summarization middleware: it wraps the model call, keeps the state and offloads old text to a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from deepagents.backends import FilesystemBackend
+from deepagents.middleware.summarization import SummarizationMiddleware, create_summarization_middleware
+from langchain.agents.middleware.types import ExtendedModelResponse, ModelRequest, ModelResponse
+from langchain_core.messages import AIMessage, BaseMessage
+
+from evals.performance.counting import Message
+from evals.performance.manager import TRIGGER, Manager, OneByOne, Setup
+from evals.performance.managers.langchain_messages import ChatModel, count_tokens, from_langchain, to_langchain
+
+
+class DeepAgents(OneByOne):
+    """A request as `create_agent` makes it; what the middleware would send is the view."""
+
+    def __init__(self, middleware: SummarizationMiddleware, model: ChatModel) -> None:
+        self.middleware, self.model = middleware, model
+        self.system: Any = None
+        self.state: dict[str, Any] = {"messages": []}
+
+    def taken(self, message: Message) -> BaseMessage:
+        return to_langchain(message)
+
+    async def add(self, message: BaseMessage) -> None:
+        if message.type == "system":
+            self.system = message
+        else:
+            self.state["messages"].append(message)
+
+    async def view(self) -> list[BaseMessage]:
+        sent: list[BaseMessage] = []
+
+        async def send(request: ModelRequest) -> ModelResponse:
+            sent.extend(request.messages)
+            return ModelResponse(result=[AIMessage(content="")])
+
+        done = await self.middleware.awrap_model_call(self._request(), send)
+        if isinstance(done, ExtendedModelResponse) and done.command is not None:
+            self.state.update({name: value for name, value in done.command.update.items() if name != "messages"})
+        return [self.system, *sent]
+
+    def shown(self, view: Any) -> list[Message]:
+        return from_langchain(view)
+
+    def _request(self) -> ModelRequest:
+        return ModelRequest(
+            model=self.model,
+            messages=list(self.state["messages"]),
+            system_message=self.system,
+            tools=[],
+            tool_choice=None,
+            response_format=None,
+            state=self.state,
+            runtime=None,
+            model_settings={},
+        )
+
+
+async def open_manager(setup: Setup) -> Manager:
+    model = ChatModel(fake=setup.model, profile={"max_input_tokens": setup.budget})
+    backend = FilesystemBackend(root_dir=str(setup.folder), virtual_mode=True)
+    if setup.keep is None:
+        return DeepAgents(create_summarization_middleware(model, backend, token_counter=count_tokens), model)
+    middleware = SummarizationMiddleware(
+        model=model,
+        backend=backend,
+        trigger=("fraction", TRIGGER),
+        keep=("tokens", int(setup.keep)),
+        token_counter=count_tokens,
+        trim_tokens_to_summarize=None,
+    )
+    return DeepAgents(middleware, model)

@@ -1,0 +1,85 @@
+"""The session that every manager is driven through: deterministic, and marked so that lost text can be told.
+
+A turn is a question (40 tokens), one call with its result (60 + 240) and an answer (60). Every 10th turn makes two
+calls at once, every 25th is a loop of six calls without a word of the user, every 40th has a result of 2,000 tokens.
+Each 40 characters of text carry a marker of their own: `m000123.004` is the fifth piece of text 123.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import count
+from typing import NamedTuple
+
+from evals.performance.counting import CHARACTERS, Message, message_text
+
+PIECE = 40  # characters
+MARK = re.compile(r"m(\d{6})\.(\d{3})")
+SYSTEM_TOKENS = 400
+FILLER = "read file, edit line, run it"
+
+
+class Shape(NamedTuple):
+    """The calls of one turn."""
+
+    rounds: int
+    parallel: int
+    result_tokens: int
+
+
+def steps(turns: int) -> Iterator[Message | None]:
+    """The messages in order; None where the agent asks for its next request."""
+    number = count(1)
+    rule = "You are a careful agent. "
+    yield {"role": "system", "content": (rule * (SYSTEM_TOKENS // 6 + 1))[: SYSTEM_TOKENS * CHARACTERS]}
+    for turn in range(turns):
+        yield {"role": "user", "content": marked(next(number), 40)}
+        yield None
+        shape = shape_of(turn)
+        for _ in range(shape.rounds):
+            yield from _round(number, shape, path=f"/src/f{turn % 97}.py")
+            yield None
+        yield {"role": "assistant", "content": marked(next(number), 60)}
+
+
+def shape_of(turn: int) -> Shape:
+    if turn % 25 == 24:
+        return Shape(rounds=6, parallel=1, result_tokens=60)
+    if turn % 10 == 9:
+        return Shape(rounds=1, parallel=2, result_tokens=120)
+    if turn % 40 == 20:
+        return Shape(rounds=1, parallel=1, result_tokens=2_000)
+    return Shape(rounds=1, parallel=1, result_tokens=240)
+
+
+def marked(text: int, tokens: int) -> str:
+    """Text number `text`, of so many tokens."""
+    pieces = max(1, tokens * CHARACTERS // PIECE)
+    return "".join(f"m{text:06d}.{piece:03d} {FILLER}"[: PIECE - 1] + " " for piece in range(pieces))
+
+
+def marks_in(text: str) -> Iterator[tuple[int, int]]:
+    """Text number and piece of each marker, in order."""
+    return ((int(number), int(piece)) for number, piece in MARK.findall(text))
+
+
+def marks_of(message: Message) -> Iterator[tuple[int, int]]:
+    yield from marks_in(message_text(message))
+    for call in message.get("tool_calls") or ():
+        yield from marks_in(call["function"]["arguments"])
+
+
+def _round(number: Iterator[int], shape: Shape, *, path: str) -> Iterator[Message]:
+    said = next(number)
+    ids = [f"call_{said:06d}_{n}" for n in range(shape.parallel)]
+    calls = [_call(id, path, marked(next(number), 20)) for id in ids]
+    yield {"role": "assistant", "content": marked(said, 20), "tool_calls": calls}
+    for id in ids:
+        yield {"role": "tool", "tool_call_id": id, "content": marked(next(number), shape.result_tokens)}
+
+
+def _call(id: str, path: str, query: str) -> Message:
+    arguments = json.dumps({"path": path, "q": query})
+    return {"id": id, "type": "function", "function": {"name": "read_file", "arguments": arguments}}

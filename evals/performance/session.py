@@ -1,0 +1,170 @@
+"""One session of 100,000 messages: does anything grow with the log?
+
+Two thousand messages one by one with a view after every tenth, then many tasks at once up to the whole number, then the
+file opened again, then two thousand more. Medians of the end over those of the beginning are what counts; single times
+depend on the machine. With --sequential every message is added one by one, with views all along (minutes).
+
+    python -m evals.performance.session [--messages 100000] [--sequential]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from evals.performance.clockwork import resident
+from evals.performance.counting import Message
+from evals.performance.metrics import percentile
+from summarizing_context import Settings, SummarizingContext, open_context
+from summarizing_context.core.door import check_message
+from summarizing_context.core.entries import ESTIMATE, make_entry
+from summarizing_context.core.estimate import estimate_text
+from summarizing_context.core.segments import Limits
+from summarizing_context.summarizers.extractive import summarize_extractively
+from summarizing_context.timeline import Timeline
+
+PHRASE = (
+    "the build failed because src/parser.py line 88 expects a list; retry with --verbose and read the log before "
+    "changing config/default.toml, then run pytest -q tests/test_parser.py and commit to the branch fix/parser"
+)
+WORDS = PHRASE.split()
+VIEW_EVERY = 10  # messages
+BUDGET = 16_000  # tokens
+STRETCH = 2_000  # messages that are timed at either end
+ADDERS = 64
+SPEED_SAMPLE = 8_000  # messages
+
+
+def messages(count: int, seed: int = 1) -> Iterator[Message]:
+    """A plain agent session: a question, calls with results, an answer."""
+    chance = random.Random(seed)
+
+    def text(words: int) -> str:
+        return " ".join(chance.choices(WORDS, k=words))
+
+    made = 0
+    while made < count:
+        yield {"role": "user", "content": f"{made}: {text(30)}"}
+        for step in range(4):
+            id = f"call_{seed}_{made}_{step}"
+            function = {"name": "run", "arguments": json.dumps({"cmd": text(8)})}
+            call = {"id": id, "type": "function", "function": function}
+            yield {"role": "assistant", "content": text(15), "tool_calls": [call]}
+            yield {"role": "tool", "tool_call_id": id, "content": text(120)}
+        yield {"role": "assistant", "content": text(40)}
+        made += 10
+
+
+class Times:
+    """Seconds of one stretch of a session."""
+
+    def __init__(self) -> None:
+        self.adds: list[float] = []
+        self.views: list[float] = []
+        self.activations: list[float] = []
+
+    async def one_by_one(self, context: SummarizingContext, source: Iterator[Message]) -> None:
+        for at, message in enumerate(source):
+            began = time.perf_counter()
+            await context.add_message(message)
+            self.adds.append(time.perf_counter() - began)
+            if at % VIEW_EVERY == VIEW_EVERY - 1:
+                await self._view(context)
+
+    async def _view(self, context: SummarizingContext) -> None:
+        began = time.perf_counter()
+        await context.get_messages_for_request()
+        seconds = time.perf_counter() - began
+        view = context.last_view
+        (self.activations if view is not None and view.activation else self.views).append(seconds)
+
+
+async def measure(count: int, path: Path, *, sequential: bool = False) -> dict[str, float]:
+    """The figures of the whole life of one session."""
+    settings = Settings(store=path, session_id="long", max_tokens=BUDGET, token_counter="estimate")
+    stretch = min(STRETCH, count // 4)
+    middle = count - 2 * stretch
+    early, between, late = Times(), Times(), Times()
+    base = resident()
+    async with open_context(settings) as context:
+        await early.one_by_one(context, messages(stretch, seed=1))
+        rows = _plain(middle)
+        began = time.perf_counter()
+        if sequential:
+            await between.one_by_one(context, messages(middle, seed=2))
+        else:
+            await asyncio.gather(*(_add_all(context, rows) for _ in range(ADDERS)))
+        filled = time.perf_counter() - began
+        await context.wait_idle()
+        memory = resident() - base
+    began = time.perf_counter()
+    async with open_context(settings) as context:
+        await context.get_messages_for_request()
+        reopened = time.perf_counter() - began
+        await late.one_by_one(context, messages(stretch, seed=3))
+    characters = sum(len(json.dumps(row)) for row in (*messages(stretch), *_plain(middle)))
+    return {
+        "messages": count,
+        "append_p50_us": statistics.median(late.adds) * 1e6,
+        "append_late_over_early": statistics.median(late.adds) / statistics.median(early.adds),
+        "view_p50_ms": statistics.median(late.views) * 1e3,
+        "view_p99_ms": percentile(late.views, 0.99) * 1e3,
+        "view_late_over_early": statistics.median(late.views) / statistics.median(early.views[len(early.views) // 4 :]),
+        "activation_max_ms": max(late.activations, default=0.0) * 1e3,
+        "adders_s": filled,
+        "adders_s_per_100k": filled / middle * 1e5,
+        "memory_over_text": memory / characters,
+        "memory_bytes_per_message": memory / (count - stretch),
+        "reopen_s": reopened,
+        "reopen_s_per_100k": reopened / (count - stretch) * 1e5,
+    }
+
+
+def extractive_speed(count: int) -> float:
+    """Estimated tokens a second that the extractive summarizer reads on one core."""
+    timeline = Timeline(Limits(), image_tokens=0)
+    for message in messages(count, seed=4):
+        timeline.extend(make_entry(check_message(message), estimate_text, ESTIMATE))
+    contents = [timeline.content(leaf) for leaf in range(len(timeline.segments))]
+    began = time.process_time()
+    for content in contents:
+        summarize_extractively(content, max_tokens=400, count=estimate_text)
+    return sum(map(estimate_text, contents)) / (time.process_time() - began)
+
+
+def _plain(count: int) -> Iterator[Message]:
+    """Rows that may arrive in any order: no calls, as large as the others on average."""
+    chance = random.Random(5)
+    for at in range(count):
+        words = " ".join(chance.choices(WORDS, k=60))
+        yield {"role": "assistant" if at % 2 else "user", "content": f"{at}: {words}"}
+
+
+async def _add_all(context: SummarizingContext, source: Iterator[Message]) -> None:
+    for message in source:
+        await context.add_message(message)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--messages", type=int, default=100_000)
+    parser.add_argument("--sequential", action="store_true")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        figures: dict[str, Any] = asyncio.run(
+            measure(asked.messages, Path(folder) / "session.db", sequential=asked.sequential)
+        )
+    figures["extractive_mtokens_per_s"] = extractive_speed(min(SPEED_SAMPLE, asked.messages)) / 1e6
+    print(json.dumps({name: round(value, 4) for name, value in figures.items()}))
+
+
+if __name__ == "__main__":
+    main()
