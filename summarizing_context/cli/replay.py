@@ -49,6 +49,17 @@ summarizing-context replay logs/ --budget 16k --summarizer openai --model M --ba
 """
 
 
+_SummarizerName = Annotated[
+    str | None, typer.Option(metavar="NAME", help="extractive (the default), openai or anthropic.")
+]
+_Model = Annotated[
+    str | None, typer.Option(metavar="M", help="The model of openai or anthropic that makes the summaries.")
+]
+_BaseUrl = Annotated[
+    str | None, typer.Option("--base-url", metavar="URL", help="The server of the model, if it is another one.")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
     app.command("replay", help=help_text(replay), epilog=_EXAMPLES)(replay)
@@ -70,9 +81,7 @@ def replay(
             metavar="NAME[,NAME]", help="hierarchical (the default), summarize or truncate; each is replayed."
         ),
     ] = None,
-    summarizer: Annotated[
-        str | None, typer.Option(metavar="NAME", help="extractive (the default), openai or anthropic.")
-    ] = None,
+    summarizer: _SummarizerName = None,
     store: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Keep the sessions in this SQLite file; files then go one by one."),
@@ -80,12 +89,8 @@ def replay(
     live: Annotated[
         bool, typer.Option("--live", help="Take views at once; else each waits until the worker has caught up.")
     ] = False,
-    model: Annotated[
-        str | None, typer.Option(metavar="M", help="The model of openai or anthropic that makes the summaries.")
-    ] = None,
-    base_url: Annotated[
-        str | None, typer.Option("--base-url", metavar="URL", help="The server of the model, if it is another one.")
-    ] = None,
+    model: _Model = None,
+    base_url: _BaseUrl = None,
     dry: Annotated[
         bool,
         typer.Option("--dry-run", help="Only tell the calls, tokens and price of the summaries; nothing is sent."),
