@@ -1,23 +1,31 @@
 """The provider on the loopback as a program of its own, to replay transcripts against it.
 
-`python -m tests.providers.serve` prints the addresses for `--base-url` and serves until it is stopped, or until its
-standard input ends. Its model is honest: the extractive summary of what it was given.
+`python -m tests.providers.serve` prints the addresses for `--base-url` and serves until its standard input ends. With
+`--replay FOLDER` it replays the transcripts of a folder through both SDKs instead, and ends as the worst of them did.
+Its model is honest: the extractive summary of what it was given.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
+import os
 import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
+from anyio.from_thread import start_blocking_portal
+
+from summarizing_context.cli import main as run_command
 from summarizing_context.core.estimate import estimate_text
 from summarizing_context.summarizers.extractive import summarize_extractively
 
-from .protocols import OPENAI, Json, answer, completion, system_text, user_text
-from .server import Answer, Request, Script, serving, weather
+from .protocols import KEY, MODEL, OPENAI, PROTOCOLS, Json, Protocol, answer, completion, system_text, user_text
+from .server import Answer, ProviderServer, Request, Script, serving, weather
 
 _CAP = 400  # tokens of a summary
+_CALL_TIMEOUT = "1.5"  # seconds; a stalled call is given up after that
 
 
 def honest(body: Json) -> str:
@@ -49,20 +57,48 @@ def counted(request: Request) -> Json:
     return answer(text, usage={"input_tokens": read, "output_tokens": written})
 
 
-async def serve(options: argparse.Namespace) -> None:
-    """Serve until standard input ends; then say what was asked."""
-    faults = {"rate_limited": options.rate_limited, "stalled": options.stalled, "failing": options.failing}
-    faults = {name: share for name, share in faults.items() if share}
-    script = honestly(weather(options.seed, latency=options.latency, faults=faults, pause=str(options.pause)))
-    async with serving(script) as server:
-        print(f"openai {OPENAI.base_url(server.root)}\nanthropic {server.root}", flush=True)
-        await asyncio.to_thread(sys.stdin.read)
-        statuses = [said.ending if said.ending != "whole" else said.status for said in server.answers]
-        print({status: statuses.count(status) for status in dict.fromkeys(statuses)}, file=sys.stderr)
+@contextmanager
+def serving_apart(script: Script) -> Iterator[ProviderServer]:
+    """A server in a thread of its own, for commands that have an event loop of theirs."""
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(serving(script)) as server:
+        yield server
 
 
-def main() -> None:
-    """Read the command line and serve."""
+def replay_arguments(protocol: Protocol, server: ProviderServer, paths: Sequence[str], budget: str) -> list[str]:
+    """The command line of a replay against the server."""
+    place = ["--summarizer", protocol.name, "--model", MODEL, "--base-url", protocol.base_url(server.root)]
+    return ["replay", *paths, "--budget", budget, *place]
+
+
+def told(server: ProviderServer) -> str:
+    """How the server has answered, and how often."""
+    kinds = Counter(said.ending if said.ending != "whole" else str(said.status) for said in server.answers)
+    return ", ".join(f"{count:,} times {kind}" for kind, count in kinds.most_common())
+
+
+def _replay(options: argparse.Namespace, script: Script) -> int:
+    os.environ.update({"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY})
+    os.environ.setdefault("SUMMARIZING_CONTEXT_CALL_TIMEOUT", _CALL_TIMEOUT)
+    worst = 0
+    for protocol in PROTOCOLS:
+        with serving_apart(script) as server:
+            print(f"\n{protocol.name}", flush=True)
+            worst = max(worst, run_command(replay_arguments(protocol, server, [options.replay], options.budget)))
+            print(f"The provider answered {told(server)}.", flush=True)
+    return worst
+
+
+def _serve(script: Script) -> int:
+    with serving_apart(script) as server:
+        for protocol in PROTOCOLS:
+            print(protocol.name, protocol.base_url(server.root), flush=True)
+        sys.stdin.read()
+        print(f"Answered {told(server)}.", file=sys.stderr)
+    return 0
+
+
+def main() -> int:
+    """Read the command line; serve, or replay."""
     parser = argparse.ArgumentParser(description="A provider on the loopback, for replays.")
     parser.add_argument("--latency", type=float, default=0.05, help="seconds before a reply, on average")
     parser.add_argument("--rate-limited", type=float, default=0.05, help="share of requests answered with 429")
@@ -70,8 +106,14 @@ def main() -> None:
     parser.add_argument("--failing", type=float, default=0.0, help="share of requests answered with 500")
     parser.add_argument("--pause", type=float, default=0.05, help="seconds of Retry-After")
     parser.add_argument("--seed", type=int, default=0)
-    asyncio.run(serve(parser.parse_args()))
+    parser.add_argument("--replay", metavar="FOLDER", help="replay these transcripts through both SDKs")
+    parser.add_argument("--budget", default="16k", help="of the replay")
+    given = parser.parse_args()
+    faults = {"rate_limited": given.rate_limited, "stalled": given.stalled, "failing": given.failing}
+    faults = {name: share for name, share in faults.items() if share}
+    script = honestly(weather(given.seed, latency=given.latency, faults=faults, pause=str(given.pause)))
+    return _replay(given, script) if given.replay else _serve(script)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

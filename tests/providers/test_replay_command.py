@@ -1,0 +1,70 @@
+"""`replay` with a model: transcripts through both SDKs against the provider on the loopback, judged by the laws."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from summarizing_context.cli import main
+from summarizing_context.cli.replay import replay
+
+from .protocols import KEY, PROTOCOLS, Protocol
+from .serve import counted, honestly, replay_arguments, serving_apart
+from .server import Answer, Request, storm
+
+SDKS = (anthropic, openai, replay)  # imported before the clock of a call runs
+FOLDER = Path(__file__).parents[1] / "data" / "transcripts"
+FILES = [str(FOLDER / f"{name}.jsonl.gz") for name in ("long_session", "forty_calls")]
+
+
+def bad_weather(request: Request) -> Answer:
+    """A call too many, later one that is never answered."""
+    faults = {3: storm("rate_limited"), 7: storm("stalled")}
+    return faults.get(request.number, Answer())
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
+def test_transcripts_replay_through_the_sdk_and_the_laws_hold(
+    protocol: Protocol, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    for name, value in (("OPENAI_API_KEY", KEY), ("ANTHROPIC_API_KEY", KEY)):
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("SUMMARIZING_CONTEXT_CALL_TIMEOUT", "0.5")
+    out = tmp_path / "figures.json"
+    with serving_apart(honestly(bad_weather)) as server:
+        arguments = replay_arguments(protocol, server, FILES, "4k")
+        assert main([*arguments, "--jobs", "1", "--json", str(out)]) == 0
+        asked = [request.body for request in server.requests]
+        endings = {(answer.status, answer.ending) for answer in server.answers}
+    document: dict[str, Any] = json.loads(out.read_text())
+    total = document["total"]
+    assert (total["unseen_tokens"], total["append_only_breaks"], total["over_budget_views"]) == (0, 0, 0)
+    assert total["activations"] > 20
+    assert 20 < len(asked) <= total["model_calls"]
+    assert endings == {(200, "whole"), (429, "whole"), (200, "stall")}
+    assert 0 < total["model_output_tokens"] < total["model_input_tokens"]
+    assert {body["model"] for body in asked} == {"model-of-the-test"}
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
+def test_without_a_key_a_replay_ends_with_2_and_sends_nothing(
+    protocol: Protocol, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    with serving_apart(lambda _: Answer()) as server:
+        assert main(replay_arguments(protocol, server, FILES[:1], "4k")) == 2
+        assert server.requests == []
+    assert f"{protocol.name.upper()}_API_KEY" in capsys.readouterr().err
+
+
+def test_the_honest_model_reports_what_it_read_and_wrote():
+    body = {"messages": [{"role": "system", "content": "Sum up."}, {"role": "user", "content": "### user\nFix a.py."}]}
+    reply = counted(Request(0, "/v1/chat/completions", {}, body))
+    assert "Fix a.py." in reply["choices"][0]["message"]["content"]
+    assert reply["usage"]["prompt_tokens"] > 5
