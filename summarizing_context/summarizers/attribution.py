@@ -11,7 +11,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from summarizing_context.summarizers.blocks import is_rendered, split_blocks, split_children, unescape_labels
+from summarizing_context.summarizers.blocks import (
+    escape_labels,
+    is_rendered,
+    split_blocks,
+    split_children,
+    unescape_labels,
+)
 from summarizing_context.summarizers.human import unmarked
 from summarizing_context.summarizers.sections import CONSTRAINTS, FACTS, NAMES, read_sections
 from summarizing_context.summarizers.sentences import bare
@@ -22,7 +28,8 @@ NOT_THE_USERS = "(not the user's words)"
 
 _TITLE = re.compile(r"(?i)constraint|correction")
 _HEADING = re.compile(
-    r"\s{0,3}(?:>\s*)?(?:#{1,6}(?!#)\s*(\S.*)|(?:\d{1,2}[.)]\s*)?(?:\*\*|__)([^*_]{1,80})(?:\*\*|__)\s*:?\s*)\Z"
+    r"\s{0,3}(?:>\s*)?(?:(?P<marks>#{1,6})(?!#)\s*(?P<title>\S.*)|"
+    r"(?:\d{1,2}[.)]\s*)?(?:\*\*|__)(?P<bold>[^*_]{1,80})(?:\*\*|__)\s*:?\s*)\Z"
 )
 _QUOTE = re.compile(r"[\"“”«]([^\"“”«»\n]{8,400})[\"“”»]")
 _NONE = re.compile(r"(?i)\W{0,3}(?:none|no (?:constraint|correction|rule)s?|nothing|n/?a)\b[^;.\n]{0,40}\W{0,3}\Z")
@@ -30,7 +37,11 @@ _SPEAKER = re.compile(r"(?i)(?:the )?(?:user|human)\b[^\"“”«:\n]{0,40}:\s*"
 
 
 def attribute(text: str, content: str, kind: Literal["segment", "rollup"]) -> str:
-    """`text`, a model's summary of `content`, with what no human said moved from Constraints to Facts."""
+    """`text`, a model's summary of `content`, with what no human said moved from Constraints to Facts.
+
+    Lines that look like a record's labels are escaped: a summary that begins with one would be read as a record.
+    """
+    text = escape_labels(text)
     if not _TITLE.search(text):
         return text
     spoken = Spoken(_rules_of_children(content) if kind == "rollup" else _human_rows(content))
@@ -73,17 +84,26 @@ def _rules_of_children(content: str) -> Iterator[str]:
 
 
 def _parts(text: str) -> Iterator[tuple[tuple[str, str] | None, list[str]]]:
-    """Each heading, as written and its words, with the lines under it; first the lines before any heading."""
+    """Each heading, as written and its words, with the lines under it; first the lines before any heading.
+
+    Under Constraints a heading of a lower level is a line like the others.
+    """
     title: tuple[str, str] | None = None
+    level = 0
     body: list[str] = []
     for line in text.splitlines():
         found = _HEADING.match(line)
-        if found:
-            yield title, body
-            title, body = (line, found[1] or found[2]), []
-        else:
+        lower = found is not None and title is not None and _level(found) > level and _TITLE.search(title[1])
+        if found is None or lower:
             body.append(line)
+            continue
+        yield title, body
+        title, level, body = (line, found["title"] or found["bold"]), _level(found), []
     yield title, body
+
+
+def _level(heading: re.Match[str]) -> int:
+    return len(heading["marks"] or "#######")
 
 
 def _bullets(lines: Sequence[str]) -> list[str]:

@@ -19,6 +19,7 @@ _LABEL = re.compile(
 _TIMES = re.compile(r" \((\d+) times\)\Z")
 _SUMMARY_LABEL = re.compile(r"(?:\A|(?<=\n))### summary \d+ of \d+(?:\n|\Z)")
 _ESCAPED = re.compile(r"(^|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])\\(\\*### )")
+_LABEL_LIKE = re.compile(r"^[ \t]*### (.*)$", re.MULTILINE)
 _ROLES: dict[str, BlockKind] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}
 _PARTS: dict[str, BlockKind] = {"note": "note", "thinks": "thinks", "media": "media"}
 
@@ -56,6 +57,16 @@ def split_children(content: str) -> list[str]:
 def unescape_labels(text: str) -> str:
     """A child's text as it was before it was put into a rollup's content."""
     return _ESCAPED.sub(r"\1\2", text) if "\\### " in text else text
+
+
+def escape_labels(text: str) -> str:
+    """A model's text in which no line can be taken for the label of a block."""
+
+    def escaped(found: re.Match[str]) -> str:
+        is_label = _read_label(found[1]) is not None or _SUMMARY_LABEL.match(found[0].lstrip())
+        return f"\\{found[0].lstrip()}" if is_label else found[0]
+
+    return _LABEL_LIKE.sub(escaped, text)
 
 
 def is_rendered(text: str) -> bool:

@@ -22,8 +22,10 @@ from summarizing_context.summarizers.sentences import cleaned, split_prose
 
 _WINDOW = 3  # sentences
 _CLAUSE_END = re.compile(r"[;•]|\s[–—-]\s|\.\.\.|…")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _TOKEN = re.compile(r"\d+(?:[.,:]\d+)*\w*|\w+|[,:.!?;()]")
 _UNSPACED = re.compile(r"[\u0e00-\u0e7f\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_EXACT = re.compile(r"[\d_]")
 _SUFFIX = re.compile(r"(?<=\w{3})(?:ing|ed|ly|(?<!s)s)\Z")
 _STEM = 7  # characters
 
@@ -79,26 +81,35 @@ class _Said(NamedTuple):
 
 
 class Spoken:
-    """All that humans said in a source, ready to be asked whether it supports a claim."""
+    """All that humans said in a source, ready to be asked whether it supports a claim. Only sentences that share a word
+    with a claim are read closely: a human may have pasted a whole document."""
 
     def __init__(self, rows: Iterable[str]) -> None:
-        self._windows: list[_Said] = []
-        self._texts: list[str] = []
-        for row in rows:
-            self._texts.append(_flat(row))
-            sentences = [_read(sentence) for sentence in _sentences(row)]
-            count = max(len(sentences) - _WINDOW + 1, 1)
-            self._windows += [_joined(sentences[at : at + _WINDOW]) for at in range(count)]
+        self._rows = [[_spelled(sentence) for sentence in _sentences(row)] for row in rows]
+        self._read: dict[tuple[int, int], _Said] = {}  # by row and sentence
 
     def supports(self, claim: str) -> bool:
         """Whether a claim is supported, clause by clause."""
         clauses = [clause for sentence in _sentences(claim) for clause in _CLAUSE_END.split(sentence)]
-        said = [read for clause in clauses if (read := _read(clause)).signs]
+        said = [read for clause in clauses if (read := _read(_spelled(clause))).signs]
         if not said:  # only words that everybody uses: they must stand there as they are
-            bare = _flat(claim)
-            return bool(bare) and any(bare in text for text in self._texts)
-        shared = [max((_shared(window, clause) for window in self._windows), default=0) for clause in said]
+            bare = _flat(_spelled(claim))
+            return bool(bare) and any(bare in _flat(" ".join(row)) for row in self._rows)
+        shared = [max((_shared(window, clause) for window in self._near(clause)), default=0) for clause in said]
         return all(shared) and 5 * sum(shared) >= 3 * sum(len(clause.signs) for clause in said)
+
+    def _near(self, clause: _Said) -> Iterator[_Said]:
+        """The windows that may hold enough of a clause's words: a stem is the beginning of its word."""
+        for row, sentences in enumerate(self._rows):
+            found = [{stem for stem in clause.signs if stem in sentence} for sentence in sentences]
+            for start in range(max(len(sentences) - _WINDOW, 0) + 1):
+                if 2 * len(set().union(*found[start : start + _WINDOW])) >= len(clause.signs):
+                    yield _joined([self._said(row, at) for at in range(start, min(start + _WINDOW, len(sentences)))])
+
+    def _said(self, row: int, at: int) -> _Said:
+        if (row, at) not in self._read:
+            self._read[row, at] = _read(self._rows[row][at])
+        return self._read[row, at]
 
 
 def _shared(window: _Said, clause: _Said) -> int:
@@ -115,11 +126,16 @@ def _sentences(text: str) -> list[str]:
     return [*prose, *code]
 
 
-def _read(sentence: str) -> _Said:
-    tokens = _TOKEN.findall(sentence.casefold().replace("’", "").replace("'", ""))
+def _spelled(sentence: str) -> str:
+    """A sentence in lower case, with plain marks between its clauses and none inside words and numbers."""
+    plain = _CLAUSE_END.sub(" ; ", sentence).casefold().replace("’", "").replace("'", "")
+    return _THOUSANDS.sub("", plain)
+
+
+def _read(spelled: str) -> _Said:
     signs: dict[str, set[bool]] = {}
     exact: set[str] = set()
-    for word, forbidden in _signed(tokens):
+    for word, forbidden in _signed(_TOKEN.findall(spelled)):
         for stem in _stems(word):
             signs.setdefault(stem, set()).add(forbidden)
             if _is_exact(stem):
@@ -154,7 +170,7 @@ def _forbids_part(tokens: Sequence[str]) -> bool:
 def _stems(word: str) -> Iterator[str]:
     """What a word is compared by: itself if it is exact, pairs of characters where no spaces part words."""
     if _is_exact(word):
-        yield word.replace(",", "")
+        yield word
     elif _UNSPACED.search(word):
         yield from (word[at : at + 2] for at in range(max(len(word) - 1, 1)))
     else:
@@ -164,7 +180,7 @@ def _stems(word: str) -> Iterator[str]:
 
 
 def _is_exact(word: str) -> bool:
-    return any(char.isdigit() or char == "_" for char in word)
+    return _EXACT.search(word) is not None
 
 
 def _joined(sentences: Sequence[_Said]) -> _Said:
