@@ -25,7 +25,7 @@ from .protocols import KEY, MODEL, OPENAI, PROTOCOLS, Json, Protocol, answer, co
 from .server import Answer, ProviderServer, Request, Script, serving, weather
 
 _CAP = 400  # tokens of a summary
-_CALL_TIMEOUT = "1.5"  # seconds; a stalled call is given up after that
+_CALL_TIMEOUT = "3"  # seconds; a stalled call is given up after that; the first one imports its SDK
 
 
 def honest(body: Json) -> str:

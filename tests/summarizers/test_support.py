@@ -30,7 +30,7 @@ HONEST = [
     ("don’t rewrite my commit history", "Do not rewrite commit history"),
     ("Do it only with me.", "Do it only with me."),
     ("We support Python 3.9 and up, so no match statements.", "No match statements (Python 3.9 is supported)."),
-    ("Use type hints everywhere, short functions. Add docstrings.", "Type hints everywhere; short functions; docstrings"),
+    ("Use type hints everywhere, short functions, docstrings.", "Type hints everywhere; functions short; docstrings."),
     ("Don't skip it — dumping TS objects leaks `added_at`.", "Don't skip it — dumping TS objects leaks `added_at`."),
 ]  # fmt: skip
 TURNED = [
