@@ -29,6 +29,7 @@ from summarizing_context.stores.sqlite import SqliteStore
 from summarizing_context.summaries import Extracts, SummaryBook
 from summarizing_context.summarizers.anthropic_messages import AnthropicSummarizer
 from summarizing_context.summarizers.extractive import brief_of, skim, summarize_extractively
+from summarizing_context.summarizers.focusing import excerpt_about, lines_about
 from summarizing_context.summarizers.gates import ClosableSummarizer, ExtractiveCaller, ModelCaller
 from summarizing_context.summarizers.key_lines import key_lines
 from summarizing_context.summarizers.openai_chat import OpenAIChatSummarizer
@@ -253,4 +254,6 @@ _EXTRACTS = Extracts(
     lambda content, most: skim(content, max_tokens=most, count=estimate_text),
     lambda text, most: brief_of(text, max_tokens=most, count=estimate_text),
     lambda text, most: key_lines(text, max_tokens=most, count=estimate_text),
+    lambda content, topic, most: lines_about(content, topic, max_tokens=most, count=estimate_text),
+    lambda content, topic, most: excerpt_about(content, topic, max_tokens=most, count=estimate_text),
 )

@@ -19,6 +19,7 @@ from summarizing_context.core.activation import ActivationReport, Reason
 from summarizing_context.core.budget import choose_budget
 from summarizing_context.core.door import Message
 from summarizing_context.core.entries import Entry
+from summarizing_context.core.focus import check_focus
 from summarizing_context.core.header import HeaderNode
 from summarizing_context.core.view import View, encode_state
 from summarizing_context.errors import (
@@ -32,7 +33,7 @@ from summarizing_context.parts import Parts, gather
 from summarizing_context.provider_window import ProviderWindow, read_provider
 from summarizing_context.showing import Change
 from summarizing_context.statistics import Statistics
-from summarizing_context.tokens import Calibration
+from summarizing_context.tokens import Calibration, usage_total
 
 logger = logging.getLogger(__name__)
 
@@ -120,11 +121,19 @@ class SummarizingContext:
         return now > high
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport:
-        """Activate now, if that frees anything. `focus`, a text, does nothing yet: it is for summaries to come."""
+        """Activate now, if that frees anything.
+
+        With a `focus`, the name of a topic in at most 500 characters, the header also keeps a note of what the newest
+        covered past says about it: at once the lines that name it, and from the next activation on what the model made
+        of them. The note stays until another focus replaces it, or the log is replaced. An activation happens then even
+        if it only adds the note. Raises `SettingsError` for a focus that names nothing, or where nothing is summarized.
+        """
         self._check()
-        if focus is not None and not isinstance(focus, str):
-            raise SettingsError(f"focus is {type(focus).__name__}; it is a text, or None")
-        report = await self._activate(self._key, self._budget, "explicit")
+        topic = None if focus is None else check_focus(focus)
+        if topic is not None and self._settings.strategy == "truncate":
+            raise SettingsError("focus has nothing to act on: strategy = 'truncate' makes no summaries; leave it out")
+        report = await self._activate(self._key, self._budget, "explicit", focus=topic)
+        self._worker.wake()
         if report is None:
             now, _ = self._viewer.tokens(self._key, self._budget)
             return ActivationReport(False, "explicit", now, now, 0)
@@ -144,7 +153,7 @@ class SummarizingContext:
         `input_tokens` are those neither read from nor written to a cache, in tokens, as are the others.
         """
         self._check()
-        total = sum(_tokens(count) for count in (input_tokens, cache_read, cache_write))
+        total = usage_total(input_tokens, cache_read, cache_write)
         if self._last_view is not None and total > 0:
             self._calibration = self._calibration.observed(total, self._last_view.tokens)
 
@@ -208,7 +217,9 @@ class SummarizingContext:
         self._segments_seen = -1  # as many segments as before may be other ones
         self._wake_for_segments()
 
-    async def _activate(self, key: str, budget: int, asked: Reason | None) -> ActivationReport | None:
+    async def _activate(
+        self, key: str, budget: int, asked: Reason | None, *, focus: str | None = None
+    ) -> ActivationReport | None:
         """Decide, commit, show; decide again where a cancelled `set_messages` took effect in between."""
         try:
             self._changing.acquire_nowait()  # a plain view does not give way to other tasks
@@ -216,7 +227,7 @@ class SummarizingContext:
             await self._changing.acquire()
         try:
             await self._wait_for_summaries(key, budget)
-            while (change := self._viewer.change(key, budget, asked)) is not None:
+            while (change := self._viewer.change(key, budget, asked, focus=focus)) is not None:
                 self._notify("pre_compact", {"messages": len(self._timeline), "tokens": change.report.tokens_before})
                 await self._commit(key, change)
                 if self._viewer.apply(change):
@@ -279,9 +290,3 @@ class SummarizingContext:
             raise WrongEventLoopError("this context was opened in another event loop; open one for each loop")
         if writes and self._parts.read_only:
             raise StoreReadOnlyError("this context was opened with read_only=True; open it without to change the log")
-
-
-def _tokens(count: object) -> int:
-    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-        raise SettingsError(f"observe_usage was told {count!r:.40}; usage is counted in tokens, ints of at least 0")
-    return count

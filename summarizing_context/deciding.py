@@ -17,12 +17,22 @@ from summarizing_context.core.activation import (
     cuts,
     cuts_to_count,
     decide,
+    decide_for_note,
     decide_freely,
 )
 from summarizing_context.core.budget import MAX_SQUEEZE, Room
 from summarizing_context.core.economy import Waters, economy_waters
+from summarizing_context.core.focus import Focus, note_text
 from summarizing_context.core.folding import Folded, calls_of
-from summarizing_context.core.header import Header, HeaderPlan, Style, compose_header, left_out_header
+from summarizing_context.core.header import (
+    Header,
+    HeaderNode,
+    HeaderPlan,
+    Style,
+    compose_header,
+    left_out_header,
+    note_node,
+)
 from summarizing_context.core.overflow import Newest, fit, last_cuts
 from summarizing_context.core.pins import Pins, choose_pins
 from summarizing_context.core.shrinking import Price
@@ -30,6 +40,8 @@ from summarizing_context.core.tail import Tail
 from summarizing_context.showing import Policy, Showing
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.timeline import Timeline
+
+_NOTES = 3  # the note about a topic takes at most this part of the header's share
 
 
 class Decider:
@@ -47,10 +59,13 @@ class Decider:
         economy = self._policy.economy
         return Waters(room) if economy is None else economy_waters(room, economy, self._timeline.step_tokens)
 
-    def propose(self, showing: Showing, tail: Tail, room: Room, skipped: int, asked: Reason | None) -> Proposal | None:
+    def propose(
+        self, showing: Showing, tail: Tail, room: Room, skipped: int, asked: Reason | None, *, focus: str | None = None
+    ) -> Proposal | None:
         """The activation to make of `showing`, whose tail would be `tail` with `skipped` tokens before it, or none.
 
-        `asked` is a reason to activate although there is no need.
+        `asked` is a reason to activate although there is no need; with it may come a topic of which the header has to
+        keep a note.
         """
         present, keep = showing.state.cut, self._policy.keep_recent or 0
         head, waters = showing.state.head_tokens, self.waters(room)
@@ -66,11 +81,13 @@ class Decider:
         self._book.begin()
         segments = self._timeline.segments
         found = self._allowed(cuts(tail, room, present, segments, keep), present)
-        build = self._builder(showing, tail)
+        build = self._builder(showing, tail, focus)
         if overflow:
             last = self._allowed(last_cuts(tail, present, segments), present)
             gentle = [*found, present] if tail.start == present.stop else found
             return fit(room, gentle, last, self._newest(present), build)
+        if focus is not None:
+            return decide_for_note(now, waters, [*found, *self._covered(present)], build)
         if high:
             return decide(now, waters, found, build)
         if too_many:
@@ -95,6 +112,10 @@ class Decider:
         found = [cut for cut in found if cut.stop != present.stop]
         return [Cut(0, 0, cut.stop) for cut in found] if self._policy.truncate else found
 
+    def _covered(self, present: Cut) -> list[Cut]:
+        """The present cut, where anything is covered."""
+        return [present] if present.stop > self._timeline.leading else []
+
     def _may_attempt(self, showing: Showing, room: Room, too_many: bool) -> bool:
         """At most one attempt for every `min_free` new tokens, or for half of `max_messages` new ones."""
         fresh = len(self._timeline) - showing.attempted_length
@@ -106,7 +127,7 @@ class Decider:
         most = self._policy.max_messages
         return most is not None and len(tail.items) > most
 
-    def _builder(self, showing: Showing, shown: Tail) -> Build:
+    def _builder(self, showing: Showing, shown: Tail, topic: str | None) -> Build:
         """Composes a prefix and a tail for a cut."""
 
         def build(cut: Cut, room: Room, folded: Folded = ()) -> Proposal:
@@ -119,21 +140,38 @@ class Decider:
                 if room.squeeze == MAX_SQUEEZE:  # ephemeral messages before its first group give way too
                     tail.riders = bisect_right(self._timeline.riders, cut.stop, key=lambda rider: rider[0])
                 self._timeline.feed(tail)
-            return Proposal(cut, room, self._header(showing, cut, room), self._pins(cut, room), tail)
+            focus = self._focus(showing, cut, topic)
+            return Proposal(cut, room, self._header(showing, cut, room, focus), self._pins(cut, room), tail, focus)
 
         return build
 
-    def _header(self, showing: Showing, cut: Cut, room: Room) -> Header:
+    def _header(self, showing: Showing, cut: Cut, room: Room, focus: Focus | None) -> Header:
         plan = HeaderPlan(
             showing.state.tree_nodes,
             cut.leaves,
             max(cut.leaves_stop, self._timeline.leading),
             cut.stop,
             self._timeline.leading,
+            self._note(focus, room),
         )
         if self._policy.truncate:
             return left_out_header(plan, self._style)
         return compose_header(plan, self._book, room, self._style)
+
+    def _focus(self, showing: Showing, cut: Cut, topic: str | None) -> Focus | None:
+        """What a note is kept about: a new topic goes before that of the state, in the past that will be covered."""
+        if topic is None or cut.stop <= self._timeline.leading:
+            return showing.state.focus
+        return Focus(topic, self._book.notes.start_of(cut.leaves, cut.stop), cut.stop)
+
+    def _note(self, focus: Focus | None, room: Room) -> HeaderNode | None:
+        """The note about a topic, in at most a third of the header's share; None where it has nothing to say."""
+        most, count = int(room.header_share / _NOTES), self._style.count
+        if focus is None or self._policy.truncate:
+            return None
+        made = self._book.notes.text_of(focus, most)
+        text = note_text(focus.text, made.text, lambda text: note_node(text, focus, made.made_by, count).tokens <= most)
+        return note_node(text, focus, made.made_by, count) if text else None
 
     def _pins(self, cut: Cut, room: Room) -> Pins:
         return choose_pins(self._timeline.candidates(cut.stop), self._timeline.read, room, self._price)

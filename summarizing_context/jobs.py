@@ -6,16 +6,20 @@ When jobs are made, and what becomes of the replies, is in `worker`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from summarizing_context.core.estimate import estimate_text
 from summarizing_context.core.header import Maker
 from summarizing_context.core.planning import Want
 from summarizing_context.core.rendering import render_children
+from summarizing_context.core.tree import NOTE
+from summarizing_context.errors import SummarizerError
 from summarizing_context.ports import SummaryJob, SummaryKey
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.timeline import Timeline
+
+Prompted = Literal["segment", "rollup", "focus"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +31,9 @@ class Recipe:
     rollup: str
     shared: bool  # whether the store may keep and offer them under these hashes
     max_tokens: int
-    instructions: Callable[[Literal["segment", "rollup"], int], str]  # by kind and rank
+    instructions: Callable[[Prompted, int], str]  # by what is asked for, and rank
     redact: Callable[[str], str] | None = None
+    focus: str = ""  # of notes about a topic
 
 
 class Jobs:
@@ -40,27 +45,47 @@ class Jobs:
         self._recipe = recipe
 
     def job(self, want: Want) -> SummaryJob:
+        if want.node == NOTE:
+            return self._note(want)
         node, first = want.node, self._book.entries(want.node)
         if node.rank == 0:
             content = self._timeline.content(node.number)
         else:
             content = render_children([self._book.text_of(child).text for child in node.children])
-        if self._recipe.redact is not None:
-            content = self._recipe.redact(content)  # before anything is cut, or half of a secret could be left
+        content = self._redacted(content)  # before anything is cut, or half of a secret could be left
         if node.rank == 0 and self._recipe.maker == "model":
             content = self._book.cut_for_model(want.hash, content)
         kind: Literal["segment", "rollup"] = "segment" if node.rank == 0 else "rollup"
-        return SummaryJob(
-            kind=kind,
-            instructions=self._recipe.instructions(kind, node.rank),
-            content=content,
-            max_tokens=self._recipe.max_tokens,
-            rank=node.rank,
-            start=first.start,
-            stop=first.stop,
-            source_tokens=estimate_text(content),
-            range_hash=want.hash,
-        )
+        job = self._blank(self._recipe.instructions(kind, node.rank), content, want.hash, first)
+        return replace(job, kind=kind, rank=node.rank)
 
     def key(self, want: Want) -> SummaryKey:
-        return SummaryKey(want.hash, self._recipe.segment if want.node.rank == 0 else self._recipe.rollup)
+        recipe = self._recipe
+        if want.node == NOTE:
+            return SummaryKey(want.hash, recipe.focus)
+        return SummaryKey(want.hash, recipe.segment if want.node.rank == 0 else recipe.rollup)
+
+    def _note(self, want: Want) -> SummaryJob:
+        """A note about a topic; for a summarizer it is a segment with instructions of its own."""
+        found = self._book.notes.content_of(want.hash)
+        if found is None:
+            raise SummarizerError("the note is not wanted any longer")
+        focus, record = found
+        content = self._book.notes.for_model(self._redacted(focus.text), self._redacted(record))
+        return self._blank(self._recipe.instructions("focus", 0), content, want.hash, range(focus.start, focus.stop))
+
+    def _redacted(self, text: str) -> str:
+        return text if self._recipe.redact is None else self._recipe.redact(text)
+
+    def _blank(self, instructions: str, content: str, hash: str, entries: range) -> SummaryJob:
+        return SummaryJob(
+            kind="segment",
+            instructions=instructions,
+            content=content,
+            max_tokens=self._recipe.max_tokens,
+            rank=0,
+            start=entries.start,
+            stop=entries.stop,
+            source_tokens=estimate_text(content),
+            range_hash=hash,
+        )

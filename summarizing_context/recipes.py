@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from typing import Literal
+from typing import get_args
 
 from summarizing_context.core.cutting import CUTTING_VERSION
 from summarizing_context.core.keys import recipe_hash
 from summarizing_context.core.rendering import RENDERER_VERSION
 from summarizing_context.errors import SettingsError, SummarizerError
-from summarizing_context.jobs import Recipe
+from summarizing_context.jobs import Prompted, Recipe
 from summarizing_context.prompt_library import latest
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.attribution import ATTRIBUTION_VERSION
@@ -22,7 +22,7 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Call
     A summarizer without a name makes summaries for this session only: nobody could tell them from another's. A
     `redact` function may say in an attribute `version` what it takes out.
     """
-    prompts = {"segment": latest("segment"), "rollup": latest("rollup")}
+    prompts = {purpose: latest(purpose) for purpose in get_args(Prompted)}
     common = {
         "summarizer": name or f"private/{uuid.uuid4().hex}",
         "max_tokens": settings.summary_max_tokens,
@@ -33,7 +33,7 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Call
     def hash_of(kind: str) -> str:
         return recipe_hash({**common, "kind": kind, "prompt": None if own else prompts[kind].hash})
 
-    def instructions(kind: Literal["segment", "rollup"], rank: int) -> str:
+    def instructions(kind: Prompted, rank: int) -> str:
         return prompts[kind].render_for_rank(rank, max_tokens=settings.summary_max_tokens)
 
     return Recipe(
@@ -43,6 +43,7 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Call
         shared=name is not None,
         max_tokens=settings.summary_max_tokens,
         instructions=instructions,
+        focus=hash_of("focus"),
         redact=None if own or redact is None else checked_redaction(redact),
     )
 

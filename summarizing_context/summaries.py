@@ -15,6 +15,7 @@ from summarizing_context.core.header import Maker, NodeText
 from summarizing_context.core.keys import output_hash, rollup_hash
 from summarizing_context.core.rendering import render_children
 from summarizing_context.core.tree import Node
+from summarizing_context.notes import Lines, NoteBook
 from summarizing_context.timeline import Timeline
 
 _FULL_READ = 20_000  # estimated tokens that one activation may have extracted at leisure; beyond that it skims
@@ -29,12 +30,14 @@ class Extract(Protocol):
 
 
 class Extracts(NamedTuple):
-    """The extractive passes: thorough, quick, and shortening a summary."""
+    """The extractive passes: thorough, quick, shortening a summary; about a topic, to be shown and to be read on."""
 
     thorough: Extract
     skim: Callable[[str, int], str]
     brief: Callable[[str, int], str]
     key_lines: Callable[[str, int], Sequence[str]]  # of a text that a model does not get to read
+    about: Lines
+    excerpt: Lines
 
 
 class SummaryBook:
@@ -55,6 +58,7 @@ class SummaryBook:
         self._unread_leaf = 0  # leaves before it are seen
         self._allowance = _FULL_READ
         self.stand_ins_made = 0
+        self.notes = NoteBook(timeline, extracts.about, extracts.excerpt, by_model=maker == "model", cap=cap)
 
     def begin(self) -> None:
         """An activation begins: it may read so much at leisure."""
@@ -65,6 +69,7 @@ class SummaryBook:
         self._nodes.clear()
         self._rollup_hashes.clear()
         self._seen_stop = self._unread_leaf = 0
+        self.notes.reset()
 
     def entries(self, node: Node) -> range:
         segments = self._timeline.segments

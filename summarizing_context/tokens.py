@@ -18,7 +18,7 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.ports import TokenCounter
 from summarizing_context.tiktoken_counter import TiktokenCounter, download, is_failure, load_in_thread
 
-__all__ = ["Calibration", "CallableCounter", "EstimateCounter", "TiktokenCounter", "choose_counter"]
+__all__ = ["Calibration", "CallableCounter", "EstimateCounter", "TiktokenCounter", "choose_counter", "usage_total"]
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +83,16 @@ class Calibration:
     def own_tokens(self, provider: int) -> int:
         """How many tokens of ours probably fit into `provider` tokens of the provider's."""
         return int(provider / self.ratio)
+
+
+def usage_total(*counts: object) -> int:
+    """The sum of what a provider counted, or `SettingsError` for figures that are no counts."""
+    total = 0
+    for count in counts:
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise SettingsError(f"observe_usage was told {count!r:.40}; usage is counted in tokens, ints of at least 0")
+        total += count
+    return total
 
 
 async def choose_counter(

@@ -31,6 +31,7 @@ class Viewer:
 
     def __init__(self, timeline: Timeline, book: SummaryBook, policy: Policy, price: Price, counter: str) -> None:
         self._timeline = timeline
+        self._notes = book.notes
         self._policy = policy
         self._price = price
         self._decider = Decider(timeline, book, policy, price)
@@ -49,27 +50,30 @@ class Viewer:
         pending: Reason | None = "restored" if self._policy.merge_user_rows else None  # where rows met is not kept
         showing = Showing(key, state, Tail(state.stop, room, self._price, state.folded), pending=pending)
         self._showings[key] = self.latest = showing
+        self._keep_notes()
 
     def forget(self, reason: Reason) -> None:
         """The log was replaced: every provider starts over, and its next view is an activation."""
         for showing in self._showings.values():
             self._start_over(showing, reason)
+        self._keep_notes()
 
-    def change(self, key: str, budget: int, asked: Reason | None = None) -> Change | None:
+    def change(self, key: str, budget: int, asked: Reason | None = None, *, focus: str | None = None) -> Change | None:
         """Bring a provider's tail up to date and decide whether its next view activates.
 
-        `asked` is a reason to activate although there is no need: `explicit`, `idle`, `provider_changed`.
+        `asked` is a reason to activate although there is no need: `explicit`, `idle`, `provider_changed`. With a
+        `focus` its header gets a note about that topic.
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit.
         """
         room = Room(self._room_tokens(budget), self._policy.shares)
         showing = self._showing(key, room)
         reason = showing.pending or asked
         tail, skipped = self._fed(showing, room)
-        proposal = self._decider.propose(showing, tail, room, skipped, asked)
+        proposal = self._decider.propose(showing, tail, room, skipped, asked, focus=focus)
         if proposal is None and skipped:  # it has to be looked at whole after all
             tail, skipped = showing.tail, 0
             self._timeline.feed(tail)
-            proposal = self._decider.propose(showing, tail, room, 0, asked)
+            proposal = self._decider.propose(showing, tail, room, 0, asked, focus=focus)
         now = self._head_tokens(showing) + tail.tokens + skipped
         if proposal is None:
             if now > room.tokens:
@@ -96,6 +100,7 @@ class Viewer:
         self.repairs.note([pin for pin in change.pins if pin.message not in showing.state.head])
         showing.state, showing.tail, showing.pending = change.state, change.tail, None
         showing.attempted_at = self._timeline.history_tokens
+        self._keep_notes()
         return True
 
     def view(self, key: str, activation: ActivationReport | None) -> View:
@@ -168,6 +173,9 @@ class Viewer:
         room = Room(old.room, self._policy.shares)
         showing.tail = Tail(self._timeline.leading, room, self._price)
         showing.pending, showing.attempted_at, showing.counted = reason, None, 0
+
+    def _keep_notes(self) -> None:
+        self._notes.keep(showing.state.focus for showing in self._showings.values())
 
     def _head_tokens(self, showing: Showing) -> int:
         return showing.state.head_tokens

@@ -17,7 +17,7 @@ import anyio
 
 from summarizing_context.core.header import NodeText
 from summarizing_context.core.planning import Planner, Want
-from summarizing_context.core.tree import Node
+from summarizing_context.core.tree import NOTE, Node
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.flights import alone_with
 from summarizing_context.jobs import Jobs, Recipe
@@ -99,7 +99,9 @@ class Worker:
     @property
     def pending(self) -> int:
         """Summaries that are missing and could be made, those being made included."""
-        return self._planner.pending(len(self._timeline.segments)) if self._past_start() else 0
+        if not self._past_start():
+            return 0
+        return len(self._book.notes.wanted()) + self._planner.pending(len(self._timeline.segments))
 
     def reset(self) -> None:
         """The log was replaced."""
@@ -163,7 +165,8 @@ class Worker:
         if limit <= 0 or not self._timeline.segments or not self._past_start() or self._caller.ready_in() != 0.0:
             return []
         busy = _Busy(self._running, self._setbacks, self._clock.now())
-        return self._planner.plan(len(self._timeline.segments), busy, limit)
+        notes = [want for want in self._book.notes.wanted() if want.hash not in busy][:limit]
+        return [*notes, *self._planner.plan(len(self._timeline.segments), busy, limit - len(notes))]
 
     def _nap(self) -> float:
         """Seconds until something could be started that cannot be now."""
@@ -203,6 +206,8 @@ class Worker:
 
     def _is_wanted(self, want: Want) -> bool:
         """Whether the node still stands for what was planned: the log may have been replaced meanwhile."""
+        if want.node == NOTE:
+            return self._book.notes.content_of(want.hash) is not None
         return self._book.hash_of(want.node) == want.hash
 
     async def _find(self, wants: list[Want]) -> bool:
@@ -228,6 +233,9 @@ class Worker:
         self._tell("summary_ready", {"range_hash": want.hash, "rank": job.rank})
 
     def _keep(self, want: Want, text: str) -> None:
+        if want.node == NOTE:
+            self._book.notes.add(want.hash, text)
+            return
         passes = self._book.passes_of_new(want.node) if self._is_wanted(want) else 1
         self._book.add(want.node, want.hash, NodeText(text, self._recipe.maker, passes))
 
@@ -235,7 +243,9 @@ class Worker:
         self._setbacks.note(want.hash, error, self._clock.now())
         self.failed += 1
         self.last_error = type(error).__name__ if not isinstance(error, SummarizerError) else str(error)
-        self._tell("summary_failed", {"range_hash": want.hash, "rank": want.node.rank, "cause": self.last_error})
+        self._tell(
+            "summary_failed", {"range_hash": want.hash, "rank": max(0, want.node.rank), "cause": self.last_error}
+        )
 
     async def _guarded(self, work: Awaitable[Found]) -> Found | None:
         """A store that fails costs the sharing of a summary, not the summary."""

@@ -22,7 +22,7 @@ class Pass:
         self.fails = False
 
     def extracts(self) -> Extracts:
-        return Extracts(self.thorough, self.skim, self.brief, self.key_lines)
+        return Extracts(self.thorough, self.skim, self.brief, self.key_lines, self.about, self.excerpt)
 
     def thorough(self, content: str, *, kind: str, max_tokens: int) -> str:
         self.read.append(content)
@@ -40,6 +40,12 @@ class Pass:
             raise RuntimeError("not read")
         self.left_out.append(text)
         return [f"{len(text)} characters"]
+
+    def about(self, content: str, topic: str, max_tokens: int) -> str:
+        return "\n".join(f"- {line}" for line in content.splitlines() if topic in line)
+
+    def excerpt(self, content: str, topic: str, max_tokens: int) -> str:
+        return "\n".join(line for line in content.splitlines() if topic in line)
 
 
 def book(log: Timeline | None = None, maker: str = "model") -> tuple[SummaryBook, Timeline, Pass]:
@@ -108,9 +114,7 @@ def test_passes_count_the_longest_way_from_the_source():
 def test_a_short_segment_is_its_own_summary():
     log = timeline([user("a " * 150), assistant("b " * 150), user("c " * 150), assistant("d " * 150)] * 3)
     long_cap, passes = max(segment.size for segment in log.segments), Pass()
-    made = SummaryBook(
-        log, Extracts(passes.thorough, passes.skim, passes.brief, passes.key_lines), maker="model", cap=long_cap
-    )
+    made = SummaryBook(log, passes.extracts(), maker="model", cap=long_cap)
     assert made.is_ready(Node(0, 0))
     assert made.text_of(Node(0, 0)) == NodeText(log.content(0), "verbatim", 0)
     assert passes.read == []

@@ -12,6 +12,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from summarizing_context.core.budget import Room
 from summarizing_context.core.economy import Waters
+from summarizing_context.core.focus import Focus
 from summarizing_context.core.folding import Folded
 from summarizing_context.core.header import Header
 from summarizing_context.core.pins import Pins
@@ -46,6 +47,7 @@ class Proposal(NamedTuple):
     header: Header
     pins: Pins
     tail: Tail
+    focus: Focus | None = None  # the topic of the note in the header
 
     @property
     def head_tokens(self) -> int:
@@ -59,7 +61,8 @@ class Proposal(NamedTuple):
 
 
 class ActivationReport(NamedTuple):
-    """What an activation did; tokens are those of the whole view."""
+    """What an activation did; tokens are those of the whole view. `freed` is below 0 where all that an activation did
+    was to add a note about a topic."""
 
     activated: bool
     reason: Reason
@@ -124,6 +127,18 @@ def decide_freely(now: int, found: Sequence[Cut], room: Room, build: Build) -> P
     for cut in found:
         proposal = build(cut, room)
         if proposal.tokens < now and proposal.tokens <= room.tokens:
+            return proposal
+    return None
+
+
+def decide_for_note(now: int, waters: Waters, found: Sequence[Cut], build: Build) -> Proposal | None:
+    """The activation to make when a note is asked for: the first whose header has one and that is not too full."""
+    room = waters.room
+    for cut in found:
+        proposal = build(cut, room)
+        has_note = any(node.form == "note" for node in proposal.header.nodes)
+        most = max(waters.high(proposal.head_tokens), now)
+        if (has_note or proposal.tokens < now) and proposal.tokens <= min(most, room.tokens):
             return proposal
     return None
 

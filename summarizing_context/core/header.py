@@ -13,6 +13,7 @@ from summarizing_context.core.budget import Room
 from summarizing_context.core.door import Message
 from summarizing_context.core.estimate import MESSAGE_TOKENS
 from summarizing_context.core.fencing import neutral
+from summarizing_context.core.focus import Focus
 from summarizing_context.core.shrinking import Count
 from summarizing_context.core.tree import Node, roll_up
 
@@ -27,7 +28,7 @@ _BATCH = 0.75  # one batch brings a share down to this part of it
 _PROVISIONAL = 0.6  # part of the share for the tree where a provisional node stands beside it
 _FRAME = 20  # tokens of a block around its text
 
-Form = Literal["full", "brief", "line"]
+Form = Literal["full", "brief", "line", "note"]
 Maker = Literal["model", "extractive", "verbatim", "stand-in", "provisional", "none"]
 
 
@@ -42,7 +43,7 @@ class NodeText(NamedTuple):
 class HeaderNode(NamedTuple):
     """One block of a header."""
 
-    rank: int  # -1 for a line or a provisional node, which stand outside the tree
+    rank: int  # -1 for a line, a note or a provisional node, which stand outside the tree
     number: int
     start: int  # first log entry
     stop: int
@@ -93,6 +94,7 @@ class HeaderPlan(NamedTuple):
     leaves_stop: int  # log entries in them
     stop: int  # log entries to be covered; those after `leaves_stop` by a provisional node
     start: int  # first entry that can be covered: the leading rows are not
+    note: HeaderNode | None = None  # about a topic that the user named; shown last
 
 
 def compose_header(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -> Header:
@@ -101,6 +103,7 @@ def compose_header(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -> 
         return Header(None, 0, ())
     writer = _Writer(texts, style.count)
     share = room.header_share - MESSAGE_TOKENS - style.count(PREFACE) - style.count(END)
+    share -= plan.note.tokens if plan.note else 0
     covers_more = plan.stop > plan.leaves_stop
     nodes = writer.nodes(plan, None if style.flat else room.header_target)
     nodes = writer.shortened(nodes, share * (_PROVISIONAL if covers_more else 1))
@@ -111,7 +114,10 @@ def compose_header(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -> 
         left = share - sum(node.tokens for node in nodes)
         nodes.append(writer.provisional(plan.leaves_stop, plan.stop, min(style.cap, int(left) - _FRAME)))
     if sum(node.tokens for node in nodes) > share:
+        if plan.note:
+            return compose_header(plan._replace(note=None), texts, room, style)
         return _line(plan, texts, room, style)._replace(tree=tree)
+    nodes += [plan.note] if plan.note else []
     return _message([PREFACE, *map(block_text, nodes), END], nodes, style)._replace(tree=tree)
 
 
@@ -121,6 +127,12 @@ def left_out_header(plan: HeaderPlan, style: Style) -> Header:
         return Header(None, 0, ())
     node = HeaderNode(-1, 0, plan.start, plan.stop, "line", "none", 0, _counted(plan.start, plan.stop))
     return _message([node.text], [node], style)
+
+
+def note_node(text: str, focus: Focus, made_by: Maker, count: Count) -> HeaderNode:
+    """A note as a block of the header."""
+    node = HeaderNode(-1, 0, focus.start, focus.stop, "note", made_by, 1, text)
+    return node._replace(tokens=count(block_text(node)))
 
 
 def block_text(node: HeaderNode) -> str:

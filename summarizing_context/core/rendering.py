@@ -38,6 +38,11 @@ def render_children(texts: Sequence[str]) -> str:
     return "\n".join(f"### summary {n} of {len(texts)}\n{_escape(text)}" for n, text in enumerate(texts, 1))
 
 
+def render_topic(topic: str, record: str) -> str:
+    """A topic, and a record in which it is to be looked for."""
+    return f"### topic\n{_escape(topic)}\n{record}"
+
+
 def _render_part(reading: Reading, part: Part, names: dict[str, str], count: int, lines: list[str]) -> None:
     label = _label(reading, part, names)
     lines.append(f"### {label} ({count} times)" if count > 1 else f"### {label}")

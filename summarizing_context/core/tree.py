@@ -28,7 +28,7 @@ class Node(NamedTuple):
     @property
     def children(self) -> tuple[Node, ...]:
         """The four nodes that it rolls up; none for a segment's summary."""
-        if self.rank == 0:
+        if self.rank <= 0:
             return ()
         return tuple(Node(self.rank - 1, self.number * FAN_OUT + n) for n in range(FAN_OUT))
 
@@ -36,6 +36,9 @@ class Node(NamedTuple):
     def parent(self) -> Node:
         """The rollup that takes it in."""
         return Node(self.rank + 1, self.number // FAN_OUT)
+
+
+NOTE = Node(-1, 0)  # a note about a topic; it stands outside the tree
 
 
 def roll_up(nodes: Sequence[Node], tokens: Callable[[Node], int], target: float) -> list[Node]:

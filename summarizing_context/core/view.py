@@ -14,6 +14,7 @@ import msgspec
 
 from summarizing_context.core.activation import ActivationReport, Cut, Proposal, Reason
 from summarizing_context.core.door import Message, decode_message, encode_message
+from summarizing_context.core.focus import Focus
 from summarizing_context.core.folding import Folded
 from summarizing_context.core.header import Form, HeaderNode
 from summarizing_context.core.tail import Item
@@ -52,6 +53,7 @@ class ActivationState(msgspec.Struct, frozen=True):
     after: tuple[Message, ...] = ()  # the other pins
     head_tokens: int = 0
     counter: str = ""
+    focus: Focus | None = None  # the topic of the note in the header
 
     @property
     def cut(self) -> Cut:
@@ -87,6 +89,7 @@ def activated(before: ActivationState, proposal: Proposal, reason: Reason, count
         after=tuple(pin.message for pin in pins.after),
         head_tokens=proposal.head_tokens,
         counter=counter,
+        focus=proposal.focus,
     )
 
 

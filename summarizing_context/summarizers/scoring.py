@@ -22,7 +22,7 @@ _NOT_VALUE = bytes(byte for byte in range(256) if byte not in _VALUE_BYTES)
 _NEITHER_VALUE_NOR_LINE_END = _NOT_VALUE.replace(b"\n", b"")
 _MOST_VALUES = 8
 _TOO_MUCH = 56  # 64ths of a line's words that may have been said before
-_STOP_WORDS = (
+STOP_WORDS = (
     b"a about after all also am an and any are as at be because been before being but by can could did do does done "
     b"dont each else every few for from get go going good got had has have having he her here him his how i if im in "
     b"into is it its ive just know let lets like ll look made make may me more most my need no not now of off ok okay "
@@ -61,11 +61,11 @@ def weigh_words(everything: Iterable[Words], talk: Iterable[Words]) -> dict[byte
     """A weight for each word: rare words weigh more, and twice as much when the people and the agent use them."""
     counts = Counter(chain.from_iterable(everything))
     total = sum(counts.values())
-    by_count = {count: _rarity(total, count) for count in dict.fromkeys(counts.values())}
+    by_count = {count: rarity(total, count) for count in dict.fromkeys(counts.values())}
     weights = {word: by_count[count] for word, count in counts.items()}
     for word, times in Counter(chain.from_iterable(talk)).items():
         weights[word] = weights.get(word, 0) * (4 + min(times, 4)) // 4
-    for word in _STOP_WORDS:
+    for word in STOP_WORDS:
         if word in weights:
             weights[word] = 0
     return weights
@@ -97,6 +97,6 @@ def choose_diverse(candidates: Sequence[tuple[int, Words]], said: Iterable[Words
         taken = words[best]
 
 
-def _rarity(total: int, count: int) -> int:
+def rarity(total: int, count: int) -> int:
     """Four times the binary logarithm of total over count, rounded down, by whole numbers."""
     return ((total // count) ** 4).bit_length()
