@@ -46,6 +46,7 @@ class Outcome:
     of_one_rank: int = 0  # the most of one rank, rolled up as far as can be
     view_tokens: int = 0  # of all views
     seconds: float = 0.0  # real
+    cpu_seconds: float = 0.0
     view_ms: list[float] = field(default_factory=list)  # of views without an activation
     activation_ms: list[float] = field(default_factory=list)
 
@@ -65,7 +66,7 @@ async def simulate(plan: Plan, *, patience: float = 2.0) -> Outcome:
     summarizer = Summarizer(clock, plan.ratio, plan.seed)
     requests = Requests(_cost)
     outcome = Outcome(requests.bill)
-    began = time.perf_counter()
+    began, worked = time.perf_counter(), time.process_time()
     settings = Settings(**{"max_tokens": WINDOW, "token_counter": "estimate", **plan.settings})
     async with open_context(settings, summarizer=summarizer, clock=clock) as context:
         for message in opening(texts):
@@ -80,7 +81,7 @@ async def simulate(plan: Plan, *, patience: float = 2.0) -> Outcome:
     outcome.log_tokens, outcome.segments = statistics.history_tokens, statistics.segments
     outcome.activations.update(statistics.activations_by_reason)
     outcome.stand_ins = statistics.stand_ins_total
-    outcome.seconds = time.perf_counter() - began
+    outcome.seconds, outcome.cpu_seconds = time.perf_counter() - began, time.process_time() - worked
     return outcome
 
 

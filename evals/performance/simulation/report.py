@@ -59,6 +59,7 @@ def row_of_ours(name: str, tail: int, runs: Sequence[Outcome]) -> Row:
         "view_p99_ms": round(_share([ms for run in runs for ms in run.view_ms], 0.99), 3),
         "activation_p99_ms": round(_share([ms for run in runs for ms in run.activation_ms], 0.99), 1),
         "wall_seconds": round(fmean([run.seconds for run in runs]), 1),
+        "cpu_seconds": round(fmean([run.cpu_seconds for run in runs]), 1),
     }
 
 
@@ -98,9 +99,11 @@ def show(rows: Sequence[Row]) -> None:
     for name, head in COLUMNS.items():
         table.add_column(head, justify="left" if name == "manager" else "right", no_wrap=True)
     for row in rows:
-        cells = {**row, "log_tokens": f"{row['log_tokens'] / 1e6:.1f}M"}
-        table.add_row(*(_cell(cells.get(name, "")) for name in COLUMNS))
-    Console(width=max(Console().width, 112)).print(table)  # so wide are the columns
+        change = row.get("cost_change_with_size_percent")
+        told = {**row, "log_tokens": f"{row['log_tokens'] / 1e6:.1f}M", "hit": f"{row['hit']:.3f}"}
+        told["cost_change_with_size_percent"] = "" if change is None else f"{change:+.1f}"
+        table.add_row(*(f"{told[name]:,}" if isinstance(told[name], int) else str(told[name]) for name in COLUMNS))
+    Console(width=max(Console().width, 120)).print(table)  # so wide are the columns
 
 
 def _bill_row(name: str, tail: int, runs: Sequence[Outcome] | Sequence[Baseline], log_tokens: int) -> Row:
@@ -126,12 +129,6 @@ def _bill_row(name: str, tail: int, runs: Sequence[Outcome] | Sequence[Baseline]
 
 def _share(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))] if values else 0.0
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:,.3f}" if abs(value) < 1 else f"{value:,.1f}"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _cpu() -> str:
