@@ -1,4 +1,4 @@
-"""Where a peer is ahead of us: found in the figures, not chosen. Pure."""
+"""Where a peer that summarizes is ahead of us: found in the figures, not chosen. Pure."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ MATTERS = (
 def sentences(rows: Sequence[Row]) -> list[str]:
     """One for each matter in which at least one peer is ahead of our main run."""
     ours = next((row for row in rows if row.ask.manager == "ours" and row.figures), None)
-    peers = [row for row in rows if not is_ours(row) and row.figures]
+    peers = [row for row in rows if not is_ours(row) and row.figures and not row.ask.manager.startswith("truncate")]
     return [] if ours is None else [said for matter in MATTERS if (said := _sentence(matter, ours, peers))]
 
 
@@ -70,18 +70,10 @@ def _sentence(matter: Matter, ours: Row, peers: Sequence[Row]) -> str:
     if own is None:
         return ""
     ahead = sorted(
-        (value, label(row))
-        for row in peers
-        if (value := matter.read(row)) is not None and value < own * (1 - MARGIN) and _summarizes(row, matter)
+        (value, label(row)) for row in peers if (value := matter.read(row)) is not None and value < own * (1 - MARGIN)
     )
     if not ahead:
         return ""
     named = ", ".join(f"{name} {told(value, matter.unit)}" for value, name in ahead[:3])
     more = f" and {len(ahead) - 3} more" if len(ahead) > 3 else ""
     return f"{matter.what}: {named}{more}; ours {told(own, matter.unit)} ({matter.why})"
-
-
-def _summarizes(row: Row, matter: Matter) -> bool:
-    """A manager without summaries is no rival in what summaries cost."""
-    about = ("summarizer", "text", "passes")
-    return not (row.ask.manager.startswith("truncate") and matter.what.startswith(about))

@@ -13,8 +13,10 @@ from typing import NamedTuple
 ROW = 24  # pixels
 BAR = 13
 TOP = 26  # room for the axis
-LETTER = 6.6  # pixels of an average letter at 12 px
+LETTER = 7.2  # pixels of an average letter at 12 px
 GAP = 10
+FAR = 3  # times the next bar
+CUT = 1.4  # times the next bar
 
 
 class Bar(NamedTuple):
@@ -53,14 +55,16 @@ class Scale(NamedTuple):
         return self.left + share * (self.right - self.left)
 
 
-def bars(rows: Sequence[Bar], *, width: int, unit: str = "", most: float | None = None) -> str:
-    """Horizontal bars; several parts are stacked."""
+def bars(
+    rows: Sequence[Bar], *, width: int, unit: str = "", most: float | None = None, kinds: Sequence[str] = ("bar",)
+) -> str:
+    """Horizontal bars; several parts are stacked, each of its own kind."""
     left = _label_room([row.label for row in rows], width)
     notes = max((len(row.note) for row in rows), default=0) * LETTER + GAP
-    top = most or max((sum(row.parts) for row in rows), default=0) or 1.0
+    top = most or _top([sum(row.parts) for row in rows])
     scale = Scale(left, max(left + 40, width - notes), 0.0, top)
-    drawn = [_axis(scale, ticks(0.0, top, 3 if width < 500 else 5), len(rows), unit)]
-    drawn += [_bar(row, at, scale) for at, row in enumerate(rows)]
+    drawn = [_axis(scale, ticks(0.0, top, 3 if width < 500 else 5), len(rows)), _unit(unit, width)]
+    drawn += [_bar(row, at, scale, kinds) for at, row in enumerate(rows)]
     return _svg(drawn, width, len(rows))
 
 
@@ -69,9 +73,9 @@ def ranges(rows: Sequence[Range], *, width: int, unit: str, limit: float | None 
     left = _label_room([row.label for row in rows], width)
     every = [value for row in rows for value in row.values if value > 0]
     low, high = 10 ** math.floor(math.log10(min(every))), 10 ** math.ceil(math.log10(max(every)))
-    scale = Scale(left, width - 16, low, max(high, low * 10), log=True)
+    scale = Scale(left, width - GAP - (len(unit) + 3) * LETTER, low, max(high, low * 10), log=True)
     decades = [low * 10**power for power in range(round(math.log10(scale.high / low)) + 1)]
-    drawn = [_axis(scale, decades, len(rows), unit)]
+    drawn = [_axis(scale, decades, len(rows)), _unit(unit, width)]
     if limit:
         drawn.append(_line(scale.at(limit), len(rows), "limit"))
     drawn += [_range(row, at, scale) for at, row in enumerate(rows)]
@@ -94,7 +98,15 @@ def short(value: float) -> str:
     return f"{value:.3g}"
 
 
-def _bar(row: Bar, at: int, scale: Scale) -> str:
+def _top(totals: Sequence[float]) -> float:
+    """The end of the scale. One bar far beyond all others is cut off there, so that these can be told apart."""
+    ordered = sorted(totals, reverse=True)
+    if len(ordered) > 2 and ordered[0] > FAR * ordered[1] > 0:
+        return ordered[1] * CUT
+    return ordered[0] if ordered and ordered[0] > 0 else 1.0
+
+
+def _bar(row: Bar, at: int, scale: Scale, kinds: Sequence[str]) -> str:
     middle = TOP + at * ROW + ROW / 2
     drawn = [_label(row.label, scale.left, middle, row.ours)]
     if row.missing:
@@ -105,14 +117,14 @@ def _bar(row: Bar, at: int, scale: Scale) -> str:
         )
     done = 0.0
     for part, value in enumerate(row.parts):
-        x, stop = scale.at(done), scale.at(done + value)
-        kind = f"part{part}" if len(row.parts) > 1 else "bar"
+        x, stop = scale.at(min(done, scale.high)), scale.at(min(done + value, scale.high))
+        kind = f"{kinds[part]} cut" if value > scale.high else kinds[part]
         drawn.append(
             f'<rect class="{kind}{" ours" if row.ours else ""}" x="{x:.1f}" y="{middle - BAR / 2:.1f}" '
             f'width="{max(stop - x, 1.0 if value else 0):.1f}" height="{BAR}" rx="2"/>'
         )
         done += value
-    x = scale.at(done) + 6
+    x = scale.at(min(done, scale.high)) + 6
     drawn.append(
         f'<text class="note{" ours" if row.ours else ""}" x="{x:.1f}" y="{middle + 4:.1f}">{escape(row.note)}</text>'
     )
@@ -132,15 +144,17 @@ def _range(row: Range, at: int, scale: Scale) -> str:
     )
 
 
-def _axis(scale: Scale, values: Sequence[float], rows: int, unit: str) -> str:
+def _axis(scale: Scale, values: Sequence[float], rows: int) -> str:
     drawn = []
-    for at, value in enumerate(values):
+    for value in values:
         x = scale.at(value)
-        told = short(value) + (f" {unit}" if unit and at == len(values) - 1 else "")
-        anchor = "end" if at == len(values) - 1 and unit else "middle"
         drawn.append(_line(x, rows, "grid"))
-        drawn.append(f'<text class="tick" x="{x:.1f}" y="14" text-anchor="{anchor}">{escape(told)}</text>')
+        drawn.append(f'<text class="tick" x="{x:.1f}" y="14" text-anchor="middle">{short(value)}</text>')
     return "".join(drawn)
+
+
+def _unit(unit: str, width: int) -> str:
+    return f'<text class="tick" x="{width}" y="14" text-anchor="end">{escape(unit)}</text>'
 
 
 def _line(x: float, rows: int, kind: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from evals.performance.charts import Bar, Range, bars, ranges
@@ -11,6 +11,7 @@ from evals.performance.results import Row
 from evals.performance.tables import lost, never_read
 from evals.performance.targets import told
 
+OUTAGE_TURNS = 200  # longer ones are runs of ours alone
 WIDTHS = {"broad": 820, "narrow": 350}  # pixels
 
 
@@ -23,7 +24,7 @@ class Figure(NamedTuple):
     legend: Sequence[tuple[str, str]] = ()
 
 
-def figures(main: Sequence[Row], long: Sequence[Row], cold: Sequence[Row]) -> list[Figure]:
+def figures(main: Sequence[Row], long: Sequence[Row], cold: Sequence[Row], outage: Sequence[Row]) -> list[Figure]:
     """All charts whose rows are there."""
     shown = [row for row in in_order(main) if row.ask.manager != "ours-economy"]
     made = [_latency(shown, "View latency: further left is better"), *_waiting(shown), *_money(shown)]
@@ -34,6 +35,8 @@ def figures(main: Sequence[Row], long: Sequence[Row], cold: Sequence[Row]) -> li
         made.append(_memory(in_order(long)))
     if cold:
         made.append(_cold(in_order(cold)))
+    if failing := [row for row in in_order(outage) if row.ask.mode != "works" and row.ask.turns <= OUTAGE_TURNS]:
+        made.append(_outage(failing))
     return made
 
 
@@ -43,8 +46,8 @@ def _latency(rows: Sequence[Row], title: str) -> Figure:
     spans = [Range(label(row), tuple(max(row.figures[name], 0.001) for name in names), is_ours(row)) for row in there]
     legend = [("dot", "median"), ("ring", "99 %"), ("most", "largest")]
     caption = (
-        "Milliseconds from asking for a request to having it, on a log scale. A ring beyond 50 ms means that at least "
-        "one view in a hundred waited for a summary."
+        "Milliseconds from asking for a request to having it, on a log scale. A ring beyond the summarizer's latency "
+        f"({rows[0].ask.latency * 1e3:g} ms) means that at least one view in a hundred waited for a summary."
     )
     return Figure(title, _drawn(lambda width: ranges(spans, width=width, unit="ms")), caption, legend)
 
@@ -97,16 +100,21 @@ def _fate(rows: Sequence[Row]) -> Figure:
 
     bars_ = [_or_missing(row, bar) for row in rows if not row.figures or row.figures["evicted_pieces"]]
     legend = [
-        ("part0", "behind a summary in the last view"),
-        ("part1", "read once, behind none any more"),
-        ("part2", "never read by anything"),
+        ("kept", "behind a summary in the last view"),
+        ("lost", "read once, behind none any more"),
+        ("unread", "never read by anything"),
     ]
     caption = (
         "What became of text that left the view, told by a marker every 40 characters. This is reach, not quality: a "
         "summary that was made from a text need not mention it. Sentences that the extractive pass chose count as kept."
     )
     title = "Evicted text: the more of the first colour the better"
-    return Figure(title, _drawn(lambda width: bars(bars_, width=width, most=1.0)), caption, legend)
+    return Figure(
+        title,
+        _drawn(lambda width: bars(bars_, width=width, most=1.0, kinds=("kept", "lost", "unread"))),
+        caption,
+        legend,
+    )
 
 
 def _passes(rows: Sequence[Row]) -> Figure:
@@ -155,6 +163,29 @@ def _cold(rows: Sequence[Row]) -> Figure:
     )
 
 
+def _outage(rows: Sequence[Row]) -> Figure:
+    def bar(row: Row) -> Bar:
+        told_ = row.figures
+        parts = (float(told_["hung_views"]), float(told_["over_budget_views"]), float(told_["view_errors"]))
+        note = f"{sum(parts):.0f} of {told_['views']}, slowest {_seconds(told_['view_max_ms'])}"
+        return Bar(label(row), parts, note, is_ours(row))
+
+    made = [_or_missing(row, bar)._replace(label=f"{label(row)} · {row.ask.mode}") for row in rows]
+    legend = [("hung", "hung; the run ends there"), ("over", "over budget"), ("failed", "raised an error")]
+    caption = (
+        "Views that the agent cannot use. burst: calls 3 to 7 of the summarizer fail; always: every call fails; "
+        "never: no call is answered."
+    )
+    title = "The summarizer is down, faulty views: fewer is better"
+    return Figure(
+        title, _drawn(lambda width: bars(made, width=width, kinds=("hung", "over", "failed"))), caption, legend
+    )
+
+
+def _seconds(ms: float) -> str:
+    return f"{ms / 1e3:.1f} s" if ms >= 1_000 else f"{ms:.0f} ms" if ms >= 10 else f"{ms:.1f} ms"
+
+
 def _single(
     rows: Sequence[Row],
     title: str,
@@ -178,9 +209,3 @@ def _or_missing(row: Row, bar: Callable[[Row], Bar]) -> Bar:
 
 def _drawn(draw: Callable[[int], str]) -> dict[str, str]:
     return {name: draw(width) for name, width in WIDTHS.items()}
-
-
-def rows_of(rows: Iterable[Row], keys: Iterable[str]) -> list[Row]:
-    """The rows of these runs, where they were made."""
-    wanted = set(keys)
-    return [row for row in rows if row.ask.key in wanted]

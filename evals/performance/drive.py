@@ -138,7 +138,7 @@ class Drive:
             error = raised
         seconds = time.perf_counter() - began
         with self.clock.measuring():
-            self._judge(manager, native, error, seconds, turn)
+            self._judge(manager, native, None if patience.expired() else error, seconds, turn)
         if patience.expired():
             self.tally.hung += 1
             self.stopped = f"a view had not come back after {self.ask.view_limit:g} s at turn {turn}"
@@ -149,6 +149,7 @@ class Drive:
         self.tally.lineage.learn(self.model.readings)
         if error is not None:
             self.tally.failed(error)
+        if native is None:
             return
         view = manager.shown(native)
         seen = look_at(view, self.wires, self.tally.log)

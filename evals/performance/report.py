@@ -25,7 +25,7 @@ from evals.performance.prices import AS_OF, PRESETS
 from evals.performance.results import Row, read
 from evals.performance.tables import COLD, MAIN, OUTAGE, PRICES, REOPEN, Table, from_file, of_rows, on_terminal
 from evals.performance.targets import Evidence, Verdict, verdicts
-from evals.performance.told import HOW, INTRODUCTION, LIMITS, SCENARIO
+from evals.performance.told import BETTER, HOW, INTRODUCTION, LIMITS, SCENARIO
 
 MAIN_LATENCY = (0.05, 0.01)
 
@@ -113,9 +113,12 @@ def _page(findings: Findings, judged: list[Verdict], tables: list[Table], machin
         page.chapter("What this is", INTRODUCTION),
     ]
     body += [page.chapter("Numbers to reach"), page.judged(judged)]
-    body += [page.chapter("Where a peer is better"), page.listed(sentences(findings.main) or ["nowhere in this run"])]
+    body += [
+        page.chapter("Where a peer is better", BETTER),
+        page.listed(sentences(findings.main) or ["nowhere in this run"]),
+    ]
     body += [page.chapter("Charts", SCENARIO)]
-    body += [page.drawn(figure) for figure in figures(findings.main, findings.long, findings.cold)]
+    body += [page.drawn(figure) for figure in figures(findings.main, findings.long, findings.cold, findings.outage)]
     body += [page.chapter("Tables"), *map(page.shown, tables)]
     body += [page.chapter("Versions and parameters"), page.facts(_versions(findings))]
     body += [page.chapter("Limits"), page.listed(LIMITS), page.chapter("How to reproduce"), page.commands(HOW)]

@@ -14,6 +14,10 @@ SCENARIO = (
     "result of 2,000 tokens. A view is asked for before every call of the agent, 2.2 times a turn. Summaries have "
     "300 tokens. Summarizer 50 ms, agent 10 ms, as 20 s to 4 s would be."
 )
+BETTER = (
+    "Found in the figures of the main run, at most three peers each, differences under 3 % left out. Truncation is not "
+    "listed: it is faster, smaller and cheaper than everybody, and keeps nothing."
+)
 LIMITS = (
     "The summarizer is a fake: latency, calls, sizes and reach are measured, the quality of summaries is not.",
     "Token counts are characters over four, for everybody; a real tokenizer would shift all rows alike.",
