@@ -9,10 +9,10 @@ BUDGETS ?= 8000,16000,64000
 LAWS_OPERATIONS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format laws corpus bench simulate clean
+.PHONY: help demo test lint format laws corpus bench bench-peers simulate clean
 
 help: ## show the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -44,8 +44,11 @@ corpus: $(READY) ## replay a folder of transcripts (CORPUS=<folder>, BUDGETS=...
 	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make corpus CORPUS=<folder>"; exit 2; }
 	$(BIN)/summarizing-context replay "$(CORPUS)" --budget $(BUDGETS)
 
-bench: $(READY) ## time and memory at 100,000 messages
-	$(BIN)/python evals/performance/bench.py
+bench: $(READY) ## every number to reach, ours alone, in under a minute
+	$(BIN)/python -m evals.performance.bench
+
+bench-peers: $(READY) ## everything beside the peers, each in an environment of its own (about 40 minutes; goes on where it was)
+	$(BIN)/python -m evals.performance.compare
 
 simulate: $(READY) ## what a step costs in sessions of 4.4M and 44M tokens, on a virtual clock (about 15 minutes)
 	$(BIN)/python -m evals.performance.simulation --json evals/performance/results/simulation.json

@@ -71,6 +71,12 @@ def table(judged: list[Verdict], seconds: float) -> Table:
     return shown
 
 
+def write(path: Path, evidence: dict[str, Figures]) -> None:
+    judged = [verdict._asdict() for verdict in verdicts(evidence)]
+    told = {"machine": machine(), "evidence": evidence, "verdicts": judged}
+    path.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--long", action="store_true")
@@ -79,11 +85,9 @@ def main() -> None:
     began = time.monotonic()
     with Progress(console=Console(stderr=True), transient=True) as progress:
         evidence = measure(progress, long=asked.long)
-    judged = verdicts(evidence)
-    Console().print(table(judged, time.monotonic() - began))
+    Console().print(table(verdicts(evidence), time.monotonic() - began))
     if asked.json:
-        told = {"machine": machine(), "evidence": evidence, "verdicts": [verdict._asdict() for verdict in judged]}
-        asked.json.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+        write(asked.json, evidence)
 
 
 if __name__ == "__main__":

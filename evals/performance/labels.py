@@ -20,7 +20,9 @@ ORDER = list(MANAGERS)
 
 
 def label(row: Row) -> str:
-    return NAMES.get(row.ask.manager, row.ask.manager) + (" · tuned" if row.ask.tuned else "")
+    """A dagger marks a run that was stopped by its time limit."""
+    name = NAMES.get(row.ask.manager, row.ask.manager) + (" · tuned" if row.ask.tuned else "")
+    return f"{name} †" if row.figures.get("stopped", "").startswith("stopped") else name
 
 
 def is_ours(row: Row) -> bool:

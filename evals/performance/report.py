@@ -3,7 +3,8 @@
     python -m evals.performance.report FOLDER [--table PATH ...]
 
 FOLDER holds `runs.jsonl` and `machine.json`, and `ours.json` if `make bench` was told to write it there. A further
-table is a JSON file: an object with `title`, `note` and `rows`, a list of flat objects.
+table is a JSON file: an object with `title`, `note` and `rows`, a list of flat objects; without --table these are
+`simulation.json` and `strategies.json` beside FOLDER, if they are there.
 """
 
 from __future__ import annotations
@@ -23,11 +24,26 @@ from evals.performance.labels import in_order, is_ours, label
 from evals.performance.managers import MANAGERS
 from evals.performance.prices import AS_OF, PRESETS
 from evals.performance.results import Row, read
-from evals.performance.tables import COLD, MAIN, OUTAGE, PRICES, REOPEN, Table, from_file, of_rows, on_terminal
+from evals.performance.tables import (
+    BRIEF,
+    CARE,
+    COLD,
+    OUTAGE,
+    PRICES,
+    REOPEN,
+    SIZES,
+    TIMES,
+    Table,
+    from_file,
+    of_rows,
+    on_markdown,
+    on_terminal,
+)
 from evals.performance.targets import Evidence, Verdict, verdicts
 from evals.performance.told import BETTER, HOW, INTRODUCTION, LIMITS, SCENARIO
 
 MAIN_LATENCY = (0.05, 0.01)
+BESIDE = ("simulation.json", "strategies.json")  # of other measurements
 
 
 class Findings:
@@ -65,14 +81,9 @@ class Findings:
 
     def tables(self) -> list[Table]:
         made = [
-            of_rows(f"N={self.main[0].ask.turns:,}" if self.main else "main", "", MAIN, self.main),
+            *_three(self.main, "Summarizer 50 ms, agent 10 ms."),
             of_rows("Cost of a step by price preset", _preset_note(), PRICES, self.main),
-            of_rows(
-                f"N={self.long[0].ask.turns:,}" if self.long else "long",
-                "Summarizer 10 ms, agent 2 ms.",
-                MAIN,
-                self.long,
-            ),
+            *_three(self.long, "Summarizer 10 ms, agent 2 ms. † stopped by its time limit; figures up to there."),
             of_rows("When the summarizer is slow or fails", "", OUTAGE, self.outage),
             of_rows("Cold load", "The whole history, then one view.", COLD, self.cold),
             of_rows(
@@ -83,7 +94,8 @@ class Findings:
 
 
 def write(folder: Path, further: Sequence[Path] = ()) -> None:
-    """Everything from what is in the folder."""
+    """Everything from what is in the folder; without `further`, with the tables that stand beside it."""
+    further = further or [path for name in BESIDE if (path := folder.parent / name).exists()]
     rows = read(folder / "runs.jsonl")
     findings = Findings(rows)
     bench, machine = _json(folder / "ours.json"), _json(folder / "machine.json")
@@ -102,7 +114,9 @@ def write(folder: Path, further: Sequence[Path] = ()) -> None:
     ]
     (folder / "report.json").write_text(json.dumps({**told, "tables": tables_told}, indent=1) + "\n", encoding="utf-8")
     (folder / "report.html").write_text(_page(findings, judged, tables, machine), encoding="utf-8")
-    console.print(f"written: {folder.name}/report.html, report.json, runs.jsonl")
+    brief = of_rows("", "", BRIEF, findings.main)
+    (folder / "summary.md").write_text(on_markdown(brief), encoding="utf-8")
+    console.print(f"written to {folder.name}: report.html, report.json, summary.md")
 
 
 def _page(findings: Findings, judged: list[Verdict], tables: list[Table], machine: dict[str, Any]) -> str:
@@ -135,6 +149,13 @@ def _versions(findings: Findings) -> dict[str, str]:
         elif entry.knob:
             told[label(row)] = "; ".join(filter(None, (f"{entry.knob.says} {row.ask.keep:g}", entry.tuned)))
     return told
+
+
+def _three(rows: Sequence[Row], note: str) -> list[Table]:
+    """The many figures of a live run, a table for each kind of question."""
+    kinds = {"time": TIMES, "size, cache and calls": SIZES, "text, faults and memory": CARE}
+    turns = f"{rows[0].ask.turns:,} turns" if rows else ""
+    return [of_rows(f"{turns}: {kind}", note, columns, rows) for kind, columns in kinds.items()]
 
 
 def _role(row: Row) -> str:

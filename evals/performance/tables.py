@@ -61,21 +61,30 @@ def percent(read: Callable[[Row], float | None]) -> Callable[[Row], str | None]:
     return cell
 
 
-MAIN = (
+TIMES = (
     figure("p50 ms", "view_p50_ms"),
     figure("p99 ms", "view_p99_ms"),
     figure("max ms", "view_max_ms"),
+    figure("activation p50 ms", "activation_p50_ms"),
     figure("activation max ms", "activation_max_ms"),
-    figure("waited", "waiting_views"),
+    figure("views that waited", "waiting_views"),
     figure("loop stall ms", "stall_ms"),
+    figure("append p50 µs", "add_p50_us"),
+    figure("append growth", "add_growth"),
+    figure("view growth", "view_growth"),
+)
+SIZES = (
+    figure("mean view", "mean_view_tokens"),
+    figure("past carried", "mean_past_tokens"),
     figure("prefix breaks", "prefix_breaks"),
     Column("prefix hit", percent(lambda row: row.figures["prefix_hit"])),
     figure("uncached / history", "uncached_over_history"),
-    figure("mean view", "mean_view_tokens"),
-    figure("past carried", "mean_past_tokens"),
     figure("calls", "model_calls"),
     figure("input / history", "model_input_over_history"),
     figure("largest input", "largest_model_input"),
+    figure("keep", ""),
+)
+CARE = (
     Column("never read", percent(never_read)),
     Column("lost", percent(lost)),
     figure("passes max", "passes_max"),
@@ -83,13 +92,10 @@ MAIN = (
     figure("over budget", "over_budget_views"),
     figure("unsafe", "unsafe_views"),
     figure("errors", "view_errors"),
-    figure("append p50 µs", "add_p50_us"),
-    figure("append growth", "add_growth"),
-    figure("view growth", "view_growth"),
     figure("bytes / message", "bytes_per_message"),
     figure("base MB", "base_mb"),
-    figure("keep", ""),
 )
+BRIEF = (TIMES[0], TIMES[1], TIMES[2], TIMES[5], TIMES[6], SIZES[4], CARE[0], CARE[2], SIZES[0])
 OUTAGE = (
     Column("summarizer", lambda row: mode_of(row)),
     figure("turns", ""),
@@ -147,7 +153,9 @@ def from_file(path: Path) -> Table:
         raise ValueError(f"{path.name}: a table is an object with title, note and a list of rows")
     header = list(dict.fromkeys(name for row in given["rows"] for name in row))
     rows = [[_text(row.get(name)) for name in header] for row in given["rows"]]
-    return Table(str(given.get("title", path.stem)), str(given.get("note", "")), header, rows)
+    ours = frozenset(at for at, row in enumerate(rows) if row and row[0].startswith("ours"))
+    heads = [name.replace("_", " ") for name in header]
+    return Table(str(given.get("title", path.stem)), str(given.get("note", "")), heads, rows, ours)
 
 
 def on_terminal(table: Table) -> RichTable:
@@ -164,6 +172,11 @@ def on_page(table: Table) -> str:
         for at, row in enumerate(table.rows)
     )
     return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def on_markdown(table: Table) -> str:
+    lines = [table.header, ["---"] * len(table.header), *table.rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
 def _cell(text: str) -> str:

@@ -60,7 +60,7 @@ def _content(evidence: Evidence) -> Value:
 
 def _unread(evidence: Evidence) -> Value:
     main = evidence.get("main", {})
-    if not main:
+    if "evicted_unread" not in main:
         return None
     return float(max(main["evicted_unread"], main["notes"].get("unseen_tokens", 0)))
 

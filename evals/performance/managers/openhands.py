@@ -83,7 +83,7 @@ class OpenHands(OneByOne):
         for _ in range(TRIES):
             result = await self.condenser.acondense(self.seen, agent_llm=self.llm)
             if not isinstance(result, Condensation):
-                return LLMConvertibleEvent.events_to_messages(result.events)
+                return list(LLMConvertibleEvent.events_to_messages(result.events))
             self.seen.append_event(result)
         raise RuntimeError(f"still condensing after {TRIES} condensations")
 

@@ -76,7 +76,7 @@ class PydanticHarness(OneByOne):
         )
         request = await self.compaction.before_model_request(run, request)
         self.messages = run.messages
-        return request.messages
+        return list(request.messages)
 
     def shown(self, view: Any) -> list[Message]:
         return list(_plain(view))
