@@ -42,14 +42,16 @@ class _Paired(NamedTuple):
 
 
 def calls_of(group: Sequence[Read]) -> Calls:
-    """Which calls of a group could be folded."""
-    together: dict[int, Folded] = {}
-    answered: dict[Folded, None] = {}
-    for _, made, results in _paired(group):
-        for id, ordinal in made:
+    """Which calls of a group could be folded: those of messages behind one that waits are not shown anyway."""
+    paired = list(_paired(group))
+    came = [ordinal for _, _, results in paired for _, ordinal in results if ordinal >= 0]
+    waits, together = False, dict[int, Folded]()
+    for _, made, _ in paired:
+        for id, ordinal in () if waits else made:
             together[ordinal] = tuple(other for same, other in made if same == id)
-        answered.update((together[ordinal], None) for _, ordinal in results if ordinal >= 0)
-    return Calls(tuple(answered), len(together))
+        waits = waits or not {ordinal for _, ordinal in made} <= set(came)
+    answered = dict.fromkeys(together[ordinal] for ordinal in came if ordinal in together)
+    return Calls(tuple(answered), sum(len(made) for _, made, _ in paired))
 
 
 def without_calls(group: Sequence[Read], folded: Collection[int]) -> list[Read]:

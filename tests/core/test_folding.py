@@ -29,6 +29,12 @@ def test_equal_ids_of_one_message_are_folded_together():
     assert calls.answered == ((0, 1), (2,))
 
 
+def test_calls_behind_one_that_waits_are_not_folded_for_they_are_not_shown():
+    log = [one_call("a", "b"), one_call("c", "d"), answer("c"), answer("b")]
+    assert calls_of(reads(*log)).answered == ((1,),)
+    assert calls_of(reads(*log, answer("a"))).answered == ((2,), (1,), (0,))
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_folded_call_goes_with_its_result_and_the_words_stay(dialect: str):
     log = [one_call("a", "b", text="both", dialect=dialect), answer("b", dialect=dialect), answer("a", dialect=dialect)]

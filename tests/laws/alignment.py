@@ -37,6 +37,7 @@ class _Walk:
     notes: list[tuple[int, str]] = field(default_factory=list)  # orphans whose note has not been met yet
     failed: str = ""
     held_back: int = 0
+    notes_may_wait: bool = False
 
     def run(self, start: int) -> bool:
         """Match everything from log entry `start`; False with `failed` set if that is not what is shown."""
@@ -44,12 +45,15 @@ class _Walk:
             self._take_notes()
             if self.at == len(self.view) and self._may_be_held_back(index):
                 self.held_back = len(self.log) - index
-                return True
+                break
             self._entry(index)
             if self.failed:
                 return False
         self._take_notes()
-        if self.notes and not self.reading.open_groups():
+        first_open = self.reading.runs[-1][0] if self.reading.open_groups() else len(self.log)
+        if (
+            self.notes and self.notes[0][0] < first_open and not self.notes_may_wait
+        ):  # behind an open call they are held back
             self.failed = f"the orphan result of log entry {self.notes[0][0]} is not shown as a note"
         elif self.at < len(self.view):
             self.failed = f"view row {self.at} is no log entry"
@@ -160,9 +164,9 @@ def align(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> 
     return search.reason if log else Tail(len(view), 0, Counter(), 0)
 
 
-def align_whole(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | None:
-    """The tail, if all of the view shows all of the log."""
-    walk = _Walk(view, log, reading, 0)
+def align_whole(view: Sequence[Message], log: Sequence[Message], reading: Reading, is_open: bool) -> Tail | None:
+    """The tail, if all of the view shows all of the log, which is that of an open group with calls left out or not."""
+    walk = _Walk(view, log, reading, 0, notes_may_wait=is_open)
     return Tail(0, 0, walk.repairs, walk.held_back) if walk.run(0) else None
 
 

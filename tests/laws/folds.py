@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from .alignment import Tail, align_whole
-from .grouping import CallGroup, Reading, atoms, read_log
+from .grouping import CallGroup, Reading, read_log
 from .repairs import FOLDED
 from .shapes import CALL_BLOCKS, Message, answered_ids, called_ids
 
@@ -24,7 +24,7 @@ def find_fold(view: Sequence[Message], log: Sequence[Message], reading: Reading)
     for row, message in enumerate(view):
         content = message.get("content")
         found = NOTE.fullmatch(content) if message.get("role") == "user" and isinstance(content, str) else None
-        for start, stop in reversed(atoms(reading)) if found else []:
+        for start, stop in reversed(reading.runs) if found else []:
             tail = _explained(view, row, log, reading, (start, stop), int(found[1]) if found else 0)
             if tail is not None:
                 return tail
@@ -43,25 +43,26 @@ def _explained(
         if len(gone) != told or (gone & waiting and any(call <= last for call, _ in shown - waiting)):
             continue
         rest = [entry for index in range(start, stop) if (entry := _without(log, index, groups, gone)) is not None]
-        claimed = [*rest, *log[stop:]]
+        claimed, is_open = [*rest, *log[stop:]], bool(waiting)
         for orphans_abandon in (False, True):
-            tail = align_whole(view[row + 1 :], claimed, read_log(claimed, orphans_abandon=orphans_abandon))
+            tail = align_whole(view[row + 1 :], claimed, read_log(claimed, orphans_abandon=orphans_abandon), is_open)
             if tail is not None:
                 return Tail(row, start, tail.repairs + Counter({FOLDED: told}), tail.held_back, (start, stop))
     return None
 
 
 def _shown_calls(rows: Sequence[Message], log: Sequence[Message], groups: Sequence[CallGroup]) -> Iterator[set[Call]]:
-    """Which calls of the group the rows show, newest message first; with none, and those held back, as it may be."""
-    shown: set[Call] = set()
-    left = [called_ids(row) for row in rows if called_ids(row)]
-    for group in groups:
-        if left and set(left[0]) <= set(called_ids(log[group.call])):
-            shown |= {(group.call, id) for id in left.pop(0)}
-    yield shown
-    later = {(group.call, id) for group in groups[1:] for id in called_ids(log[group.call])} - shown
-    if later:
-        yield shown | later
+    """Which calls of the group the rows may show, beside calls of it that are held back; ids may be used again."""
+    rows_called = [called_ids(row) for row in rows if called_ids(row)]
+    for order in (1, -1):
+        shown: set[Call] = set()
+        left = rows_called[::order]
+        for group in groups[::order]:
+            if left and set(left[0]) <= set(called_ids(log[group.call])):
+                shown |= {(group.call, id) for id in left.pop(0)}
+        last = max((call for call, _ in shown), default=-1)
+        yield shown
+        yield shown | {(group.call, id) for group in groups if group.call > last for id in called_ids(log[group.call])}
 
 
 def _without(log: Sequence[Message], index: int, groups: Sequence[CallGroup], gone: set[Call]) -> Message | None:

@@ -28,11 +28,15 @@ class CallGroup:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A log, read: its call groups by the index of their call, and the orphans of each result message."""
+    """A log, read: its call groups by the index of their call, and the orphans of each result message.
+
+    `runs` are the ranges in which some call waited; calls that overlap are in one run.
+    """
 
     groups: dict[int, CallGroup]
     orphans: dict[int, list[str]]
     size: int
+    runs: tuple[tuple[int, int], ...]
 
     def open_groups(self) -> list[CallGroup]:
         """Those whose calls still wait at the end of the log."""
@@ -45,6 +49,8 @@ def read_log(log: Sequence[Message], *, orphans_abandon: bool = False) -> Readin
     orphans: dict[int, list[str]] = {}
     waiting: list[CallGroup] = []
     overlapped: int | None = None  # where a second call joined one that waits
+    runs: list[tuple[int, int]] = []
+    began: int | None = None
     for index, message in enumerate(log):
         calls, answers = called_ids(message), answered_ids(message)
         paired = 0
@@ -54,7 +60,9 @@ def read_log(log: Sequence[Message], *, orphans_abandon: bool = False) -> Readin
         if is_other or (calls and overlapped is not None and index - overlapped >= TOGETHER_AT_MOST):
             for group in waiting:
                 group.abandoned = True
-            waiting = []
+            if began is not None:
+                runs.append((began, index))
+            waiting, began = [], None
         waiting = [group for group in waiting if group.waiting]
         overlapped = overlapped if waiting else None
         if calls:
@@ -62,7 +70,12 @@ def read_log(log: Sequence[Message], *, orphans_abandon: bool = False) -> Readin
                 overlapped = index
             groups[index] = CallGroup(index, list(calls))
             waiting.append(groups[index])
-    return Reading(groups, orphans, len(log))
+            began = index if began is None else began
+        if began is not None and not waiting:
+            runs.append((began, index + 1))
+            began = None
+    runs += [] if began is None else [(began, len(log))]
+    return Reading(groups, orphans, len(log), tuple(runs))
 
 
 def _pair(waiting: list[CallGroup], index: int, identity: str, orphans: dict[int, list[str]]) -> int:

@@ -45,7 +45,7 @@ class Judge:
 
     def __init__(self, context: Any, *, budget: int, repairs: frozenset[str] = ALL_REPAIRS, headers: int = 1) -> None:
         self.context = context
-        self.budget = budget
+        self.budget = self.least = budget  # the smallest budget that a view had may still be seen in later ones
         self.thorough = 1  # every how manieth view is compared with the whole log
         self.repairs_allowed = repairs
         self.headers = headers
@@ -102,6 +102,7 @@ class Judge:
     async def view(self, budget: int | None = None) -> list[Message]:
         """Get a view and judge it; [] when it was rightly refused."""
         wanted = budget or self.budget
+        self.least = min(self.least, wanted)
         try:
             view: list[Message] = await self.context.get_messages_for_request(wanted)
         except BudgetError as error:
@@ -128,7 +129,7 @@ class Judge:
         problems = [f"tool_safe: {p}" for p in tool_safe_problems(view)]
         if self.views % self.thorough == 0:
             problems += [f"conversation_order: {p}" for p in order_problems(view, self.log)]
-            problems += self._tail_problems(view, budget)
+            problems += self._tail_problems(view)
         tokens = sum(map(self._price, view))
         if tokens > budget:
             problems.append(f"within_budget: {tokens} tokens at a budget of {budget}")
@@ -137,7 +138,7 @@ class Judge:
             problems.append(f"within_budget: last_view says {shown.tokens} tokens, they are {tokens}")
         return problems + self._prefix_problems(view, budget)
 
-    def _tail_problems(self, view: list[Message], budget: int) -> list[str]:
+    def _tail_problems(self, view: list[Message]) -> list[str]:
         tail = find_tail(view, self.log)
         if not isinstance(tail, str):
             self.covered = max(self.covered, tail.log_start)
@@ -145,19 +146,19 @@ class Judge:
             self.held_back = max(self.held_back, tail.held_back)
             self.repairs.update(tail.repairs)
         problems = []
-        if not isinstance(tail, str) and tail.folded and not self._is_too_large(*tail.folded, budget):
+        if not isinstance(tail, str) and tail.folded and not self._is_too_large(*tail.folded):
             problems = [f"calls_folded: the group of log entries {tail.folded} could be shown whole"]
-        empty = self._is_too_large(*(group_spans(self.log) or [(0, 0)])[-1], budget)
+        empty = self._is_too_large(*(group_spans(self.log) or [(0, 0)])[-1])
         problems += tail_problems(
             view, self.log, self.repairs_allowed, headers_allowed=self.headers, may_be_empty=empty, tail=tail
         )
         return [f"tail_is_untouched: {p}" for p in problems]
 
-    def _is_too_large(self, start: int, stop: int, budget: int) -> bool:
+    def _is_too_large(self, start: int, stop: int) -> bool:
         """Only then may the newest group not be shown, or with calls folded: not even shrunk do its messages fit a
         group's share."""
         system = self.log[: leading_system_rows(self.log)]
-        room = budget - sum(map(self._price, system))
+        room = self.least - sum(map(self._price, system))
         rows = self.log[start:stop]
         least = [68 * max(1, len(called_ids(row)) + len(answered_ids(row))) for row in rows]
         return sum(min(tokens, self._price(row)) for row, tokens in zip(rows, least, strict=True)) > 0.4 * room

@@ -19,12 +19,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from summarizing_context import Settings, open_context
 
-from .builders import DIALECTS, Message, Script, assistant, call, count, result, system, user, words
+from .builders import DIALECTS, Message, Script, assistant, call, count, result, results, system, user, words
 from .judge import ECONOMY, SMALL, Judge
 from .summarizers import Counting, Echoing, Failing, Flaky, Sleeping
 
 T = TypeVar("T")
-BUDGETS = (300, 500, 1_000, 2_000, 4_000)
+BUDGETS = (100, 300, 500, 1_000, 2_000, 4_000)
 SUMMARIZERS: dict[str, Any] = {
     "extractive": lambda: None,
     "counting": lambda: Counting("counting/1"),
@@ -161,6 +161,23 @@ class Operations(RuleBasedStateMachine):
         arguments = {"text": text if kind == "argument" else "x"}
         self.add(call(self.dialect, (identity, "write", arguments)))
         self.add(result(self.dialect, identity, text if kind == "result" else "ok"))
+
+    @rule(
+        seed=SEEDS,
+        calls=st.sampled_from((4, 12, 40)),
+        share=st.sampled_from((0.0, 0.5, 0.9, 1.0)),
+        look=st.booleans(),
+    )
+    def wide(self, seed: int, calls: int, share: float, look: bool) -> None:
+        """Very many calls in one message, and results for a share of them."""
+        self.count("wide")
+        rng, ids = random.Random(seed), self.fresh(calls)
+        answered = rng.sample(ids, int(share * calls))
+        self.add(call(self.dialect, *((i, "read", {"text": words(rng, 8)}) for i in ids)), look=look)
+        if self.dialect == "anthropic" and seed % 2 and answered:
+            self.add(results(*((i, words(rng, 12)) for i in answered)))
+        else:
+            self.add(*(result(self.dialect, i, words(rng, 12)) for i in answered))
 
     @rule(budget=st.sampled_from((None, None, None, None, *BUDGETS)))
     def view(self, budget: int | None) -> None:
