@@ -70,7 +70,10 @@ async def open_context(
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What a program passes beside the settings; as the arguments of `open_context`."""
+    """What a program passes beside the settings; as the arguments of `open_context`.
+
+    `store` is an open store in place of the file that the settings name; the context closes it.
+    """
 
     summarizer: Summarizer | None = None
     count_tokens: Callable[[str], int] | None = None
@@ -78,6 +81,7 @@ class Options:
     redact: Callable[[str], str] | None = None
     read_only: bool = False
     events: Events | None = None
+    store: Store | None = None
 
 
 async def start_context(settings: Settings, options: Options) -> SummarizingContext:
@@ -89,7 +93,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
     )
     caller = _caller(settings, options, clock)
     price = _price(settings, caller)
-    store = await open_store(settings.store, read_only=options.read_only)
+    store = options.store or await open_store(settings.store, read_only=options.read_only)
     try:
         parts = _Assembly(settings, options, clock, store, caller, price).parts(counter)
         await load_session(parts)

@@ -34,6 +34,8 @@ async def load_session(parts: Parts) -> None:
     for key, data in stored.activations:
         if (state := _usable_state(parts, data)) is not None:
             parts.viewer.restore(key, state)
+            for hash in parts.timeline.hashes[: state.leaves]:  # an earlier process has read what it covered
+                parts.book.saw(hash)
 
 
 def _usable_state(parts: Parts, data: bytes) -> ActivationState | None:

@@ -53,8 +53,8 @@ class Judge:
         self.views = self.refused = self.covered = self.in_tail = self.held_back = 0
         self.activations = 0
         self.repairs: Counter[str] = Counter()
-        self.by_budget: dict[int, list[Message]] = {}
         self.last: list[Message] = []
+        self.shown: dict[str, list[Message]] = {}  # the newest view of each provider that the next must begin with
         self._activations_before = 0
         self._replaced = False
         self._prices: dict[str, int] = {}
@@ -78,7 +78,7 @@ class Judge:
         await self.context.clear()
         self.log = []
         self.last = []
-        self.by_budget = {}
+        self.shown = {}
 
     def closing(self) -> None:
         """Before the context is closed: what changes the next view, and was told by now, is taken note of.
@@ -86,7 +86,15 @@ class Judge:
         A log that was replaced and not shown since has no earlier view: the activation state went with the old log.
         """
         if self._replaced or self.context.statistics().activations > self._activations_before:
-            self.last, self.by_budget = [], {}
+            self.untold()
+
+    def untold(self) -> None:
+        """An activation may have happened that no view has told: the next views may begin anew."""
+        self.shown = {}
+
+    def replaced(self) -> None:
+        """The log was replaced, or may have been."""
+        self._replaced = True
 
     def reopened(self, context: Any) -> None:
         """Go on with another context of the same session; its counters begin at zero."""
@@ -99,33 +107,35 @@ class Judge:
             raise LawBroken(f"log_is_untouched: {_first_difference(kept, self.log)}")
         vandalise(kept)
 
-    async def view(self, budget: int | None = None) -> list[Message]:
+    async def view(self, budget: int | None = None, provider: Any = None) -> list[Message]:
         """Get a view and judge it; [] when it was rightly refused."""
-        wanted = budget or self.budget
-        self.least = min(self.least, wanted)
+        wanted, key = budget or self.budget, "" if provider is None else str(provider.name)
+        self.least = min(self.least, wanted if provider is None else wanted // 2)  # its usage lowers its budget
         try:
-            view: list[Message] = await self.context.get_messages_for_request(wanted)
+            view: list[Message] = await self.context.get_messages_for_request(
+                wanted if provider is None else None, *([] if provider is None else [provider])
+            )
         except BudgetError as error:
-            self._judge_refusal(error, wanted)
+            self._judge_refusal(error)
             return []
         own = copy.deepcopy(view)
         self.views += 1
-        problems = self._problems(own, wanted)
+        problems = self._problems(own, wanted, key)
         if problems:
             raise LawBroken("; ".join(problems))
         vandalise(view)
-        self.last = self.by_budget[wanted] = own
+        self.last = self.shown[key] = own
         self._replaced = False
         return own
 
-    def _judge_refusal(self, error: BudgetError, budget: int) -> None:
+    def _judge_refusal(self, error: BudgetError) -> None:
         self.refused += 1
-        rows = self.log[: leading_system_rows(self.log)]
+        rows, budget = self.log[: leading_system_rows(self.log)], error.budget_tokens
         needed = sum(map(self._price, rows))
         if needed + 40 <= budget:
             raise LawBroken(f"within_budget: refused at {budget} though system rows need only {needed}: {error}")
 
-    def _problems(self, view: list[Message], budget: int) -> list[str]:
+    def _problems(self, view: list[Message], budget: int, key: str) -> list[str]:
         problems = [f"tool_safe: {p}" for p in tool_safe_problems(view)]
         if self.views % self.thorough == 0:
             problems += [f"conversation_order: {p}" for p in order_problems(view, self.log)]
@@ -136,7 +146,7 @@ class Judge:
         shown = self.context.last_view
         if shown is not None and shown.tokens != tokens:
             problems.append(f"within_budget: last_view says {shown.tokens} tokens, they are {tokens}")
-        return problems + self._prefix_problems(view, budget)
+        return problems + self._prefix_problems(view, key)
 
     def _tail_problems(self, view: list[Message]) -> list[str]:
         tail = find_tail(view, self.log)
@@ -169,20 +179,20 @@ class Judge:
             self._prices[key] = view_tokens([row], count, IMAGE_TOKENS, message_text_parts)
         return self._prices[key]
 
-    def _prefix_problems(self, view: list[Message], budget: int) -> list[str]:
+    def _prefix_problems(self, view: list[Message], key: str) -> list[str]:
         statistics = self.context.statistics()
         told = self.context.last_view is not None and self.context.last_view.activation is not None
-        activated = told or statistics.activations > self._activations_before
-        self.activations += statistics.activations - self._activations_before
+        fresh = statistics.activations - self._activations_before
+        self.activations += fresh
         self._activations_before = statistics.activations
         unknown = set(statistics.activations_by_reason) - REASONS
         problems = [f"append_only: unknown reasons {sorted(unknown)}"] if unknown else []
-        if activated or not self.last:
+        if fresh > told:
+            self.untold()
+        if told or key not in self.shown:
             return problems
-        broken = prefix_problems(self.last, view)
-        if broken and prefix_problems(self.by_budget.get(budget, self.last), view):
-            problems.append(f"append_only: {broken[0]} without an activation")
-        return problems
+        broken = prefix_problems(self.shown[key], view)
+        return [*problems, f"append_only: {broken[0]} without an activation"] if broken else problems
 
 
 @asynccontextmanager

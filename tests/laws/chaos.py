@@ -1,0 +1,244 @@
+"""A session from a seed: everything that a host can do, in random order, while summarizer and store fail at random and
+calls are cancelled in the middle. Every law that can be seen from outside is judged after each step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from summarizing_context import Settings, SummarizingContext
+from summarizing_context.assembly import Options, open_store, start_context
+from summarizing_context.errors import StoreError
+
+from .builders import DIALECTS, Message, Script, assistant, call, count, result, user, words
+from .faults import FaultyStore, FaultySummarizer
+from .judge import SMALL, Judge, LawBroken
+from .operations import ODD
+
+BUDGETS = (100, 150, 300, 700, 1_500, 4_000)
+KINDS = {
+    "talk": 6, "work": 6, "wide": 1, "flight": 2, "answer": 3, "odd": 3, "huge": 1, "view": 8, "compact": 2, "set": 2,
+    "clear": 0.3, "idle": 2, "usage": 1, "reopen": 1, "pause": 3,
+}  # fmt: skip
+
+
+class Provider:
+    """One of several that a host alternates between."""
+
+    def __init__(self, name: str, window: int) -> None:
+        self.name, self.window = name, window
+
+    def get_model_info(self) -> dict[str, Any]:
+        return {"id": f"{self.name}-1", "context_window": self.window, "max_output_tokens": 20}
+
+
+class Chaos:
+    """One session. `done` counts what happened."""
+
+    def __init__(self, seed: int, strategy: str, path: Path, done: Counter[str]) -> None:
+        self.rng, self.done, self.path = random.Random(seed), done, path
+        rng = self.rng
+        self.budget, self.dialect = rng.choice(BUDGETS), rng.choice(DIALECTS)
+        self.patient = rng.random() < 0.3  # then whoever waits for a hanging summarizer waits for ever
+        self.now = 1_000.0
+        self.settings = Settings(
+            max_tokens=self.budget,
+            strategy=strategy,
+            store=str(path),
+            session_id="chaos",
+            call_timeout=3_600.0 if self.patient else 0.01,
+            job_timeout=36_000.0,
+            attempts=rng.choice((1, 2)),
+            breaker_cooldown=20.0,
+            safety_margin=0,
+            header_role=rng.choice(("user", "user", "system")),
+            band=rng.choice(("fidelity", "economy")),
+            max_messages=rng.choice((None, None, 6, 20)),
+            keep_recent=rng.choice((None, None, 1, 4)),
+            **SMALL,
+        )
+        self.providers = [None, Provider("one", self.budget + 20), Provider("two", self.budget * 2)]
+        self.summarizer = FaultySummarizer(rng, done, well=rng.choice((0.1, 0.5, 0.9)))
+        self.rate = rng.choice((0.0, 0.1, 0.4))
+        self.cancels = rng.choice((0.0, 0.1, 0.3))
+        self.ready: set[str] = set()
+        self.paid_again: list[str] = []
+        self.names = 0
+        self.called: list[str] = []
+
+    async def run(self, steps: int) -> None:
+        self.judge = Judge(await self._opened(), budget=self.budget)
+        self.judge.thorough = 3
+        try:
+            for _ in range(steps):
+                (kind,) = self.rng.choices(list(KINDS), list(KINDS.values()))
+                self.done[kind] += 1
+                self.now += self.rng.choice((0.0, 1.0, 1.0, 40.0))
+                await getattr(self, kind)()
+                await self._judge_it()
+        finally:
+            await self.context.close()
+        self.done["activations"] += self.judge.activations
+        self.done["covered"] += self.judge.covered
+        self.done["judged views"] += self.judge.views
+        self.done.update(self.judge.repairs)
+
+    async def _opened(self) -> SummarizingContext:
+        self.store = FaultyStore(await open_store(self.path), self.rng, self.done, rate=self.rate)
+        options = Options(self.summarizer, count, lambda: self.now, events=self, store=self.store)
+        self.context = await start_context(self.settings, options)
+        return self.context
+
+    def emit(self, name: str, data: Any) -> None:
+        """Notices of the context: a summary that is ready may not be asked for again."""
+        if name == "summary_started" and data["range_hash"] in self.ready:
+            self.paid_again.append(data["range_hash"])
+        if name == "summary_ready":
+            self.ready.add(data["range_hash"])
+
+    async def _attempt(self, what: Callable[[], Awaitable[Any]]) -> str:
+        """Call, and perhaps cancel it in the middle: `done`, `failed` or `cancelled`."""
+        task = asyncio.ensure_future(what())
+        if self.rng.random() < self.cancels:
+            for _ in range(self.rng.randint(0, 8)):
+                await asyncio.sleep(0)
+            task.cancel()
+        await asyncio.wait({task}, timeout=30)
+        if not task.done():
+            raise LawBroken("never_waits: a call did not end in 30 seconds")
+        if task.cancelled():
+            self.done["cancelled"] += 1
+            return "cancelled"
+        error = task.exception()
+        if isinstance(error, StoreError):
+            return "failed"
+        if error is not None:
+            raise error
+        return "done"
+
+    async def _change(self, what: Callable[[], Awaitable[Any]], wanted: list[Message]) -> None:
+        """Change the log. What did not return may have happened, wholly or not at all."""
+        before = list(self.judge.log)
+        self.judge.log = wanted
+        if await self._attempt(what) == "done":
+            return
+        await self.store.settled()
+        if await self.context.get_messages() != wanted:
+            self.judge.log = before
+            self.done["took no effect"] += 1
+        else:
+            self.done["took effect"] += 1
+
+    async def _add(self, *messages: Message) -> None:
+        for message in messages:
+            given = copy.deepcopy(message)
+            await self._change(lambda given=given: self.context.add_message(given), [*self.judge.log, message])  # type: ignore[misc]
+            if self.rng.random() < 0.2:
+                await self.view()
+
+    async def _judge_it(self) -> None:
+        await self.judge.check_log()
+        if self.rng.random() < 0.5:
+            await self.view()
+        statistics = self.context.statistics()
+        if self.context.unseen_tokens():
+            raise LawBroken(f"nothing_unseen: {self.context.unseen_tokens()} tokens")
+        most = 1
+        while 4**most <= max(1, statistics.segments):
+            most += 1
+        if self.context.last_view is not None and statistics.max_passes > most:
+            raise LawBroken(f"bounded_passes: {statistics.max_passes} with {statistics.segments} segments")
+        if self.paid_again or self.summarizer.twice_at_once:
+            raise LawBroken(f"paid_once: {self.paid_again} again, {self.summarizer.twice_at_once} at once")
+
+    async def talk(self) -> None:
+        await self._add(user(words(self.rng, self.rng.randint(1, 60))), assistant(words(self.rng, 30)))
+
+    async def work(self) -> None:
+        script = Script(self.rng.randrange(10**6), dialect=self.dialect, size=40)
+        script.calls = self.names
+        rows = script.step()
+        self.names = script.calls
+        await self._add(*rows)
+
+    async def wide(self) -> None:
+        await self._call(self.rng.choice((10, 25)))
+        for id in self.rng.sample(self.called[-10:], self.rng.randint(1, 10)):
+            await self._add(result(self.dialect, id, words(self.rng, 12)))
+
+    async def flight(self) -> None:
+        await self._call(self.rng.randint(1, 3))
+
+    async def _call(self, calls: int) -> None:
+        ids = [f"c{self.names + n}" for n in range(calls)]
+        self.names += calls
+        self.called += ids
+        await self._add(call(self.dialect, *((id, "read", {"path": "a"}) for id in ids)))
+
+    async def answer(self) -> None:
+        if self.called:
+            await self._add(result(self.dialect, self.rng.choice(self.called[-5:]), words(self.rng, 20)))
+
+    async def odd(self) -> None:
+        await self._add(self.rng.choice(ODD))
+
+    async def huge(self) -> None:
+        await self._add(user(words(self.rng, self.rng.choice((400, 2_000)))))
+
+    async def view(self) -> None:
+        """A view that is judged, after one that may be cancelled."""
+        provider = self.rng.choice(self.providers)
+        if self.rng.random() < self.cancels:
+            await self._attempt(lambda: self.context.get_messages_for_request(None, provider))
+            self.judge.untold()
+        budget = self.rng.choice((None, None, None, self.rng.choice(BUDGETS))) if provider is None else None
+        async with asyncio.timeout(30):
+            await self.judge.view(budget, provider)
+
+    async def compact(self) -> None:
+        await self._attempt(self.context.compact)
+        await self.context.should_compact()
+
+    async def set(self) -> None:
+        log = list(self.judge.log)
+        if log:
+            at = self.rng.randrange(len(log))
+            kind = self.rng.choice(("same", "prefix", "edit", "delete"))
+            log = {"same": log, "prefix": log[:at], "edit": [*log[:at], user("edited"), *log[at + 1 :]]}.get(
+                kind, [*log[:at], *log[at + 1 :]]
+            )
+        await self._replace(lambda: self.context.set_messages(copy.deepcopy(log)), log)
+
+    async def clear(self) -> None:
+        await self._replace(self.context.clear, [])
+
+    async def _replace(self, what: Callable[[], Awaitable[Any]], wanted: list[Message]) -> None:
+        await self._change(what, wanted)
+        self.ready.clear()
+        self.judge.replaced()
+
+    async def idle(self) -> None:
+        await self._attempt(lambda: self.context.wait_idle(0.01))
+
+    async def usage(self) -> None:
+        if self.context.last_view is not None and self.context.last_view.tokens:
+            await self.context.observe_usage(int(self.context.last_view.tokens * self.rng.choice((0.7, 1.0, 1.4))))
+
+    async def pause(self) -> None:
+        await asyncio.sleep(self.rng.choice((0.0, 0.001, 0.005)))
+
+    async def reopen(self) -> None:
+        """Close and open again: the log is there, and with it the views, unless their state could not be kept."""
+        await self.store.settled()
+        self.judge.closing()
+        if self.store.lost_activation:
+            self.judge.untold()
+        await self.context.close()
+        self.ready.clear()
+        self.judge.reopened(await self._opened())

@@ -1,0 +1,50 @@
+"""Every law holds over every strategy while summarizer and store fail at random and calls are cancelled half-way.
+
+1,000 steps a strategy, a tenth of LAWS_OPERATIONS where that is set; LAWS_SEED begins at another seed. A failure names
+the seed of its session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from .chaos import Chaos
+from .faults import FAULTS, LIES
+
+pytestmark = pytest.mark.anyio
+WANTED = int(os.environ.get("LAWS_OPERATIONS", "10000")) // 10
+FIRST_SEED = int(os.environ.get("LAWS_SEED", "1"))
+STEPS = 50
+STRATEGIES = ["hierarchical", "summarize", "truncate"]
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+async def test_all_laws_hold_while_everything_fails_at_random(strategy: str, tmp_path: Path) -> None:
+    done: Counter[str] = Counter()
+    for number in range(WANTED // STEPS):
+        seed = FIRST_SEED + number + 10_000_000 * STRATEGIES.index(strategy)
+        before = asyncio.all_tasks()
+        try:
+            await Chaos(seed, strategy, tmp_path / f"{number}.db", done).run(STEPS)
+        except Exception as error:
+            raise AssertionError(f"{strategy}, session of seed {seed}: {error}") from error
+        assert asyncio.all_tasks() == before
+        (tmp_path / f"{number}.db").unlink()
+    print(f"{strategy}: {dict(sorted(done.items()))}")
+    assert done["judged views"] > WANTED // 2
+    assert done["activations"] > WANTED // 20
+    assert done["covered"] > WANTED // 2
+    assert done["reopen"] > WANTED // 100
+    assert done["cancelled"] > WANTED // 20
+    assert done["took effect"] > 0
+    assert done["took no effect"] > 0
+    wanted = {f"store {what} {when}" for what in ("append", "activation", "replace") for when in ("before", "after")}
+    if strategy != "truncate":
+        wanted |= {"store find before", "store summary before", "store summary after", "summarizer good"}
+        wanted |= {f"summarizer {kind}" for kind in (*FAULTS, *LIES)}
+    assert wanted <= done.keys()
