@@ -28,9 +28,9 @@ from evals.performance.targets import Verdict, verdicts
 
 FAST: dict[str, Any] = {"latency": 0.01, "agent_latency": 0.002}
 RUNS = {
-    "main": Ask(manager="ours", turns=400),
-    "slow": Ask(manager="ours", turns=400, latency=0.1, agent_latency=0.002),
-    "never": Ask(manager="ours", turns=200, mode="never", **FAST),
+    "main": Ask(manager="ours", turns=300),
+    "slow": Ask(manager="ours", turns=300, latency=0.1, agent_latency=0.002),
+    "never": Ask(manager="ours", turns=200, mode="never", agent_latency=0.002),
     "always": Ask(manager="ours", turns=200, mode="always", **FAST),
     "burst": Ask(manager="ours", turns=200, mode="burst", **FAST),
     "cold": Ask(manager="ours", turns=1_000, kind="cold"),

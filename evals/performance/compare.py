@@ -2,23 +2,26 @@
 
     python -m evals.performance.compare [--out FOLDER] [--only NAME,NAME] [--parts main,cold] [--small] [--table PATH]
 
-Each run is a process of its own, one at a time. Rows that are already in `runs.jsonl` are not made again, so that an
-interrupted comparison goes on where it was; rows that failed are tried once more with --retry.
+Each run is a process of its own, one at a time where small times matter. Rows that are already in `runs.jsonl` are not
+made again, so that an interrupted comparison goes on where it was (on another day, name its folder with --out); rows
+that failed are tried once more with --retry.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from evals.performance import bench, report
+from evals.performance.asking import Ask
 from evals.performance.environments import ensure
 from evals.performance.launch import launch
 from evals.performance.machine import machine
@@ -28,6 +31,7 @@ from evals.performance.results import Results, Row
 from evals.performance.tuning import search
 
 RESULTS = Path(__file__).parent / "results"
+TUNING_AT_ONCE = 2  # only sizes matter there
 
 
 class Comparison:
@@ -46,29 +50,38 @@ class Comparison:
         """The parameter of each peer at which its mean view is as large as ours."""
         ours = self.row(tuning_run("ours", None, self.sizes))
         target: float = ours.figures.get("steady_view_tokens") or 0.0
-        keeps: dict[str, float] = {}
-        for name in sorted(self.only & set(TUNABLE)) if target else ():
-            knob = MANAGERS[name].knob
-            found = knob and search(partial(self._mean_view, name), target, knob.low, knob.high)
-            if found:
-                keeps[name] = rounded(found.keep)
-        return keeps
+        names = sorted(self.only & set(TUNABLE)) if target else []
+        self.progress.update(self.bar, total=len(names), completed=0, description="tuning to our mean view")
+        with ThreadPoolExecutor(TUNING_AT_ONCE) as pool:
+            found = list(pool.map(partial(self._tuned, target), names))
+        return {name: keep for name, keep in zip(names, found, strict=True) if keep is not None}
 
     def run(self, chosen: list[str], keeps: Keeps) -> None:
-        planned = [ask for name, part in parts(keeps, self.sizes).items() if name in chosen for ask in part.runs]
-        wanted = [ask for ask in planned if ask.manager in self.only]
-        self.progress.update(self.bar, total=len(wanted), completed=0)
-        for ask in wanted:
-            said = [ask.manager, "" if ask.kind == "live" else ask.kind, "tuned" if ask.tuned else "", f"N={ask.turns}"]
-            self.progress.update(self.bar, description=" ".join(filter(None, said)))
-            self.row(ask)
-            self.progress.advance(self.bar)
+        """The chosen parts of the plan, for the managers that are asked for."""
+        plan = {name: part for name, part in parts(keeps, self.sizes).items() if name in chosen}
+        wanted = {name: [ask for ask in part.runs if ask.manager in self.only] for name, part in plan.items()}
+        self.progress.update(self.bar, total=sum(map(len, wanted.values())), completed=0)
+        for name, asks in wanted.items():
+            with ThreadPoolExecutor(plan[name].at_once) as pool:
+                list(pool.map(self._step, asks))
 
-    def row(self, ask: Any) -> Row:
+    def row(self, ask: Ask) -> Row:
+        """From the file, or made now."""
         return self.results.get(ask) or self.results.keep(launch(ask))
 
+    def _step(self, ask: Ask) -> None:
+        said = (ask.manager, "" if ask.kind == "live" else ask.kind, "tuned" if ask.tuned else "", f"N={ask.turns}")
+        self.progress.update(self.bar, description=" ".join(filter(None, said)))
+        self.row(ask)
+        self.progress.advance(self.bar)
+
+    def _tuned(self, target: float, name: str) -> float | None:
+        knob = MANAGERS[name].knob
+        found = knob and search(partial(self._mean_view, name), target, knob.low, knob.high)
+        self.progress.advance(self.bar)
+        return rounded(found.keep) if found else None
+
     def _mean_view(self, name: str, keep: float) -> float | None:
-        self.progress.update(self.bar, description=f"tuning {name}")
         row = self.row(tuning_run(name, rounded(keep), self.sizes))
         tokens: float | None = row.figures.get("steady_view_tokens")
         return tokens
@@ -83,12 +96,22 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     parser.add_argument("--out", type=Path, default=RESULTS / today, help="folder for rows and report")
-    parser.add_argument("--only", default=",".join(MANAGERS), help="managers, separated by commas")
-    parser.add_argument("--parts", default=",".join(parts({})), help="parts of the plan, separated by commas")
+    parser.add_argument("--only", type=_names_of(MANAGERS), default=[*MANAGERS], help="managers, separated by commas")
+    parser.add_argument("--parts", type=_names_of(parts({})), default=[*parts({})], help="of the plan, likewise")
     parser.add_argument("--small", action="store_true", help="tiny sessions, to try the whole out")
     parser.add_argument("--retry", action="store_true", help="forget the rows that failed, and make them again")
     parser.add_argument("--table", type=Path, action="append", default=[], help="a further table for the report (JSON)")
     return parser.parse_args()
+
+
+def _names_of(known: Iterable[str]) -> Callable[[str], list[str]]:
+    def names(text: str) -> list[str]:
+        strangers = [name for name in text.split(",") if name not in known]
+        if strangers:
+            raise argparse.ArgumentTypeError(f"unknown: {', '.join(strangers)}; there are {', '.join(known)}")
+        return text.split(",")
+
+    return names
 
 
 def main() -> None:
@@ -96,9 +119,9 @@ def main() -> None:
     results = Results(asked.out / "runs.jsonl", retry=asked.retry)
     columns = (TextColumn("{task.description:44}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        comparison = Comparison(results, SMALL if asked.small else FULL, set(asked.only.split(",")), progress)
+        comparison = Comparison(results, SMALL if asked.small else FULL, set(asked.only), progress)
         comparison.make_environments()
-        comparison.run(asked.parts.split(","), comparison.tune() if "main" in asked.parts else {})
+        comparison.run(asked.parts, comparison.tune() if "main" in asked.parts else {})
         if not asked.small and not (asked.out / "ours.json").exists():
             bench.write(asked.out / "ours.json", bench.measure(progress))
     (asked.out / "machine.json").write_text(json.dumps(machine(), indent=2) + "\n")

@@ -129,14 +129,15 @@ class Drive:
         self.tally.lineage.viewable = self.tally.lineage.pieces
         native: Any = None
         error: Exception | None = None
-        began = time.perf_counter()
+        began, busy = time.perf_counter(), time.process_time()
         try:
             async with asyncio.timeout(self.ask.view_limit) as patience:
-                began = time.perf_counter()
+                began, busy = time.perf_counter(), time.process_time()
                 native = await manager.view()
         except Exception as raised:  # whatever a framework raises into the agent's turn
             error = raised
         seconds = time.perf_counter() - began
+        self.tally.idle_seconds.append(seconds - (time.process_time() - busy))
         with self.clock.measuring():
             self._judge(manager, native, None if patience.expired() else error, seconds, turn)
         if patience.expired():

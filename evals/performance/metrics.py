@@ -16,7 +16,7 @@ from evals.performance.fake_model import FakeModel
 from evals.performance.lineage import Lineage
 from evals.performance.prices import PRESETS, Usage, cost_per_step
 
-WAITED = 0.8  # of the summarizer's latency: a view that took longer has waited for it
+WAITED = 0.8  # of the summarizer's latency: a view that did nothing for longer has waited for it
 RAMP = 60  # turns before a view counts for the steady mean
 
 Figures = dict[str, Any]
@@ -32,6 +32,7 @@ class Tally:
     history_tokens: int = 0
     add_seconds: list[float] = field(default_factory=list)
     view_seconds: list[float] = field(default_factory=list)
+    idle_seconds: list[float] = field(default_factory=list)  # of these, those in which the process did nothing
     activation_seconds: list[float] = field(default_factory=list)  # of the views that changed their beginning
     view_tokens: list[int] = field(default_factory=list)
     past_tokens: list[int] = field(default_factory=list)
@@ -79,7 +80,7 @@ def view_figures(tally: Tally, latency: float) -> Figures:
         "activation_p50_ms": milliseconds(percentile(tally.activation_seconds, 0.50)),
         "activation_max_ms": milliseconds(max(tally.activation_seconds, default=0.0)),
         "view_growth": growth(tally.view_seconds),
-        "waiting_views": sum(second >= WAITED * latency for second in tally.view_seconds) if latency else None,
+        "waiting_views": sum(idle >= WAITED * latency for idle in tally.idle_seconds) if latency else None,
         "mean_view_tokens": round(tokens / max(1, len(tally.view_tokens))),
         "steady_view_tokens": round(statistics.fmean(tally.steady_tokens)) if tally.steady_tokens else None,
         "max_view_tokens": max(tally.view_tokens, default=0),

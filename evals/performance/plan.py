@@ -36,21 +36,21 @@ SMALL = Sizes(main=100, long=120, tuning=100, burst=100, always=32, never=32)
 
 
 class Part(NamedTuple):
-    """One table of the report."""
+    """Runs that belong together. Where small times matter, one runs at a time."""
 
-    title: str
     runs: tuple[Ask, ...]
+    at_once: int = 1
 
 
 def parts(keeps: Keeps, sizes: Sizes = FULL) -> dict[str, Part]:
     """By name; `tuned` runs are left out where no parameter is known."""
+    reopen = Ask(manager="ours", kind="reopen", turns=sizes.main, latency=0.01)
     return {
-        "main": Part(f"N={sizes.main:,}, summarizer 50 ms : agent 10 ms", tuple(_main(keeps, sizes))),
-        "long": Part(f"N={sizes.long:,}, summarizer 10 ms : agent 2 ms", tuple(_long(keeps, sizes))),
-        "slow": Part("ours, slow and failing summarizers", tuple(_slow(sizes))),
-        "outage": Part("the summarizer fails", tuple(_outage(sizes))),
-        "cold": Part(f"cold load of {sizes.main:,} turns", tuple(_cold(sizes))),
-        "reopen": Part("reopening and forking", (Ask(manager="ours", kind="reopen", turns=sizes.main, latency=0.01),)),
+        "main": Part(tuple(_main(keeps, sizes))),
+        "long": Part(tuple(_long(sizes))),
+        "slow": Part(tuple(_slow(sizes))),
+        "outage": Part(tuple(_outage(sizes)), at_once=2),
+        "cold": Part((*_cold(sizes), reopen)),
     }
 
 
@@ -66,7 +66,7 @@ def _main(keeps: Keeps, sizes: Sizes) -> Iterator[Ask]:
             yield Ask(manager=name, turns=sizes.main, keep=keeps[name], tuned=True)
 
 
-def _long(keeps: Keeps, sizes: Sizes) -> Iterator[Ask]:
+def _long(sizes: Sizes) -> Iterator[Ask]:
     for name in (*OURS[:2], *PEERS):
         limit = 60.0 if name in SLOW else 120.0
         yield Ask(manager=name, turns=sizes.long, latency=0.01, agent_latency=0.002, keep=None, limit=limit)

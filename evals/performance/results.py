@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 from evals.performance.asking import Ask
@@ -28,6 +29,7 @@ class Results:
 
     def __init__(self, path: Path, *, retry: bool = False) -> None:
         self.path = path
+        self.writing = Lock()
         self.rows = {row.ask.key: row for row in read(path) if row.status == "ok" or not retry}
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(f"{row.line()}\n" for row in self.rows.values()), encoding="utf-8")
@@ -36,8 +38,8 @@ class Results:
         return self.rows.get(ask.key)
 
     def keep(self, row: Row) -> Row:
-        self.rows[row.ask.key] = row
-        with self.path.open("a", encoding="utf-8") as file:
+        with self.writing, self.path.open("a", encoding="utf-8") as file:
+            self.rows[row.ask.key] = row
             file.write(f"{row.line()}\n")
         return row
 
