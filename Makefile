@@ -55,4 +55,5 @@ simulate: $(READY) ## what a step costs in sessions of 4.4M and 44M tokens, on a
 
 clean: ## remove what was made here, the environment too
 	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf evals/performance/.environments
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
