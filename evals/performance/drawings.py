@@ -57,7 +57,7 @@ def _waiting(rows: Sequence[Row]) -> list[Figure]:
         rows,
         "Views that waited for a summary: fewer is better",
         lambda row: row.figures["waiting_views"],
-        "Views in which the process did nothing for at least 0.8 of the latency of a summary; busy time does not count.",
+        "Views in which the process did nothing for at least 0.8 of a summary's latency; busy time does not count.",
     )
     stalled = _single(
         rows,
