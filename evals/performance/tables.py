@@ -87,8 +87,8 @@ SIZES = (
 CARE = (
     Column("never read", percent(never_read)),
     Column("lost", percent(lost)),
-    figure("passes max", "passes_max"),
-    figure("passes mean", "passes_mean"),
+    Column("passes max", lambda row: row.figures["passes_max"] if row.figures["model_calls"] else None),
+    Column("passes mean", lambda row: row.figures["passes_mean"] if row.figures["model_calls"] else None),
     figure("over budget", "over_budget_views"),
     figure("unsafe", "unsafe_views"),
     figure("errors", "view_errors"),
