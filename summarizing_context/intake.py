@@ -33,6 +33,7 @@ class Intake:
         for message in check_messages(messages):
             same = known[durable] if durable < len(known) else None
             entry = same if same is not None and same.data == encode_message(message) else await self._entry(message)
+            entry.fresh = None  # of a whole log few messages are shown
             entries.append(entry)
             durable += not entry.facts.ephemeral
             if len(entries) % _BREATH == 0:

@@ -20,6 +20,7 @@ from summarizing_context.core.segments import Group, Limits, Segment, SegmentCut
 from summarizing_context.core.tail import Tail
 
 _LEADING = frozenset({Role.SYSTEM, Role.DEVELOPER})
+_FRESH = 64  # entries that are kept parsed too: more than come between two views
 
 
 class Timeline:
@@ -80,9 +81,12 @@ class Timeline:
         """Add one message at the end."""
         facts, index = entry.facts, len(self.entries)
         if facts.ephemeral:
+            entry.fresh = None
             self._ride(index, entry)
             return
         self.entries.append(entry)
+        if index >= _FRESH:
+            self.entries[index - _FRESH].fresh = None
         self.tokens.append(self.tokens[-1] + entry.cost(self._image_tokens))
         if index == self.leading and facts.role in _LEADING:
             self._lead()

@@ -16,7 +16,9 @@ from summarizing_context.tiktoken_counter import TiktokenCounter, load_offline
 RELEASED = {
     "focus/v1": "c361f833aa5f1f6ae3bc36ebb4efcce18ac4deb60b16f1ab85fb188378e2ca2e",
     "rollup/v1": "d4f247f6bc42b25c8035aa0a8d67df13b2e3fa6b59898d20c5131c5431332dbf",
+    "rollup/v2": "ac4f4e035d4c1079170ccfa91d43d4142b3c789a3516dbb1674af197df244a82",
     "segment/v1": "1537e25605f60bc6afbce1cdc6208364be0c9eb53960e4a07e9c4881ff8c992c",
+    "segment/v2": "42fdaf74b98caf0629f83ecddd3fe31988462fe17a59adf7dfbbceba7ba0b3dd",
 }
 SECTIONS = [
     "## Intent",

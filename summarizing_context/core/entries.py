@@ -50,13 +50,14 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Entry:
-    """One message of the log, as bytes; its dict is made anew whenever it is read."""
+    """One message of the log, as bytes; its dict is made anew whenever it is read, but for the newest ones."""
 
-    __slots__ = ("data", "digest", "facts")
+    __slots__ = ("data", "digest", "facts", "fresh")
 
-    def __init__(self, data: bytes, facts: Facts) -> None:
+    def __init__(self, data: bytes, facts: Facts, fresh: tuple[Message, Reading] | None = None) -> None:
         self.data = data
         self.facts = facts
+        self.fresh = fresh  # what it was made of: the next view shows it, and need not parse it again
         self.digest = facts.content  # tied to its group when it joins the log
 
     def message(self) -> Message:
@@ -64,7 +65,9 @@ class Entry:
         return decode_message(self.data)
 
     def read(self, index: int) -> Read:
-        """The message with its reading, at its place in the log."""
+        """The message with its reading, at its place in the log. To be read only: it may be shared."""
+        if self.fresh is not None:
+            return Read(index, *self.fresh)
         message = self.message()
         return Read(index, message, read_message(message))
 
@@ -79,7 +82,7 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str) -> E
     texts = reading.texts
     estimate = sum(map(estimate_text, texts))
     tokens = estimate if counter == ESTIMATE else sum(map(count, texts))
-    return Entry(encode_message(message), _facts(message, reading, estimate, tokens))
+    return Entry(encode_message(message), _facts(message, reading, estimate, tokens), (message, reading))
 
 
 def encode_facts(facts: Facts, counter: str) -> bytes:
