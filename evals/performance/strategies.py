@@ -1,6 +1,6 @@
 """The strategies side by side on a folder of transcripts: prefix hits, uncached tokens, model calls and tokens.
 
-    python evals/performance/strategies.py FOLDER --budget 16k,64k --json results/strategies.json
+    python -m evals.performance.strategies FOLDER --budget 16k,64k --json evals/performance/results/strategies.json
 
 Summaries are made by the honest provider of `tests/providers/serve.py`, through the real OpenAI SDK over the loopback,
 so that calls are calls; no key, no network. The tables and laws are those of `summarizing-context replay`.
@@ -11,47 +11,30 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from datetime import date
 from pathlib import Path
 from typing import Any
 
+from evals.performance.machine import machine
 from summarizing_context.cli.output import read_tokens
 from summarizing_context.cli.replay_tables import Shape, show
 from summarizing_context.evaluation.figures import Tally, add_up, add_up_by_variant
 from summarizing_context.evaluation.replay import Plan, replay_files
 from summarizing_context.evaluation.transcripts import find_transcripts
 from summarizing_context.settings import Settings
+from tests.providers.protocols import OPENAI
+from tests.providers.serve import honestly, serving_apart
+from tests.providers.server import Answer
 
-CHECKOUT = Path(__file__).parents[2]
 STRATEGIES = ("hierarchical", "summarize", "truncate")
-
-
-@contextmanager
-def provider() -> Iterator[str]:
-    """The base address of an honest provider without latency and faults."""
-    command = [sys.executable, "-m", "tests.providers.serve", "--latency", "0", "--rate-limited", "0", "--stalled", "0"]
-    with subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        yield process.stdout.readline().split()[1]
-        process.communicate()
 
 
 def measured(folder: Path, budgets: tuple[int, ...], jobs: int) -> list[Tally]:
     """Every transcript with every strategy at every budget."""
-    tallies: list[Tally] = []
-    with provider() as address:
+    with serving_apart(honestly(lambda _: Answer())) as server:
+        address = OPENAI.base_url(server.root)
         settings = Settings(summarizer="openai", model="honest", base_url=address, api_key="none", call_timeout=120.0)
         plan = Plan(budgets, settings, strategies=STRATEGIES)
-        for number, found in enumerate(replay_files(find_transcripts([folder]), plan, jobs=jobs), 1):
-            tallies += found
-            print(f"\r{number} files", end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    return tallies
+        return [tally for found in replay_files(find_transcripts([folder]), plan, jobs=jobs) for tally in found]
 
 
 def row(tally: Tally) -> dict[str, Any]:
@@ -77,12 +60,12 @@ def row(tally: Tally) -> dict[str, Any]:
 def document(tallies: list[Tally], files: int) -> dict[str, Any]:
     """What the report shows."""
     sums = add_up_by_variant(tallies)
-    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    on = machine()
     note = (
         f"{files} real transcripts, {sums[0].messages:,} messages, {sums[0].history_tokens:,} tokens; a view before "
         "each assistant message. Model calls are calls of an honest model behind the OpenAI protocol on the loopback; "
         "it answers at once with at most 400 tokens. Input is what it was sent, prompt included. "
-        f"{date.today().isoformat()}, {machine}."
+        f"{on['date']}; {on['cpu']}, {on['cores']} cores, {on['python']}, {on['system']}."
     )
     return {"title": "Strategies on real transcripts", "note": note, "rows": [row(tally) for tally in sums]}
 

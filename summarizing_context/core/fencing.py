@@ -9,7 +9,12 @@ import re
 from collections.abc import Callable
 
 _OURS = ("history", "summary", "earlier_message", "late_result", "session_record")
-_TAG = re.compile(rf"<(\s*+/?\s*+)({'|'.join(_OURS)})\b", re.IGNORECASE)
+_HIDDEN = "[\x00-\x1f\x7f\u00ad\u034f\u061c\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
+_GAP = rf"(?:\s|{_HIDDEN})*+"
+_NAMES = "|".join(f"{_HIDDEN}*+".join(name) for name in _OURS)
+_TAG = re.compile(
+    rf"[<\uff1c\ufe64]({_GAP}(?:[/\\\uff0f\u2044\u2215]{_GAP})*+)({_NAMES})\b", re.IGNORECASE
+)  # lookalikes too
 
 
 def fence(tag: str, text: str, **attributes: object) -> str:

@@ -28,6 +28,28 @@ def test_each_of_our_tags_loses_its_meaning(tag):
     assert neutral(f"a {tag} b").endswith("b")
 
 
+@pytest.mark.parametrize(
+    "tag",
+    [
+        *("<\\/history>", "<//history>", "</history\u200b>", "<\u200b/history>", "</his\u200btory>", "</\x00summary>"),
+        *(
+            "\uff1c/history\uff1e",
+            "<\uff0fhistory>",
+            "<\u2044summary>",
+            "</\u2060session_record>",
+            "<\ufeff/ history x=1>",
+        ),
+    ],
+)
+def test_tags_that_only_look_like_ours_lose_their_meaning_too(tag):
+    assert neutral(f"a {tag} b") == f"a ‹{tag[1:]} b"
+
+
+def test_looking_for_tags_takes_no_time():
+    text = ("<" + "\u200b /" * 20_000) * 3 + "<his\u200btory"
+    assert neutral(text).count("‹") == 1
+
+
 def test_other_tags_stay_as_they_are():
     assert neutral("<b>x</b> a < b <historian>") == "<b>x</b> a < b <historian>"
 

@@ -20,7 +20,7 @@ from typing import Literal
 
 from .protocols import Json, answer, completion, user_text
 
-Ending = Literal["whole", "stall", "reset", "cut", "flood"]
+Ending = Literal["whole", "stall", "reset", "cut", "flood", "drip"]
 FLOOD = 100_000_000  # bytes
 
 
@@ -32,7 +32,7 @@ class Answer:
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
     latency: float = 0.0  # seconds
-    ending: Ending = "whole"  # "stall" and "reset" send nothing, "cut" half of the body, "flood" far too much
+    ending: Ending = "whole"  # "stall" and "reset" send nothing, "cut" half of the body; "flood" and "drip" do not end
     model: Callable[[Json], str] | None = None  # writes the summary
 
 
@@ -95,6 +95,8 @@ class ProviderServer:
         if said.ending == "reset":
             _reset(writer)
             return False
+        if said.ending == "drip":
+            await _drip(writer)
         body = said.body if said.body is not None else json.dumps(_good(request, said)).encode()
         size = FLOOD if said.ending == "flood" else len(body)
         given = {name.lower() for name, _ in said.headers}
@@ -118,6 +120,15 @@ class ProviderServer:
 def _good(request: Request, said: Answer) -> Json:
     text = (said.model or summary_of)(request.body)
     return completion(text) if request.path.endswith("/chat/completions") else answer(text)
+
+
+async def _drip(writer: asyncio.StreamWriter) -> None:
+    """A body in pieces that never ends, with a sign of life every now and then."""
+    writer.write(b"HTTP/1.1 200 Answer\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
+    while not writer.transport.is_closing():
+        writer.write(b"1\r\n \r\n")
+        await writer.drain()
+        await asyncio.sleep(0.01)
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

@@ -19,8 +19,8 @@ from summarizing_context.errors import (
     SummarizerTimeout,
 )
 from summarizing_context.ports import SummaryReply
-from summarizing_context.summarizers.providers import Fault, HttpStatus, seconds_to_wait
-from summarizing_context.summarizers.replies import Refusal
+from summarizing_context.summarizers.providers import Fault, HttpStatus, fenced, seconds_to_wait
+from summarizing_context.summarizers.replies import Refusal, check_reply
 from summarizing_context.summarizers.resilient import Limits, ResilientSummarizer
 from summarizing_context.summarizers.retries import told
 from tests.summarizers.scripted import SECRET, FakeClock, job, words
@@ -141,6 +141,9 @@ BODIES = [
     ("too deep", {"content": b"[" * 100_000, "headers": {"content-type": "application/json"}}),
     ("nothing", {"content": b"", "headers": {"content-type": "application/json"}}),
     ("HTML", {"html": f"<html>{SPOKEN}</html>"}),
+    ("HTML as JSON", {"content": b"<html>busy</html>", "headers": {"content-type": "application/json"}}),
+    ("a stream", {"content": b"data: {}\n\n", "headers": {"content-type": "text/event-stream"}}),
+    ("too long a number", {"content": b"9" * 5_000, "headers": {"content-type": "application/json"}}),
     ("plain text", {"text": SPOKEN}),
 ]
 
@@ -201,12 +204,16 @@ def shapes() -> Iterator[tuple[str, Protocol, Any, type[SummarizerError], Any]]:
     yield "refusal part", OPENAI, completion([{"type": "refusal", "refusal": SPOKEN}]), refused, declined
     yield "filtered", OPENAI, completion("", reason="content_filter"), refused, declined
     yield "tool call", OPENAI, completion(None, reason="tool_calls", tool_calls=[tool]), refused, Refusal.NOT_TEXT
+    yield "tool call after text", OPENAI, completion(GOOD, tool_calls=[tool]), refused, Refusal.NOT_TEXT
+    yield "function call", OPENAI, completion(None, function_call={"name": "run"}), refused, Refusal.NOT_TEXT
+    yield "parts without text", OPENAI, completion([{"type": "audio"}, 7]), refused, Refusal.EMPTY
     yield "error as success", OPENAI, {"error": {"code": 503, "message": SPOKEN}}, SummarizerError, Fault.OVERLOADED
     yield "limit as success", OPENAI, {"error": {"code": 429}}, SummarizerRateLimited, Fault.RATE_LIMITED
     yield "nameless error", OPENAI, {"error": SPOKEN}, SummarizerError, Fault.SERVER
     use = {"type": "tool_use", "id": "1", "name": "run", "input": {}}
     yield "no block", ANTHROPIC, answer([]), refused, Refusal.EMPTY
     yield "content null", ANTHROPIC, answer(None), SummarizerError, Fault.SHAPE
+    yield "content blank", ANTHROPIC, answer(" \n"), refused, Refusal.EMPTY
     yield "content missing", ANTHROPIC, {"type": "message"}, SummarizerError, Fault.SHAPE
     yield "content text", ANTHROPIC, answer() | {"content": GOOD}, SummarizerError, Fault.SHAPE
     yield "odd blocks", ANTHROPIC, answer(["x", None, {"type": "text", "text": None}]), refused, Refusal.EMPTY
@@ -271,6 +278,38 @@ async def test_what_the_provider_read_from_its_cache_is_told(protocol: Protocol,
 async def test_text_in_parts_is_put_together(protocol: Protocol):
     parts = [{"type": "text", "text": "## Done\n"}, {"type": "text", "text": "- a"}]
     assert (await got(protocol, json=protocol.reply(parts))).text == "## Done\n- a"
+
+
+async def test_of_two_answers_the_first_is_taken(protocol: Protocol):
+    reply = protocol.reply()
+    if protocol is OPENAI:
+        reply["choices"].append({"index": 1, "message": {"content": "another"}, "finish_reason": "stop"})
+    else:
+        reply["content"].append({"type": "a block of tomorrow", "text": "another"})
+    assert (await got(protocol, json=reply)).text == GOOD
+
+
+async def test_thinking_before_the_text_is_left_out(protocol: Protocol):
+    thinking = [{"type": "thinking", "thinking": SPOKEN, "signature": "s"}, {"type": "redacted_thinking", "data": "x"}]
+    reply = completion(GOOD, reasoning_content=SPOKEN) if protocol is OPENAI else answer([*thinking, TEXT])
+    assert (await got(protocol, json=reply)).text == GOOD
+
+
+async def test_an_error_page_in_place_of_a_summary_is_refused_by_the_check(protocol: Protocol):
+    for page in ("<!DOCTYPE html><html>busy</html>", "502 Bad Gateway", '{"error": {"message": "x"}}'):
+        reply = await got(protocol, json=protocol.reply(page))
+        with pytest.raises(SummarizerRefused) as caught:
+            check_reply(reply, job(), len)
+        assert caught.value.args == (Refusal.ERROR_TEXT,)
+
+
+async def test_the_prompt_given_back_is_refused_by_the_check(protocol: Protocol):
+    asked = job()
+    for echo in (asked.prompt, asked.content, fenced(asked)):
+        reply = await got(protocol, json=protocol.reply(echo))
+        with pytest.raises(SummarizerRefused) as caught:
+            check_reply(reply, asked, words)
+        assert caught.value.args == (Refusal.ECHO,)
 
 
 async def test_a_closed_summarizer_says_so(protocol: Protocol):

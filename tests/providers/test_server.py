@@ -21,8 +21,9 @@ from summarizing_context.errors import (
 from summarizing_context.ports import SummaryReply
 from summarizing_context.summarizers.providers import Fault
 from summarizing_context.summarizers.replies import Refusal
+from summarizing_context.summarizers.resilient import Limits, ResilientSummarizer
 from tests.house.checkout import run_python
-from tests.summarizers.scripted import job
+from tests.summarizers.scripted import FakeClock, job, words
 
 from .protocols import KEY, MODEL, PROTOCOLS, Protocol
 from .server import Answer, ProviderServer, serving, storm
@@ -94,6 +95,18 @@ async def test_a_body_of_100_mb_is_not_taken_into_memory(protocol: Protocol, sta
         assert isinstance(caught.value, SummarizerRefused) == (status == 200)
         assert server.flooded < 50_000_000
         assert peak < 60_000_000  # the SDK's own modules are among it
+
+
+async def test_a_body_that_only_drips_is_given_up_at_the_limit_of_the_call(protocol: Protocol):
+    async with serving(lambda request: Answer(ending="drip" if request.number else "whole")) as server:
+        inner = protocol.made(base_url=protocol.base_url(server.root))
+        await inner.summarize(job())  # now the SDK is imported, and the client made
+        limits = Limits(call_timeout=0.3, attempts=1)
+        outer = ResilientSummarizer(inner, limits=limits, clock=FakeClock(), count=words)
+        with anyio.fail_after(10), pytest.raises(SummarizerTimeout):
+            await outer.summarize(job())
+        await inner.close()
+        assert [request.path for request in server.requests] == [protocol.path] * 2
 
 
 async def test_a_call_that_is_cancelled_ends_at_once_and_leaves_nothing(protocol: Protocol):
