@@ -9,7 +9,7 @@ BUDGETS ?= 8000,16000,64000
 LAWS_OPERATIONS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format laws corpus bench bench-peers simulate clean
+.PHONY: help demo test lint format laws corpus weather strategies bench bench-peers simulate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -43,6 +43,14 @@ laws: $(READY) ## the laws against a million random operations a strategy (LAWS_
 corpus: $(READY) ## replay a folder of transcripts (CORPUS=<folder>, BUDGETS=...)
 	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make corpus CORPUS=<folder>"; exit 2; }
 	$(BIN)/summarizing-context replay "$(CORPUS)" --budget $(BUDGETS)
+
+weather: $(READY) ## replay a folder through both SDKs, the provider on the loopback in bad weather (CORPUS=<folder>)
+	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make weather CORPUS=<folder>"; exit 2; }
+	$(BIN)/python -m tests.providers.serve --replay "$(CORPUS)" --budget $(BUDGETS)
+
+strategies: $(READY) ## hierarchical, summarize and truncate side by side on a folder (CORPUS=<folder>, BUDGETS=...)
+	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make strategies CORPUS=<folder>"; exit 2; }
+	$(BIN)/python -m evals.performance.strategies "$(CORPUS)" --budget $(BUDGETS) --json evals/performance/results/strategies.json
 
 bench: $(READY) ## every number to reach, ours alone, in under a minute
 	$(BIN)/python -m evals.performance.bench
