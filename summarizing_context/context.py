@@ -1,41 +1,34 @@
-"""SummarizingContext: the contract's methods over timeline, viewer, worker and store.
+"""SummarizingContext: what callers may ask of a session, and when.
 
-Every change of the log is committed first and then extended in memory, by one callback on the event loop, so that
-a cancelled call has happened in both places or in neither. Views are made from memory.
+The methods check and hand on: the log and its activations are changed in `session`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
 
-from summarizing_context.core.activation import ActivationReport, Reason
+from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.budget import choose_budget
 from summarizing_context.core.door import Message
-from summarizing_context.core.entries import Entry
 from summarizing_context.core.focus import check_focus
 from summarizing_context.core.header import HeaderNode
-from summarizing_context.core.view import View, encode_state
+from summarizing_context.core.view import View
 from summarizing_context.errors import (
     ContextClosedError,
     SettingsError,
-    StoreError,
     StoreReadOnlyError,
     WrongEventLoopError,
 )
 from summarizing_context.parts import Parts, gather
 from summarizing_context.provider_window import ProviderWindow, read_provider
-from summarizing_context.showing import Change
+from summarizing_context.session import Session
 from summarizing_context.statistics import Statistics
 from summarizing_context.tokens import Calibration, usage_total
-
-logger = logging.getLogger(__name__)
 
 
 class SummarizingContext:
@@ -48,20 +41,12 @@ class SummarizingContext:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._settings = parts.settings
+        self._session = Session(parts)
         self._timeline = parts.timeline
         self._viewer = parts.viewer
-        self._worker = parts.worker
-        self._store = parts.store
         self._loop = asyncio.get_running_loop()
-        self._closed = False
-        self._changing = anyio.Lock()  # activations and replacements of the log, one at a time
-        self._segments_seen = 0
-        self._key, self._budget = "", int(parts.settings.max_tokens)
         self._last_view: View | None = None
-        self._last_view_at = parts.clock.now()
-        self._activations: Counter[str] = Counter()
         self._calibration = Calibration()
-        self._last_error: str | None = None
 
     async def add_message(self, message: Message) -> None:
         """Add a message at the end of the log; durable when this returns (ephemeral ones are kept in memory only).
@@ -70,12 +55,7 @@ class SummarizingContext:
         both cases the log is unchanged.
         """
         self._check(writes=True)
-        entry = await self._parts.intake.one(message)
-        if entry.facts.ephemeral:
-            self._extend([entry])
-        else:
-            stored = self._parts.intake.stored([entry])
-            await self._store.append(self._settings.session_id, stored, lambda: self._extend([entry]))
+        await self._session.add(await self._parts.intake.one(message))
 
     async def get_messages_for_request(
         self, token_budget: int | None = None, provider: Any | None = None
@@ -89,11 +69,11 @@ class SummarizingContext:
         self._check()
         window = read_provider(provider)
         budget = self._budget_for(token_budget, window)
-        asked: Reason | None = "idle" if self._is_idle() else None
-        report = await self._activate(window.key, budget, asked)
-        self._key, self._budget, self._last_view_at = window.key, budget, self._parts.clock.now()
+        session = self._session
+        report = await session.activate(window.key, budget, "idle" if session.is_idle else None)
+        session.key, session.budget, session.asked_at = window.key, budget, self._parts.clock.now()
         self._last_view = view = self._viewer.view(window.key, report)
-        self._worker.wake()
+        self._parts.worker.wake()
         return view.messages
 
     async def get_messages(self) -> list[Message]:
@@ -107,17 +87,17 @@ class SummarizingContext:
         Raises as `add_message` does; then nothing is replaced.
         """
         self._check(writes=True)
-        await self._replace(await self._parts.intake.all(messages, self._timeline.entries))
+        await self._session.replace(await self._parts.intake.all(messages, self._timeline.entries))
 
     async def clear(self) -> None:
         """Empty the log."""
         self._check(writes=True)
-        await self._replace([])
+        await self._session.replace([])
 
     async def should_compact(self) -> bool:
         """Whether the next view, for the provider of the last one, would be above its high water."""
         self._check()
-        now, high = self._viewer.tokens(self._key, self._budget)
+        now, high = self._viewer.tokens(self._session.key, self._session.budget)
         return now > high
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport:
@@ -132,10 +112,10 @@ class SummarizingContext:
         topic = None if focus is None else check_focus(focus)
         if topic is not None and self._settings.strategy == "truncate":
             raise SettingsError("focus has nothing to act on: strategy = 'truncate' makes no summaries; leave it out")
-        report = await self._activate(self._key, self._budget, "explicit", focus=topic)
-        self._worker.wake()
+        report = await self._session.activate(self._session.key, self._session.budget, "explicit", focus=topic)
+        self._parts.worker.wake()
         if report is None:
-            now, _ = self._viewer.tokens(self._key, self._budget)
+            now, _ = self._viewer.tokens(self._session.key, self._session.budget)
             return ActivationReport(False, "explicit", now, now, 0)
         return report
 
@@ -145,7 +125,7 @@ class SummarizingContext:
         self._check()
         if timeout is not None and (not isinstance(timeout, int | float) or timeout != timeout):
             raise SettingsError(f"timeout is {timeout!r:.40}; it is a number of seconds, or None")
-        return await self._worker.wait_idle(timeout)
+        return await self._parts.worker.wait_idle(timeout)
 
     async def observe_usage(self, input_tokens: int, *, cache_read: int = 0, cache_write: int = 0) -> None:
         """Tell how many tokens the provider counted for the last view; budgets from its window follow that.
@@ -160,7 +140,7 @@ class SummarizingContext:
     def statistics(self) -> Statistics:
         """The figures of this session since it was opened."""
         self._check()
-        return gather(self._parts, self._activations, self._last_error)
+        return gather(self._parts, self._session.activations, self._session.last_error)
 
     @property
     def last_view(self) -> View | None:
@@ -180,81 +160,14 @@ class SummarizingContext:
 
     async def close(self) -> None:
         """End every task, finish the queued writes, give up the session. Takes at most two seconds."""
-        if self._closed:
+        if self._session.closed:
             return
-        self._closed = True
+        self._session.closed = True
         with anyio.CancelScope(shield=True):
             async with AsyncExitStack() as ends:  # each of them, whatever the others do
                 for close in reversed(self._parts.closing):
                     ends.push_async_callback(close)
-                await self._worker.stop()
-
-    def _extend(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            self._timeline.extend(entry)
-        self._wake_for_segments()
-
-    def _wake_for_segments(self) -> None:
-        if len(self._timeline.segments) != self._segments_seen and not self._closed:
-            self._segments_seen = len(self._timeline.segments)
-            self._worker.wake()
-
-    async def _replace(self, log: list[Entry]) -> None:
-        async with self._changing:
-            durable = [entry for entry in log if not entry.facts.ephemeral]
-            keep = self._timeline.common_prefix(log)
-            if keep == len(self._timeline) == len(durable) and not self._timeline.riders and len(durable) == len(log):
-                return
-            rest = self._parts.intake.stored(durable[keep:])
-            await self._store.replace(self._settings.session_id, keep, rest, lambda: self._replaced(log))
-            await self._worker.recall(everything=True)
-
-    def _replaced(self, log: Sequence[Entry]) -> None:
-        self._timeline.replace(log)
-        self._parts.book.reset()
-        self._worker.reset()
-        self._viewer.forget("log_replaced")
-        self._segments_seen = -1  # as many segments as before may be other ones
-        self._wake_for_segments()
-
-    async def _activate(
-        self, key: str, budget: int, asked: Reason | None, *, focus: str | None = None
-    ) -> ActivationReport | None:
-        """Decide, commit, show; decide again where a cancelled `set_messages` took effect in between."""
-        try:
-            self._changing.acquire_nowait()  # a plain view does not give way to other tasks
-        except anyio.WouldBlock:
-            await self._changing.acquire()
-        try:
-            await self._wait_for_summaries(key, budget)
-            while (change := self._viewer.change(key, budget, asked, focus=focus)) is not None:
-                self._notify("pre_compact", {"messages": len(self._timeline), "tokens": change.report.tokens_before})
-                await self._commit(key, change)
-                if self._viewer.apply(change):
-                    self._activations[change.report.reason] += 1
-                    shown = self._timeline.leading + len(change.state.head) + len(change.tail.items)
-                    self._notify("activation", {**change.report._asdict(), "messages": shown})
-                    return change.report
-            return None
-        finally:
-            self._changing.release()
-
-    async def _wait_for_summaries(self, key: str, budget: int) -> None:
-        """Only where the settings ask for it, and only before an activation."""
-        if self._settings.max_wait > 0:
-            now, high = self._viewer.tokens(key, budget)
-            if now > high:
-                await self._worker.wait_idle(self._settings.max_wait)
-
-    async def _commit(self, key: str, change: Change) -> None:
-        """Keep the state. A view is due in any case: where the store fails, it is shown from memory and told."""
-        if self._parts.read_only:
-            return
-        try:
-            await self._store.save_activation(self._settings.session_id, key, encode_state(change.state))
-        except StoreError as error:
-            self._last_error = str(error)
-            logger.warning("an activation could not be kept; after a restart it is made again", exc_info=error)
+                await self._parts.worker.stop()
 
     def _budget_for(self, token_budget: int | None, window: ProviderWindow) -> int:
         settings = self._settings
@@ -268,19 +181,8 @@ class SummarizingContext:
             margin=settings.safety_margin,
         )
 
-    def _is_idle(self) -> bool:
-        after = self._settings.idle_after
-        return after is not None and self._parts.clock.now() - self._last_view_at > after
-
-    def _notify(self, name: str, data: dict[str, Any]) -> None:
-        if self._parts.events is not None:
-            try:
-                self._parts.events.emit(name, data)
-            except Exception as error:  # an observer's fault must not cost a view
-                logger.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
-
     def _check(self, *, writes: bool = False) -> None:
-        if self._closed:
+        if self._session.closed:
             raise ContextClosedError(f"the context of session {self._settings.session_id!r} is closed; open it again")
         try:
             loop = asyncio.get_running_loop()

@@ -1,0 +1,132 @@
+"""The session behind a context: its log changed in step with the store, its activations made and told.
+
+Every change of the log is committed first and then extended in memory, by one callback on the event loop, so that
+a cancelled call has happened in both places or in neither. What callers may ask, and when, is in `context`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+
+from summarizing_context.core.activation import ActivationReport, Reason
+from summarizing_context.core.entries import Entry
+from summarizing_context.core.view import encode_state
+from summarizing_context.errors import StoreError
+from summarizing_context.parts import Parts
+from summarizing_context.showing import Change
+
+logger = logging.getLogger(__name__)
+
+
+class Session:
+    """A log and what is shown of it. All methods belong to the event loop in which it was opened."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        self.id = parts.settings.session_id
+        self.changing = anyio.Lock()  # activations and replacements of the log, one at a time
+        self.closed = False
+        self.key, self.budget = "", int(parts.settings.max_tokens)  # of the last request
+        self.asked_at = parts.clock.now()  # when the last view was asked for
+        self.activations: Counter[str] = Counter()
+        self.last_error: str | None = None
+        self._segments_seen = 0
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether the provider's prompt cache is taken for cold."""
+        after = self.parts.settings.idle_after
+        return after is not None and self.parts.clock.now() - self.asked_at > after
+
+    async def add(self, entry: Entry) -> None:
+        """Add an entry at the end of the log; ephemeral ones are kept in memory only."""
+        if entry.facts.ephemeral:
+            self._extend([entry])
+        else:
+            stored = self.parts.intake.stored([entry])
+            await self.parts.store.append(self.id, stored, lambda: self._extend([entry]))
+
+    async def replace(self, log: list[Entry]) -> None:
+        """Make `log` the whole log. Summaries whose range still matches are kept."""
+        timeline = self.parts.timeline
+        async with self.changing:
+            durable = [entry for entry in log if not entry.facts.ephemeral]
+            keep = timeline.common_prefix(log)
+            if keep == len(timeline) == len(durable) and not timeline.riders and len(durable) == len(log):
+                return
+            rest = self.parts.intake.stored(durable[keep:])
+            await self.parts.store.replace(self.id, keep, rest, lambda: self.replaced(log))
+            await self.parts.worker.recall(everything=True)
+
+    def replaced(self, log: Sequence[Entry]) -> None:
+        """A new log is committed: go on from it."""
+        self.parts.timeline.replace(log)
+        self.parts.book.reset()
+        self.parts.worker.reset()
+        self.parts.viewer.forget("log_replaced")
+        self._segments_seen = -1  # as many segments as before may be other ones
+        self._wake_for_segments()
+
+    async def activate(
+        self, key: str, budget: int, asked: Reason | None, *, focus: str | None = None
+    ) -> ActivationReport | None:
+        """Decide, commit, show; decide again where a cancelled `set_messages` took effect in between."""
+        viewer, timeline = self.parts.viewer, self.parts.timeline
+        try:
+            self.changing.acquire_nowait()  # a plain view does not give way to other tasks
+        except anyio.WouldBlock:
+            await self.changing.acquire()
+        try:
+            await self._wait_for_summaries(key, budget)
+            while (change := viewer.change(key, budget, asked, focus=focus)) is not None:
+                self.notify("pre_compact", {"messages": len(timeline), "tokens": change.report.tokens_before})
+                await self._commit(key, change)
+                if viewer.apply(change):
+                    self.activations[change.report.reason] += 1
+                    shown = timeline.leading + len(change.state.head) + len(change.tail.items)
+                    self.notify("activation", {**change.report._asdict(), "messages": shown})
+                    return change.report
+            return None
+        finally:
+            self.changing.release()
+
+    def notify(self, name: str, data: dict[str, Any]) -> None:
+        """Hand an event to the observer, if there is one."""
+        if self.parts.events is not None:
+            try:
+                self.parts.events.emit(name, data)
+            except Exception as error:  # an observer's fault must not cost a view
+                logger.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
+
+    def _extend(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            self.parts.timeline.extend(entry)
+        self._wake_for_segments()
+
+    def _wake_for_segments(self) -> None:
+        if len(self.parts.timeline.segments) != self._segments_seen and not self.closed:
+            self._segments_seen = len(self.parts.timeline.segments)
+            self.parts.worker.wake()
+
+    async def _wait_for_summaries(self, key: str, budget: int) -> None:
+        """Only where the settings ask for it, and only before an activation."""
+        longest = self.parts.settings.max_wait
+        if longest > 0:
+            now, high = self.parts.viewer.tokens(key, budget)
+            if now > high:
+                await self.parts.worker.wait_idle(longest)
+
+    async def _commit(self, key: str, change: Change) -> None:
+        """Keep the state. A view is due in any case: where the store fails, it is shown from memory and told."""
+        if self.parts.read_only:
+            return
+        try:
+            await self.parts.store.save_activation(self.id, key, encode_state(change.state))
+        except StoreError as error:
+            self.last_error = str(error)
+            logger.warning("an activation could not be kept; after a restart it is made again", exc_info=error)
