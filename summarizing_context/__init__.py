@@ -11,6 +11,7 @@ from summarizing_context.core.messages import message_text_parts
 from summarizing_context.core.view import View
 from summarizing_context.errors import (
     BudgetError,
+    CheckpointNotFoundError,
     ContextClosedError,
     MessageError,
     PromptError,
@@ -33,11 +34,16 @@ from summarizing_context.errors import (
 )
 from summarizing_context.ports import SummaryJob, SummaryReply
 from summarizing_context.settings import Settings
+from summarizing_context.shelves import Checkpoint
+from summarizing_context.spending import BudgetReport
 from summarizing_context.statistics import Statistics
 
 __all__ = [
     "ActivationReport",
     "BudgetError",
+    "BudgetReport",
+    "Checkpoint",
+    "CheckpointNotFoundError",
     "ContextClosedError",
     "MessageError",
     "PromptError",

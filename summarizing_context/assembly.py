@@ -20,10 +20,11 @@ from summarizing_context.intake import Intake
 from summarizing_context.jobs import Recipe
 from summarizing_context.loading import load_session
 from summarizing_context.parts import Parts
-from summarizing_context.ports import Clock, Events, Store, Summarizer
+from summarizing_context.ports import Clock, Events, Summarizer
 from summarizing_context.prices import FREE, ModelPrice, load_prices
 from summarizing_context.recipes import make_recipe
 from summarizing_context.settings import Settings
+from summarizing_context.shelves import SessionStore
 from summarizing_context.showing import policy_of
 from summarizing_context.stores.sqlite import SqliteStore
 from summarizing_context.summaries import Extracts, SummaryBook
@@ -103,7 +104,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
     return SummarizingContext(parts)
 
 
-async def open_store(path: str | Path, *, read_only: bool = False) -> Store:
+async def open_store(path: str | Path, *, read_only: bool = False) -> SessionStore:
     """A store, opened; the caller closes it."""
     store = SqliteStore(path, read_only=read_only)
     try:
@@ -128,7 +129,7 @@ class _Assembly:
     settings: Settings
     options: Options
     clock: Clock
-    store: Store
+    store: SessionStore
     caller: _Caller
     price: ModelPrice | None
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import anyio
 
+from summarizing_context.checkpoints import Checkpoints
 from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.budget import choose_budget
 from summarizing_context.core.door import Message
@@ -27,6 +28,8 @@ from summarizing_context.errors import (
 from summarizing_context.parts import Parts, gather
 from summarizing_context.provider_window import ProviderWindow, read_provider
 from summarizing_context.session import Session
+from summarizing_context.shelves import Checkpoint
+from summarizing_context.spending import BudgetReport, Spending
 from summarizing_context.statistics import Statistics
 from summarizing_context.tokens import Calibration, usage_total
 
@@ -42,6 +45,8 @@ class SummarizingContext:
         self._parts = parts
         self._settings = parts.settings
         self._session = Session(parts)
+        self._checkpoints = Checkpoints(self._session)
+        self._spending = Spending(self._session)
         self._timeline = parts.timeline
         self._viewer = parts.viewer
         self._loop = asyncio.get_running_loop()
@@ -56,6 +61,8 @@ class SummarizingContext:
         """
         self._check(writes=True)
         await self._session.add(await self._parts.intake.one(message))
+        if self._checkpoints.is_due:
+            await self._checkpoints.save_if_due()
 
     async def get_messages_for_request(
         self, token_budget: int | None = None, provider: Any | None = None
@@ -118,6 +125,56 @@ class SummarizingContext:
             now, _ = self._viewer.tokens(self._session.key, self._session.budget)
             return ActivationReport(False, "explicit", now, now, 0)
         return report
+
+    def budget(self) -> BudgetReport:
+        """How much of the last request's budget the view takes as it stands; `max_tokens` before the first."""
+        self._check()
+        return self._spending.report()
+
+    def has_space(self, message: Message) -> bool:
+        """Whether the message fits into the budget as it is, without any compaction. Raises `MessageError`."""
+        self._check()
+        return self._spending.has_space(message)
+
+    async def make_space(self, tokens: int) -> ActivationReport:
+        """Activate now unless so many tokens are free; the report tells what the view takes after it."""
+        self._check()
+        return await self._spending.make_space(tokens)
+
+    async def checkpoint(self, name: str | None = None) -> str:
+        """Keep the present state of the session: its log (ephemeral messages excepted) and what is shown of it. The id
+        to come back with; no message is copied."""
+        self._check(writes=True)
+        return (await self._checkpoints.save(name)).id
+
+    async def restore(self, id: str) -> str:
+        """Go back to a checkpoint, named by its id or its name: the next view is the view of then.
+
+        Nothing is lost: the present is made a checkpoint before, whose id is returned. Raises
+        `CheckpointNotFoundError`.
+        """
+        self._check(writes=True)
+        return (await self._checkpoints.restore(id)).id
+
+    async def fork(self, id: str, session_id: str) -> str:
+        """Begin another session, in the same store, that goes on from a checkpoint; open it by its `session_id`."""
+        self._check(writes=True)
+        return await self._checkpoints.fork(id, session_id)
+
+    async def list_checkpoints(self) -> list[Checkpoint]:
+        """The checkpoints of this session, oldest first."""
+        self._check()
+        return await self._checkpoints.listed()
+
+    async def delete_checkpoint(self, id: str) -> None:
+        """Forget a checkpoint. What only it needed leaves the file with the store's next `purge`."""
+        self._check(writes=True)
+        await self._checkpoints.delete(id)
+
+    def should_checkpoint(self) -> bool:
+        """Whether a multiple of `checkpoint_interval_messages` was reached and its checkpoint is not made yet."""
+        self._check()
+        return self._checkpoints.is_due
 
     async def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until no summary is being made or could be; False after `timeout` seconds. An open breaker or a

@@ -18,6 +18,7 @@ SummarizingContextError
 │   ├── SummarizerTimeout               no reply within the time limit
 │   ├── SummarizerRefused               a reply came that cannot serve as a summary
 │   └── SummarizerRateLimited           the provider asks for fewer calls
+├── CheckpointNotFoundError (LookupError)  the session has no such checkpoint
 ├── PromptError                         a prompt file is missing or malformed
 └── TranscriptError (ValueError)        a transcript file cannot be read; names file and line
 """
@@ -119,6 +120,10 @@ class StoreFullError(StoreError):
 
 class StoreReadOnlyError(StoreError):
     """A write was asked of a file or a context that may only be read."""
+
+
+class CheckpointNotFoundError(SummarizingContextError, LookupError):
+    """The session has no checkpoint of this id or name."""
 
 
 class SummarizerError(SummarizingContextError):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 
 import msgspec
 
-from summarizing_context.core.entries import decode_entry
+from summarizing_context.core.entries import Entry, decode_entry
 from summarizing_context.core.view import ActivationState, decode_state
 from summarizing_context.errors import StoreError
 from summarizing_context.parts import Parts
-from summarizing_context.ports import StoredSession
+from summarizing_context.ports import StoredEntry
 
 _BREATH = 1_000  # entries loaded between two turns of the event loop
 
@@ -28,17 +29,21 @@ async def load_session(parts: Parts) -> None:
         raise StoreError(
             f"{parts.store.name} holds no session {session_id!r}; `summarizing-context sessions` lists them"
         )
-    await _extend(parts, stored)
+    for at, entry in enumerate(await read_entries(parts, stored.entries), 1):
+        parts.timeline.extend(entry)
+        if at % _BREATH == 0:
+            await asyncio.sleep(0)
+    parts.timeline.version = stored.log_version
     parts.viewer.reopened = bool(stored.entries)
     await parts.worker.recall()
     for key, data in stored.activations:
-        if (state := _usable_state(parts, data)) is not None:
+        if (state := usable_state(parts, data)) is not None:
             parts.viewer.restore(key, state)
             for hash in parts.timeline.hashes[: state.leaves]:  # an earlier process has read what it covered
                 parts.book.saw(hash)
 
 
-def _usable_state(parts: Parts, data: bytes) -> ActivationState | None:
+def usable_state(parts: Parts, data: bytes) -> ActivationState | None:
     """A stored state; None if it cannot be read, or if the settings cut other segments than those that it covers."""
     try:
         state = decode_state(data)
@@ -50,9 +55,12 @@ def _usable_state(parts: Parts, data: bytes) -> ActivationState | None:
     return state if fits else None
 
 
-async def _extend(parts: Parts, stored: StoredSession) -> None:
+async def read_entries(parts: Parts, stored: Sequence[StoredEntry]) -> list[Entry]:
+    """Entries as the log holds them; the event loop turns meanwhile."""
     count, name = parts.counter.count, parts.counter.name
-    for at, entry in enumerate(stored.entries):
-        parts.timeline.extend(decode_entry(entry.message, entry.facts, count, name))
-        if at % _BREATH == _BREATH - 1:
+    entries: list[Entry] = []
+    for at, entry in enumerate(stored, 1):
+        entries.append(decode_entry(entry.message, entry.facts, count, name))
+        if at % _BREATH == 0:
             await asyncio.sleep(0)
+    return entries

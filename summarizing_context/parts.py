@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 from summarizing_context.core.tree import Node
 from summarizing_context.intake import Intake
-from summarizing_context.ports import Clock, Events, Store, TokenCounter
+from summarizing_context.ports import Clock, Events, TokenCounter
 from summarizing_context.prices import ModelPrice
 from summarizing_context.settings import Settings
+from summarizing_context.shelves import SessionStore
 from summarizing_context.statistics import CallFigures, Statistics
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.timeline import Timeline
@@ -27,7 +28,7 @@ class Parts:
     book: SummaryBook
     viewer: Viewer
     worker: Worker
-    store: Store
+    store: SessionStore
     intake: Intake
     counter: TokenCounter
     clock: Clock

@@ -105,6 +105,7 @@ class StoredSession:
     project: str | None
     entries: Sequence[StoredEntry]
     activations: Sequence[tuple[str, bytes]]
+    log_version: int = 0  # how often the log was replaced
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,6 +133,9 @@ class Settings:
     max_messages: int | None = _setting(None, Maybe(_POSITIVE))  # a further high water
     keep_recent: int | None = _setting(None, Maybe(_POSITIVE))  # a floor of the raw tail, in messages
 
+    # going back
+    checkpoint_interval_messages: int | None = _setting(None, Maybe(_POSITIVE))  # an automatic one every so many
+
     @property
     def max_tokens_is_set(self) -> bool:
         """Whether somebody chose `max_tokens`: then it caps the provider's window too."""

@@ -65,6 +65,15 @@ def _economy(settings: Settings) -> Economy:
     return Economy(prices, settings.segment_max, segments * settings.summary_max_tokens)
 
 
+class Marks(NamedTuple):
+    """What the next view of a provider depends on beside its state and the log."""
+
+    attempted_at: int | None  # as in `Showing`, as are the others
+    attempted_length: int
+    ends: list[int]
+    shown: int  # messages of the view handed out last
+
+
 @dataclass(slots=True)
 class Showing:
     """What one provider is shown."""
@@ -79,6 +88,12 @@ class Showing:
     attempted_length: int = 0  # messages of the log then
     pending: Reason | None = None  # why the next view may begin differently
     counted: int = 0  # items whose repairs are counted
+    resumed: int | None = None  # messages of this log's view that was handed out last, before going back to it
+
+    @property
+    def marks(self) -> Marks:
+        shown = len(self.last) if self.resumed is None else self.resumed
+        return Marks(self.attempted_at, self.attempted_length, sorted(self.ends), shown)
 
 
 class Change(NamedTuple):

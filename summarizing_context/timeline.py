@@ -30,6 +30,7 @@ class Timeline:
         self._limits = limits
         self._image_tokens = image_tokens
         self.entries: list[Entry] = []
+        self.version = 0  # how often the log was replaced
         self.riders: list[tuple[int, Entry]] = []  # ephemeral messages, each before the entry of this index
         self._rider_tokens = 0
         self.leading = 0  # system and developer rows at the beginning
@@ -99,8 +100,9 @@ class Timeline:
 
     def replace(self, log: Sequence[Entry]) -> None:
         """Make `log` the whole log. What stands before the first difference is not worked out again."""
+        version = self.version + 1
         stop = self._forget(self.common_prefix(log))
-        self.riders, self._rider_tokens = [], 0
+        self.version, self.riders, self._rider_tokens = version, [], 0
         durable = 0
         for entry in log:
             if entry.facts.ephemeral:

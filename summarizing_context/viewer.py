@@ -19,7 +19,7 @@ from summarizing_context.core.tail import Tail
 from summarizing_context.core.view import ActivationState, RepairCounts, View, activated, common_prefix, copied, merged
 from summarizing_context.deciding import Decider
 from summarizing_context.errors import BudgetError
-from summarizing_context.showing import Change, Policy, Showing
+from summarizing_context.showing import Change, Marks, Policy, Showing
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.timeline import Timeline
 
@@ -41,14 +41,28 @@ class Viewer:
         self.latest: Showing | None = None
         self.reopened = False  # an earlier process has shown views of this log
 
-    def restore(self, key: str, state: ActivationState) -> None:
-        """Take up a committed state."""
+    @property
+    def showings(self) -> list[Showing]:
+        """What each provider is shown, the latest last."""
+        return list(self._showings.values())
+
+    def start_anew(self) -> None:
+        """The log is another one: nothing of it has been shown by this viewer."""
+        self._showings.clear()
+        self.latest, self.reopened = None, True
+
+    def restore(self, key: str, state: ActivationState, marks: Marks | None = None) -> None:
+        """Take up a committed state; with `marks` that of a checkpoint, which is told with the next view."""
         room = Room(state.room, self._policy.shares, state.squeeze)
         if state.counter != self._counter:
             head = sum(map(self._price.message, state.head))
             state = msgspec.structs.replace(state, head_tokens=head, counter=self._counter)
-        pending: Reason | None = "restored" if self._policy.merge_user_rows else None  # where rows met is not kept
-        showing = Showing(key, state, Tail(state.stop, room, self._price, state.folded), pending=pending)
+        told = marks is not None or self._policy.merge_user_rows  # where rows met is not kept with a state
+        tail = Tail(state.stop, room, self._price, state.folded)
+        showing = Showing(key, state, tail, pending="restored" if told else None)
+        if marks is not None:
+            showing.attempted_at, showing.attempted_length = marks.attempted_at, marks.attempted_length
+            showing.ends, showing.resumed = frozenset(marks.ends), marks.shown
         self._showings[key] = self.latest = showing
         self._keep_notes()
 
@@ -111,6 +125,8 @@ class Viewer:
         self.repairs.note(showing.tail.items[showing.counted :])
         showing.counted = len(showing.tail.items)
         messages = [*self._system_rows(), *showing.state.head, *(item.message for item in showing.tail.items)]
+        if showing.resumed is not None:
+            showing.last, showing.resumed = messages[: showing.resumed], None
         stable = common_prefix(showing.last, messages)
         showing.last = messages
         tokens = self._system_tokens + self._head_tokens(showing) + showing.tail.tokens
@@ -125,11 +141,10 @@ class Viewer:
     def tokens(self, key: str, budget: int) -> tuple[int, float]:
         """What the whole view costs, and its high water."""
         room = Room(self._room_tokens(budget), self._policy.shares)
-        showing = self._showing(key, room)
-        self._timeline.feed(showing.tail)
+        tail, skipped = self._fed(showing := self._showings.get(key) or self._new_showing(key, room), room)
         system = self._system_tokens
         head = self._head_tokens(showing)
-        return system + head + showing.tail.tokens, system + self._decider.waters(room).high(head)
+        return system + head + tail.tokens + skipped, system + self._decider.waters(room).high(head)
 
     def high_water(self, max_tokens: int) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
@@ -155,15 +170,17 @@ class Viewer:
     def _showing(self, key: str, room: Room) -> Showing:
         """The showing of a provider. A new one starts with the whole log; its first view is told if others were."""
         showing = self._showings.get(key)
-        if showing is not None:
-            return showing
+        if showing is None:
+            showing = self._new_showing(key, room)
+            self._showings[key] = showing
+            while len(self._showings) > MAX_KEYS:
+                self._showings.popitem(last=False)
+        return showing
+
+    def _new_showing(self, key: str, room: Room) -> Showing:
         state = ActivationState(room=room.tokens, stop=self._timeline.leading, counter=self._counter)
         pending: Reason | None = "provider_changed" if self._showings else "restored" if self.reopened else None
-        showing = Showing(key, state, Tail(self._timeline.leading, room, self._price), pending=pending)
-        self._showings[key] = showing
-        while len(self._showings) > MAX_KEYS:
-            self._showings.popitem(last=False)
-        return showing
+        return Showing(key, state, Tail(self._timeline.leading, room, self._price), pending=pending)
 
     def _start_over(self, showing: Showing, reason: Reason) -> None:
         old = showing.state

@@ -1,4 +1,4 @@
-"""The named queries of `sql/queries.sql`, and transactions.
+"""The named queries of the folder `sql`, and transactions.
 
 What the queries are for stands beside them there; when each is run is the callers' matter.
 """
@@ -26,7 +26,9 @@ def split_queries(text: str) -> dict[str, str]:
     return {name: body.strip().removesuffix(";") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
-SQL = split_queries(read_sql("queries.sql"))
+SQL = {
+    name: text for part in ("queries", "checkpoints") for name, text in split_queries(read_sql(f"{part}.sql")).items()
+}
 
 
 def roll_back(connection: sqlite3.Connection) -> None:

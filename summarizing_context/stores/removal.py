@@ -18,6 +18,8 @@ def remove_session(connection: sqlite3.Connection, session_id: str, path: str) -
     with transaction(connection):
         connection.execute(SQL["disown_branches"], known)
         connection.execute(SQL["remove_session"], known)
+        connection.execute(SQL["remove_checkpoints"], known)
+        connection.execute(SQL["remove_unused_states"])
         _trim(connection, connection.execute(SQL["needed_of_disowned"]).fetchall())
         connection.execute(SQL["forget_activations"], {**known, "keep": 0})
         connection.execute(SQL["remove_own_summaries"], known)

@@ -1,7 +1,7 @@
 """`SqliteStore`: many sessions in one SQLite file, or in memory.
 
 It queues; `writer` performs, and `log`, `summaries` and `removal` say what. `opening` knows the file, `claims` who
-may write to a session.
+may write to a session, `access` both. What else it keeps stands on shelves of their own, such as `checkpoints`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from contextlib import suppress
 from dataclasses import replace as changed
 from pathlib import Path
 
-from summarizing_context.errors import SessionInUseError, StoreError, StoreReadOnlyError
+from summarizing_context.errors import SessionInUseError
 from summarizing_context.ports import SessionInfo, StoredEntry, StoredSession, StoredSummary, SummaryKey
 from summarizing_context.stores import log, removal, summaries
+from summarizing_context.stores.access import Access
+from summarizing_context.stores.checkpoints import CheckpointShelf
 from summarizing_context.stores.claims import Claims
-from summarizing_context.stores.inspection import read
 from summarizing_context.stores.opening import check_to_read, open_memory, open_to_write
 from summarizing_context.stores.queries import SQL, transaction
-from summarizing_context.stores.writer import Result, Work, Writer
+from summarizing_context.stores.writer import Writer
 
 _CLOSING_WAIT = 200  # milliseconds that closing waits for a locked file
 
@@ -46,6 +47,8 @@ class SqliteStore:
         self._max_pages = max_pages
         self._claims = Claims(self._path)
         self._writer = Writer(self.name, self._connect, self._disconnect)
+        self._access = Access(self._path, self._writer, self._claims, read_only=read_only, wait=busy_timeout)
+        self.checkpoints = CheckpointShelf(self._access)
 
     async def open(self) -> None:
         """Open the file, creating it and its folder if needed, and bring its schema up to date."""
@@ -57,16 +60,16 @@ class SqliteStore:
 
     async def claim(self, session_id: str, *, project: str | None = None) -> None:
         """Become the session's only writer, creating the session if needed."""
-        self._refuse_if_read_only("claim a session")
+        self._access.refuse_if_read_only("claim a session")
         await self._writer.submit(lambda connection: self._claim(connection, session_id, project), alone=True)
 
     async def load(self, session_id: str) -> StoredSession | None:
         """The session as committed, or None if there is none."""
-        return await self._read(lambda connection: log.load(connection, session_id, self.name))
+        return await self._access.read(lambda connection: log.load(connection, session_id, self.name))
 
     def append(self, session_id: str, entries: Sequence[StoredEntry], committed: Callable[[], None]) -> Awaitable[None]:
         """Queue entries at the end of the log, at once and in call order."""
-        self._refuse_unless_claimed(session_id)
+        self._access.refuse_unless_claimed(session_id)
         kept = tuple(entries)
         return self._writer.submit(lambda connection: log.append(connection, session_id, kept), committed=committed)
 
@@ -74,7 +77,7 @@ class SqliteStore:
         self, session_id: str, keep: int, entries: Sequence[StoredEntry], committed: Callable[[], None]
     ) -> None:
         """Make the log its own first `keep` entries followed by `entries`."""
-        self._refuse_unless_claimed(session_id)
+        self._access.refuse_unless_claimed(session_id)
         kept = tuple(entries)
         await self._writer.submit(
             lambda connection: log.replace(connection, session_id, keep, kept), committed=committed
@@ -82,14 +85,14 @@ class SqliteStore:
 
     async def save_activation(self, session_id: str, provider_key: str, state: bytes) -> None:
         """Keep the newest state of a provider key."""
-        self._refuse_unless_claimed(session_id)
+        self._access.refuse_unless_claimed(session_id)
         await self._writer.submit(lambda connection: log.save_activation(connection, session_id, provider_key, state))
 
     async def find_summaries(self, session_id: str, keys: Sequence[SummaryKey]) -> Mapping[SummaryKey, StoredSummary]:
         """Those of `keys` that are there, noted as used by the session."""
         asked = tuple(keys)
         if self._read_only:
-            return await self._read(lambda connection: summaries.find(connection, asked))
+            return await self._access.read(lambda connection: summaries.find(connection, asked))
 
         def work(connection: sqlite3.Connection) -> dict[SummaryKey, StoredSummary]:
             summaries.note_uses(connection, session_id, asked)
@@ -99,7 +102,7 @@ class SqliteStore:
 
     async def save_summary(self, session_id: str, key: SummaryKey, summary: StoredSummary) -> StoredSummary:
         """Keep a summary unless its key has one, and return the one that is kept."""
-        self._refuse_if_read_only("save a summary")
+        self._access.refuse_if_read_only("save a summary")
 
         def work(connection: sqlite3.Connection) -> StoredSummary:
             kept = summaries.save(connection, key, summary)
@@ -110,38 +113,17 @@ class SqliteStore:
 
     async def sessions(self) -> list[SessionInfo]:
         """All sessions, the newest change first."""
-        return await self._read(self._list_sessions)
+        return await self._access.read(self._list_sessions)
 
     async def delete_session(self, session_id: str) -> bool:
         """Remove a session and what only it used; its claim, if this store has it, ends too."""
-        self._refuse_if_read_only("delete a session")
+        self._access.refuse_if_read_only("delete a session")
         return await self._writer.submit(lambda connection: self._delete(connection, session_id), alone=True)
 
     async def purge(self) -> int:
         """Remove every entry and summary that no session uses any longer; bytes freed."""
-        self._refuse_if_read_only("purge")
+        self._access.refuse_if_read_only("purge")
         return await self._writer.submit(lambda connection: removal.remove_unneeded(connection, self.name), alone=True)
-
-    async def _read(self, work: Work[Result]) -> Result:
-        path, busy_timeout = self._path, self._busy_timeout
-
-        def in_one_state(connection: sqlite3.Connection) -> Result:
-            if self._read_only and path is not None:
-                return read(path, busy_timeout, work)
-            with transaction(connection, "deferred"):
-                return work(connection)
-
-        return await self._writer.submit(in_one_state, alone=True)
-
-    def _refuse_if_read_only(self, what: str) -> None:
-        if self._read_only:
-            raise StoreReadOnlyError(f"{self.name}: cannot {what}, the store was opened with read_only=True")
-
-    def _refuse_unless_claimed(self, session_id: str) -> None:
-        self._refuse_if_read_only("write to a session")
-        self._writer.check_open()
-        if not self._claims.holds(session_id):
-            raise StoreError(f"{self.name}: session {session_id!r} is not claimed by this store; claim it first")
 
     # What follows runs in the writer's thread.
 

@@ -16,14 +16,15 @@ import resource
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable
-from itertools import count
+from collections.abc import Callable, Iterator
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from summarizing_context.ports import StoredEntry, StoredSummary, SummaryKey
+from summarizing_context.shelves import Place, StoredShowing
 from summarizing_context.stores.migrations import Migration, known_migrations, migrate, newest_version
 from summarizing_context.stores.sqlite import SqliteStore
 
@@ -81,6 +82,48 @@ async def replace(store: SqliteStore, ack: Ack) -> None:
         ack(str(i))
 
 
+def checkpoint_steps() -> Iterator[tuple[str, str]]:
+    """What `checkpoint` does, one acknowledgement each: append a number, keep a checkpoint named by it, go back."""
+    for i in count():
+        yield "append", str(i)
+        yield "save", str(i)
+        if i % 3 == 2:
+            yield "restore", str(i - 1)  # the present is the checkpoint made just now, so it gets no other
+
+
+def after_checkpoint_steps(done: int) -> tuple[list[str], dict[str, list[str]]]:
+    """The log, and the log of each checkpoint, after so many steps."""
+    log: list[str] = []
+    kept: dict[str, list[str]] = {}
+    for what, name in islice(checkpoint_steps(), done):
+        if what == "append":
+            log = [*log, name]
+        elif what == "save":
+            kept[name] = log
+        else:
+            log = kept[name]
+    return log, kept
+
+
+async def checkpoint(store: SqliteStore, ack: Ack) -> None:
+    showings: list[StoredShowing] = []
+    version = messages = 0
+    lengths: dict[str, int] = {}
+    for what, name in checkpoint_steps():
+        if what == "append":
+            await store.append("s", [make_entry(name, 2_000)], lambda: None)
+            messages += 1
+        elif what == "save":
+            showings = [StoredShowing("p", make_state(int(name)), "{}")]
+            await store.save_activation("s", "p", showings[0].state)
+            await store.checkpoints.save("s", name, Place(version, messages), showings)
+            lengths[name] = messages
+        else:
+            await store.checkpoints.restore("s", name, Place(version, messages), showings, lambda: None)
+            version, messages = version + 1, lengths[name]
+        ack(f"{what} {name}")
+
+
 async def remove(store: SqliteStore, ack: Ack) -> None:
     for i in count():
         await store.claim("other")
@@ -115,7 +158,14 @@ async def upgrade(path: Path, arm: Callable[[], None], ack: Ack) -> None:
     signal.pause()
 
 
-WORKS = {"append": append, "activate": activate, "summarize": summarize, "replace": replace, "remove": remove}
+WORKS = {
+    "append": append,
+    "activate": activate,
+    "summarize": summarize,
+    "replace": replace,
+    "remove": remove,
+    "checkpoint": checkpoint,
+}
 
 
 class Trap:

@@ -16,9 +16,11 @@ from typing import Any
 import pytest
 
 from summarizing_context.ports import StoredEntry, StoredSession, SummaryKey
+from summarizing_context.shelves import StoredCheckpoint
 from summarizing_context.stores.migrations import newest_version, schema_version
 from summarizing_context.stores.sqlite import SqliteStore
 from tests.contract.store_builders import bytes_beside, nothing, opened, sql
+from tests.contract.store_crasher import after_checkpoint_steps, make_state
 
 pytestmark = [
     pytest.mark.anyio,
@@ -87,7 +89,7 @@ async def reopened(path: Path) -> StoredSession:
     return session
 
 
-def names(session: StoredSession) -> list[str]:
+def names(session: StoredSession | StoredCheckpoint) -> list[str]:
     """The names of the entries, all of which are whole."""
     for entry in session.entries:
         assert hashlib.sha256(entry.message).hexdigest().encode() == entry.facts
@@ -179,6 +181,26 @@ def log_after(replacements: int) -> list[str]:
     for i in range(replacements):
         log[i:] = [f"{i}-{n}" for n in range(4)]
     return log
+
+
+@at(
+    in_statement("insert into checkpoints", 2, 5, steps=5),
+    in_statement("insert into checkpoint_states", 4, steps=3),
+    in_statement("update sessions set branch", 4, 17, steps=3),
+    in_statement("delete from activations", 6, 8, steps=3),
+    in_statement("commit", 8, 31),
+    in_write(60_000, 150_000),
+)
+async def test_checkpoints_are_whole_and_a_log_is_restored_or_is_not_after_a_kill(crash, path, plan):
+    acked = len(crash("checkpoint", **plan))
+    log = names(await reopened(path))
+    async with opened(path) as store:
+        found = [await store.checkpoints.load("s", mark.id) for mark in await store.checkpoints.listed("s")]
+    kept = {one.checkpoint.name: names(one) for one in found}
+    assert (log, kept) in (after_checkpoint_steps(acked), after_checkpoint_steps(acked + 1))
+    for one in found:
+        state = one.showings[0].state
+        assert state == make_state(int(state[:6]))
 
 
 @at(

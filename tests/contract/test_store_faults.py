@@ -240,7 +240,7 @@ async def test_closing_does_not_wait_for_a_locked_file(path):
 
 async def test_a_full_disk_fails_the_write_whole_and_passes_when_there_is_space(path):
     called: list[int] = []
-    async with opened(path, "s", "filler", max_pages=60) as store:
+    async with opened(path, "s", "filler", max_pages=75) as store:
         await store.append("filler", entries(*["x" * 1000] * 80), nothing)
         await store.append("s", entries("kept"), lambda: called.append(0))
         with pytest.raises(StoreFullError, match="free some and call again"):

@@ -10,8 +10,8 @@ update sessions set writer_pid = :pid, project = coalesce(:project, project) whe
 -- forget_writer: the session was given up by this process
 update sessions set writer_pid = null where session_id = :session_id and writer_pid = :pid;
 
--- session: one session's project and writer
-select project, writer_pid from sessions where session_id = :session_id;
+-- session: one session's project, writer and version
+select project, writer_pid, log_version from sessions where session_id = :session_id;
 
 -- sessions: the list, newest change first
 select
@@ -42,10 +42,9 @@ select parent, parent_stop from branches where id = :branch;
 -- add_entry: one entry at its place
 insert into entries (branch, position, message, facts) values (?, ?, ?, ?);
 
--- ranges: the parts of branches that make up the log, oldest first
+-- ranges: the parts of branches that make up the log of a head, oldest first
 with recursive chain (branch, parent, start, stop) as (
-    select branches.id, branches.parent, branches.parent_stop, sessions.stop
-    from sessions join branches on branches.id = sessions.branch where sessions.session_id = :session_id
+    select id, parent, parent_stop, :stop from branches where id = :branch
     union all
     select branches.id, branches.parent, branches.parent_stop, min(chain.start, chain.stop)
     from chain join branches on branches.id = chain.parent
@@ -97,6 +96,8 @@ update branches set session_id = null where session_id = :session_id;
 with recursive needed (branch, stop) as (
     select branch, stop from sessions
     union
+    select branch, stop from checkpoints
+    union
     select parent, parent_stop from branches where session_id is not null and parent is not null
     union
     select branches.parent, min(branches.parent_stop, needed.stop)
@@ -105,9 +106,11 @@ with recursive needed (branch, stop) as (
 select branches.id, max(needed.stop) from branches left join needed on needed.branch = branches.id
 where branches.session_id is null group by branches.id;
 
--- needed_by_heads: all branches, each with how much of it the heads of sessions need (null: nothing)
+-- needed_by_heads: all branches, each with how much of it the heads of sessions and checkpoints need (null: nothing)
 with recursive needed (branch, stop) as (
     select branch, stop from sessions
+    union
+    select branch, stop from checkpoints
     union
     select branches.parent, min(branches.parent_stop, needed.stop)
     from needed join branches on branches.id = needed.branch where branches.parent is not null

@@ -1,0 +1,93 @@
+"""What a store keeps beside logs and summaries, as the rest of the package sees it: values and short protocols.
+
+Each shelf stands for itself; the log is in `ports`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from summarizing_context.ports import Store, StoredEntry
+
+CHECKPOINT_ID = re.compile(r"c([1-9][0-9]{0,17})")  # no checkpoint is named like that
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A state of a session that can be restored or forked."""
+
+    id: str
+    name: str | None
+    seq: int  # messages in the log then
+    created_at: str  # ISO 8601, UTC
+
+
+class StoredShowing(NamedTuple):
+    """What one provider was shown at a checkpoint; the store looks into neither part."""
+
+    provider_key: str
+    state: bytes  # as `save_activation` keeps it
+    marks: str  # what else the next view depends on
+
+
+class Place(NamedTuple):
+    """A moment of a session as its writer knows it."""
+
+    log_version: int  # how often the log was replaced
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCheckpoint:
+    """All that going back to a checkpoint needs."""
+
+    checkpoint: Checkpoint
+    entries: Sequence[StoredEntry]
+    showings: Sequence[StoredShowing]  # the newest last
+
+
+class CheckpointKeeper(Protocol):
+    """Checkpoints of all sessions. Those that name one raise `CheckpointNotFoundError` where there is none.
+
+    An id may also be a name: then the newest checkpoint of that name is meant.
+    """
+
+    async def save(
+        self, session_id: str, name: str | None, place: Place, showings: Sequence[StoredShowing]
+    ) -> Checkpoint | None:
+        """Keep the log's first `place.messages` entries and the showings; None if the log was replaced since."""
+
+    async def load(self, session_id: str, id: str) -> StoredCheckpoint:
+        """A checkpoint with its log."""
+
+    async def restore(
+        self,
+        session_id: str,
+        id: str,
+        place: Place,
+        showings: Sequence[StoredShowing],
+        committed: Callable[[], None],
+    ) -> Checkpoint | None:
+        """Make a checkpoint of the present, whole log, then make the log and the activation states those of `id`.
+
+        Returns the checkpoint of the present, or None, with nothing done, if the log was replaced since `place`.
+        """
+
+    async def fork(self, session_id: str, id: str, new_id: str) -> None:
+        """Begin a session that goes on from a checkpoint; no entry is copied."""
+
+    async def listed(self, session_id: str) -> list[Checkpoint]:
+        """The checkpoints of a session, oldest first."""
+
+    async def delete(self, session_id: str, id: str) -> None:
+        """Forget a checkpoint; what only it needed goes with the next `purge`."""
+
+
+class SessionStore(Store, Protocol):
+    """A store with all its shelves."""
+
+    @property
+    def checkpoints(self) -> CheckpointKeeper: ...

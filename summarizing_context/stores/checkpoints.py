@@ -1,0 +1,187 @@
+"""Checkpoints in SQLite: heads that are kept, with what each provider was shown then.
+
+No entry is copied. Equal activation states are kept once, packed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from summarizing_context.errors import CheckpointNotFoundError, StoreError
+from summarizing_context.shelves import CHECKPOINT_ID, Checkpoint, Place, StoredCheckpoint, StoredShowing
+from summarizing_context.stores import log
+from summarizing_context.stores.access import Access
+from summarizing_context.stores.queries import SQL
+from summarizing_context.stores.writer import Work
+
+
+class CheckpointShelf:
+    """The checkpoints of one store."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def save(
+        self, session_id: str, name: str | None, place: Place, showings: Sequence[StoredShowing]
+    ) -> Checkpoint | None:
+        """Keep the log's first `place.messages` entries and the showings; None if the log was replaced since."""
+
+        def work(connection: sqlite3.Connection) -> Checkpoint:
+            _check_current(connection, session_id, place)
+            head = log.head_of(connection, session_id)
+            if place.messages > head.stop:
+                raise StoreError(f"session {session_id!r} has {head.stop} entries; no checkpoint of more can be kept")
+            head = head._replace(stop=place.messages)
+            return _add(connection, session_id, name, _kept(connection, head, showings))
+
+        return await self._unless_overtaken(session_id, work)
+
+    async def load(self, session_id: str, id: str) -> StoredCheckpoint:
+        """A checkpoint with its log."""
+
+        def work(connection: sqlite3.Connection) -> StoredCheckpoint:
+            found = _find(connection, session_id, id)
+            head = log.Head(found.kept.branch, found.kept.stop, False)
+            entries = log.read_entries(connection, head, self._access.name)
+            return StoredCheckpoint(found.checkpoint, entries, _showings(connection, found.kept))
+
+        return await self._access.read(work)
+
+    async def restore(
+        self,
+        session_id: str,
+        id: str,
+        place: Place,
+        showings: Sequence[StoredShowing],
+        committed: Callable[[], None],
+    ) -> Checkpoint | None:
+        """Make a checkpoint of the present, whole log, then make the log and the activation states those of `id`."""
+
+        def work(connection: sqlite3.Connection) -> Checkpoint:
+            _check_current(connection, session_id, place)
+            found = _find(connection, session_id, id)
+            kept = _kept(connection, log.head_of(connection, session_id), showings)
+            row = connection.execute(SQL["same_checkpoint"], {"session_id": session_id, **kept._asdict()}).fetchone()
+            name = f"before restoring {found.checkpoint.id}"
+            present = _add(connection, session_id, name, kept) if row is None else _checkpoint(row)
+            log.move(connection, session_id, found.kept.branch, found.kept.stop)
+            _show_again(connection, session_id, found.kept)
+            return present
+
+        return await self._unless_overtaken(session_id, work, committed)
+
+    async def fork(self, session_id: str, id: str, new_id: str) -> None:
+        """Begin a session that goes on from a checkpoint; no entry is copied."""
+        self._access.refuse_if_read_only("fork a session")
+
+        def work(connection: sqlite3.Connection) -> None:
+            kept = _find(connection, session_id, id).kept
+            log.fork(connection, session_id, new_id, log.Head(kept.branch, kept.stop, False))
+            _show_again(connection, new_id, kept)
+
+        await self._access.writer.submit(work)
+
+    async def listed(self, session_id: str) -> list[Checkpoint]:
+        """The checkpoints of a session, oldest first."""
+        known = {"session_id": session_id}
+        return await self._access.read(
+            lambda connection: [_checkpoint(row) for row in connection.execute(SQL["checkpoints"], known)]
+        )
+
+    async def delete(self, session_id: str, id: str) -> None:
+        """Forget a checkpoint; what only it needed goes with the next `purge`."""
+        self._access.refuse_if_read_only("delete a checkpoint")
+
+        def work(connection: sqlite3.Connection) -> None:
+            found = _find(connection, session_id, id)
+            connection.execute(SQL["remove_checkpoint"], {"id": found.number})
+            connection.execute(SQL["remove_unused_states"])
+
+        await self._access.writer.submit(work)
+
+    async def _unless_overtaken(
+        self, session_id: str, work: Work[Checkpoint], committed: Callable[[], None] | None = None
+    ) -> Checkpoint | None:
+        try:
+            return await self._access.write(session_id, work, committed=committed)
+        except _Overtaken:
+            return None
+
+
+class _Overtaken(StoreError):
+    """The log was replaced since the caller looked at it."""
+
+
+class _Kept(NamedTuple):
+    """A checkpoint's row, as far as going back needs it."""
+
+    branch: int
+    stop: int
+    showings: str  # JSON: [provider key, state id, marks] each
+
+
+class _Found(NamedTuple):
+    number: int
+    checkpoint: Checkpoint
+    kept: _Kept
+
+
+def _check_current(connection: sqlite3.Connection, session_id: str, place: Place) -> None:
+    row = connection.execute(SQL["log_version"], {"session_id": session_id}).fetchone()
+    if row != (place.log_version,):
+        raise _Overtaken(f"the log of session {session_id!r} was replaced meanwhile; try again")
+
+
+def _find(connection: sqlite3.Connection, session_id: str, id: str) -> _Found:
+    match = CHECKPOINT_ID.fullmatch(id)
+    values = {"session_id": session_id, "id": int(match[1]) if match else None, "name": id}
+    row = connection.execute(SQL["checkpoint"], values).fetchone()
+    if row is None:
+        raise CheckpointNotFoundError(
+            f"session {session_id!r} has no checkpoint of this id or name; list_checkpoints() tells those it has"
+        )
+    return _Found(row[0], _checkpoint(row[:4]), _Kept(row[4], row[2], row[5]))
+
+
+def _checkpoint(row: Sequence[Any]) -> Checkpoint:
+    id, name, stop, created_at = row
+    return Checkpoint(f"c{id}", name, stop, created_at)
+
+
+def _kept(connection: sqlite3.Connection, head: log.Head, showings: Sequence[StoredShowing]) -> _Kept:
+    listed = [(one.provider_key, _keep_state(connection, one.state), one.marks) for one in showings]
+    return _Kept(log.owner(connection, head), head.stop, json.dumps(listed))
+
+
+def _keep_state(connection: sqlite3.Connection, state: bytes) -> int:
+    """The number of a state, which is kept once."""
+    digest = hashlib.sha256(state).digest()
+    row = connection.execute(SQL["find_checkpoint_state"], {"digest": digest}).fetchone()
+    if row is not None:
+        return int(row[0])
+    values = {"digest": digest, "state": zlib.compress(state)}
+    return connection.execute(SQL["add_checkpoint_state"], values).lastrowid or 0
+
+
+def _add(connection: sqlite3.Connection, session_id: str, name: str | None, kept: _Kept) -> Checkpoint:
+    values = {"session_id": session_id, "name": name, "now": log.now(), **kept._asdict()}
+    id = connection.execute(SQL["add_checkpoint"], values).lastrowid
+    return _checkpoint((id, name, kept.stop, values["now"]))
+
+
+def _showings(connection: sqlite3.Connection, kept: _Kept) -> list[StoredShowing]:
+    found = []
+    for key, number, marks in json.loads(kept.showings):
+        (packed,) = connection.execute(SQL["checkpoint_state"], {"id": number}).fetchone()
+        found.append(StoredShowing(key, zlib.decompress(packed), marks))
+    return found
+
+
+def _show_again(connection: sqlite3.Connection, session_id: str, kept: _Kept) -> None:
+    for showing in _showings(connection, kept):
+        log.save_activation(connection, session_id, showing.provider_key, showing.state)

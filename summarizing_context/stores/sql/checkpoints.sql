@@ -1,0 +1,51 @@
+-- The queries about checkpoints, each under its name and purpose; `queries.py` reads them.
+
+-- log_version: how often a session's log was replaced
+select log_version from sessions where session_id = :session_id;
+
+-- note_replacement: one more
+update sessions set log_version = log_version + 1 where session_id = :session_id;
+
+-- add_checkpoint: a head that is kept
+insert into checkpoints (session_id, name, branch, stop, showings, created_at)
+values (:session_id, :name, :branch, :stop, :showings, :now);
+
+-- checkpoints: of a session, oldest first
+select id, name, stop, created_at from checkpoints where session_id = :session_id order by id;
+
+-- checkpoint: by its id, else the newest of this name
+select id, name, stop, created_at, branch, showings from checkpoints
+where session_id = :session_id and (id = :id or name = :name) order by id = :id desc, id desc limit 1;
+
+-- same_checkpoint: the newest that equals this state of a session
+select id, name, stop, created_at from checkpoints
+where session_id = :session_id and branch = :branch and stop = :stop and showings = :showings
+order by id desc limit 1;
+
+-- find_checkpoint_state: its number, if it is kept already
+select id from checkpoint_states where digest = :digest;
+
+-- add_checkpoint_state: a state, packed
+insert into checkpoint_states (digest, state) values (:digest, :state);
+
+-- checkpoint_state: by its number
+select state from checkpoint_states where id = :id;
+
+-- copy_uses: what a session uses, for its fork too
+insert into summary_uses (session_id, range_hash, recipe_hash, stale)
+select :fork, range_hash, recipe_hash, stale from summary_uses where session_id = :session_id
+on conflict (session_id, range_hash, recipe_hash) do nothing;
+
+-- project: of a session
+select project from sessions where session_id = :session_id;
+
+-- remove_checkpoint: one
+delete from checkpoints where id = :id;
+
+-- remove_checkpoints: of a session
+delete from checkpoints where session_id = :session_id;
+
+-- remove_unused_states: those that no checkpoint has
+delete from checkpoint_states where id not in (
+    select json_extract(showing.value, '$[1]') from checkpoints, json_each(checkpoints.showings) as showing
+);

@@ -1,0 +1,97 @@
+"""Checkpoints in a store: what they keep from removal, and what overtakes them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from summarizing_context.errors import CheckpointNotFoundError, StoreError
+from summarizing_context.shelves import Place, StoredShowing
+from tests.contract.store_builders import bytes_beside, entries, log_of, nothing, numbered, opened, sql, texts
+
+pytestmark = pytest.mark.anyio
+SHOWN = [StoredShowing("p", b"state", "marks"), StoredShowing("q", b"\xff\x00", "{}")]
+
+
+@pytest.fixture(params=["file", "memory"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return ":memory:" if request.param == "memory" else str(tmp_path / "run.db")
+
+
+async def test_a_checkpoint_comes_back_as_it_was_kept(where):
+    async with opened(where, "s") as store:
+        await store.append("s", numbered(5), nothing)
+        made = await store.checkpoints.save("s", "name", Place(0, 3), SHOWN)
+        assert (made.name, made.seq) == ("name", 3)
+        await store.append("s", entries("m5"), nothing)
+        found = await store.checkpoints.load("s", made.id)
+        assert (found.checkpoint, texts(found), found.showings) == (made, ["m0", "m1", "m2"], SHOWN)
+        assert await store.checkpoints.listed("s") == [made]
+        assert await store.checkpoints.listed("other") == []
+
+
+async def test_a_checkpoint_of_a_log_that_was_replaced_meanwhile_is_not_made(where):
+    called: list[int] = []
+    async with opened(where, "s") as store:
+        await store.append("s", numbered(5), nothing)
+        made = await store.checkpoints.save("s", None, Place(0, 5), SHOWN)
+        await store.replace("s", 1, [], nothing)
+        assert await store.checkpoints.save("s", None, Place(0, 5), SHOWN) is None
+        assert await store.checkpoints.restore("s", made.id, Place(0, 5), [], lambda: called.append(1)) is None
+        assert (await log_of(store), called) == (["m0"], [])
+        assert await store.checkpoints.restore("s", made.id, Place(1, 1), [], lambda: called.append(1))
+        assert (len(await log_of(store)), called) == (5, [1])
+        assert (await store.load("s")).activations == [(one.provider_key, one.state) for one in SHOWN[:1]] + [
+            ("q", b"\xff\x00")
+        ]
+
+
+async def test_a_checkpoint_of_more_than_there_is_is_refused(where):
+    async with opened(where, "s") as store:
+        with pytest.raises(StoreError, match="0 entries"):
+            await store.checkpoints.save("s", None, Place(0, 1), [])
+
+
+async def test_purge_keeps_what_a_checkpoint_needs_until_it_is_forgotten(tmp_path):
+    path = tmp_path / "run.db"
+    async with opened(path, "s") as store:
+        await store.append("s", entries("m0", "SECRET-ONE", "SECRET-TWO"), nothing)
+        made = await store.checkpoints.save("s", None, Place(0, 2), [StoredShowing("p", b"SECRET-STATE" * 9, "")])
+        await store.replace("s", 1, entries("new"), nothing)
+        await store.purge()
+        assert texts(await store.checkpoints.load("s", made.id)) == ["m0", "SECRET-ONE"]
+        assert not any(b"SECRET-TWO" in data for data in bytes_beside(path).values())
+        await store.checkpoints.delete("s", made.id)
+        await store.purge()
+        assert not any(b"SECRET" in data for data in bytes_beside(path).values())
+        with pytest.raises(CheckpointNotFoundError):
+            await store.checkpoints.load("s", made.id)
+
+
+async def test_a_checkpoint_of_a_fork_keeps_its_log_when_the_origin_is_deleted(tmp_path):
+    path = tmp_path / "run.db"
+    async with opened(path, "s") as store:
+        await store.append("s", numbered(6), nothing)
+        first = await store.checkpoints.save("s", None, Place(0, 4), SHOWN)
+        await store.checkpoints.fork("s", first.id, "fork")
+        await store.claim("fork")
+        kept = await store.checkpoints.save("fork", None, Place(0, 3), SHOWN)
+        await store.replace("fork", 1, entries("own"), nothing)
+        await store.delete_session("s")
+        assert texts(await store.checkpoints.load("fork", kept.id)) == ["m0", "m1", "m2"]
+        assert await store.checkpoints.listed("s") == []
+        await store.delete_session("fork")
+    with sql(path) as connection:
+        for table in ("entries", "branches", "checkpoints", "checkpoint_states"):
+            assert connection.execute(f"select count(*) from {table}").fetchone() == (0,)
+
+
+async def test_equal_states_are_kept_once(tmp_path):
+    path = tmp_path / "run.db"
+    async with opened(path, "s") as store:
+        await store.append("s", numbered(20), nothing)
+        for at in range(20):
+            await store.checkpoints.save("s", None, Place(0, at), [StoredShowing("p", b"%d" % (at // 10) * 99, "")])
+    with sql(path) as connection:
+        assert connection.execute("select count(*) from checkpoint_states").fetchone() == (2,)
