@@ -34,7 +34,7 @@ from summarizing_context.errors import (
 )
 from summarizing_context.ports import SummaryJob, SummaryReply
 from summarizing_context.settings import Settings
-from summarizing_context.shelves import Checkpoint
+from summarizing_context.shelves import Checkpoint, SearchHit
 from summarizing_context.spending import BudgetReport
 from summarizing_context.statistics import Statistics
 
@@ -47,6 +47,7 @@ __all__ = [
     "ContextClosedError",
     "MessageError",
     "PromptError",
+    "SearchHit",
     "SessionInUseError",
     "Settings",
     "SettingsError",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 
@@ -27,8 +27,9 @@ from summarizing_context.errors import (
 )
 from summarizing_context.parts import Parts, gather
 from summarizing_context.provider_window import ProviderWindow, read_provider
+from summarizing_context.searching import Search
 from summarizing_context.session import Session
-from summarizing_context.shelves import Checkpoint
+from summarizing_context.shelves import Checkpoint, SearchHit
 from summarizing_context.spending import BudgetReport, Spending
 from summarizing_context.statistics import Statistics
 from summarizing_context.tokens import Calibration, usage_total
@@ -47,6 +48,7 @@ class SummarizingContext:
         self._session = Session(parts)
         self._checkpoints = Checkpoints(self._session)
         self._spending = Spending(self._session)
+        self._search = Search(self._session)
         self._timeline = parts.timeline
         self._viewer = parts.viewer
         self._loop = asyncio.get_running_loop()
@@ -175,6 +177,15 @@ class SummarizingContext:
         """Whether a multiple of `checkpoint_interval_messages` was reached and its checkpoint is not made yet."""
         self._check()
         return self._checkpoints.is_due
+
+    async def search(
+        self, query: str, *, scope: Literal["session", "project", "all"] = "session", limit: int = 10
+    ) -> list[SearchHit]:
+        """Messages and summaries that hold the query's words, or, with an embedding, come near to its meaning; the
+        best first. A query is plain words; nothing in it is an operator.
+        """
+        self._check()
+        return await self._search.find(query, scope, limit)
 
     async def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until no summary is being made or could be; False after `timeout` seconds. An open breaker or a

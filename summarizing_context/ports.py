@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
 
@@ -77,6 +78,10 @@ class SummaryKey(NamedTuple):
 
     range_hash: str  # hex
     recipe_hash: str  # hex
+
+
+Places = Mapping[SummaryKey, tuple[int, int]]  # the log entries, start and stop, for which a summary stands
+NOWHERE: Places = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,10 +164,14 @@ class Store(Protocol):
     async def save_activation(self, session_id: str, provider_key: str, state: bytes) -> None:
         """Keep the newest state of a provider key; of each session the four newest keys remain."""
 
-    async def find_summaries(self, session_id: str, keys: Sequence[SummaryKey]) -> Mapping[SummaryKey, StoredSummary]:
-        """Those of `keys` that are there, from any session, noted as used by this one."""
+    async def find_summaries(
+        self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
+    ) -> Mapping[SummaryKey, StoredSummary]:
+        """Those of `keys` that are there, from any session, noted as used by this one at these places."""
 
-    async def save_summary(self, session_id: str, key: SummaryKey, summary: StoredSummary) -> StoredSummary:
+    async def save_summary(
+        self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places = NOWHERE
+    ) -> StoredSummary:
         """Keep a summary unless its key has one, and return the one that is kept: the first write wins."""
 
     async def sessions(self) -> list[SessionInfo]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from summarizing_context.ports import Store, StoredEntry
 
@@ -86,8 +86,56 @@ class CheckpointKeeper(Protocol):
         """Forget a checkpoint; what only it needed goes with the next `purge`."""
 
 
+class Scope(NamedTuple):
+    """Which sessions are searched: one, those of a project, or, where both are None, all."""
+
+    nearest: str | None  # session that is named where several share what is found
+    only_session: str | None = None
+    project: str | None = None
+
+
+class Match(NamedTuple):
+    """What was found in the index, with its whole text."""
+
+    kind: Literal["message", "summary"]
+    session_id: str
+    start: int  # first log entry that it is, or stands for
+    stop: int
+    score: float  # the higher the better; between matches of one search only
+    text: str
+    row: int  # its number in the index
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A message, or a range of messages by its summary."""
+
+    session_id: str
+    start: int  # first message of the session's log
+    stop: int  # one past the last
+    score: float  # the higher the better; between hits of one search only
+    snippet: str  # on one line
+    kind: Literal["message", "summary"]
+
+
+class Indexer(Protocol):
+    """The index of messages and summaries."""
+
+    async def backlog(self) -> int:
+        """Messages and summaries that are not indexed yet."""
+
+    async def catch_up(self) -> bool:
+        """Index a slice of what is missing; whether there is more. Does nothing where nothing may be written."""
+
+    async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
+        """What holds any of the terms, the most relevant first. Terms are letters, digits and spaces."""
+
+
 class SessionStore(Store, Protocol):
     """A store with all its shelves."""
 
     @property
     def checkpoints(self) -> CheckpointKeeper: ...
+
+    @property
+    def index(self) -> Indexer: ...

@@ -215,7 +215,8 @@ class Worker:
         if not self._recipe.shared or not wants:
             return not wants
         keys = {self._jobs.key(want): want for want in wants}
-        found = await self._guarded(self._store.find_summaries(self._session_id, list(keys)))
+        places = {key: self._range(want.node) for key, want in keys.items() if self._is_wanted(want)}
+        found = await self._guarded(self._store.find_summaries(self._session_id, list(keys), places))
         for key, summary in (found or {}).items():
             self._keep(keys[key], summary.text)
         return found is not None and len(found) == len(wants)
@@ -227,10 +228,16 @@ class Worker:
         text = reply.text
         if self._recipe.shared:
             mine = StoredSummary(text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
-            kept = await self._guarded(self._store.save_summary(self._session_id, self._jobs.key(want), mine))
+            key = self._jobs.key(want)
+            places = {key: (job.start, job.stop)} if self._is_wanted(want) else {}
+            kept = await self._guarded(self._store.save_summary(self._session_id, key, mine, places))
             text = kept.text if kept is not None else text
         self._keep(want, text)
         self._tell("summary_ready", {"range_hash": want.hash, "rank": job.rank})
+
+    def _range(self, node: Node) -> tuple[int, int]:
+        entries = self._book.entries(node)
+        return entries.start, entries.stop
 
     def _keep(self, want: Want, text: str) -> None:
         if want.node == NOTE:

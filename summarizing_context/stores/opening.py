@@ -13,6 +13,7 @@ from pathlib import Path
 
 from summarizing_context.errors import StoreError, StoreReadOnlyError
 from summarizing_context.stores.faults import not_writable, translate
+from summarizing_context.stores.index import add_functions
 from summarizing_context.stores.inspection import APPLICATION_ID, application_id, check_file, connect, read
 from summarizing_context.stores.migrations import known_migrations, migrate, newest_version, schema_version
 from summarizing_context.stores.queries import transaction
@@ -24,6 +25,7 @@ _creating = threading.Lock()  # closing the new file would drop the locks that a
 def open_memory() -> sqlite3.Connection:
     """A store that lives as long as its connection."""
     connection = sqlite3.connect(":memory:", isolation_level=None)
+    add_functions(connection)
     migrate(connection, ":memory:", known_migrations())
     return connection
 
@@ -37,6 +39,7 @@ def open_to_write(path: Path, *, busy_timeout: float, max_pages: int | None) -> 
     check_file(path, busy_timeout)
     connection = connect(path, "rw", busy_timeout)
     try:
+        add_functions(connection)
         _set_up(connection, path, busy_timeout)
         if max_pages is not None:
             connection.execute(f"pragma max_page_count = {max_pages:d}")

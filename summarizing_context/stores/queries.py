@@ -26,9 +26,8 @@ def split_queries(text: str) -> dict[str, str]:
     return {name: body.strip().removesuffix(";") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
-SQL = {
-    name: text for part in ("queries", "checkpoints") for name, text in split_queries(read_sql(f"{part}.sql")).items()
-}
+_PARTS = ("queries", "checkpoints", "search")
+SQL = {name: text for part in _PARTS for name, text in split_queries(read_sql(f"{part}.sql")).items()}
 
 
 def roll_back(connection: sqlite3.Connection) -> None:

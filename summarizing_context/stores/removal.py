@@ -9,6 +9,7 @@ import sqlite3
 
 from summarizing_context.errors import StoreLockedError
 from summarizing_context.stores.faults import translate
+from summarizing_context.stores.index import forget_entries
 from summarizing_context.stores.queries import SQL, transaction
 
 
@@ -22,8 +23,10 @@ def remove_session(connection: sqlite3.Connection, session_id: str, path: str) -
         connection.execute(SQL["remove_unused_states"])
         _trim(connection, connection.execute(SQL["needed_of_disowned"]).fetchall())
         connection.execute(SQL["forget_activations"], {**known, "keep": 0})
+        connection.execute(SQL["unindex_own_summaries"], known)
         connection.execute(SQL["remove_own_summaries"], known)
         connection.execute(SQL["remove_uses"], known)
+        connection.execute(SQL["tidy_index"])
     _give_back_space(connection, path)
 
 
@@ -33,13 +36,16 @@ def remove_unneeded(connection: sqlite3.Connection, path: str) -> int:
     with transaction(connection):
         _trim(connection, connection.execute(SQL["needed_by_heads"]).fetchall())
         connection.execute(SQL["remove_stale_uses"])
+        connection.execute(SQL["unindex_unused_summaries"])
         connection.execute(SQL["remove_unused_summaries"])
+        connection.execute(SQL["tidy_index"])
     _give_back_space(connection, path)
     return max(0, before - _size(connection))
 
 
 def _trim(connection: sqlite3.Connection, needs: list[tuple[int, int | None]]) -> None:
     for branch, stop in needs:
+        forget_entries(connection, branch, stop or 0)
         connection.execute(SQL["remove_entries"], {"branch": branch, "stop": stop or 0})
         if stop is None:
             connection.execute(SQL["remove_branch"], {"branch": branch})

@@ -14,11 +14,20 @@ from dataclasses import replace as changed
 from pathlib import Path
 
 from summarizing_context.errors import SessionInUseError
-from summarizing_context.ports import SessionInfo, StoredEntry, StoredSession, StoredSummary, SummaryKey
+from summarizing_context.ports import (
+    NOWHERE,
+    Places,
+    SessionInfo,
+    StoredEntry,
+    StoredSession,
+    StoredSummary,
+    SummaryKey,
+)
 from summarizing_context.stores import log, removal, summaries
 from summarizing_context.stores.access import Access
 from summarizing_context.stores.checkpoints import CheckpointShelf
 from summarizing_context.stores.claims import Claims
+from summarizing_context.stores.index import SearchShelf, index_in_spare_time
 from summarizing_context.stores.opening import check_to_read, open_memory, open_to_write
 from summarizing_context.stores.queries import SQL, transaction
 from summarizing_context.stores.writer import Writer
@@ -46,9 +55,12 @@ class SqliteStore:
         self._busy_timeout = busy_timeout
         self._max_pages = max_pages
         self._claims = Claims(self._path)
-        self._writer = Writer(self.name, self._connect, self._disconnect)
+        self._writer = Writer(
+            self.name, self._connect, self._disconnect, spare=None if read_only else index_in_spare_time
+        )
         self._access = Access(self._path, self._writer, self._claims, read_only=read_only, wait=busy_timeout)
         self.checkpoints = CheckpointShelf(self._access)
+        self.index = SearchShelf(self._access)
 
     async def open(self) -> None:
         """Open the file, creating it and its folder if needed, and bring its schema up to date."""
@@ -88,25 +100,29 @@ class SqliteStore:
         self._access.refuse_unless_claimed(session_id)
         await self._writer.submit(lambda connection: log.save_activation(connection, session_id, provider_key, state))
 
-    async def find_summaries(self, session_id: str, keys: Sequence[SummaryKey]) -> Mapping[SummaryKey, StoredSummary]:
-        """Those of `keys` that are there, noted as used by the session."""
+    async def find_summaries(
+        self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
+    ) -> Mapping[SummaryKey, StoredSummary]:
+        """Those of `keys` that are there, noted as used by the session at these places."""
         asked = tuple(keys)
         if self._read_only:
             return await self._access.read(lambda connection: summaries.find(connection, asked))
 
         def work(connection: sqlite3.Connection) -> dict[SummaryKey, StoredSummary]:
-            summaries.note_uses(connection, session_id, asked)
+            summaries.note_uses(connection, session_id, asked, places)
             return summaries.find(connection, asked)
 
         return await self._writer.submit(work)
 
-    async def save_summary(self, session_id: str, key: SummaryKey, summary: StoredSummary) -> StoredSummary:
+    async def save_summary(
+        self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places = NOWHERE
+    ) -> StoredSummary:
         """Keep a summary unless its key has one, and return the one that is kept."""
         self._access.refuse_if_read_only("save a summary")
 
         def work(connection: sqlite3.Connection) -> StoredSummary:
             kept = summaries.save(connection, key, summary)
-            summaries.note_uses(connection, session_id, [key])
+            summaries.note_uses(connection, session_id, [key], places)
             return kept
 
         return await self._writer.submit(work)

@@ -9,7 +9,7 @@ import json
 import sqlite3
 from collections.abc import Sequence
 
-from summarizing_context.ports import StoredSummary, SummaryKey
+from summarizing_context.ports import Places, StoredSummary, SummaryKey
 from summarizing_context.stores.queries import SQL
 
 
@@ -30,6 +30,7 @@ def save(connection: sqlite3.Connection, key: SummaryKey, summary: StoredSummary
     return find(connection, [key])[key]
 
 
-def note_uses(connection: sqlite3.Connection, session_id: str, keys: Sequence[SummaryKey]) -> None:
+def note_uses(connection: sqlite3.Connection, session_id: str, keys: Sequence[SummaryKey], places: Places) -> None:
     """Note that a session uses those of `keys` that are there; nothing is noted for an unknown session."""
-    connection.execute(SQL["note_uses"], {"session_id": session_id, "keys": json.dumps(keys)})
+    listed = [(*key, *places.get(key, (None, None))) for key in keys]
+    connection.execute(SQL["note_uses"], {"session_id": session_id, "keys": json.dumps(listed)})

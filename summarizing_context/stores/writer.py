@@ -7,6 +7,7 @@ for each batch, in the order in which the operations were submitted.
 from __future__ import annotations
 
 import asyncio
+import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
@@ -23,6 +24,9 @@ from summarizing_context.stores.queries import roll_back
 Result = TypeVar("Result")
 Work = Callable[[sqlite3.Connection], Result]
 
+logger = logging.getLogger(__name__)
+
+_QUIET = 0.05  # seconds without an operation after which spare time begins
 LARGEST_BATCH = 1_000  # operations; their callbacks run in one go on the event loop
 
 
@@ -60,16 +64,22 @@ class _Operation:
 
 
 class Writer:
-    """Runs operations on a connection that `opening` makes and `closing` ends, both in the thread."""
+    """Runs operations on a connection that `opening` makes and `closing` ends, both in the thread.
+
+    While nothing is queued, `spare` is called until it says that there is no more to do, and again after each batch.
+    """
 
     def __init__(
         self,
         name: str,
         opening: Callable[[], sqlite3.Connection],
         closing: Callable[[sqlite3.Connection], None],
+        *,
+        spare: Callable[[sqlite3.Connection], bool] | None = None,
     ) -> None:
         self._name = name
-        self._opening, self._closing = opening, closing
+        self._opening, self._closing, self._spare = opening, closing, spare
+        self._has_spare = spare is not None
         self._queue: SimpleQueue[_Operation | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"store {name}", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -149,7 +159,7 @@ class Writer:
         self._tell(_settle_future, self._ended, None)
 
     def _perform_next(self, connection: sqlite3.Connection) -> bool:
-        batch, is_last = self._take()
+        batch, is_last = self._take(connection)
         for alone, run in groupby(batch, key=lambda operation: operation.alone):
             if not alone:
                 operations = list(run)
@@ -161,10 +171,29 @@ class Writer:
                 self._tell(_settle_all, [operation])
         return not is_last
 
-    def _take(self) -> tuple[list[_Operation], bool]:
+    def _wait(self, connection: sqlite3.Connection) -> _Operation | None:
+        """The next operation, or None for the end; until one comes, the time is used."""
+        quiet = _QUIET
+        while self._has_spare and self._spare is not None:
+            try:
+                return self._queue.get(timeout=quiet)
+            except Empty:
+                quiet, self._has_spare = 0.0, self._use_time(self._spare, connection)
+        return self._queue.get()
+
+    def _use_time(self, spare: Callable[[sqlite3.Connection], bool], connection: sqlite3.Connection) -> bool:
+        try:
+            return spare(connection)
+        except Exception as error:  # tried again after the next batch; nobody waits for it
+            self._undo(connection)
+            logger.warning("work in spare time failed", extra={"store": self._name, "cause": type(error).__name__})
+            return False
+
+    def _take(self, connection: sqlite3.Connection) -> tuple[list[_Operation], bool]:
         """All that is queued, at least one operation or the end; True when no more will come."""
         batch: list[_Operation] = []
-        operation = self._queue.get()
+        operation = self._wait(connection)
+        self._has_spare = self._spare is not None
         try:
             while operation is not None:
                 batch.append(operation)

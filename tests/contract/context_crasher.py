@@ -112,8 +112,8 @@ def acknowledge_saves(ack: Ack) -> None:
         kept = decode_state(state)
         ack(activation=kept.serial, header=digest(kept.header))
 
-    async def summary(self: SqliteStore, session_id: str, key: Any, made: Any) -> Any:
-        kept = await save_summary(self, session_id, key, made)
+    async def summary(self: SqliteStore, session_id: str, key: Any, made: Any, places: Any) -> Any:
+        kept = await save_summary(self, session_id, key, made, places)
         ack(summary=list(key), text=kept.text)
         return kept
 

@@ -254,7 +254,7 @@ async def test_a_full_disk_fails_the_write_whole_and_passes_when_there_is_space(
 
 
 async def test_on_a_full_disk_what_still_fits_is_kept(path):
-    async with opened(path, "s", max_pages=40) as store:
+    async with opened(path, "s", max_pages=60) as store:
         sizes = [20_000, 500_000, 20_000, 500_000]
         waiting = [store.append("s", entries("z" * size), nothing) for size in sizes]
         results = [await settled(one) for one in waiting]

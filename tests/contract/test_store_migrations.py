@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.errors import StoreVersionError
+from summarizing_context.stores.index import add_functions
 from summarizing_context.stores.migrations import Migration, known_migrations, migrate, newest_version, schema_version
 from summarizing_context.stores.queries import SQL, split_queries
 from summarizing_context.stores.sqlite import SqliteStore
@@ -112,6 +113,7 @@ async def test_a_file_of_a_later_migration_is_refused_by_this_version(path):
 
 def test_every_query_can_be_prepared():
     with sql(Path(":memory:")) as connection:
+        add_functions(connection)
         migrate(connection, ":memory:", known_migrations())
         for text in SQL.values():
             values = [None] * text.count("?") or dict.fromkeys(re.findall(r":(\w+)", text))

@@ -32,8 +32,8 @@ insert into checkpoint_states (digest, state) values (:digest, :state);
 select state from checkpoint_states where id = :id;
 
 -- copy_uses: what a session uses, for its fork too
-insert into summary_uses (session_id, range_hash, recipe_hash, stale)
-select :fork, range_hash, recipe_hash, stale from summary_uses where session_id = :session_id
+insert into summary_uses (session_id, range_hash, recipe_hash, stale, start, stop)
+select :fork, range_hash, recipe_hash, stale, start, stop from summary_uses where session_id = :session_id
 on conflict (session_id, range_hash, recipe_hash) do nothing;
 
 -- project: of a session

@@ -77,14 +77,17 @@ from json_each(:keys) as asked join summaries
 insert into summaries (range_hash, recipe_hash, text, rank, input_tokens, output_tokens)
 values (?, ?, ?, ?, ?, ?) on conflict (range_hash, recipe_hash) do nothing;
 
--- note_uses: of the keys that have a summary, by a session that exists
-insert into summary_uses (session_id, range_hash, recipe_hash)
-select sessions.session_id, range_hash, recipe_hash
+-- note_uses: of the keys (with the range that each stands for) that have a summary, by a session that exists
+insert into summary_uses (session_id, range_hash, recipe_hash, start, stop)
+select sessions.session_id, range_hash, recipe_hash,
+    json_extract(asked.value, '$[2]'), json_extract(asked.value, '$[3]')
 from json_each(:keys) as asked
 join summaries on range_hash = json_extract(asked.value, '$[0]') and recipe_hash = json_extract(asked.value, '$[1]')
 join sessions on sessions.session_id = :session_id
 where true
-on conflict (session_id, range_hash, recipe_hash) do update set stale = 0 where stale;
+on conflict (session_id, range_hash, recipe_hash) do update set
+    stale = 0, start = coalesce(excluded.start, start), stop = coalesce(excluded.stop, stop)
+where stale or start is not coalesce(excluded.start, start) or stop is not coalesce(excluded.stop, stop);
 
 -- age_uses: what was noted belongs to a log that is no longer
 update summary_uses set stale = 1 where session_id = :session_id and not stale;

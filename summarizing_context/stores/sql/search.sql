@@ -1,0 +1,94 @@
+-- The queries about searching, each under its name and purpose; `queries.py` reads them.
+-- `searchable` is the function of this name in `core.searching`.
+
+-- backlog: entries and summaries that are not indexed yet
+select
+    (select count(*) from branches join entries on entries.branch = branches.id
+        and entries.position >= max(branches.indexed, branches.parent_stop))
+    + (select count(*) from summaries where id > (select summaries from search_progress));
+
+-- branch_behind: a branch with entries that are not indexed, and the first of them
+select id, max(indexed, parent_stop) from branches
+where exists (select 1 from entries where branch = branches.id and position >= max(indexed, parent_stop)) limit 1;
+
+-- next_entries: positions and sizes, from a position on
+select position, length(message) from entries where branch = ? and position >= ? order by position limit ?;
+
+-- index_entries: some of a branch
+insert into search (rowid, text)
+select (branch << 32) + position, searchable(message) from entries
+where branch = :branch and position >= :start and position < :stop;
+
+-- note_indexed: how far a branch is indexed
+update branches set indexed = :stop where id = :branch;
+
+-- index_summaries: the next ones
+insert into search (rowid, text)
+select -id, cast(text as text) from summaries
+where id > (select summaries from search_progress) and id <= :stop;
+
+-- last_summary: the last of the next `count` summaries that are not indexed; null for none
+select max(id) from (
+    select id from summaries where id > (select summaries from search_progress) order by id limit :count
+);
+
+-- note_indexed_summaries: how far they are indexed
+update search_progress set summaries = :stop;
+
+-- unindex_entries: of a branch, from a position on; before they are removed
+insert into search (search, rowid, text)
+select 'delete', (branch << 32) + position, searchable(message) from entries
+where branch = :branch and position >= :stop and position < (select indexed from branches where id = :branch);
+
+-- note_unindexed: a branch is indexed up to here at most
+update branches set indexed = min(indexed, :stop) where id = :branch;
+
+-- unindex_own_summaries: those that `remove_own_summaries` will remove
+insert into search (search, rowid, text)
+select 'delete', -id, cast(text as text) from summaries where id <= (select summaries from search_progress) and exists (
+    select 1 from summary_uses as uses where uses.session_id = :session_id
+    and uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
+) and not exists (
+    select 1 from summary_uses as uses where uses.session_id <> :session_id
+    and uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
+);
+
+-- unindex_unused_summaries: those that `remove_unused_summaries` will remove
+insert into search (search, rowid, text)
+select 'delete', -id, cast(text as text) from summaries
+where id <= (select summaries from search_progress) and not exists (
+    select 1 from summary_uses as uses
+    where uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
+);
+
+-- tidy_index: merge its parts, so that words of what was removed are in none of them
+insert into search (search) values ('optimize');
+
+-- count_matches: how many rows match, counted up to `most`
+select count(*) from (select 1 from search where search match :match limit :most);
+
+-- best_matches: rows by relevance, the best first
+select rowid, -bm25(search) from search where search match :match order by bm25(search);
+
+-- newest_matches: the newest rows that match, with their relevance
+select rowid, -bm25(search) from search where search match :match order by rowid desc limit :most;
+
+-- best_matches_within: of one run of rows
+select rowid, -bm25(search) from search where search match :match and rowid between :first and :last
+order by bm25(search);
+
+-- sessions_in_scope: by id, by project, or all; the newest change last
+select session_id, branch, stop from sessions
+where (:session_id is null or session_id = :session_id) and (:project is null or project = :project)
+order by updated_at;
+
+-- entry: one
+select message from entries where branch = :branch and position = :position;
+
+-- summary_text: by its id
+select text from summaries where id = :id;
+
+-- summary_places: the sessions that use a summary, and what it stands for there
+select session_id, start, stop from summary_uses as uses
+join summaries on uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
+where summaries.id = :id and not stale and start is not null;
