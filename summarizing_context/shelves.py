@@ -124,8 +124,8 @@ class Indexer(Protocol):
     async def backlog(self) -> int:
         """Messages and summaries that are not indexed yet."""
 
-    async def catch_up(self) -> bool:
-        """Index a slice of what is missing; whether there is more. Does nothing where nothing may be written."""
+    async def catch_up(self) -> int:
+        """Index a slice of what is missing; how many rows, 0 when all is indexed or nothing may be written."""
 
     async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
         """What holds any of the terms, the most relevant first. Terms are letters, digits and spaces."""

@@ -7,6 +7,7 @@ asks for is `core.searching`'s matter. Common words are not ranked: they would c
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -17,8 +18,9 @@ from summarizing_context.stores.queries import SQL, transaction
 
 _SLICE = 128  # messages or summaries indexed in one transaction
 _SLICE_BYTES = 250_000  # of messages; after that many the slice ends
-_MOST_RANKED = 4_000  # rows whose relevance one query works out
-_MOST_COMMON = 3  # common words that a query may ask for
+_LEAVING = 0.25  # seconds that closing may spend on the index
+_MOST_RANKED = 2_500  # rows whose relevance one query works out
+_MOST_COMMON = 2  # common words that a query may ask for
 _NARROW = 8  # runs of rows that are looked through one by one
 _POSITION = (1 << 32) - 1
 
@@ -33,10 +35,10 @@ class SearchShelf:
         """Messages and summaries that are not indexed yet."""
         return await self._access.read(lambda connection: int(connection.execute(SQL["backlog"]).fetchone()[0]))
 
-    async def catch_up(self) -> bool:
-        """Index a slice of what is missing; whether there is more."""
+    async def catch_up(self) -> int:
+        """Index a slice of what is missing; how many rows, 0 when all is indexed."""
         if self._access.read_only:
-            return False
+            return 0
         return await self._access.writer.submit(catch_up)
 
     async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
@@ -52,20 +54,20 @@ def add_functions(connection: sqlite3.Connection) -> None:
 def index_in_spare_time(connection: sqlite3.Connection) -> bool:
     """Index a slice in a transaction of its own; whether there is more."""
     with transaction(connection):
-        return catch_up(connection)
+        return catch_up(connection) > 0
 
 
-def catch_up(connection: sqlite3.Connection) -> bool:
-    """Index a slice of what is missing; whether there is more."""
+def index_before_leaving(connection: sqlite3.Connection) -> None:
+    """Index what came last, so that readers find it; of a long backlog only a part."""
+    until = time.monotonic() + _LEAVING
+    while index_in_spare_time(connection) and time.monotonic() < until:
+        pass
+
+
+def catch_up(connection: sqlite3.Connection) -> int:
+    """Index a slice of what is missing; how many rows, 0 when all is indexed."""
     row = connection.execute(SQL["branch_behind"]).fetchone()
-    if row is not None:
-        _index_branch(connection, *row)
-        return True
-    (last,) = connection.execute(SQL["last_summary"], {"count": _SLICE}).fetchone()
-    if last is not None:
-        connection.execute(SQL["index_summaries"], {"stop": last})
-        connection.execute(SQL["note_indexed_summaries"], {"stop": last})
-    return last is not None
+    return _index_branch(connection, *row) if row is not None else _index_summaries(connection)
 
 
 def forget_entries(connection: sqlite3.Connection, branch: int, stop: int) -> None:
@@ -91,7 +93,7 @@ def find(connection: sqlite3.Connection, terms: Sequence[str], scope: Scope, lim
     return list(found.values())
 
 
-def _index_branch(connection: sqlite3.Connection, branch: int, start: int) -> None:
+def _index_branch(connection: sqlite3.Connection, branch: int, start: int) -> int:
     stop, size = start, 0
     for position, length in connection.execute(SQL["next_entries"], (branch, start, _SLICE)):
         stop, size = position + 1, size + length
@@ -100,6 +102,15 @@ def _index_branch(connection: sqlite3.Connection, branch: int, start: int) -> No
     values = {"branch": branch, "start": start, "stop": stop}
     connection.execute(SQL["index_entries"], values)
     connection.execute(SQL["note_indexed"], values)
+    return stop - start
+
+
+def _index_summaries(connection: sqlite3.Connection) -> int:
+    count, last = connection.execute(SQL["next_summaries"], {"count": _SLICE}).fetchone()
+    if count:
+        connection.execute(SQL["index_summaries"], {"stop": last})
+        connection.execute(SQL["note_indexed_summaries"], {"stop": last})
+    return int(count)
 
 
 def _by_frequency(connection: sqlite3.Connection, terms: Sequence[str]) -> tuple[list[str], list[str]]:

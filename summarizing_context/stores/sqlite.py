@@ -27,7 +27,7 @@ from summarizing_context.stores import log, removal, summaries
 from summarizing_context.stores.access import Access
 from summarizing_context.stores.checkpoints import CheckpointShelf
 from summarizing_context.stores.claims import Claims
-from summarizing_context.stores.index import SearchShelf, index_in_spare_time
+from summarizing_context.stores.index import SearchShelf, index_before_leaving, index_in_spare_time
 from summarizing_context.stores.opening import check_to_read, open_memory, open_to_write
 from summarizing_context.stores.queries import SQL, transaction
 from summarizing_context.stores.writer import Writer
@@ -159,6 +159,7 @@ class SqliteStore:
                 with transaction(connection):
                     values = [{"session_id": session_id, "pid": os.getpid()} for session_id in held]
                     connection.executemany(SQL["forget_writer"], values)
+                index_before_leaving(connection)
         for session_id in held:
             self._claims.give_up(session_id)
         connection.close()

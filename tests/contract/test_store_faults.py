@@ -134,7 +134,9 @@ async def test_a_file_that_was_cut_off_is_refused(path, part):
 
 async def test_a_damaged_file_with_a_log_beside_it_keeps_both(path):
     await written(path, 2000)
-    overwrite(path, path.stat().st_size // 2 // 4096 * 4096, b"\xff" * 8192)
+    with sql(path) as connection:
+        (page,) = connection.execute("select rootpage from sqlite_master where name = 'entries'").fetchone()
+    overwrite(path, (page - 1) * 4096, b"\xff" * 4096)
     with sql(path) as connection, sql(path) as _other:
         connection.execute("update sessions set project = 'in the log'")
         before = bytes_beside(path)

@@ -27,8 +27,8 @@ insert into search (rowid, text)
 select -id, cast(text as text) from summaries
 where id > (select summaries from search_progress) and id <= :stop;
 
--- last_summary: the last of the next `count` summaries that are not indexed; null for none
-select max(id) from (
+-- next_summaries: how many of the next `count` summaries there are, and the last
+select count(*), max(id) from (
     select id from summaries where id > (select summaries from search_progress) order by id limit :count
 );
 

@@ -1,0 +1,232 @@
+"""The index of a store: it finds what is there, forgets what is gone, and is never behind for a reader."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from pathlib import Path
+
+import anyio
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from summarizing_context.core.searching import query_terms
+from summarizing_context.ports import StoredEntry, SummaryKey
+from summarizing_context.shelves import Match, Place, Scope
+from summarizing_context.stores.migrations import known_migrations, migrate
+from summarizing_context.stores.sqlite import SqliteStore
+from tests.contract.store_builders import bytes_beside, key, nothing, opened, sql, summary
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run.db"
+
+
+def say(*texts: str) -> list[StoredEntry]:
+    return [StoredEntry(json.dumps({"role": "user", "content": text}).encode(), b"") for text in texts]
+
+
+async def found(store: SqliteStore, query: str, scope: Scope | None = None, limit: int = 50) -> list[Match]:
+    while await store.index.catch_up():
+        pass
+    return await store.index.find(query_terms(query), scope or Scope("s", "s"), limit)
+
+
+async def places(store: SqliteStore, query: str, scope: Scope | None = None) -> list[tuple[str, int]]:
+    return sorted((match.session_id, match.start) for match in await found(store, query, scope))
+
+
+async def test_a_message_is_found_by_its_words_in_any_form_and_case(path):
+    async with opened(path, "s") as store:
+        await store.append("s", say("The migration of BILLING tables", "nothing here", "src/parse_config.py"), nothing)
+        for query in ("migrations", "billing", "Migration table", "zebra billing"):
+            assert [match.start for match in await found(store, query)] == [0]
+        for query in ("src/parse_config.py", "parse_config", "config"):
+            assert [match.start for match in await found(store, query)] == [2]
+        assert (await found(store, "billing"))[0].text == "The migration of BILLING tables"
+        assert await found(store, "zebra") == []
+
+
+async def test_a_message_is_found_as_soon_as_it_is_appended(path):
+    async with opened(path, "s") as store:
+        for number in range(30):
+            await store.append("s", say(f"word{number}"), nothing)
+            assert await places(store, f"word{number}") == [("s", number)]
+
+
+async def test_scopes_are_a_session_a_project_and_all(path):
+    async with opened(path, "lone") as store:
+        for session, project in (("a", "p"), ("b", "p"), ("c", "q")):
+            await store.claim(session, project=project)
+        for session in ("lone", "a", "b", "c"):
+            await store.append(session, say(f"tulip in {session}"), nothing)
+        assert await places(store, "tulip", Scope("a", "a")) == [("a", 0)]
+        assert await places(store, "tulip", Scope("a", None, "p")) == [("a", 0), ("b", 0)]
+        assert await places(store, "tulip", Scope("a")) == [("a", 0), ("b", 0), ("c", 0), ("lone", 0)]
+
+
+async def test_what_a_replaced_log_held_is_found_no_more_until_it_is_restored(path):
+    async with opened(path, "s") as store:
+        await store.append("s", say("first tulip", "second tulip"), nothing)
+        made = await store.checkpoints.save("s", None, Place(0, 2), [])
+        await store.replace("s", 1, say("another rose"), nothing)
+        assert await places(store, "tulip") == [("s", 0)]
+        assert await places(store, "rose") == [("s", 1)]
+        await store.checkpoints.restore("s", made.id, Place(1, 2), [], nothing)
+        assert await places(store, "tulip") == [("s", 0), ("s", 1)]
+        assert await places(store, "rose") == []
+
+
+async def test_what_a_fork_shares_is_told_of_the_session_that_asks(path):
+    async with opened(path, "s") as store:
+        await store.append("s", say("tulip", "rose"), nothing)
+        made = await store.checkpoints.save("s", None, Place(0, 1), [])
+        await store.checkpoints.fork("s", made.id, "fork")
+        await store.claim("fork")
+        await store.append("fork", say("daisy"), nothing)
+        assert await places(store, "tulip daisy rose", Scope("fork", "fork")) == [("fork", 0), ("fork", 1)]
+        assert await places(store, "tulip daisy rose", Scope("s")) == [("fork", 1), ("s", 0), ("s", 1)]
+        assert await places(store, "tulip", Scope("fork")) == [("fork", 0)]
+
+
+async def test_summaries_are_found_with_the_messages_they_stand_for(path):
+    async with opened(path, "s") as store:
+        await store.append("s", say(*"abcdef"), nothing)
+        await store.save_summary("s", key(1), summary("they agreed on tulips"), {key(1): (2, 5)})
+        await store.save_summary("s", key(2), summary("tulips, from an older version"))
+        (match,) = await found(store, "tulip")
+        assert (match.kind, match.start, match.stop, match.text) == ("summary", 2, 5, "they agreed on tulips")
+        await store.find_summaries("s", [key(1)], {key(1): (3, 6)})
+        (match,) = await found(store, "tulip")
+        assert (match.start, match.stop) == (3, 6)
+        await store.replace("s", 0, [], nothing)
+        assert await found(store, "tulip") == []
+
+
+async def test_deleted_words_are_nowhere_in_the_file(path):
+    async with opened(path, "s", "other") as store:
+        await store.append("s", say("the password is xyzzy-seven", "kept by none"), nothing)
+        await store.append("other", say("plain words stay"), nothing)
+        await store.save_summary("s", key(1), summary("plugh"), {key(1): (0, 2)})
+        assert len(await found(store, "xyzzy plugh")) == 2
+        await store.delete_session("s")
+        assert await found(store, "xyzzy plugh", Scope(None)) == []
+        assert await places(store, "stay", Scope(None)) == [("other", 0)]
+        assert not any(word in data for data in bytes_beside(path).values() for word in (b"xyzzy", b"plugh"))
+    check_index(path)
+
+
+async def test_purged_words_are_nowhere_in_the_file_and_their_places_are_used_again(path):
+    async with opened(path, "s") as store:
+        await store.append("s", say("one", "xyzzy", "two"), nothing)
+        await store.save_summary("s", key(1), summary("plugh"), {key(1): (0, 2)})
+        await found(store, "one")
+        await store.replace("s", 1, say("three"), nothing)
+        await store.purge()
+        assert not any(word in data for data in bytes_beside(path).values() for word in (b"xyzzy", b"plugh"))
+        await store.append("s", say("four"), nothing)
+        assert await places(store, "one two three four xyzzy") == [("s", 0), ("s", 1), ("s", 2)]
+    check_index(path)
+
+
+def check_index(path: Path) -> None:
+    """What the index holds is what a new one would hold."""
+    with sql(path) as connection:
+        connection.execute("create virtual table temp.held using fts5vocab(main, search, 'instance')")
+        held = {(term, row) for term, row, *_ in connection.execute("select * from held")}
+        rows = {row for _, row in held if row > 0}
+        known = {(b << 32) + at for b, at in connection.execute("select branch, position from entries")}
+        assert rows == known
+
+
+async def test_a_file_of_an_older_version_is_back_filled(path):
+    with sql(path) as connection:
+        connection.execute("pragma application_id = 1396921432")
+        migrate(connection, str(path), known_migrations()[:1])
+        connection.execute("insert into branches (id, session_id) values (1, 's')")
+        connection.execute("insert into sessions values ('s', null, 1, 300, '', '', null)")
+        rows = [(at, say(f"word{at} of all")[0].message) for at in range(300)]
+        connection.executemany("insert into entries values (1, ?, ?, x'')", rows)
+        connection.execute("insert into summaries values ('r', 'q', cast('a tulip' as blob), 0, 1, 1)")
+        connection.execute("insert into summary_uses values ('s', 'r', 'q', 0)")
+    async with opened(path, "s") as store:
+        assert await places(store, "word299") == [("s", 299)]
+        assert await store.index.backlog() == 0
+        await store.find_summaries("s", [SummaryKey("r", "q")], {SummaryKey("r", "q"): (0, 9)})
+        assert [match.kind for match in await found(store, "tulip")] == ["summary"]
+        assert len(await found(store, "of all", limit=500)) == 300
+
+
+async def test_the_store_indexes_by_itself_when_it_is_quiet(path):
+    async with opened(path, "s") as store:
+        await store.append("s", say(*(f"word{at}" for at in range(200))), nothing)
+        for _ in range(200):
+            if not await store.index.backlog():
+                break
+            await asyncio.sleep(0.06)
+        assert await store.index.backlog() == 0
+
+
+async def test_a_reader_finds_what_is_indexed_and_writes_nothing(path):
+    async with opened(path, "s") as store:
+        await store.append("s", say("tulip"), nothing)
+        await found(store, "tulip")
+    before = bytes_beside(path)
+    async with opened(path, read_only=True) as store:
+        assert await places(store, "tulip") == [("s", 0)]
+    assert bytes_beside(path) == before
+
+
+async def test_common_words_alone_find_the_newest_that_hold_them_all(path):
+    texts = [f"common words everywhere {'and rare' if at % 7 == 0 else ''}" for at in range(6_000)]
+    async with opened(path, "s", "small") as store:
+        await store.append("s", say(*texts), nothing)
+        await store.append("small", say("other", "common"), nothing)
+        assert {match.start % 7 for match in await found(store, "rare common")} == {0}
+        assert len(await found(store, "common everywhere")) == 50
+        assert await places(store, "common everywhere", Scope("small", "small")) == [("small", 1)]
+
+
+WORDS = [f"w{number}x" for number in range(40)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_an_oracle_finds_the_same(tmp_path: Path, seed: int):
+    rng = random.Random(seed)
+    logs: dict[str, list[str]] = {"s": [], "t": []}
+    async with opened(tmp_path / "run.db", *logs) as store:
+        for _ in range(40):
+            session = rng.choice("st")
+            texts = [" ".join(rng.choices(WORDS, k=rng.randint(1, 6))) for _ in range(rng.randint(1, 4))]
+            keep = len(logs[session]) if rng.random() < 0.7 else rng.randint(0, len(logs[session]))
+            if keep == len(logs[session]):
+                await store.append(session, say(*texts), nothing)
+            else:
+                await store.replace(session, keep, say(*texts), nothing)
+            logs[session][keep:] = texts
+            if rng.random() < 0.2:
+                await store.purge()
+            query = set(rng.choices(WORDS, k=2))
+            expected = {(name, at) for name in logs for at, text in enumerate(logs[name]) if query & {*text.split()}}
+            assert set(await places(store, " ".join(query), Scope(None))) == expected
+    check_index(tmp_path / "run.db")
+
+
+ODD = ["AND", "OR", "NOT", "NEAR(", '"', "*", "^a", ":", "-", "tulip"]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.text(max_size=40) | st.lists(st.sampled_from(ODD)).map(" ".join))
+def test_no_query_is_a_syntax_error(query: str):
+    async def ask() -> None:
+        async with opened(":memory:", "s") as store:
+            await store.append("s", say("a tulip and an or", query), nothing)
+            matches = await found(store, query)
+            assert "tulip" not in query_terms(query) or matches
+
+    anyio.run(ask)
