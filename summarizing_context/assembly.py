@@ -82,7 +82,7 @@ class Options:
     redact: Callable[[str], str] | None = None
     read_only: bool = False
     events: Events | None = None
-    store: Store | None = None
+    store: SessionStore | None = None
 
 
 async def start_context(settings: Settings, options: Options) -> SummarizingContext:

@@ -66,12 +66,12 @@ def _economy(settings: Settings) -> Economy:
 
 
 class Marks(NamedTuple):
-    """What the next view of a provider depends on beside its state and the log."""
+    """What the next view of a provider depends on beside its state and the log; as in `Showing`."""
 
-    attempted_at: int | None  # as in `Showing`, as are the others
-    attempted_length: int
-    ends: list[int]
-    shown: int  # messages of the view handed out last
+    attempted_at: int | None = None
+    attempted_length: int = 0
+    ends: tuple[int, ...] = ()
+    shown: int = 0  # messages of the view handed out last
 
 
 @dataclass(slots=True)
@@ -93,7 +93,7 @@ class Showing:
     @property
     def marks(self) -> Marks:
         shown = len(self.last) if self.resumed is None else self.resumed
-        return Marks(self.attempted_at, self.attempted_length, sorted(self.ends), shown)
+        return Marks(self.attempted_at, self.attempted_length, tuple(sorted(self.ends)), shown)
 
 
 class Change(NamedTuple):

@@ -11,7 +11,7 @@ import pytest
 
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerRefused
 from summarizing_context.jobs import Recipe
-from summarizing_context.ports import StoredSummary, SummaryJob, SummaryKey, SummaryReply
+from summarizing_context.ports import Places, StoredSummary, SummaryJob, SummaryKey, SummaryReply
 from summarizing_context.timeline import Timeline
 from summarizing_context.worker import Worker
 from tests.core.making import entries, session, timeline, user
@@ -30,14 +30,18 @@ class Shelf:
         self.fails = False
         self.before: Callable[[], None] = lambda: None
 
-    async def find_summaries(self, session_id: str, keys: list[SummaryKey]) -> dict[SummaryKey, StoredSummary]:
+    async def find_summaries(
+        self, session_id: str, keys: list[SummaryKey], places: Places
+    ) -> dict[SummaryKey, StoredSummary]:
         await anyio.lowlevel.checkpoint()
         self.before()
         if self.fails:
             raise StoreError("the disk is gone")
         return {key: self.kept[key] for key in keys if key in self.kept}
 
-    async def save_summary(self, session_id: str, key: SummaryKey, summary: StoredSummary) -> StoredSummary:
+    async def save_summary(
+        self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places
+    ) -> StoredSummary:
         await anyio.lowlevel.checkpoint()
         if self.fails:
             raise StoreError("the disk is gone")

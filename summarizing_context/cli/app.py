@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from summarizing_context.cli import demo, replay, sessions, status, view
+from summarizing_context.cli import checkpoints, demo, replay, search, sessions, status, view
 
 PROGRAM = "summarizing-context"
 
@@ -42,7 +42,7 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(about)
-    for family in (demo, replay, sessions, view, status):
+    for family in (demo, replay, sessions, view, status, search, checkpoints):
         family.register(app)
     return app
 

@@ -185,7 +185,7 @@ def explain_failure(error: BaseException) -> int:
 def _status_of(error: Exception) -> Status:
     if isinstance(error, BudgetError):
         return Status.REFUSED
-    if isinstance(error, (TranscriptError, SettingsError, MessageError, InputError)):
+    if isinstance(error, (TranscriptError, SettingsError, MessageError, InputError, LookupError)):
         return Status.BAD_INPUT
     return Status.ENVIRONMENT
 

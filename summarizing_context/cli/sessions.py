@@ -25,7 +25,8 @@ from summarizing_context.cli.output import (
 from summarizing_context.errors import StoreError
 
 if TYPE_CHECKING:
-    from summarizing_context.ports import SessionInfo, Store
+    from summarizing_context.ports import SessionInfo
+    from summarizing_context.shelves import SessionStore
 
 T = TypeVar("T")
 
@@ -63,7 +64,7 @@ def register(app: typer.Typer) -> None:
 
 def list_sessions(store: StorePath, json_path: JsonPath = None) -> int:
     """List all sessions of a store, the newest change first."""
-    found = _with_store(store, lambda opened: opened.sessions(), read_only=True)
+    found = with_store(store, lambda opened: opened.sessions(), read_only=True)
     if json_path is not None:
         write_json(json_path, {"store": str(store), "sessions": [asdict(info) for info in found]})
     if json_path != "-":
@@ -73,7 +74,7 @@ def list_sessions(store: StorePath, json_path: JsonPath = None) -> int:
         for info in found:
             made.add_row(
                 info.session_id, plain(info.project or "–"), number(info.messages), number(info.summaries),
-                _moment(info.updated_at), f"process {info.writer_pid}" if info.writer_pid else "–",
+                moment(info.updated_at), f"process {info.writer_pid}" if info.writer_pid else "–",
             )  # fmt: skip
         screen().print(made)
     return Status.OK
@@ -88,7 +89,7 @@ def delete_session(
     """Delete one session for good: its text is no longer in the file."""
     info = find_session(store, session)
     _ask(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes)
-    gone = _with_store(store, lambda opened: opened.delete_session(session))
+    gone = with_store(store, lambda opened: opened.delete_session(session))
     return _done(json_path, {"deleted": session, "found": gone}, f"Deleted {session}.")
 
 
@@ -96,13 +97,13 @@ def purge(store: StorePath, yes: _YES = False, json_path: JsonPath = None) -> in
     """Remove for good what no session uses any longer, such as replaced logs."""
     check_store(store)
     _ask("Remove all that no session uses any longer? Undone edits cannot be brought back after it.", yes)
-    freed = _with_store(store, lambda opened: opened.purge())
+    freed = with_store(store, lambda opened: opened.purge())
     return _done(json_path, {"freed_bytes": freed}, f"Freed {freed:,} bytes.")
 
 
 def find_session(store: Path, session: str) -> SessionInfo:
     """What the store knows of a session; an error that names the nearest one if it has none of this name."""
-    known = {info.session_id: info for info in _with_store(store, lambda opened: opened.sessions(), read_only=True)}
+    known = {info.session_id: info for info in with_store(store, lambda opened: opened.sessions(), read_only=True)}
     if session in known:
         return known[session]
     near = get_close_matches(session, known, n=1, cutoff=0.4)
@@ -122,7 +123,8 @@ def check_store(store: Path) -> None:
         raise StoreError(f"{store}: there is no such file; check --store")
 
 
-def _with_store(store: Path, act: Callable[[Store], Awaitable[T]], *, read_only: bool = False) -> T:
+def with_store(store: Path, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = False) -> T:
+    """What `act` makes of the opened store."""
     import anyio
 
     check_store(store)
@@ -135,7 +137,7 @@ def _with_store(store: Path, act: Callable[[Store], Awaitable[T]], *, read_only:
 
 
 @asynccontextmanager
-async def _opened(store: Path, *, read_only: bool) -> AsyncIterator[Store]:
+async def _opened(store: Path, *, read_only: bool) -> AsyncIterator[SessionStore]:
     from summarizing_context.assembly import open_store
 
     opened = await open_store(store, read_only=read_only)
@@ -164,5 +166,6 @@ def _done(json_path: str | None, document: dict[str, Any], words: str) -> int:
     return Status.OK
 
 
-def _moment(iso: str) -> str:
+def moment(iso: str) -> str:
+    """A time as people read it."""
     return iso[:19].replace("T", " ")

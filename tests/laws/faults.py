@@ -111,13 +111,13 @@ class FaultyStore:
         await self._write("activation", lambda: self.inner.save_activation(session_id, provider_key, state))
         self.lost_activation = False
 
-    async def find_summaries(self, session_id: str, keys: Sequence[Any]) -> Mapping[Any, Any]:
+    async def find_summaries(self, session_id: str, keys: Sequence[Any], places: Any) -> Mapping[Any, Any]:
         self._fail("find", "before")
-        return await self.inner.find_summaries(session_id, keys)
+        return await self.inner.find_summaries(session_id, keys, places)
 
-    async def save_summary(self, session_id: str, key: Any, summary: Any) -> Any:
+    async def save_summary(self, session_id: str, key: Any, summary: Any, places: Any) -> Any:
         self._fail("summary", "before")
-        kept = await self.inner.save_summary(session_id, key, summary)
+        kept = await self.inner.save_summary(session_id, key, summary, places)
         self._fail("summary", "after")
         return kept
 

@@ -1,0 +1,113 @@
+"""`summarizing-context search`: find messages and summaries of a store by their words."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from summarizing_context.cli.output import (
+    InputError,
+    JsonPath,
+    Status,
+    StorePath,
+    help_text,
+    plain,
+    progress_bar,
+    screen,
+    table,
+    write_json,
+)
+from summarizing_context.cli.sessions import find_session, with_store
+
+if TYPE_CHECKING:
+    from summarizing_context.shelves import Scope, SearchHit, SessionStore
+
+_MOST = 1_000  # hits
+
+_EXAMPLES = """[bold]Examples[/bold]
+
+summarizing-context search billing tables --store run.db
+
+summarizing-context search src/parser.py --store run.db --session s1 --limit 3
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+    app.command("search", help=help_text(search), epilog=_EXAMPLES)(search)
+
+
+def search(
+    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="What to look for: plain words.")],
+    store: StorePath,
+    session: Annotated[str | None, typer.Option(metavar="ID", help="Search this session only.")] = None,
+    project: Annotated[str | None, typer.Option(metavar="TAG", help="Search the sessions of this project.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Search all sessions, as is done anyway.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=_MOST, help="Hits to show at most.")] = 10,
+    json_path: JsonPath = None,
+) -> int:
+    """Find messages and summaries by their words, the most relevant first.
+
+    What is not indexed yet, such as all of a file of an older version, is indexed first, with a bar that shows how far
+    it is. Numbers of messages are those that [bold]view[/bold] and the log count by, from 0.
+    """
+    from summarizing_context.core.searching import query_terms
+    from summarizing_context.searching import best_hits
+
+    if sum((session is not None, project is not None, everything)) > 1:
+        raise InputError("--session, --project and --all exclude each other; give one of them")
+    scope = _scope(store, session, project)
+    terms = query_terms(" ".join(words))
+    _index(store)
+    matches = with_store(store, lambda opened: opened.index.find(terms, scope, 3 * limit), read_only=True)
+    hits = best_hits(terms, matches, limit)
+    if json_path is not None:
+        write_json(json_path, {"query": " ".join(words), "hits": [asdict(hit) for hit in hits]})
+    if json_path != "-":
+        _show(" ".join(words), hits)
+    return Status.OK
+
+
+def _scope(store: Path, session: str | None, project: str | None) -> Scope:
+    from summarizing_context.shelves import Scope
+
+    if session is not None:
+        find_session(store, session)
+    return Scope(session, session, project)
+
+
+def _index(store: Path) -> None:
+    """Catch up with the index; the file is left alone where nothing is missing."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+
+    from summarizing_context.errors import StoreReadOnlyError
+
+    try:
+        missing = with_store(store, lambda opened: opened.index.backlog(), read_only=True)
+    except StoreReadOnlyError:  # of an older version, as the error says; opening it to write mends that
+        missing = 1
+    if not missing:
+        return
+
+    async def catch_up(opened: SessionStore) -> None:
+        with progress_bar(TextColumn("indexing"), BarColumn(bar_width=24), MofNCompleteColumn()) as bar:
+            task = bar.add_task("indexing", total=await opened.index.backlog())
+            while indexed := await opened.index.catch_up():
+                bar.advance(task, indexed)
+
+    with_store(store, catch_up)
+
+
+def _show(query: str, hits: list[SearchHit]) -> None:
+    made = table(f"Found for {plain(query, 60)}", "session", "#messages", "kind", "words", wide="words")
+    for hit in hits:
+        last = hit.stop - 1
+        where = str(hit.start) if last == hit.start else f"{hit.start}–{last}"
+        made.add_row(hit.session_id, where, hit.kind, Text(plain(hit.snippet), style="dim"))
+    if not hits:
+        made.caption = "nothing holds any of these words"
+    screen().print(made)

@@ -1,0 +1,83 @@
+"""`search`, and `checkpoint` with its kin."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from cli.commands import Runner, fill_store, says
+
+LOG = [says("user", "Fix the billing tables"), says("assistant", "noted: \x1b[31mred"), says("user", "and the parser")]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    fill_store(tmp_path / "run.db", "s1", LOG)
+    return fill_store(tmp_path / "run.db", "s2", [says("user", "billing again")], project="harbour")
+
+
+def found(run: Runner, store: Path, *options: str) -> list[tuple[str, int]]:
+    hits = run("search", *options, "--store", store, "--json", "-").document["hits"]
+    return sorted((hit["session_id"], hit["start"]) for hit in hits)
+
+
+def test_words_are_found_in_all_sessions_in_one_or_in_a_project(run: Runner, store):
+    assert found(run, store, "billing") == found(run, store, "billing", "--all") == [("s1", 0), ("s2", 0)]
+    assert found(run, store, "billing", "--session", "s1") == [("s1", 0)]
+    assert found(run, store, "billing", "--project", "harbour") == [("s2", 0)]
+    assert len(found(run, store, "billing", "parser", "--session", "s1", "-n", "1")) == 1
+    assert found(run, store, "zebra") == []
+
+
+def test_hits_are_shown_in_a_table_and_do_no_harm_to_the_terminal(run: Runner, store):
+    ran = run("search", "noted", "parser", "--store", store)
+    assert ran.status == 0
+    assert all(word in ran.out for word in ("s1", "message", "and the parser"))
+    assert "\x1b" not in ran.out
+    assert "nothing holds" in run("search", "zebra", "--store", store).out
+
+
+def test_a_file_that_is_not_indexed_is_indexed_first(run: Runner, store):
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute("insert into search (search) values ('delete-all')")
+        connection.execute("update branches set indexed = 0")
+        connection.commit()
+    assert found(run, store, "billing") == [("s1", 0), ("s2", 0)]
+
+
+def test_scopes_exclude_each_other(run: Runner, store):
+    ran = run("search", "billing", "--store", store, "--all", "--session", "s1")
+    assert (ran.status, ran.out) == (2, "")
+    assert "exclude each other" in ran.err
+    assert run("search", "billing", "--store", store, "--session", "s9").status == 2
+    assert run("search", "billing", "--store", store.with_name("none.db")).status == 4
+
+
+def test_a_session_goes_back_to_a_checkpoint_and_forward_again(run: Runner, store):
+    made = run("checkpoint", "s1", "--store", store, "--name", "start", "--json", "-").document
+    assert (made["name"], made["seq"]) == ("start", 3)
+    fill_store(store, "s1", [says("assistant", "more")])
+    assert found(run, store, "more") == [("s1", 3)]
+    before = run("restore", "s1", "start", "--store", store, "--json", "-").document["before"]
+    assert found(run, store, "more") == []
+    assert "Restored" in run("restore", "s1", before["id"], "--store", store).out
+    assert found(run, store, "more") == [("s1", 3)]
+    listed = run("checkpoints", "s1", "--store", store, "--json", "-").document["checkpoints"]
+    assert [one["name"] for one in listed][:2] == ["start", f"before restoring {made['id']}"]
+    assert "start" in run("checkpoints", "s1", "--store", store).out
+
+
+def test_a_session_is_forked_from_a_checkpoint(run: Runner, store):
+    run("checkpoint", "s1", "--store", store, "--name", "start")
+    assert run("fork", "s1", "start", "s3", "--store", store).status == 0
+    assert found(run, store, "parser", "--session", "s3") == [("s3", 2)]
+    assert run("fork", "s1", "start", "s3", "--store", store).status == 4
+    assert run("fork", "s1", "start", "no name!", "--store", store).status == 2
+
+
+def test_a_checkpoint_that_is_not_there_is_told(run: Runner, store):
+    ran = run("restore", "s1", "c99", "--store", store)
+    assert (ran.status, ran.out) == (2, "")
+    assert "no checkpoint" in ran.err
