@@ -8,16 +8,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Literal
 
 import anyio
 
+from summarizing_context.budgeting import Budgeting
 from summarizing_context.checkpoints import Checkpoints
 from summarizing_context.core.activation import ActivationReport
-from summarizing_context.core.budget import choose_budget
 from summarizing_context.core.door import Message
 from summarizing_context.core.focus import check_focus
 from summarizing_context.core.header import HeaderNode
+from summarizing_context.core.transcripts import is_transcript_of
 from summarizing_context.core.view import View
 from summarizing_context.errors import (
     ContextClosedError,
@@ -26,13 +28,13 @@ from summarizing_context.errors import (
     WrongEventLoopError,
 )
 from summarizing_context.parts import Parts, gather
-from summarizing_context.provider_window import ProviderWindow, read_provider
+from summarizing_context.provider_window import read_provider
 from summarizing_context.searching import Search
 from summarizing_context.session import Session
 from summarizing_context.shelves import Checkpoint, SearchHit
 from summarizing_context.spending import BudgetReport, Spending
 from summarizing_context.statistics import Statistics
-from summarizing_context.tokens import Calibration, usage_total
+from summarizing_context.tokens import usage_total
 
 
 class SummarizingContext:
@@ -53,7 +55,7 @@ class SummarizingContext:
         self._viewer = parts.viewer
         self._loop = asyncio.get_running_loop()
         self._last_view: View | None = None
-        self._calibration = Calibration()
+        self._budgeting = Budgeting(parts.settings, self._session.notify)
 
     async def add_message(self, message: Message) -> None:
         """Add a message at the end of the log; durable when this returns (ephemeral ones are kept in memory only).
@@ -67,19 +69,21 @@ class SummarizingContext:
             await self._checkpoints.save_if_due()
 
     async def get_messages_for_request(
-        self, token_budget: int | None = None, provider: Any | None = None
+        self, token_budget: int | None = None, provider: Any | None = None, *, system: str | None = None
     ) -> list[Message]:
         """The messages of the next request, within the budget, as fresh copies. Never waits for a model.
 
         The budget in tokens is `token_budget` if given, else what `provider` tells of its window less the answer
-        and a margin, else `max_tokens`. Raises `BudgetError` when the leading system rows leave no room, and
-        `SettingsError` for a `token_budget` that is no positive int.
+        and a margin, else `max_tokens`. `system` is a system prompt that is no part of the log and leads this view
+        in the place of the log's own; a changed one is the activation `system_changed`. Raises `BudgetError` when
+        the leading system rows leave no room, and `SettingsError` for a `token_budget` that is no positive int.
         """
         self._check()
         window = read_provider(provider)
-        budget = self._budget_for(token_budget, window)
-        session = self._session
-        report = await session.activate(window.key, budget, "idle" if session.is_idle else None)
+        budget = self._budgeting.choose(token_budget, window)
+        session, lead = self._session, partial(self._viewer.leading.bring, system)
+        report = await session.activate(window.key, budget, "idle" if session.is_idle else None, begin=lead)
+        self._budgeting.note(window, budget)
         session.key, session.budget, session.asked_at = window.key, budget, self._parts.clock.now()
         self._last_view = view = self._viewer.view(window.key, report)
         self._parts.worker.wake()
@@ -97,6 +101,13 @@ class SummarizingContext:
         """
         self._check(writes=True)
         await self._session.replace(await self._parts.intake.all(messages, self._timeline.entries))
+
+    async def is_transcript(self, messages: Iterable[Message]) -> bool:
+        """Whether `messages` are this log as hosts keep it: with nothing missing, by content, but system, developer,
+        hook and ephemeral rows. Raises `MessageError`."""
+        self._check()
+        contents = await self._parts.intake.contents(messages)
+        return is_transcript_of(contents, (entry.facts for entry in self._timeline.entries))
 
     async def clear(self) -> None:
         """Empty the log."""
@@ -202,13 +213,19 @@ class SummarizingContext:
         """
         self._check()
         total = usage_total(input_tokens, cache_read, cache_write)
-        if self._last_view is not None and total > 0:
-            self._calibration = self._calibration.observed(total, self._last_view.tokens)
+        self._budgeting.observe(total, None if self._last_view is None else self._last_view.tokens)
 
     def statistics(self) -> Statistics:
         """The figures of this session since it was opened."""
         self._check()
         return gather(self._parts, self._session.activations, self._session.last_error)
+
+    def __len__(self) -> int:
+        """Messages of the log."""
+        return len(self._timeline) + len(self._timeline.riders)
+
+    def __bool__(self) -> bool:
+        return True
 
     @property
     def last_view(self) -> View | None:
@@ -236,18 +253,6 @@ class SummarizingContext:
                 for close in reversed(self._parts.closing):
                     ends.push_async_callback(close)
                 await self._parts.worker.stop()
-
-    def _budget_for(self, token_budget: int | None, window: ProviderWindow) -> int:
-        settings = self._settings
-        tokens = window.window if window.window is None else self._calibration.own_tokens(window.window)
-        return choose_budget(
-            token_budget,
-            tokens,
-            settings.reserved_output if settings.reserved_output is not None else window.max_output,
-            max_tokens=int(settings.max_tokens),
-            cap=settings.max_tokens_is_set,
-            margin=settings.safety_margin,
-        )
 
     def _check(self, *, writes: bool = False) -> None:
         if self._session.closed:

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from summarizing_context.core.door import Message, check_message, check_messages, encode_message, text_length
 from summarizing_context.core.entries import Entry, encode_facts, make_entry
+from summarizing_context.core.keys import content_digest
+from summarizing_context.core.messages import read_message
 from summarizing_context.ports import StoredEntry, TokenCounter
 
 _LONG_TEXT = 200_000  # characters whose counting would hold up the event loop
@@ -39,6 +41,17 @@ class Intake:
             if len(entries) % _BREATH == 0:
                 await asyncio.sleep(0)
         return entries
+
+    async def contents(self, messages: object) -> list[bytes]:
+        """What names the contents of messages, ephemeral ones left out. Raises `MessageError`."""
+        found: list[bytes] = []
+        for at, message in enumerate(check_messages(messages)):
+            reading = read_message(message)
+            if not reading.ephemeral:
+                found.append(content_digest(reading))
+            if at % _BREATH == _BREATH - 1:
+                await asyncio.sleep(0)
+        return found
 
     def stored(self, entries: Iterable[Entry]) -> list[StoredEntry]:
         """Entries as the store keeps them."""

@@ -15,6 +15,8 @@ class ProviderWindow(NamedTuple):
     key: str
     window: int | None  # tokens
     max_output: int | None  # tokens
+    name: str = ""
+    model: str = ""
 
 
 def read_provider(provider: Any) -> ProviderWindow:
@@ -23,7 +25,7 @@ def read_provider(provider: Any) -> ProviderWindow:
         return _read(provider)
     except Exception as error:
         logger.warning("a provider does not tell its window", extra={"cause": type(error).__name__})
-        return ProviderWindow(type(provider).__name__, None, None)
+        return ProviderWindow(type(provider).__name__, None, None, type(provider).__name__)
 
 
 def _read(provider: Any) -> ProviderWindow:
@@ -38,7 +40,7 @@ def _read(provider: Any) -> ProviderWindow:
     output = _whole(_field(model, "max_output_tokens")) or _whole(defaults.get("max_output_tokens"))
     name = _field(provider, "name") or _field(info, "id") or type(provider).__name__
     which = _field(model, "id") or defaults.get("model") or ""
-    return ProviderWindow(f"{name}/{which}/{window or ''}"[:200], window, output)
+    return ProviderWindow(f"{name}/{which}/{window or ''}"[:200], window, output, str(name)[:100], str(which)[:100])
 
 
 def _ask(provider: Any, method: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import anyio
@@ -73,23 +73,32 @@ class Session:
         self._wake_for_segments()
 
     async def activate(
-        self, key: str, budget: int, asked: Reason | None, *, focus: str | None = None
+        self,
+        key: str,
+        budget: int,
+        asked: Reason | None,
+        *,
+        focus: str | None = None,
+        begin: Callable[[], None] = lambda: None,
     ) -> ActivationReport | None:
-        """Decide, commit, show; decide again where a cancelled `set_messages` took effect in between."""
+        """Decide, commit, show; decide again where a cancelled `set_messages` took effect in between. `begin` runs
+        first of what must not be parted."""
         viewer, timeline = self.parts.viewer, self.parts.timeline
         try:
             self.changing.acquire_nowait()  # a plain view does not give way to other tasks
         except anyio.WouldBlock:
             await self.changing.acquire()
         try:
+            begin()
             await self._wait_for_summaries(key, budget)
             while (change := viewer.change(key, budget, asked, focus=focus)) is not None:
                 self.notify("pre_compact", {"messages": len(timeline), "tokens": change.report.tokens_before})
                 await self._commit(key, change)
                 if viewer.apply(change):
                     self.activations[change.report.reason] += 1
-                    shown = timeline.leading + len(change.state.head) + len(change.tail.items)
-                    self.notify("activation", {**change.report._asdict(), "messages": shown})
+                    shown = len(viewer.leading.costs()) + len(change.state.head) + len(change.tail.items)
+                    told = {**change.report._asdict(), "messages": shown, **change.state.header_figures}
+                    self.notify("activation", told)
                     return change.report
             return None
         finally:

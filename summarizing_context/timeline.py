@@ -9,6 +9,7 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
+from summarizing_context.core.bindings import Bounds
 from summarizing_context.core.cutting import cut_evenly
 from summarizing_context.core.entries import Entry, Role
 from summarizing_context.core.groups import GroupCutter
@@ -77,6 +78,11 @@ class Timeline:
         if self._groups.is_open:
             return self._groups.start, len(self.entries)
         return self.group_starts[-1] if self.group_starts else self._closed, self._closed
+
+    def bounds(self) -> Bounds:
+        """What was said before a beginning that is rewritten now. A turn goes from one human message to the next;
+        the newest may still go on."""
+        return Bounds(len(self.entries), self._humans[-1] if self._humans else 0)
 
     def extend(self, entry: Entry) -> None:
         """Add one message at the end."""

@@ -11,14 +11,15 @@ from collections import OrderedDict
 import msgspec
 
 from summarizing_context.core.activation import ActivationReport, Reason
+from summarizing_context.core.bindings import Bounds
 from summarizing_context.core.budget import LEAST_ROOM, Room
-from summarizing_context.core.door import Message
 from summarizing_context.core.estimate import MESSAGE_TOKENS
 from summarizing_context.core.shrinking import Price
 from summarizing_context.core.tail import Tail
 from summarizing_context.core.view import ActivationState, RepairCounts, View, activated, common_prefix, copied, merged
 from summarizing_context.deciding import Decider
 from summarizing_context.errors import BudgetError
+from summarizing_context.leading import LeadingRows
 from summarizing_context.showing import Change, Marks, Policy, Showing
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.timeline import Timeline
@@ -36,6 +37,7 @@ class Viewer:
         self._price = price
         self._decider = Decider(timeline, book, policy, price)
         self._counter = counter
+        self.leading = LeadingRows(timeline, price)
         self._showings: OrderedDict[str, Showing] = OrderedDict()
         self.repairs = RepairCounts()
         self.latest: Showing | None = None
@@ -58,7 +60,7 @@ class Viewer:
             head = sum(map(self._price.message, state.head))
             state = msgspec.structs.replace(state, head_tokens=head, counter=self._counter)
         told = marks is not None or self._policy.merge_user_rows  # where rows met is not kept with a state
-        tail = Tail(state.stop, room, self._price, state.folded)
+        tail = Tail(state.stop, room, self._price, state.folded, state.bounds)
         showing = Showing(key, state, tail, pending="restored" if told else None)
         if marks is not None:
             showing.attempted_at, showing.attempted_length = marks.attempted_at, marks.attempted_length
@@ -81,6 +83,10 @@ class Viewer:
         """
         room = Room(self._room_tokens(budget), self._policy.shares)
         showing = self._showing(key, room)
+        if showing.state.system != self.leading.name:
+            asked = self._note_prompt(showing) or asked
+        if self._has_turn_ended(showing):
+            showing.pending = showing.pending or showing.state.reason
         reason = showing.pending or asked
         tail, skipped = self._fed(showing, room)
         proposal = self._decider.propose(showing, tail, room, skipped, asked, focus=focus)
@@ -95,9 +101,9 @@ class Viewer:
             return self._unforced(showing, now)
         if reason is None:
             reason = "budget_lowered" if room.tokens < showing.state.room else "high_water"
-        system = self._system_tokens
+        system = self.leading.tokens
         report = ActivationReport(True, reason, system + now, system + proposal.tokens, now - proposal.tokens)
-        state = activated(showing.state, proposal, reason, self._counter)
+        state = activated(showing.state, proposal, reason, self._counter, self.leading.name)
         return Change(
             showing, showing.state, state, proposal.tail, (*proposal.pins.before, *proposal.pins.after), report
         )
@@ -112,8 +118,8 @@ class Viewer:
         same = (old.room, old.next) == (new.room, new.next) and new.folded in ((), old.folded)
         showing.counted = max(0, len(new.items) - uncounted) if same else 0
         self.repairs.note([pin for pin in change.pins if pin.message not in showing.state.head])
+        self.repairs.note_unbound(old.items, new.items[: showing.counted])
         showing.state, showing.tail, showing.pending = change.state, change.tail, None
-        showing.attempted_at = self._timeline.history_tokens
         self._keep_notes()
         return True
 
@@ -124,12 +130,12 @@ class Viewer:
         self.latest = showing
         self.repairs.note(showing.tail.items[showing.counted :])
         showing.counted = len(showing.tail.items)
-        messages = [*self._system_rows(), *showing.state.head, *(item.message for item in showing.tail.items)]
+        messages = [*self.leading.messages(), *showing.state.head, *(item.message for item in showing.tail.items)]
         if showing.resumed is not None:
             showing.last, showing.resumed = messages[: showing.resumed], None
         stable = common_prefix(showing.last, messages)
         showing.last = messages
-        tokens = self._system_tokens + self._head_tokens(showing) + showing.tail.tokens
+        tokens = self.leading.tokens + self._head_tokens(showing) + showing.tail.tokens
         if self._policy.merge_user_rows:
             showing.ends = frozenset(end for end in showing.ends if end < stable) | {stable}
             messages = merged(messages, showing.ends)
@@ -142,29 +148,20 @@ class Viewer:
         """What the whole view costs, and its high water."""
         room = Room(self._room_tokens(budget), self._policy.shares)
         tail, skipped = self._fed(showing := self._showings.get(key) or self._new_showing(key, room), room)
-        system = self._system_tokens
+        system = self.leading.tokens
         head = self._head_tokens(showing)
         return system + head + tail.tokens + skipped, system + self._decider.waters(room).high(head)
 
     def high_water(self, max_tokens: int) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
-        room = self.latest.state.room if self.latest else max(0, max_tokens - self._system_tokens)
+        room = self.latest.state.room if self.latest else max(0, max_tokens - self.leading.tokens)
         head = self._head_tokens(self.latest) if self.latest else 0
         return self._decider.waters(Room(room, self._policy.shares)).high(head)
 
-    @property
-    def _system_tokens(self) -> int:
-        return self._timeline.tokens[self._timeline.leading]
-
-    def _system_rows(self) -> list[Message]:
-        return [row.message() for row in self._timeline.entries[: self._timeline.leading]]
-
     def _room_tokens(self, budget: int) -> int:
-        room = budget - self._system_tokens
+        room = budget - self.leading.tokens
         if room < LEAST_ROOM:
-            tokens = self._timeline.tokens
-            rows = [(at, tokens[at + 1] - tokens[at]) for at in range(self._timeline.leading)]
-            raise BudgetError(self._system_tokens + LEAST_ROOM, budget, rows)
+            raise BudgetError(self.leading.tokens + LEAST_ROOM, budget, self.leading.costs())
         return room
 
     def _showing(self, key: str, room: Room) -> Showing:
@@ -178,9 +175,19 @@ class Viewer:
         return showing
 
     def _new_showing(self, key: str, room: Room) -> Showing:
-        state = ActivationState(room=room.tokens, stop=self._timeline.leading, counter=self._counter)
+        state = ActivationState(
+            room=room.tokens, stop=self._timeline.leading, counter=self._counter, system=self.leading.name
+        )
         pending: Reason | None = "provider_changed" if self._showings else "restored" if self.reopened else None
         return Showing(key, state, Tail(self._timeline.leading, room, self._price), pending=pending)
+
+    def _note_prompt(self, showing: Showing) -> Reason | None:
+        """Another system prompt leads: where a view was shown with the old one, the next is an activation."""
+        if showing.last or showing.state.serial:
+            showing.pending = showing.pending or "system_changed"
+            return "system_changed"
+        showing.state = msgspec.structs.replace(showing.state, system=self.leading.name)
+        return None
 
     def _start_over(self, showing: Showing, reason: Reason) -> None:
         old = showing.state
@@ -207,7 +214,10 @@ class Viewer:
         tail, late, skipped = showing.tail, None, 0
         backlog = tokens[-1] - tokens[tail.next]
         if backlog > 3 * room.tokens and (start := self._late_start(tail.next, room)) > tail.next:
-            late, skipped = Tail(start, room, self._price), tail.tokens + tokens[start] - tokens[tail.next]
+            late, skipped = (
+                Tail(start, room, self._price, (), tail.bounds),
+                tail.tokens + tokens[start] - tokens[tail.next],
+            )
         self._timeline.feed(late or tail)
         return late or tail, skipped
 
@@ -225,16 +235,39 @@ class Viewer:
         return first
 
     def _unforced(self, showing: Showing, now: int) -> Change | None:
-        """A replaced log changes the view even where nothing has to be covered."""
+        """A replaced log, another prompt or a finished turn changes the view where nothing has to be covered too."""
         if showing.pending is None:
             return None
-        total = self._system_tokens + now
-        report = ActivationReport(True, showing.pending, total, total, 0)
-        state = msgspec.structs.replace(showing.state, serial=showing.state.serial + 1, reason=showing.pending)
-        return Change(showing, showing.state, state, showing.tail, (), report)
+        rewrites = showing.state.system != self.leading.name or self._has_turn_ended(showing)
+        bounds = self._timeline.bounds() if rewrites else showing.state.bounds
+        tail = self._within(showing.tail, bounds)
+        total, after = self.leading.tokens + now, self.leading.tokens + self._head_tokens(showing) + tail.tokens
+        report = ActivationReport(True, showing.pending, total, after, total - after)
+        state = msgspec.structs.replace(
+            showing.state,
+            serial=showing.state.serial + 1,
+            reason=showing.pending,
+            system=self.leading.name,
+            bounds=bounds,
+        )
+        return Change(showing, showing.state, state, tail, (), report)
+
+    def _within(self, tail: Tail, bounds: Bounds) -> Tail:
+        """The tail within other bounds; shown anew where they make a difference."""
+        if not tail.binds(tail.start, bounds):
+            return tail.cut_at(tail.start, bounds)
+        anew = Tail(tail.start, tail.room, self._price, tail.folded, bounds)
+        self._timeline.feed(anew)
+        return anew
+
+    def _has_turn_ended(self, showing: Showing) -> bool:
+        """Whether a turn that went on across an activation has ended: what was signed in it has to go then."""
+        was = showing.state.bounds
+        now = was._replace(settled=min(was.rewritten, self._timeline.bounds().settled))
+        return now.settled > was.settled and showing.tail.binds(showing.tail.start, now)
 
     def _too_small(self, showing: Showing, budget: int, now: int) -> BudgetError:
         """The floor does not fit: the newest group is still open and cannot be shrunk further."""
         tail = showing.tail
         rows = [(item.seq, item.tokens) for item in tail.items[-5:]]
-        return BudgetError(self._system_tokens + now, budget, rows, "newest messages")
+        return BudgetError(self.leading.tokens + now, budget, rows, "newest messages")

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
+from summarizing_context.core.bindings import LOADED_TOOLS
 from summarizing_context.core.door import Message, canonical_json, check_message
 
 PartKind = Literal["text", "call", "result", "thinking", "media", "opaque"]
@@ -85,7 +86,7 @@ def read_message(message: Message) -> Reading:
         calls,
         answers,
         role == "user" and flags.get("source") != "hook" and any(_is_human_text(part) for part in parts),
-        message.get("critical") is True or flags.get("critical") is True,
+        message.get("critical") is True or flags.get("critical") is True or bool(flags.get(LOADED_TOOLS)),
         passing and not calls and not answers,
     )
 

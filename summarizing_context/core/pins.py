@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from summarizing_context.core.bindings import has_signed_thinking, loaded_tools, without_thinking
 from summarizing_context.core.budget import Room
 from summarizing_context.core.door import Message
 from summarizing_context.core.fencing import fence
@@ -79,11 +80,16 @@ def _pin(source: tuple[Read, int], cap: int, price: Price) -> Item:
     read, tokens = source
     message: Message
     repairs: tuple[Repair, ...]
-    if read.reading.calls or read.reading.answers:  # alone it would ask for, or answer, what is not there
+    if (tools := loaded_tools(read.message)) is not None:
+        message, repairs, tokens = tools, ("pin_note",), price.message(tools)
+    elif read.reading.calls or read.reading.answers:  # alone it would ask for, or answer, what is not there
         text = fence("earlier_message", "\n".join(read.reading.texts), role=read.reading.role)
         message = {"role": "user", "content": text}
         repairs = ("pin_note",)
         tokens = price.message(message)
     else:
         message, repairs = present(read.message)
+        if has_signed_thinking(message):
+            message, repairs = without_thinking(message), (*repairs, "thinking_dropped")
+            tokens = price.message(message)
     return shown_within(Piece(read.seq, message, repairs), tokens, cap, price)

@@ -22,6 +22,7 @@ Repair = Literal[
     "split_results",
     "content_none",
     "thinking_dropped",
+    "chain_dropped",
     "pin_note",
     "calls_folded",
 ]

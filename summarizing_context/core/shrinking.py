@@ -1,7 +1,8 @@
 """Shrinking a message: head and tail of its texts stay, and the cut says how many tokens are left out.
 
-Pure: the same message under the same cap is shrunk to the same bytes. Signed thinking is dropped whole, never
-cut, because a provider checks its signature. Which cap applies is decided in `tail` and `pins`.
+Pure: the same message under the same cap is shrunk to the same bytes. Thinking stays whole where it takes at most
+half of the cap, else it is dropped whole; it is never cut, because a provider checks its signature. Which cap applies
+is decided in `tail` and `pins`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import lru_cache
 from math import ceil
 from typing import Any, NamedTuple
 
+from summarizing_context.core.bindings import THINKING_FIELDS, without_wire_content
 from summarizing_context.core.door import Message, canonical_json
 from summarizing_context.core.estimate import MESSAGE_TOKENS
 from summarizing_context.core.fencing import within_fence
@@ -114,6 +116,9 @@ def _rebuild(message: Message, tokens: int, share: int, price: Price) -> Message
     """The message without thinking, its texts within `share` tokens together."""
     read = read_message(message).parts
     parts = [part for part in read if part.kind != "thinking"]
+    thinking = sum(price.count(text) for part in read if part.kind == "thinking" for text in part.texts)
+    keep_thinking = len(parts) < len(read) and 2 * thinking <= share
+    share -= thinking if keep_thinking else 0
     frames = sum(price.count(part.name) for part in parts if part.kind == "call")
     images = price.image_tokens * sum(len(part.media) for part in parts)
     keep_media = share - frames >= 2 * images
@@ -123,7 +128,9 @@ def _rebuild(message: Message, tokens: int, share: int, price: Price) -> Message
     sizes = [scale * sum(map(len, part.texts)) for part in parts]
     level = _water_level(sizes, share - frames - media)
     caps = [ceil(size) if size <= level else int(level) for size in sizes]
-    return _Rewriter(message, keep_media, price.count).rewrite(list(zip(parts, sizes, caps, strict=True)))
+    return _Rewriter(message, keep_media, keep_thinking, price.count).rewrite(
+        list(zip(parts, sizes, caps, strict=True))
+    )
 
 
 def _water_level(sizes: list[float], share: float) -> float:
@@ -139,13 +146,14 @@ def _water_level(sizes: list[float], share: float) -> float:
 class _Rewriter:
     """Puts shorter texts where a message's parts stand."""
 
-    def __init__(self, message: Message, keep_media: bool, count: Count) -> None:
-        self._message = dict(message)
+    def __init__(self, message: Message, keep_media: bool, keep_thinking: bool, count: Count) -> None:
+        self._message = dict(without_wire_content(message))
         self._keep_media = keep_media
+        self._keep_thinking = keep_thinking
         self._count = count
 
     def rewrite(self, plan: list[tuple[Part, float, int]]) -> Message:
-        for key in ("thinking", "thinking_block", "reasoning_content"):
+        for key in () if self._keep_thinking else THINKING_FIELDS:
             self._message.pop(key, None)
         content = self._message.get("content")
         listed = iter([(size, cap) for part, size, cap in plan if part.kind == "call" and part.block < 0])
@@ -188,7 +196,11 @@ class _Rewriter:
 
     def _blocks(self, content: list[Any], plan: list[tuple[Part, float, int]]) -> list[Any]:
         by_block = {part.block: (part, size, cap) for part, size, cap in plan if part.block >= 0}
-        rebuilt = [self._block(block, *by_block[at]) for at, block in enumerate(content) if at in by_block]
+        rebuilt = [
+            self._block(block, *by_block[at]) if at in by_block else block
+            for at, block in enumerate(content)
+            if at in by_block or self._keep_thinking
+        ]
         return [block for block in rebuilt if block is not None] or [{"type": "text", "text": "…"}]
 
     def _block(self, block: Any, part: Part, size: float, cap: int) -> Any:

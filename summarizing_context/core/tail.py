@@ -10,13 +10,20 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from summarizing_context.core.bindings import (
+    Bounds,
+    has_chain,
+    has_signed_thinking,
+    without_chain,
+    without_thinking,
+)
 from summarizing_context.core.budget import Room
 from summarizing_context.core.door import Message
 from summarizing_context.core.folding import Folded, fold_note, without_calls
 from summarizing_context.core.repairs import NOTES, Piece, Read, Repair, present, show_group
 from summarizing_context.core.shrinking import Price, shrink_message, shrink_note
 
-_SAME_PRICE = frozenset({"content_none"})
+_SAME_PRICE = frozenset({"content_none", "chain_dropped"})
 
 
 class Item(NamedTuple):
@@ -37,6 +44,19 @@ class Mark(NamedTuple):
     tokens: int
 
 
+_UNBOUND = Bounds()
+
+
+def _unbound(seq: int, message: Message, bounds: Bounds) -> tuple[Message, tuple[Repair, ...]]:
+    """The message of log entry `seq` without what a rewritten beginning has made void, and what that took."""
+    repairs: tuple[Repair, ...] = ()
+    if seq < bounds.settled and has_signed_thinking(message):
+        message, repairs = without_thinking(message), ("thinking_dropped",)
+    if seq < bounds.rewritten and has_chain(message):
+        message, repairs = without_chain(message), (*repairs, "chain_dropped")
+    return message, repairs
+
+
 def shown_within(piece: Piece, cost: int, cap: int, price: Price) -> Item:
     """A piece that costs `cost` tokens, shrunk to `cap` tokens if it is larger."""
     shrink = shrink_message if NOTES.isdisjoint(piece.repairs) else shrink_note
@@ -48,10 +68,11 @@ def shown_within(piece: Piece, cost: int, cap: int, price: Price) -> Item:
 class Tail:
     """Shown messages from `start` on. Feed it groups in order with `take`. `folded` are calls of its first group."""
 
-    def __init__(self, start: int, room: Room, price: Price, folded: Folded = ()) -> None:
+    def __init__(self, start: int, room: Room, price: Price, folded: Folded = (), bounds: Bounds = _UNBOUND) -> None:
         self.start = start
         self.room = room
         self.folded = folded
+        self.bounds = bounds
         self.next = start  # first entry whose group is not wholly shown
         self.items: list[Item] = []
         self.tokens = 0
@@ -91,10 +112,17 @@ class Tail:
         assert mark.stop == stop, (mark.stop, stop)
         return mark
 
-    def cut_at(self, stop: int) -> Tail:
-        """This tail without everything before `stop`, which is the end of a shown group."""
+    def binds(self, stop: int, bounds: Bounds) -> bool:
+        """Whether what it shows behind `stop` would read differently within `bounds`."""
+        first = self.mark(stop).items - self._base_items
+        return any(_unbound(item.seq, item.message, bounds)[1] for item in self.items[first:])
+
+    def cut_at(self, stop: int, bounds: Bounds | None = None) -> Tail:
+        """This tail without everything before `stop`, which is the end of a shown group. Within other `bounds` it
+        must not `binds` anything."""
         mark = self.mark(stop)
-        rest = Tail(stop, self.room, self._price, self.folded if stop == self.start else ())
+        within = self.bounds if bounds is None else bounds
+        rest = Tail(stop, self.room, self._price, self.folded if stop == self.start else (), within)
         rest.next, rest._open_items, rest._open_tokens = self.next, self._open_items, self._open_tokens
         rest.items = self.items[mark.items - self._base_items :]
         rest.tokens = self.after(stop)
@@ -116,6 +144,9 @@ class Tail:
         return rest
 
     def _show(self, piece: Piece, cost: int) -> None:
+        message, repairs = _unbound(piece.seq, piece.message, self.bounds)
+        if repairs:
+            piece = Piece(piece.seq, message, (*piece.repairs, *repairs))
         if not _SAME_PRICE.issuperset(piece.repairs):
             cost = self._price.message(piece.message)
         self._open_tokens += self._append(piece, cost, self.room.message_cap(self._open_tokens))

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from summarizing_context.core.activation import ActivationReport, Cut, Proposal, Reason
+from summarizing_context.core.bindings import Bounds
 from summarizing_context.core.door import Message, decode_message, encode_message
 from summarizing_context.core.focus import Focus
 from summarizing_context.core.folding import Folded
@@ -35,7 +36,7 @@ class View:
     activation: ActivationReport | None = None
 
 
-class ActivationState(msgspec.Struct, frozen=True):
+class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     """What an activation decided: with the log it gives the same view again, in any process."""
 
     serial: int = 0
@@ -54,6 +55,8 @@ class ActivationState(msgspec.Struct, frozen=True):
     head_tokens: int = 0
     counter: str = ""
     focus: Focus | None = None  # the topic of the note in the header
+    system: str = ""  # names the system prompt that the request brought; empty for none
+    bounds: Bounds = Bounds()
 
     @property
     def cut(self) -> Cut:
@@ -64,13 +67,24 @@ class ActivationState(msgspec.Struct, frozen=True):
         return tuple((Node(rank, index), form) for rank, index, form in self.tree)
 
     @property
+    def header_figures(self) -> dict[str, int]:
+        """What can be told of the header without its text."""
+        return {
+            "header_blocks": len(self.nodes),
+            "header_tokens": sum(node.tokens for node in self.nodes),
+            "stand_ins": sum(node.made_by == "stand-in" for node in self.nodes),
+        }
+
+    @property
     def head(self) -> list[Message]:
         """Messages between the system rows and the tail."""
         header = [] if self.header is None else [self.header]
         return [*self.before, *header, *self.after]
 
 
-def activated(before: ActivationState, proposal: Proposal, reason: Reason, counter: str) -> ActivationState:
+def activated(
+    before: ActivationState, proposal: Proposal, reason: Reason, counter: str, system: str = ""
+) -> ActivationState:
     """The state after an activation."""
     cut, header, pins = proposal.cut, proposal.header, proposal.pins
     return ActivationState(
@@ -90,6 +104,8 @@ def activated(before: ActivationState, proposal: Proposal, reason: Reason, count
         head_tokens=proposal.head_tokens,
         counter=counter,
         focus=proposal.focus,
+        system=system,
+        bounds=proposal.tail.bounds,
     )
 
 
@@ -146,6 +162,9 @@ def _blocks(message: Message) -> list[Any]:
     return [{"type": "text", "text": content}] if content else []
 
 
+_UNBOUND = ("thinking_dropped", "chain_dropped")
+
+
 @dataclass(slots=True)
 class RepairCounts:
     """Repairs of messages as they were first shown, by kind."""
@@ -157,3 +176,9 @@ class RepairCounts:
         for item in items:
             self.kinds.update(item.repairs)
             self.left_out += item.left_out
+
+    def note_unbound(self, before: Sequence[Item], after: Sequence[Item]) -> None:
+        """Messages shown before that a rewritten beginning has made lose what was bound to it."""
+        known = {item.seq: item.repairs for item in before}
+        for item in after:
+            self.kinds.update(kind for kind in item.repairs if kind in _UNBOUND and kind not in known.get(item.seq, ()))
