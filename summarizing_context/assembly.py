@@ -240,8 +240,8 @@ def _model(settings: Settings, options: Options) -> ClosableSummarizer:
     }
     if settings.summarizer not in makers:
         raise SettingsError(
-            f"summarizer = {settings.summarizer!r} comes with a later version; use 'extractive', 'openai' or "
-            "'anthropic', or pass an object of yours as summarizer="
+            f"summarizer = {settings.summarizer!r} is for a context that is mounted under Amplifier; use 'extractive', "
+            "'openai' or 'anthropic', or pass an object of yours as summarizer="
         )
     key = settings.api_key or ("unused" if options.read_only else None)
     make = makers[settings.summarizer]

@@ -56,6 +56,8 @@ class Fault(StrEnum):
     SHAPE = "the reply is not what the provider's protocol says"
     CALL = "the call failed before it reached the provider"
     CLOSED = "the summarizer is closed"
+    NO_PROVIDER = "the host has mounted no such provider"
+    CANCELLED = "the host has cancelled the call"
 
 
 class HttpStatus(Exception):

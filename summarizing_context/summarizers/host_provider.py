@@ -1,0 +1,179 @@
+"""Summaries through a provider that the host has mounted: its model, its key, its account.
+
+Speaks Amplifier's request format, which is imported at the first call. Retries, limits and the check of what a summary
+says are `resilient`'s; which provider it is, the adapter's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from summarizing_context.errors import SummarizerError, SummarizerRateLimited, SummarizerRefused, SummarizerTimeout
+from summarizing_context.ports import SummaryJob, SummaryReply
+from summarizing_context.provider_window import read_provider
+from summarizing_context.summarizers.providers import (
+    THINKING_TOKENS,
+    Fault,
+    fenced,
+    most_tokens,
+    recipe_name,
+    token_count,
+)
+from summarizing_context.summarizers.replies import Refusal
+
+in_summary: ContextVar[bool] = ContextVar("in_summary", default=False)  # so that a meter can tell our calls apart
+
+_CUT_OFF = ("length", "max_tokens", "max_output_tokens", "incomplete", "model_context_window_exceeded")
+_DECLINED = ("refusal", "content_filter")
+_FAULTS = {
+    "AuthenticationError": Fault.KEY,
+    "AccessDeniedError": Fault.KEY,
+    "NotFoundError": Fault.NOT_FOUND,
+    "ContextLengthError": Fault.REQUEST,
+    "InvalidRequestError": Fault.REQUEST,
+    "ProviderUnavailableError": Fault.OVERLOADED,
+    "NetworkError": Fault.CONNECTION,
+}
+
+
+class HostSummarizer:
+    """Summarizes with a mounted provider. `find` gives it, or None; it is asked at each call.
+
+    `model` overrides the provider's own. Thinking and streaming are off. `cancel` ends what is under way.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[], Any],
+        *,
+        model: str | None = None,
+        is_cancelled: Callable[[], bool] = lambda: False,
+        thinking_tokens: int = THINKING_TOKENS,
+    ) -> None:
+        self._find = find
+        self._model = model
+        self._is_cancelled = is_cancelled
+        self._thinking_tokens = thinking_tokens
+        self._calls: set[asyncio.Future[Any]] = set()
+
+    @property
+    def recipe(self) -> str:
+        """Names the provider and the model that answer now."""
+        window = read_provider(self._find())
+        return recipe_name("host", f"{window.name}/{self._model or window.model or 'default'}", server=None, options={})
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        """The model's answer; raises `SummarizerError` or a subclass when there is none that could serve."""
+        provider = self._find()
+        if provider is None:
+            raise SummarizerError(Fault.NO_PROVIDER)
+        if self._is_cancelled():
+            raise SummarizerError(Fault.CANCELLED)
+        limit = most_tokens(job, self._thinking_tokens)
+        return read_response(await self._ask(provider, _request(job, self._model, limit)), limit)
+
+    async def cancel(self) -> None:
+        """End the calls under way; each is one failed attempt."""
+        for call in tuple(self._calls):
+            call.cancel()
+
+    async def _ask(self, provider: Any, request: Any) -> Any:
+        mark = in_summary.set(True)
+        try:
+            call = asyncio.ensure_future(provider.complete(request, **_options(provider.complete, self._model)))
+        finally:
+            in_summary.reset(mark)
+        self._calls.add(call)
+        failure: SummarizerError
+        try:
+            return await call
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            failure = SummarizerError(Fault.CANCELLED)
+        except Exception as error:
+            failure = _failure_of(error)
+        finally:
+            self._calls.discard(call)
+        raise failure  # out here, so that it does not carry the provider's error along
+
+
+def read_response(response: Any, limit: int) -> SummaryReply:
+    """The summary in a provider's answer, whose output was limited to `limit` tokens."""
+    blocks = _field(response, "content")
+    if isinstance(blocks, str):
+        blocks = [{"type": "text", "text": blocks}]
+    if not isinstance(blocks, list | tuple):
+        raise SummarizerError(Fault.SHAPE)
+    if _field(response, "tool_calls") or any(_field(block, "type") == "tool_call" for block in blocks):
+        raise SummarizerRefused(Refusal.NOT_TEXT)
+    reason = _field(response, "finish_reason")
+    if reason in _DECLINED:
+        raise SummarizerRefused(Refusal.DECLINED)
+    texts = (_field(block, "text") for block in blocks if _field(block, "type") == "text")
+    text = "".join(text for text in texts if isinstance(text, str))
+    usage = _usage(_field(response, "usage"))
+    output_tokens = token_count(usage, "output_tokens")
+    cut = reason in _CUT_OFF if isinstance(reason, str) and reason else (output_tokens or 0) >= limit
+    if not text.strip() and not cut:
+        raise SummarizerRefused(Refusal.EMPTY)
+    return SummaryReply(text, token_count(usage, "input_tokens", "cache_write_tokens"), output_tokens, truncated=cut)
+
+
+def _request(job: SummaryJob, model: str | None, limit: int) -> Any:
+    from amplifier_core import ChatRequest, Message
+
+    return ChatRequest(
+        messages=[Message(role="system", content=job.instructions), Message(role="user", content=fenced(job))],
+        tools=None,
+        stream=False,
+        max_output_tokens=limit,
+        model=model,
+        metadata={"stream": False},  # what a host's streaming overlay looks at
+    )
+
+
+def _options(complete: Any, model: str | None) -> dict[str, Any]:
+    """What providers honour only beside the request, as far as this one takes it."""
+    wanted: dict[str, Any] = {"extended_thinking": False}  # a session's configuration can force it otherwise
+    if model is not None:
+        wanted["model"] = model
+    try:
+        taken = inspect.signature(complete).parameters.values()
+    except (TypeError, ValueError):
+        return wanted
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken):
+        return wanted
+    names = {parameter.name for parameter in taken}
+    return {name: value for name, value in wanted.items() if name in names}
+
+
+def _failure_of(error: Exception) -> SummarizerError:
+    """What a provider's error means, by its class: its words may hold the text of messages."""
+    if isinstance(error, SummarizerError):
+        return error
+    kinds = [kind.__name__ for kind in type(error).__mro__]
+    if "RateLimitError" in kinds or "QuotaExceededError" in kinds:
+        return SummarizerRateLimited(Fault.RATE_LIMITED, retry_after=_seconds(getattr(error, "retry_after", None)))
+    if "LLMTimeoutError" in kinds or isinstance(error, TimeoutError):
+        return SummarizerTimeout(Fault.TIMEOUT)
+    if "ContentFilterError" in kinds:
+        return SummarizerRefused(Refusal.DECLINED)
+    return SummarizerError(next((_FAULTS[kind] for kind in kinds if kind in _FAULTS), Fault.SERVER))
+
+
+def _seconds(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _usage(usage: Any) -> dict[str, Any]:
+    return {name: _field(usage, name) for name in ("input_tokens", "cache_write_tokens", "output_tokens")}
+
+
+def _field(holder: Any, name: str) -> Any:
+    return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)
