@@ -9,7 +9,7 @@ BUDGETS ?= 8000,16000,64000
 LAWS_OPERATIONS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format laws corpus weather strategies bench bench-peers simulate clean
+.PHONY: help demo test lint format laws corpus host-corpus weather strategies bench bench-peers simulate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -43,6 +43,10 @@ laws: $(READY) ## the laws against a million random operations a strategy (LAWS_
 corpus: $(READY) ## replay a folder of transcripts (CORPUS=<folder>, BUDGETS=...)
 	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make corpus CORPUS=<folder>"; exit 2; }
 	$(BIN)/summarizing-context replay "$(CORPUS)" --budget $(BUDGETS)
+
+host-corpus: $(READY) ## transcripts through the Amplifier adapter, both providers' rules (CORPUS=<folder>)
+	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make host-corpus CORPUS=<folder>"; exit 2; }
+	HOST_CORPUS="$(abspath $(CORPUS))" HOST_BUDGETS=$(BUDGETS) $(BIN)/python -m pytest -n 2 -q tests/adapters/test_amplifier_transcripts.py
 
 weather: $(READY) ## replay a folder through both SDKs, the provider on the loopback in bad weather (CORPUS=<folder>)
 	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make weather CORPUS=<folder>"; exit 2; }

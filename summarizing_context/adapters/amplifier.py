@@ -1,34 +1,38 @@
 """Microsoft Amplifier's contract for context managers, over a context that opens at first use.
 
 Mounting builds values only: the host may mount twice, once to validate. No file, task or thread before the first
-message. Options are read in `amplifier_options`, events sent in `amplifier_events`, messages fitted in
-`amplifier_rows`, the file opened in `amplifier_storage`.
+message. Options are read in `amplifier_options`, events sent in `amplifier_events`, requests fitted in
+`amplifier_wire`, the file opened in `amplifier_storage`, usage read in `amplifier_usage`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
-from functools import cache
+from datetime import UTC, datetime
 from typing import Any
 
+from summarizing_context.adapters.amplifier_errors import as_host_error
 from summarizing_context.adapters.amplifier_events import ANNOUNCED, HostEvents
 from summarizing_context.adapters.amplifier_options import read_options, session_id_from
-from summarizing_context.adapters.amplifier_rows import as_json, as_row
+from summarizing_context.adapters.amplifier_providers import choose_provider
+from summarizing_context.adapters.amplifier_rows import as_json, stamped
 from summarizing_context.adapters.amplifier_storage import open_session
+from summarizing_context.adapters.amplifier_usage import UsageMeter
+from summarizing_context.adapters.amplifier_wire import fit_rows
 from summarizing_context.assembly import Options
 from summarizing_context.context import SummarizingContext
 from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.door import Message
-from summarizing_context.errors import BudgetError, ContextClosedError, MessageError, WrongEventLoopError
+from summarizing_context.errors import ContextClosedError, MessageError, WrongEventLoopError
 from summarizing_context.statistics import Statistics
+from summarizing_context.summarizers.host_provider import HostSummarizer
 
 __amplifier_module_type__ = "context"
 
 _NAME = "context-summarizing"
-_USUAL_PRIORITY = 100  # of a provider that names none; the lowest comes first
 
 
 async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Callable[[], Awaitable[None]]:
@@ -60,7 +64,9 @@ class SummarizingContextManager:
         self._plan = read_options({**(config or {}), **named} if named else config)
         self._options = options or Options()
         self._events: HostEvents | None = None
+        self._meter = UsageMeter(self._observe)
         self._providers: Callable[[], Any] | None = None
+        self._make_prompt: Callable[[], Any] | None = None
         self._opening: asyncio.Task[SummarizingContext] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._degraded: str | None = None
@@ -82,51 +88,70 @@ class SummarizingContextManager:
         if isinstance(host_id, str) and host_id and not self._plan.names_session:
             settings = replace(self._plan.settings, session_id=session_id_from(host_id))
             self._plan = replace(self._plan, settings=settings)
-        emit = getattr(getattr(coordinator, "hooks", None), "emit", None)
-        if callable(emit) and self._options.events is None:
+        hooks = getattr(coordinator, "hooks", None)
+        if callable(emit := getattr(hooks, "emit", None)) and self._options.events is None:
             self._events = HostEvents(emit)
             self._options = replace(self._options, events=self._events)
+        if callable(register := getattr(hooks, "register", None)):
+            self._meter.listen(register)
+        self._use_summarizer(getattr(coordinator, "cancellation", None))
 
     def use_providers(self, mounted: Callable[[], Any]) -> None:
-        """Where to find the host's providers, for requests that name none."""
+        """Where to find the host's providers, for requests that name none and for summaries."""
         self._providers = mounted
 
+    async def set_system_prompt_factory(self, factory: Callable[[], Any]) -> None:
+        """Have the system prompt made anew for each request, by a function that may be async."""
+        self._make_prompt = factory
+
     async def add_message(self, message: Message) -> None:
-        """Add a message; values that are no JSON are written down as text first."""
+        """Add a message, with the time in its metadata; values that are no JSON are written down as text first."""
         context = await self._context()
+        message = stamped(message, _now())
         try:
             await context.add_message(message)
         except MessageError:
-            await context.add_message(as_json(message))
+            message = as_json(message)
+            await context.add_message(message)
+        if self._options.events is not None:
+            self._options.events.emit("message_added:debug", _told_of(message, len(context)))
 
     async def get_messages_for_request(
         self, token_budget: int | None = None, provider: Any | None = None
     ) -> list[Message]:
-        """The messages of the next request, within the budget, each as the host's `Message` accepts it.
+        """The messages of the next request, within the budget, as the host's `Message` and its providers take them.
 
         Where the host is installed, `BudgetError` is its `ContextLengthError` too.
         """
         context = await self._context()
+        system = await self._prompt()
         if provider is None and token_budget is None:
-            provider = self._first_provider()
-        with _as_host_error():
-            view = await context.get_messages_for_request(token_budget, provider)
-        rows = [as_row(message) for message in view]
-        return rows if self._plan.preserve_system or not context.explain() else _without_system(rows)
+            provider = self._provider()
+        with as_host_error():
+            rows = await self._rows(context, token_budget, provider, system)
+        self._meter.note_view()
+        return rows if self._plan.preserve_system or not context.explain() else _without_system(rows, system)
 
     async def get_messages(self) -> list[Message]:
         """The whole log, as received."""
         return await (await self._context()).get_messages()
 
     async def set_messages(self, messages: Iterable[Message]) -> None:
-        """Replace the log; summaries whose range still matches are kept."""
+        """Replace the log; summaries whose range still matches are kept.
+
+        A transcript of the log as it stands, in which nothing but system, developer, hook and ephemeral rows is
+        missing, changes nothing: the host gives it back when it resumes the session.
+        """
         context = await self._context()
         if isinstance(messages, Iterable) and not isinstance(messages, str | bytes | Mapping):
-            messages = list(messages)  # read twice where it holds values that are no JSON
+            messages = list(messages)  # read more than once
         try:
-            await context.set_messages(messages)
+            is_known = await context.is_transcript(messages)
         except MessageError:
-            await context.set_messages(as_json(messages))
+            messages = as_json(messages)
+            is_known = await context.is_transcript(messages)
+        if not is_known or not messages:
+            await context.set_messages(messages)
 
     async def clear(self) -> None:
         """Empty the log."""
@@ -139,7 +164,7 @@ class SummarizingContextManager:
     async def compact(self, *, focus: str | None = None) -> ActivationReport:
         """Compact now, if that frees anything. The log stays as it is."""
         context = await self._context()
-        with _as_host_error():
+        with as_host_error():
             return await context.compact(focus=focus)
 
     async def wait_idle(self, timeout: float | None = None) -> bool:
@@ -158,6 +183,7 @@ class SummarizingContextManager:
         """End every task and give up the session. May be called twice, and before the first use; it goes on where
         its caller is cancelled."""
         self._closed = True
+        self._meter.close()
         if self._opening is not None:
             self._check_loop(self._opening)
         if self._closing is None:
@@ -198,46 +224,60 @@ class SummarizingContextManager:
         if self._options.events is not None:
             self._options.events.emit("degraded", {"reason": reason})
 
-    def _first_provider(self) -> Any:
-        """The mounted provider that the host would choose first."""
-        mounted = self._providers() if self._providers is not None else None
-        return min(mounted.values(), key=_priority, default=None) if isinstance(mounted, Mapping) else None
+    async def _rows(
+        self, context: SummarizingContext, token_budget: int | None, provider: Any, system: str | None
+    ) -> list[Message]:
+        """The rows of a request. What fitting adds to a view is small; where it has no room, the view gets less."""
+        fitted = fit_rows(await context.get_messages_for_request(token_budget, provider, system=system))
+        view, budget = context.last_view, context.budget().max_tokens
+        if fitted.extra and view is not None and view.tokens + fitted.extra > budget:
+            less = budget - fitted.extra
+            fitted = fit_rows(await context.get_messages_for_request(less, provider, system=system))
+        return fitted.rows
+
+    def _use_summarizer(self, cancellation: Any) -> None:
+        """Where the options ask for the host's own provider: summaries through it, ended when the host cancels."""
+        if self._plan.settings.summarizer != "host" or self._options.summarizer is not None:
+            return
+        summarizer = HostSummarizer(
+            lambda: self._provider(self._plan.summary_provider),
+            model=self._plan.settings.model,
+            is_cancelled=lambda: getattr(cancellation, "is_immediate", False) is True,
+        )
+        if callable(on_cancel := getattr(cancellation, "on_cancel", None)):
+            on_cancel(summarizer.cancel)
+        self._options = replace(self._options, summarizer=summarizer)
+
+    async def _prompt(self) -> str | None:
+        if self._make_prompt is None:
+            return None
+        made = self._make_prompt()
+        made = await made if inspect.isawaitable(made) else made
+        return made if made is None or isinstance(made, str) else str(made)
+
+    async def _observe(self, fresh: int, read: int, written: int) -> None:
+        if self._opening is not None and self._opening.done() and not self._closed:
+            await (await self._context()).observe_usage(fresh, cache_read=read, cache_write=written)
+
+    def _provider(self, name: str | None = None) -> Any:
+        return choose_provider(self._providers() if self._providers is not None else None, name)
 
 
-@cache
-def _budget_error_class() -> type[BudgetError]:
-    try:
-        from amplifier_core import ContextLengthError
-    except ImportError:
-        return BudgetError
-    both: type[BudgetError] = type("HostBudgetError", (BudgetError, ContextLengthError), {"__reduce__": _reduce})
-    return both
-
-
-def budget_error(required: int, budget: int, rows: Iterable[tuple[int, int]] = ()) -> BudgetError:
-    """A `BudgetError`; where amplifier-core is installed, its `ContextLengthError` too."""
-    return _budget_error_class()(required, budget, tuple(rows))
-
-
-@contextmanager
-def _as_host_error() -> Iterator[None]:
-    try:
-        yield
-    except BudgetError as error:
-        raise budget_error(error.required_tokens, error.budget_tokens, error.rows) from error
-
-
-def _reduce(error: BudgetError) -> tuple[Any, ...]:
-    return budget_error, (error.required_tokens, error.budget_tokens, error.rows)
-
-
-def _without_system(rows: list[Message]) -> list[Message]:
+def _without_system(rows: list[Message], prompt: str | None) -> list[Message]:
+    """The rows without the log's leading system rows; a prompt made for this request stays."""
     first = next((at for at, row in enumerate(rows) if row["role"] not in ("system", "developer")), len(rows))
-    return rows[first:]
+    return [*rows[: bool(prompt)], *rows[first:]]
 
 
-def _priority(provider: Any) -> float:
-    found = getattr(provider, "priority", None)
-    if found is None and isinstance(config := getattr(provider, "config", None), Mapping):
-        found = config.get("priority")
-    return found if isinstance(found, int | float) and not isinstance(found, bool) else _USUAL_PRIORITY
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _told_of(message: Message, total: int) -> dict[str, Any]:
+    """What the host's documents tell of a message that was added; never its text."""
+    content = message.get("content")
+    return {
+        "role": message["role"],
+        "content_length": len(content if isinstance(content, str) else str(content or "")),
+        "total_messages": total,
+    }

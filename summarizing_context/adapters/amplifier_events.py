@@ -20,7 +20,12 @@ ANNOUNCED = (
     "context:summary_started",
     "context:summary_ready",
     "context:summary_failed",
+    "context:stand_in_used",
+    "context:include",
+    "context:budget_changed",
+    "context:usage_calibrated",
     "context:degraded",
+    "context:message_added:debug",
 )
 
 _MOST_WAITING = 256
@@ -44,7 +49,7 @@ class HostEvents:
 
     def emit(self, name: str, data: Mapping[str, Any]) -> None:
         """Queue a notice; returns at once, whatever the hooks do."""
-        if self._closed:
+        if self._closed or (name.endswith(":debug") and len(self._waiting) > _MOST_WAITING // 2):
             return
         self._waiting.extend(translated(name, data))
         if self._sender is None or self._sender.done():
@@ -79,8 +84,18 @@ def translated(name: str, data: Mapping[str, Any]) -> Iterator[tuple[str, dict[s
         yield "context:post_compact", _counts(facts, "tokens_after")
         told = {key: value for key, value in facts.items() if key not in ("activated", "messages")}
         yield "context:compaction", {**told, "message_count": facts.get("messages")}
+        if facts.get("header_tokens"):
+            yield "context:include", _header(facts)
+        if facts.get("stand_ins"):
+            yield "context:stand_in_used", {"count": facts.get("stand_ins"), "reason": facts.get("reason")}
     else:
         yield f"context:{name}", facts
+
+
+def _header(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What is told of a header that enters a view; its text is not."""
+    content = f"{facts.get('header_blocks')} summaries, {facts.get('header_tokens')} tokens"
+    return {"source": "header", "content": content, "tokens": facts.get("header_tokens")}
 
 
 def _counts(facts: Mapping[str, Any], tokens: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ _SAME_AS = {
     "storage_path": "store",
     **KEY_ALIASES,
 }
-_OWN = ("preserve_system", "persistence")
+_OWN = ("preserve_system", "persistence", "summary_provider")
 _PERSISTENCE = ("enabled", "path", "required", "retain_days")
 _MOST_DAYS = 36_500
 _LONGEST_ID = 200
@@ -40,6 +40,7 @@ class MountOptions:
     preserve_system: bool = True  # else leading system rows are left out of views that stand on summaries
     required: bool = False  # no falling back to memory when the file cannot be used
     retain_days: int | None = None  # sessions unused for longer are deleted from the file
+    summary_provider: str | None = None  # mounted provider that makes the summaries; else the one of lowest priority
 
 
 def read_options(config: Mapping[str, Any] | None) -> MountOptions:
@@ -49,13 +50,14 @@ def read_options(config: Mapping[str, Any] | None) -> MountOptions:
     given = dict(config or {})
     problems = [_unknown(key, given[key]) for key in given if not _is_known(key)]
     keep_system = _flag(given, "preserve_system", True, problems)
+    provider = _provider(given, problems)
     plan = _persistence(given, problems)
     settings = _settings(given, plan.pop("store", None), problems)
     if not keep_system and settings is not None and settings.header_role != "user":
         problems.append(f"preserve_system = False needs header_role = 'user', not {settings.header_role!r}")
     if problems or settings is None:
         raise SettingsError(problems)
-    return MountOptions(settings, "session_id" in given, keep_system, **plan)
+    return MountOptions(settings, "session_id" in given, keep_system, summary_provider=provider, **plan)
 
 
 def session_id_from(host_id: str) -> str:
@@ -134,6 +136,17 @@ def _persistence(given: Mapping[str, Any], problems: list[str]) -> dict[str, Any
     elif not {"store", "storage_path"} & given.keys():
         problems.append("persistence is enabled but names no file; give persistence.path, or enabled = False")
     return plan
+
+
+def _provider(given: Mapping[str, Any], problems: list[str]) -> str | None:
+    name = given.get("summary_provider")
+    if name is None:
+        return None
+    if not isinstance(name, str) or not name.strip():
+        problems.append(f"summary_provider = {shown(name)} is refused; allowed: the name of a mounted provider")
+    elif given.get("summarizer") != "host":
+        problems.append("summary_provider needs summarizer = 'host'")
+    return str(name)
 
 
 def _strangers(asked: Mapping[Any, Any]) -> Iterator[str]:

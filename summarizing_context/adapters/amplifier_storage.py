@@ -6,16 +6,21 @@ somebody else writes, is an error all the same: then a log exists, and going on 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+from summarizing_context.adapters.amplifier_import import is_taken_over, read_list, store_beside
 from summarizing_context.adapters.amplifier_options import MountOptions
 from summarizing_context.assembly import Options, open_store, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import SessionInUseError, StoreError, StoreReadOnlyError
+from summarizing_context.settings import Settings
 
 _MEMORY = ":memory:"
 
@@ -29,7 +34,7 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
     try:
         if not Path(plan.settings.store).parent.is_dir():
             raise StoreReadOnlyError(f"{plan.settings.store}: its folder does not exist; create it, or name another")
-        context = await start_context(plan.settings, options)
+        context = await _in_file(plan.settings, options)
     except StoreReadOnlyError as error:
         if plan.required:
             raise
@@ -37,8 +42,32 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
         logger.warning("the session is kept in memory only and ends with the process: %s", error)
         return await start_context(replace(plan.settings, store=_MEMORY), options)
     if plan.retain_days is not None:
-        await _forget_older(plan.settings.store, timedelta(days=plan.retain_days))
+        await _forget_older(store_beside(Path(plan.settings.store)), timedelta(days=plan.retain_days))
     return context
+
+
+async def _in_file(settings: Settings, options: Options) -> SummarizingContext:
+    """The session in its file; where that is a list of messages, in a store beside it that takes them over once."""
+    path = Path(settings.store)
+    store = store_beside(path)
+    if store == path:
+        return await start_context(settings, options)
+    messages = [] if await is_taken_over(store) else await _in_thread(lambda: read_list(path))
+    context = await start_context(replace(settings, store=store), options)
+    try:
+        if messages:
+            await context.set_messages(messages)
+            logger.info("messages were taken over from a list", extra={"messages": len(messages)})
+    except BaseException:
+        await context.close()
+        raise
+    return context
+
+
+async def _in_thread(work: Callable[[], list[Any]]) -> list[Any]:
+    """A long piece of work off the event loop, in a thread that ends with it."""
+    with ThreadPoolExecutor(1, thread_name_prefix="taking over") as thread:
+        return await asyncio.wrap_future(thread.submit(work))
 
 
 async def _forget_older(path: str | Path, age: timedelta) -> None:

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from types import ModuleType
 from typing import Any, ClassVar
 
 from amplifier_core import AmplifierSession, ChatRequest, ChatResponse, Message, ProviderInfo, TextBlock, ToolResult
-from amplifier_core.message_models import ToolCall, ToolCallBlock
+from amplifier_core.message_models import ThinkingBlock, ToolCall, ToolCallBlock, Usage
 
 from summarizing_context import message_text_parts
 from summarizing_context.core.estimate import estimate_text
+from tests.adapters.validity import anthropic_refusals, openai_refusals
 
 Row = dict[str, Any]
+ACT = "tool:post"  # the event for which hooks inject
 
 
 class Loop:
-    """Asks the context for a view, the model for an answer, stores it, runs the tools, repeats."""
+    """Asks the context for a view, the model for an answer, stores it, runs the tools, repeats.
+
+    `cancel_in` are prompts in the middle of whose tools the user cancels.
+    """
+
+    def __init__(self, cancel_in: tuple[str, ...] = ()) -> None:
+        self.cancel_in = cancel_in
 
     async def execute(
         self, prompt: str, context: Any, providers: Any, tools: Any, hooks: Any, coordinator: Any = None
@@ -28,10 +38,12 @@ class Loop:
         await context.add_message({"role": "user", "content": prompt})
         while True:
             rows = await context.get_messages_for_request(provider=provider)
-            response = await provider.complete(ChatRequest(messages=[Message(**row) for row in rows]))
+            request = ChatRequest(messages=[Message(**row) for row in rows])
+            rows.append({"role": "user", "content": "a loop appends what it likes"})
+            response = await provider.complete(request)
             content = [block.model_dump() for block in response.content]
             if not response.tool_calls:
-                text = "".join(block["text"] for block in content)
+                text = "".join(block["text"] for block in content if block["type"] == "text")
                 await context.add_message({"role": "assistant", "content": text, "metadata": response.metadata})
                 return text
             calls = response.tool_calls
@@ -39,41 +51,94 @@ class Loop:
             await context.add_message(
                 {"role": "assistant", "content": content, "tool_calls": listed, "metadata": response.metadata}
             )
+            if prompt in self.cancel_in:
+                for call in calls:  # as the host's loops do: results made up, and a last word
+                    said = '{"error": "Tool execution was cancelled by user"}'
+                    await context.add_message({"role": "tool", "tool_call_id": call.id, "content": said})
+                await context.add_message({"role": "assistant", "content": "Cancelled."})
+                return "Cancelled."
             results = await asyncio.gather(*(tools[call.name].execute(call.arguments) for call in calls))
             for call, result in zip(calls, results, strict=True):
-                await context.add_message({"role": "tool", "tool_call_id": call.id, "content": str(result.output)})
+                row = {"role": "tool", "name": call.name, "tool_call_id": call.id, "content": str(result.output)}
+                await context.add_message(row)
+            for call in calls:
+                told = await hooks.emit(ACT, {"tool_name": call.name})
+                await coordinator.process_hook_result(told, ACT, "reminder")
+
+
+Summarize = Callable[[Any], Awaitable[ChatResponse]]
 
 
 class Model:
-    """A provider that calls two tools at once, then one, then answers; it refuses what a real one would."""
+    """A provider that calls two tools at once, then one, then answers; it refuses what a real one would.
+
+    Requests for summaries go to `summarize`, and are kept apart. `factor` is how many tokens it counts for one of ours.
+    """
 
     name = "strict"
 
-    def __init__(self, window: int = 6_000, output: int = 500) -> None:
+    def __init__(
+        self,
+        window: int = 6_000,
+        output: int = 500,
+        *,
+        summarize: Summarize | None = None,
+        factor: float = 1.0,
+        thinks: bool = False,
+    ) -> None:
         self.window, self.output = window, output
+        self.summarize, self.factor, self.thinks = summarize, factor, thinks
+        self.hooks: Any = None
         self.requests: list[list[Row]] = []
-        self.calls = self.step = 0
+        self.summaries: list[tuple[Any, Row]] = []  # request and options
+        self.calls = self.step = self.sent = self.largest = 0
 
     def get_info(self) -> ProviderInfo:
         limits = {"context_window": self.window, "max_output_tokens": self.output}
         return ProviderInfo(id="strict", display_name="Strict", defaults=limits)
 
-    async def complete(self, request: Any, **_: Any) -> ChatResponse:
-        rows = [message.model_dump() for message in request.messages]
+    async def complete(self, request: Any, **options: Any) -> ChatResponse:
+        await self._emit("llm:request", {"provider": "strict", "message_count": len(request.messages)})
+        if self.summarize is not None and is_summary(request):
+            self.summaries.append((request, options))
+            self.sent = cost([message.model_dump() for message in request.messages])
+            response = await self.summarize(request)
+        else:
+            response = self._answer(request)
+        tokens = int(self.factor * self.sent)
+        response.usage = Usage(input_tokens=tokens, output_tokens=20, total_tokens=tokens + 20)
+        usage = {"input_tokens": tokens, "output_tokens": 20, "cache_read_tokens": tokens // 2}
+        await self._emit("llm:response", {"provider": "strict", "status": "ok", "usage": usage})
+        return response
+
+    def _answer(self, request: Any) -> ChatResponse:
+        read = [_row_of(message.model_dump_json()) for message in request.messages]
+        rows = [row for row, _ in read]
         self.requests.append(rows)
-        problems = list(refusals(rows, self.window - self.output))
+        problems = [*anthropic_refusals(rows), *openai_refusals(rows)]  # the loop has made them messages already
+        self.sent = sum(tokens for _, tokens in read)
+        self.largest = max(self.largest, self.sent)
+        if self.sent > self.window - self.output:
+            problems.append(f"{self.sent} tokens do not fit {self.window - self.output}")
         assert problems == [], problems
         self.step = (self.step + 1) % 3
         if self.step == 0:
             return ChatResponse(content=[TextBlock(text=f"Answer {len(self.requests)}.")])
         calls = [self._call() for _ in range(3 - self.step)]
-        blocks = [ToolCallBlock(id=call.id, name=call.name, input=call.arguments) for call in calls]
+        blocks: list[Any] = [ToolCallBlock(id=call.id, name=call.name, input=call.arguments) for call in calls]
+        if self.thinks:
+            blocks.insert(0, ThinkingBlock(thinking="Which file?", signature=f"sig{self.calls}"))
         said = TextBlock(text="Let me look.")
-        return ChatResponse(content=[said, *blocks], tool_calls=calls, metadata={"model": "strict-1"})
+        metadata = {"model": "strict-1", "openai:response_id": f"resp_{len(self.requests)}"}
+        return ChatResponse(content=[*blocks[:-1], said, blocks[-1]], tool_calls=calls, metadata=metadata)
 
     def _call(self) -> ToolCall:
         self.calls += 1
         return ToolCall(id=f"call_{self.calls}", name="read", arguments={"path": f"src/file_{self.calls}.py"})
+
+    async def _emit(self, event: str, data: Row) -> None:
+        if self.hooks is not None:
+            await self.hooks.emit(event, data)
 
 
 class Read:
@@ -88,45 +153,63 @@ class Read:
         return ToolResult(success=True, output="\n".join(lines))
 
 
-def refusals(rows: list[Row], window: int) -> list[str]:
-    """Why a real provider would refuse these messages."""
-    found = []
-    tokens = sum(4 + sum(map(estimate_text, message_text_parts(row))) for row in rows)
-    if tokens > window:
-        found.append(f"{tokens} tokens do not fit {window}")
-    open_calls: set[str] = set()
+def is_summary(request: Any) -> bool:
+    """Whether our summarizer asks."""
+    content = request.messages[-1].content
+    return isinstance(content, str) and content.startswith("<session_record")
+
+
+def cost(rows: list[Row]) -> int:
+    """Tokens of a request by the built-in estimate, which tests have sessions count by."""
+    return sum(4 + sum(map(estimate_text, message_text_parts(row))) for row in rows)
+
+
+@lru_cache(maxsize=10_000)
+def _row_of(data: str) -> tuple[Row, int]:
+    """A message of a request, and its cost."""
+    row: Row = json.loads(data)
+    return row, cost([row])
+
+
+def unstamped(rows: list[Row]) -> list[Row]:
+    """The rows without the time at which they were added."""
+    plain = []
     for row in rows:
-        if row["role"] == "tool":
-            if row["tool_call_id"] not in open_calls:
-                found.append(f"a result without its call: {row['tool_call_id']}")
-            open_calls.discard(row["tool_call_id"])
-            continue
-        if open_calls:
-            found.append(f"calls without results: {sorted(open_calls)}")
-        content = row["content"] if isinstance(row["content"], list) else []
-        open_calls = {block["id"] for block in content if block["type"] == "tool_call"}
-    return found + ([f"calls without results: {sorted(open_calls)}"] if open_calls else [])
+        metadata = {key: value for key, value in (row.get("metadata") or {}).items() if key != "timestamp"}
+        rest = {key: value for key, value in row.items() if key != "metadata"}
+        plain.append({**rest, "metadata": metadata} if metadata else rest)
+    return plain
 
 
 @asynccontextmanager
 async def session_of(
-    config: Row, *, model: Model | None = None, session_id: str = "amplifier-test", hooks: dict[str, Any] | None = None
+    config: Row,
+    *,
+    model: Model | None = None,
+    session_id: str = "amplifier-test",
+    hooks: dict[str, Any] | None = None,
+    loop: Loop | None = None,
+    context: Any = "context-summarizing",
+    resolver: Any = None,
 ) -> AsyncIterator[Any]:
-    """A real session with our context mounted by its entry point; cleaned up at the end."""
+    """A real session with our context mounted by its entry point, or as `context` says; cleaned up at the end."""
     provider = model or Model()
     mounts = {
-        "loop_small": lambda coordinator: coordinator.mount("orchestrator", Loop()),
+        "loop_small": lambda coordinator: coordinator.mount("orchestrator", loop or Loop()),
         "provider_strict": lambda coordinator: coordinator.mount("providers", provider, name="strict"),
         "tool_read": lambda coordinator: coordinator.mount("tools", Read(), name="read"),
     }
     names = [_register(name, mounting) for name, mounting in mounts.items()]
     plan = {
-        "session": {"orchestrator": "loop-small", "context": "context-summarizing"},
-        "context": {"config": config},
+        "session": {"orchestrator": "loop-small", "context": context},
+        "context": {"config": {"token_counter": "estimate", **config}},
         "providers": [{"module": "provider-strict"}],
         "tools": [{"module": "tool-read"}],
     }
     session = AmplifierSession(plan, session_id=session_id)
+    provider.hooks = session.coordinator.hooks
+    if resolver is not None:
+        await session.coordinator.mount("module-source-resolver", resolver)
     for event, handler in (hooks or {}).items():
         session.coordinator.hooks.register(event, handler, 0, event)
     try:

@@ -19,9 +19,11 @@ from amplifier_core.validation import ContextValidator
 import summarizing_context
 from summarizing_context import BudgetError, ContextClosedError, SettingsError, mount, on_session_ready
 from summarizing_context.adapters import amplifier
-from summarizing_context.adapters.amplifier import SummarizingContextManager, budget_error
+from summarizing_context.adapters.amplifier import SummarizingContextManager
+from summarizing_context.adapters.amplifier_errors import budget_error
 from summarizing_context.assembly import open_store
 from summarizing_context.errors import MessageError, WrongEventLoopError
+from tests.adapters.host import unstamped
 
 pytestmark = pytest.mark.anyio
 HELLO = {"role": "user", "content": "Hello"}
@@ -58,7 +60,7 @@ async def test_mounting_twice_makes_no_file_task_or_thread(tmp_path: Path) -> No
     assert os.listdir(tmp_path) == []
     await end_first()
     await second.add_message(HELLO)
-    assert await second.get_messages() == [HELLO]
+    assert unstamped(await second.get_messages()) == [HELLO]
     await end_second()
 
 
@@ -96,7 +98,7 @@ async def test_cleanup_goes_on_where_the_host_gives_up_waiting(tmp_path: Path) -
     await asyncio.gather(ending, return_exceptions=True)
     await cleanup()
     again, cleanup = await mounted(config)
-    assert await again.get_messages() == [HELLO], "the session was given up"
+    assert unstamped(await again.get_messages()) == [HELLO], "the session was given up"
     await cleanup()
 
 
@@ -123,7 +125,7 @@ async def test_a_coordinator_without_anything_will_do() -> None:
     cleanup = await mount(SimpleNamespace(mount=take), {})
     assert [point for point, _ in mounts] == ["context"]
     await mounts[0][1].add_message(HELLO)
-    assert await mounts[0][1].get_messages_for_request() == [HELLO]
+    assert unstamped(await mounts[0][1].get_messages_for_request()) == [HELLO]
     await cleanup()
 
 
@@ -143,7 +145,7 @@ async def test_a_folder_that_is_missing_means_memory_and_says_so(tmp_path: Path)
     manager, cleanup = await mounted({"storage_path": str(tmp_path / "missing" / "run.db")})
     await manager.add_message(HELLO)
     assert "in memory only" in manager.statistics().store
-    assert await manager.get_messages() == [HELLO]
+    assert unstamped(await manager.get_messages()) == [HELLO]
     assert not (tmp_path / "missing").exists()
     await cleanup()
 
@@ -160,13 +162,13 @@ async def test_a_folder_that_is_missing_is_an_error_where_persistence_is_require
 
 
 async def test_a_file_that_is_something_else_is_left_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "notes.json"
-    path.write_text("[]")
+    path = tmp_path / "notes.txt"
+    path.write_text("notes")
     manager, cleanup = await mounted({"storage_path": str(path)})
     with pytest.raises(summarizing_context.StoreCorruptError):
         await manager.add_message(HELLO)
     await cleanup()
-    assert path.read_text() == "[]"
+    assert path.read_text() == "notes"
 
 
 async def test_a_degraded_session_tells_the_hooks(tmp_path: Path) -> None:
@@ -221,7 +223,7 @@ async def test_system_rows_leave_compacted_views_where_the_plan_says_so() -> Non
         view = await manager.get_messages_for_request()
         assert (view[0]["role"] == "system") == preserve
         assert len(view) < 80
-        assert (await manager.get_messages())[0] == {"role": "system", "content": "Be kind."}
+        assert unstamped(await manager.get_messages())[0] == {"role": "system", "content": "Be kind."}
         await cleanup()
 
 

@@ -13,7 +13,7 @@ from amplifier_core import ContextLengthError, Message
 
 from summarizing_context import BudgetError, Settings, open_context
 from summarizing_context.adapters.amplifier import SummarizingContextManager
-from tests.adapters.host import Model, session_of
+from tests.adapters.host import Model, session_of, unstamped
 
 pytestmark = pytest.mark.anyio
 SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
@@ -139,7 +139,7 @@ async def test_rows_that_hooks_inject_are_part_of_the_history() -> None:
         row = {"role": "system", "content": "Remember.", "metadata": {"source": "hook", "ephemeral": False}}
         await context.add_message(row)
         await session.execute("Go on.")
-        assert row in await context.get_messages()
+        assert row in unstamped(await context.get_messages())
 
 
 async def test_a_budget_that_cannot_be_met_is_the_hosts_error_too() -> None:

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from tests.house.checkout import PACKAGE, ROOT, run_python
+
+SESSION = """
+import asyncio, sys
+from pathlib import Path
+
+import summarizing_context
+from tests.adapters.doors import FolderSource
+from tests.adapters.host import session_of
+
+door, site = sys.argv[1], Path(sys.argv[2])
+assert Path(summarizing_context.__file__).is_relative_to(site), summarizing_context.__file__
+
+
+async def main():
+    async with session_of({}, resolver=FolderSource(site) if door == "folder" else None) as session:
+        context = session.coordinator.get("context")
+        assert context.is_ready
+        assert type(context).__module__.startswith("summarizing_context.")
+        assert await session.execute("Read.") == "Answer 3."
+        print("ready")
+
+
+asyncio.run(main())
+"""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +57,8 @@ def test_the_wheel_carries_every_prompt_and_all_that_the_package_holds(installed
     assert prompts
     assert any(name.endswith(".sql") for name in package)
     assert "summarizing_context/py.typed" in package
-    assert {name for name in names(installed) if ".dist-info/" not in name} == package | prompts
+    module = {"amplifier_module_context_summarizing/__init__.py"}
+    assert {name for name in names(installed) if ".dist-info/" not in name} == package | prompts | module
 
 
 def test_the_wheel_declares_its_licence_its_command_and_its_entry_point(installed: Path):
@@ -41,6 +67,24 @@ def test_the_wheel_declares_its_licence_its_command_and_its_entry_point(installe
     assert "summarizing-context = summarizing_context.cli:main" in entries
     assert "context-summarizing = summarizing_context.adapters.amplifier:mount" in entries
     assert (information / "licenses" / "LICENSE").is_file()
+
+
+@pytest.mark.parametrize("door", ["entry point", "folder"])
+def test_an_installed_wheel_is_a_context_in_a_real_session(installed: Path, tmp_path: Path, door: str):
+    """Its entry point, and its module folder given as a source."""
+    script = tmp_path / "session.py"
+    script.write_text(SESSION, encoding="utf-8")
+    path = os.pathsep.join([str(installed), str(ROOT)])  # the tests' host is not in the wheel
+    done = run_python([str(script), door, str(installed)], cwd=tmp_path, env={"PYTHONPATH": path})
+    assert done.returncode == 0, done.stdout
+    assert done.stdout.strip().endswith("ready")
+
+
+def test_the_hosts_command_validates_the_installed_module(installed: Path, tmp_path: Path):
+    folder = installed / "amplifier_module_context_summarizing"
+    command = ["-m", "amplifier_core.cli", "validate", "context", str(folder)]
+    done = run_python(command, cwd=tmp_path, env={"PYTHONPATH": str(installed)})
+    assert done.returncode == 0, done.stdout
 
 
 def test_an_installed_package_reads_its_own_prompts(installed: Path, tmp_path: Path):

@@ -1,0 +1,192 @@
+"""A view as both of the host's big providers take it: nothing in it that they would repair, drop or refuse.
+
+Pure. What a row becomes depends on the rows before it only, so that a view goes on beginning with the one before.
+Calls stand as blocks under ids of their own, results as tool rows; a user's own calls, which no provider knows,
+are notes; no text is empty; the first row is a user's, and no request ends before its results.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from summarizing_context.adapters.amplifier_blocks import as_arguments, as_block, without
+from summarizing_context.adapters.amplifier_rows import as_row
+from summarizing_context.core.door import Message
+from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
+from summarizing_context.core.fencing import fence
+from summarizing_context.core.messages import call_id, is_result, message_text_parts
+
+LEAD_IN = "[the conversation begins with the assistant]"
+NO_TEXT = "[no text]"
+NOT_YET = "[no result of this call yet]"
+
+_FRONT = ("system", "developer")
+_GOOD_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_BAD = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class Fitted(NamedTuple):
+    """The rows of a request, and how many tokens they cost beyond the view that they were made from, about."""
+
+    rows: list[Message]
+    extra: int
+
+
+def fit_rows(view: Iterable[Message]) -> Fitted:
+    """The messages of a view as rows of a request."""
+    fitter = _Fitter()
+    rows: list[Message] = []
+    extra, begun = 0, False
+    for message in view:
+        made = list(fitter.rows_of(message))
+        if made and not begun and made[0]["role"] not in _FRONT:
+            begun = True
+            if made[0]["role"] != "user":
+                made.insert(0, {"role": "user", "content": LEAD_IN})
+        if len(made) != 1 or made[0] is not message:
+            extra += max(0, sum(map(_cost, made)) - _cost(message))
+        rows += made
+    in_flight = [{"role": "tool", "tool_call_id": wire, "content": NOT_YET} for wire in fitter.in_flight()]
+    return Fitted(rows + in_flight, extra + sum(map(_cost, in_flight)))
+
+
+class _Fitter:
+    """What has to be known of the rows before."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()  # ids on the wire
+        self._open: defaultdict[str, deque[str | None]] = defaultdict(deque)  # ours -> wire, None for a user's call
+
+    def in_flight(self) -> list[str]:
+        """Ids on the wire of the calls that have no result yet."""
+        return [wire for waiting in self._open.values() for wire in waiting if wire is not None]
+
+    def rows_of(self, message: Message) -> Iterator[Message]:
+        row = as_row(message)
+        if is_result(message):
+            yield self._result(row, call_id(message.get("tool_call_id")), row["content"])
+        elif row["role"] == "assistant":
+            yield self._assistant(row)
+        elif row["role"] == "user":
+            yield from self._user(row)
+        elif said := _spoken(row):
+            yield said
+
+    def _assistant(self, row: Message) -> Message:
+        content = row["content"]
+        blocks = content if isinstance(content, list) else []
+        listed = [call for call in row.get("tool_calls") or () if isinstance(call, dict)] if _lists(row) else []
+        shown = [block for block in blocks if block["type"] == "tool_call"]
+        ids = {block["id"] for block in shown}
+        added = [_call_of(call) for call in listed if call_id(call.get("id")) not in ids]
+        own = {block["tool_call_id"] for block in blocks if block["type"] == "tool_result"}  # answered in place
+        wired = {id(block): self._call(block["id"]) for block in [*shown, *added] if block["id"] not in own}
+        same = all(wired.get(id(block), block["id"]) == block["id"] for block in shown)
+        if added or own or not same or any(block["type"] == "image" for block in blocks):
+            text = [{"type": "text", "text": content}] if isinstance(content, str) and content else []
+            blocks = [
+                {**block, "id": wired[id(block)]} if id(block) in wired else _worded(block, "image")
+                for block in [*text, *blocks, *added]
+            ]
+            row = {**without(row, "tool_calls"), "content": blocks}
+            if wired:
+                row["tool_calls"] = [_listing(block) for block in blocks if block["type"] == "tool_call"]
+        return _spoken(row) or {**row, "content": NO_TEXT}
+
+    def _user(self, row: Message) -> Iterator[Message]:
+        """Results first, each as a row of its own; then what a person, or whoever it was, has said."""
+        content = row["content"]
+        blocks = content if isinstance(content, list) else []
+        rest = []
+        for block in blocks:
+            if block["type"] == "tool_result":
+                output = block["output"]
+                failed = {"is_error": True} if block.get("is_error") is True else {}
+                yield self._result({"role": "tool", **failed}, block["tool_call_id"], output)
+            else:
+                rest.append(block)
+        listed = [_call_of(call) for call in row.get("tool_calls") or () if isinstance(call, dict)]
+        calls = [block for block in rest if block["type"] == "tool_call"] + listed
+        if not calls and len(rest) == len(blocks):
+            yield _spoken(row) or {**row, "content": NO_TEXT}
+        elif calls or rest:
+            for call in calls:
+                self._open[call["id"]].append(None)
+            said = rest if blocks else [{"type": "text", "text": content}]
+            noted = [_worded(block) for block in [*said, *listed]]
+            said_row = {**without(row, "tool_calls"), "content": noted}
+            yield _spoken(said_row) or {**said_row, "content": NO_TEXT}
+
+    def _result(self, row: Message, answered: str, output: Any) -> Message:
+        waiting = self._open[answered]
+        wire = waiting.popleft() if waiting else None
+        content = output if isinstance(output, str) else _result_blocks(output)
+        if wire is None:
+            said = "\n".join(message_text_parts({"role": "user", "content": content}))
+            return {"role": "user", "content": fence("earlier_message", said, role="tool")}
+        if (row["role"], row.get("tool_call_id")) == ("tool", wire) and row.get("content") == content:
+            return row
+        return {**row, "role": "tool", "tool_call_id": wire, "content": content}
+
+    def _call(self, ours: str) -> str:
+        """The id of a call on the wire: the same, unless a provider would refuse it or it was used before."""
+        wire = ours if _GOOD_ID.fullmatch(ours) else _BAD.sub("_", ours)[:56] or "call"
+        number = 2
+        while wire in self._used:
+            wire, number = f"{_BAD.sub('_', ours)[:56] or 'call'}_{number}", number + 1
+        self._used.add(wire)
+        self._open[ours].append(wire)
+        return wire
+
+
+def _lists(row: Message) -> bool:
+    return isinstance(row.get("tool_calls"), list)
+
+
+def _call_of(call: dict[str, Any]) -> dict[str, Any]:
+    """A call that only `tool_calls` lists, as a block."""
+    inner = call.get("function") or call.get("custom") or call
+    inner = inner if isinstance(inner, dict) else call
+    arguments = inner.get("arguments", inner.get("input", inner.get("args", {})))
+    name = inner.get("name") or inner.get("tool") or "tool"
+    return {"type": "tool_call", "id": call_id(call.get("id")), "name": str(name), "input": as_arguments(arguments)}
+
+
+def _listing(block: dict[str, Any]) -> dict[str, Any]:
+    """A call under the names of all who read `tool_calls`."""
+    return {"id": block["id"], "tool": block["name"], "name": block["name"], "arguments": block["input"]}
+
+
+def _worded(block: dict[str, Any], *others: str) -> dict[str, Any]:
+    """A block as text where its row may not hold it: calls and results stand elsewhere, `others` nowhere."""
+    if block["type"] not in ("tool_call", "tool_result", *others):
+        return block
+    words = message_text_parts({"role": "user", "content": [block]})
+    name = _BAD.sub("_", str(block.get("name") or block["type"]))[:64]
+    return {"type": "text", "text": fence("earlier_message", "\n".join(words), of=name) if words else f"[{name}]"}
+
+
+def _result_blocks(output: Any) -> Any:
+    if isinstance(output, list):
+        return [as_block(block) for block in output]
+    return "" if output is None else "\n".join(message_text_parts({"role": "user", "content": [output]}))
+
+
+def _spoken(row: Message) -> Message | None:
+    """The row without empty texts; None if nothing is left that could be sent."""
+    content = row["content"]
+    if isinstance(content, str):
+        return row if content.strip() else None
+    kept = [block for block in content if block["type"] != "text" or block["text"].strip()]
+    if all(block["type"] in ("thinking", "redacted_thinking", "reasoning") for block in kept):
+        if not kept:
+            return None
+        kept.append({"type": "text", "text": NO_TEXT})
+    return row if kept == content else {**row, "content": kept}
+
+
+def _cost(message: Message) -> int:
+    return MESSAGE_TOKENS + sum(map(estimate_text, message_text_parts(message)))

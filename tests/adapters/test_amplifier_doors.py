@@ -1,0 +1,61 @@
+"""The doors by which a host finds the module in a checkout; that of an installed wheel is in `tests/house`."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from amplifier_core.validation import ContextValidator
+
+from summarizing_context.adapters.amplifier import SummarizingContextManager
+from tests.adapters.doors import FolderSource
+from tests.adapters.host import session_of
+from tests.house.checkout import PACKAGE, ROOT, run_python
+
+pytestmark = pytest.mark.anyio
+MODULE = ROOT / "amplifier_module_context_summarizing"
+
+
+async def test_the_entry_point() -> None:
+    async with session_of({}) as session:
+        context = session.coordinator.get("context")
+        assert isinstance(context, SummarizingContextManager)
+        assert context.is_ready, "on_session_ready has run"
+        assert await session.execute("Read.") == "Answer 3."
+
+
+@pytest.mark.parametrize("folder", [ROOT, MODULE, PACKAGE], ids=["checkout", "module folder", "package folder"])
+async def test_a_folder_source(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))  # the host's loader puts the folder there
+    plan = {"module": "context-summarizing", "source": str(folder), "config": {"max_tokens": 5_000}}
+    async with session_of({}, context=plan, resolver=FolderSource(folder)) as session:
+        context = session.coordinator.get("context")
+        assert isinstance(context, SummarizingContextManager)
+        assert context.is_ready, "on_session_ready has run"
+        assert await session.execute("Read.") == "Answer 3."
+
+
+@pytest.mark.parametrize("name", ["summarizing_context", "amplifier_module_context_summarizing", str(PACKAGE)])
+async def test_the_hosts_validator_passes(name: str) -> None:
+    result = await ContextValidator().validate(name)
+    assert result.passed, [check.message for check in result.errors]
+    assert len(result.checks) == 9
+    assert all(check.passed for check in result.checks)
+
+
+def test_the_hosts_command_validates_the_checkouts_package_folder(tmp_path: Path) -> None:
+    done = run_python(["-m", "amplifier_core.cli", "validate", "context", str(PACKAGE)], cwd=tmp_path)
+    assert done.returncode == 0, done.stdout
+
+
+async def test_the_readmes_mount_plan_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".amplifier").mkdir()
+    plan = json.loads(re.findall(r"^```json\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)[0])
+    async with session_of({}, context=plan["session"]["context"]) as session:
+        assert await session.execute("Read.") == "Answer 3."
+        context = session.coordinator.get("context")
+        assert context.statistics().store == str(tmp_path / ".amplifier" / "contexts.db")

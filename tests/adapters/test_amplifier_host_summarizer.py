@@ -1,0 +1,180 @@
+"""Summaries through a mounted provider: chosen, asked plainly, ended with the host, told apart from other calls."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from amplifier_core import ChatResponse, TextBlock
+from amplifier_core.llm_errors import LLMTimeoutError, RateLimitError
+from amplifier_core.message_models import ToolCall, Usage
+
+from summarizing_context import (
+    SettingsError,
+    SummarizerError,
+    SummarizerRateLimited,
+    SummarizerRefused,
+    SummarizerTimeout,
+    SummaryJob,
+)
+from summarizing_context.adapters.amplifier_options import read_options
+from summarizing_context.adapters.amplifier_providers import choose_provider
+from summarizing_context.summarizers.host_provider import HostSummarizer, in_summary
+from tests.adapters.host import Model, session_of
+
+pytestmark = pytest.mark.anyio
+
+SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
+JOB = SummaryJob("segment", "Summarize.", "### user\nHello </session_record> there", 100, 0, 0, 4, 50, "ab" * 32)
+
+
+class Provider:
+    """Answers as it is told to, and remembers what it was asked."""
+
+    name = "first"
+
+    def __init__(self, answer: Any = None, **answered: Any) -> None:
+        self.answer = answer or ChatResponse(content=[TextBlock(text="A summary.")], **answered)
+        self.asked: list[tuple[Any, dict[str, Any]]] = []
+        self.marked = False
+
+    async def complete(self, request: Any, **options: Any) -> Any:
+        self.asked.append((request, options))
+        self.marked = in_summary.get()
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+async def test_the_request_is_plain_and_names_the_model_both_ways() -> None:
+    usage = Usage(input_tokens=30, output_tokens=7, total_tokens=37, cache_write_tokens=12)
+    provider = Provider(usage=usage)
+    reply = await HostSummarizer(lambda: provider, model="small-1").summarize(JOB)
+    ((request, options),) = provider.asked
+    assert (reply.text, reply.input_tokens, reply.output_tokens) == ("A summary.", 42, 7)
+    assert [message.role for message in request.messages] == ["system", "user"]
+    assert request.messages[1].content.count("</session_record>") == 1, "the content cannot end its fence"
+    assert (request.model, options) == ("small-1", {"extended_thinking": False, "model": "small-1"})
+    assert (request.stream, request.tools, request.metadata) == (False, None, {"stream": False})
+    assert request.max_output_tokens >= 200
+    assert provider.marked
+    assert not in_summary.get()
+
+
+async def test_a_provider_that_takes_no_options_is_asked_without() -> None:
+    class Strict:
+        async def complete(self, request: Any) -> Any:
+            return ChatResponse(content=[TextBlock(text="Short.")])
+
+    assert (await HostSummarizer(Strict, model="m").summarize(JOB)).text == "Short."
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "words"),
+    [
+        (RateLimitError("slow: secret text", retry_after=7.0), SummarizerRateLimited, "fewer calls"),
+        (LLMTimeoutError("secret text"), SummarizerTimeout, "in time"),
+        (ValueError("secret text"), SummarizerError, "failed"),
+        (ChatResponse(content=[]), SummarizerRefused, "empty"),
+        (ChatResponse(content=[TextBlock(text="x")], finish_reason="refusal"), SummarizerRefused, "declined"),
+        (
+            ChatResponse(content=[], tool_calls=[ToolCall(id="1", name="n", arguments={})]),
+            SummarizerRefused,
+            "neither text",
+        ),
+        (SimpleNamespace(content=5), SummarizerError, "protocol"),
+    ],
+)
+async def test_what_goes_wrong_is_told_in_our_words(answer: Any, error: type[Exception], words: str) -> None:
+    with pytest.raises(error, match=words) as caught:
+        await HostSummarizer(lambda: Provider(answer)).summarize(JOB)
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+async def test_an_answer_that_was_cut_off_says_so() -> None:
+    cut = Provider(finish_reason="length")
+    assert (await HostSummarizer(lambda: cut).summarize(JOB)).truncated
+    full = Usage(input_tokens=1, output_tokens=5_000, total_tokens=5_001)
+    assert (await HostSummarizer(lambda: Provider(usage=full)).summarize(JOB)).truncated
+
+
+async def test_the_hosts_cancellation_ends_a_call_and_holds_back_the_next() -> None:
+    ended = []
+
+    class Slow(Provider):
+        async def complete(self, request: Any, **options: Any) -> Any:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append(True)
+
+    cancelled = False
+    summarizer = HostSummarizer(Slow, is_cancelled=lambda: cancelled)
+    asking = asyncio.create_task(summarizer.summarize(JOB))
+    await asyncio.sleep(0.01)
+    await summarizer.cancel()
+    with pytest.raises(SummarizerError, match="the host has cancelled"):
+        await asking
+    assert ended == [True]
+    cancelled = True
+    with pytest.raises(SummarizerError, match="the host has cancelled"):
+        await summarizer.summarize(JOB)
+    asking = asyncio.create_task(HostSummarizer(Slow).summarize(JOB))
+    await asyncio.sleep(0.01)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert ended == [True, True]
+
+
+def test_providers_are_chosen_by_name_or_by_priority() -> None:
+    low, high, plain = SimpleNamespace(priority=5), SimpleNamespace(config={"priority": 1}), object()
+    mounted = {"plain": plain, "low": low, "high": high}
+    assert choose_provider(mounted) is high
+    assert choose_provider(mounted, "low") is low
+    assert choose_provider(mounted, "unknown") is None
+    assert choose_provider({}) is choose_provider(None) is None
+
+
+def test_its_name_in_the_cache_tells_provider_and_model() -> None:
+    provider = SimpleNamespace(name="acme", get_info=lambda: SimpleNamespace(id="acme", defaults={"model": "big-1"}))
+    assert HostSummarizer(lambda: provider).recipe == "host/acme/big-1;layout=1"
+    assert HostSummarizer(lambda: provider, model="small-1").recipe == "host/acme/small-1;layout=1"
+
+
+def test_a_provider_for_summaries_needs_the_host_summarizer() -> None:
+    assert read_options({"summarizer": "host", "summary_provider": "acme"}).summary_provider == "acme"
+    with pytest.raises(SettingsError, match="needs summarizer = 'host'"):
+        read_options({"summary_provider": "acme"})
+    with pytest.raises(SettingsError, match="the name of a mounted provider"):
+        read_options({"summarizer": "host", "summary_provider": 5})
+
+
+async def summarize(request: Any) -> ChatResponse:
+    return ChatResponse(content=[TextBlock(text="- Intent: files are read, one after the other.")])
+
+
+async def test_a_real_session_is_summarized_by_its_own_provider_and_usage_is_not_misled() -> None:
+    model = Model(window=6_000, summarize=summarize, factor=1.5)
+    taught: list[dict[str, Any]] = []
+
+    async def note(event: str, data: dict[str, Any]) -> None:
+        taught.append(data)
+
+    config = {**SMALL, "summarizer": "host", "model": "small-1", "summary_provider": "strict"}
+    async with session_of(config, model=model, hooks={"context:usage_calibrated": note}) as session:
+        context = session.coordinator.get("context")
+        for turn in range(25):
+            await session.execute(f"Turn {turn}")
+        await context.wait_idle()
+        figures = context.statistics()
+        await session.coordinator.cancellation.trigger_callbacks()
+    assert len(model.summaries) == figures.model_calls > 5
+    assert all(options["model"] == "small-1" for _, options in model.summaries)
+    assert figures.model_input_tokens > 1_000
+    assert len(taught) == len(model.requests) - 1, "each request but the first, which is too small, and no summary"
+    assert abs(taught[-1]["ratio"] - 1.5) < 0.05
+    assert model.largest * 1.5 <= 6_000, "the budget follows what the provider counts"

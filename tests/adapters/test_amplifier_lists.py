@@ -1,0 +1,78 @@
+"""A storage path that holds the JSON list of the host's own documents: taken over once, and left as it is."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context import MessageError, StoreCorruptError
+from summarizing_context.adapters.amplifier import SummarizingContextManager
+from tests.adapters.host import unstamped
+
+pytestmark = pytest.mark.anyio
+ROWS = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Yes?"}]
+MORE = {"role": "user", "content": "Go on."}
+
+
+def manager_of(path: Path, **options: Any) -> SummarizingContextManager:
+    return SummarizingContextManager(storage_path=str(path), **options)
+
+
+@pytest.mark.parametrize("text", [json.dumps(ROWS), "\ufeff\n " + json.dumps(ROWS, indent=2)])
+async def test_a_list_is_taken_over_once_and_kept(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "context.json"
+    path.write_text(text, encoding="utf-8")
+    threads = set(threading.enumerate())
+    for turn in range(3):
+        manager = manager_of(path, session_id="s")
+        assert len(await manager.get_messages()) == 2 + turn
+        await manager.add_message(MORE)
+        figures = manager.statistics()
+        assert figures is not None
+        assert figures.store.endswith("context.json.db")
+        await manager.close()
+    assert path.read_text(encoding="utf-8") == text
+    other = manager_of(path, session_id="another")
+    assert await other.get_messages() == [], "the list belongs to the session that took it over"
+    await other.close()
+    await asyncio.sleep(0.01)
+    assert set(threading.enumerate()) <= threads
+
+
+async def test_a_crash_before_the_messages_were_kept_takes_them_over_again(tmp_path: Path) -> None:
+    path = tmp_path / "context.json"
+    empty = manager_of(tmp_path / "context.json.db", session_id="s")
+    assert await empty.get_messages() == []
+    await empty.close()
+    path.write_text(json.dumps(ROWS))
+    manager = manager_of(path, session_id="s")
+    assert unstamped(await manager.get_messages()) == ROWS
+    await manager.close()
+
+
+async def test_an_empty_list_is_an_empty_session(tmp_path: Path) -> None:
+    path = tmp_path / "context.json"
+    path.write_text("[]")
+    manager = manager_of(path)
+    await manager.add_message(MORE)
+    assert unstamped(await manager.get_messages()) == [MORE]
+    await manager.close()
+    assert path.read_text() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"), [('[{"role": "user"', StoreCorruptError), ("[5]", MessageError), ('{"a": 1}', StoreCorruptError)]
+)
+async def test_what_is_no_list_of_messages_is_refused_and_left(tmp_path: Path, text: str, error: Any) -> None:
+    path = tmp_path / "context.json"
+    path.write_text(text)
+    manager = manager_of(path)
+    with pytest.raises(error):
+        await manager.get_messages()
+    await manager.close()
+    assert path.read_text() == text

@@ -1,0 +1,132 @@
+"""Two hundred turns in a real session: parallel tools, hooks that inject, a user who cancels, every summary failing."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from amplifier_core import HookResult
+
+from tests.adapters.host import ACT, Loop, Model, Row, cost, session_of, unstamped
+
+pytestmark = pytest.mark.anyio
+
+WINDOW = 12_000
+SMALL = {"segment_min": 400, "segment_target": 1_200, "segment_max": 2_400, "summary_max_tokens": 120}
+CANCELLED = ("Turn 30.", "Turn 130.")
+
+
+async def inject(event: str, data: Row) -> HookResult:
+    said = '<system-reminder source="hook">Mind the style.</system-reminder>'
+    return HookResult(action="inject_context", context_injection=said, context_injection_role="user")
+
+
+async def fail(request: Any) -> Any:
+    raise RuntimeError("a provider that is down, with a text that nobody may log")
+
+
+async def hang(request: Any) -> Any:
+    await asyncio.Event().wait()
+
+
+def activations(requests: list[list[Row]]) -> int:
+    """How many requests do not begin with the one before."""
+    return sum(new[: len(old)] != old for old, new in pairwise(requests))
+
+
+@pytest.mark.parametrize(
+    ("summarizer", "summarize", "turns"), [("extractive", None, 200), ("host", fail, 200), ("host", hang, 40)]
+)
+async def test_two_hundred_turns(summarizer: str, summarize: Any, turns: int) -> None:
+    tasks, threads = asyncio.all_tasks(), set(threading.enumerate())
+    model = Model(WINDOW, 1_000, summarize=summarize)
+    config = {**SMALL, "summarizer": summarizer, "attempts": 1}
+    async with session_of(config, model=model, hooks={ACT: inject}, loop=Loop(CANCELLED)) as session:
+        context = session.coordinator.get("context")
+        prompts = [f"Turn {turn}." for turn in range(turns)]
+        async with asyncio.timeout(60):  # a summary that is waited for would never come
+            for prompt in prompts:
+                await session.execute(prompt)
+        history, figures = await context.get_messages(), context.statistics()
+        human = [row["content"] for row in history if row["role"] == "user" and "metadata" in row]
+        assert [said for said in human if said.startswith("Turn")] == prompts, "the whole history is there"
+        assert sum("Mind the style." in str(said) for said in human) > 2.5 * turns
+        assert len(model.requests) > 2.9 * turns, "the model refused none"
+        assert 0.6 * WINDOW < model.largest <= WINDOW - 1_000
+        assert figures.history_tokens > turns / 12 * WINDOW
+        assert activations(model.requests) == figures.activations < turns / 3
+        if summarize is not None:
+            assert model.summaries
+            assert figures.stand_ins_total > 5
+            assert figures.summaries_failed > 0 or summarize is hang
+    await asyncio.sleep(0.01)  # what was cancelled ends in the loop's next rounds
+    assert asyncio.all_tasks() == tasks
+    assert set(threading.enumerate()) == threads
+
+
+async def test_a_transcript_of_three_windows_is_resumed_and_a_child_gets_a_slice() -> None:
+    model = Model(WINDOW, 1_000)
+    async with session_of(SMALL, model=model) as session:
+        for turn in range(40):
+            await session.execute(f"Turn {turn}.")
+        transcript = unstamped(await session.coordinator.get("context").get_messages())
+    assert cost(transcript) > 3 * WINDOW
+    again = Model(WINDOW, 1_000)
+    async with session_of(SMALL, model=again, session_id="resumed") as session:
+        context = session.coordinator.get("context")
+        await context.set_messages(transcript)
+        await session.execute("And then?")
+        assert unstamped(await context.get_messages())[: len(transcript)] == transcript
+        assert len(again.requests) == 3
+        whole = context.statistics()
+        assert whole.activations == 1
+    child = Model(WINDOW, 1_000)
+    async with session_of(SMALL, model=child, session_id="resumed_child") as session:
+        context = session.coordinator.get("context")
+        await context.set_messages(transcript[: len(transcript) // 2])
+        await session.execute("You are a child: count the files.")
+        assert len(await context.get_messages()) == len(transcript) // 2 + 7
+        assert child.requests[0][-1]["content"].startswith("You are a child")
+
+
+async def test_a_child_with_one_huge_message_works_to_its_end() -> None:
+    huge = "Here is everything you must know. " + "A fact about the project. " * 12_000
+    model = Model(WINDOW, 1_000)
+    async with session_of(SMALL, model=model) as session:
+        for prompt in (huge, "Go on."):
+            await session.execute(prompt)
+            await session.coordinator.get("context").add_message(
+                {"role": "user", "content": [{"type": "text", "text": prompt}]}
+            )
+        figures = session.coordinator.get("context").statistics()
+    assert len(model.requests) == 6
+    assert figures.history_tokens > 8 * WINDOW
+    assert figures.activations <= 4
+    assert model.requests[0][0]["content"].startswith("Here is everything")
+
+
+async def test_signed_thinking_and_chains_never_outlive_the_beginning_that_they_belong_to() -> None:
+    model = Model(6_000, 500, thinks=True)
+    async with session_of(SMALL, model=model) as session:
+        for turn in range(40):
+            await session.execute(f"Turn {turn}.")
+        repairs = session.coordinator.get("context").statistics().repairs
+    assert repairs["thinking_dropped"] > 5
+    assert repairs["chain_dropped"] > 5
+    old, seen = model.requests[0], 0
+    for new in model.requests[1:]:
+        if new[: len(old)] != old:
+            seen += 1
+            humans = [at for at, row in enumerate(new) if row["role"] == "user" and "Turn" in str(row["content"])]
+            assert [_signed(row) for row in new[: max(humans)] if _signed(row)] == []
+            assert not [row for row in new if "openai:response_id" in (row.get("metadata") or {})]
+        old = new
+    assert seen > 5
+
+
+def _signed(row: Row) -> list[str]:
+    blocks = row["content"] if isinstance(row["content"], list) else []
+    return [block["signature"] for block in blocks if block.get("signature")]

@@ -1,0 +1,194 @@
+"""What a request is made of beside the log: the prompt factory, timestamps, events, usage of other calls."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from datetime import datetime
+from typing import Any
+
+import pytest
+from amplifier_core.testing import MockCoordinator
+
+from summarizing_context import mount
+from summarizing_context.adapters.amplifier_events import ANNOUNCED
+from summarizing_context.adapters.amplifier_usage import UsageMeter
+from tests.adapters.host import Model, session_of, unstamped
+
+pytestmark = pytest.mark.anyio
+
+SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
+HELLO = {"role": "user", "content": "Hello"}
+
+
+async def mounted(config: Any = None) -> tuple[Any, Any, Any]:
+    coordinator = MockCoordinator()
+    cleanup = await mount(coordinator, config)
+    return coordinator.get("context"), cleanup, coordinator
+
+
+async def test_the_prompt_factory_is_called_once_a_request_and_stays_out_of_the_log() -> None:
+    calls = []
+
+    async def prompt() -> str:
+        calls.append(1)
+        return "You are kind."
+
+    model = Model(window=6_000)
+    async with session_of(SMALL, model=model) as session:
+        context = session.coordinator.get("context")
+        await context.add_message({"role": "system", "content": "The prompt of old."})
+        await context.set_system_prompt_factory(prompt)
+        for turn in range(12):
+            await session.execute(f"Turn {turn}")
+        assert len(calls) == len(model.requests) == 36
+        assert {request[0]["content"] for request in model.requests} == {"You are kind."}
+        assert all(row["role"] != "system" for request in model.requests for row in request[1:])
+        assert [row["content"] for row in await context.get_messages() if row["role"] == "system"] == [
+            "The prompt of old."
+        ]
+        assert "system_changed" not in context.statistics().activations_by_reason
+
+
+async def test_a_changed_prompt_is_one_activation_and_a_plain_function_will_do() -> None:
+    manager, cleanup, _ = await mounted()
+    said = ["One.", "One.", "Two.", "Two.", None]
+    await manager.set_system_prompt_factory(lambda: said.pop(0))
+    await manager.add_message(HELLO)
+    shown = [unstamped(await manager.get_messages_for_request()) for _ in range(5)]
+    assert [view[0]["content"] for view in shown] == ["One.", "One.", "Two.", "Two.", "Hello"]
+    assert manager.statistics().activations_by_reason == {"system_changed": 2}
+    await cleanup()
+
+
+async def test_a_factory_that_fails_fails_the_request_and_no_other() -> None:
+    manager, cleanup, _ = await mounted()
+
+    def broken() -> str:
+        raise LookupError("a file that is gone")
+
+    await manager.add_message(HELLO)
+    await manager.set_system_prompt_factory(broken)
+    with pytest.raises(LookupError):
+        await manager.get_messages_for_request()
+    await manager.set_system_prompt_factory(lambda: "Fine.")
+    assert len(await manager.get_messages_for_request()) == 2
+    await cleanup()
+
+
+async def test_preserve_system_false_spares_the_prompt_of_the_request() -> None:
+    config = {"max_tokens": 1_000, "segment_min": 100, "segment_target": 200, "segment_max": 400}
+    manager, cleanup, _ = await mounted({**config, "summary_max_tokens": 20, "preserve_system": False})
+    await manager.set_system_prompt_factory(lambda: "You are kind.")
+    await manager.add_message({"role": "developer", "content": "A context file."})
+    for number in range(80):
+        await manager.add_message({"role": "user", "content": f"{number} " + "plain words " * 12})
+    view = await manager.get_messages_for_request()
+    assert [row["role"] for row in view[:2]] == ["system", "user"]
+    await cleanup()
+
+
+async def test_the_time_is_stamped_and_nothing_else_is_touched() -> None:
+    manager, cleanup, _ = await mounted()
+    rows = [
+        HELLO,
+        {**HELLO, "metadata": None},
+        {**HELLO, "metadata": {"source": "hook"}},
+        {**HELLO, "metadata": {"timestamp": "then"}},
+        {**HELLO, "metadata": "odd"},
+    ]
+    for row in rows:
+        await manager.add_message(row)
+    kept = await manager.get_messages()
+    assert HELLO == {"role": "user", "content": "Hello"}, "the caller's own is left alone"
+    for row in kept[:3]:
+        moment = datetime.fromisoformat(row["metadata"].pop("timestamp"))
+        assert moment.utcoffset() is not None
+    assert kept == [{**HELLO, "metadata": {}}] * 2 + rows[2:]
+    await cleanup()
+
+
+async def test_every_event_is_announced_finite_and_without_text() -> None:
+    seen: list[tuple[str, dict[str, Any]]] = []
+
+    async def note(event: str, data: dict[str, Any]) -> None:
+        seen.append((event, data))
+
+    model = Model(window=6_000, factor=1.3)
+    async with session_of(SMALL, model=model, hooks=dict.fromkeys(ANNOUNCED, note)) as session:
+        for turn in range(12):
+            await session.execute(f"Turn {turn}: a needle that no event may hold")
+        announced = await session.coordinator.collect_contributions("observability.events")
+    names = {event for event, _ in seen}
+    quiet = {"context:summary_failed", "context:degraded", "context:stand_in_used"}
+    assert names >= set(ANNOUNCED) - quiet
+    assert {name for listed in announced for name in listed} >= set(ANNOUNCED)
+    told = json.dumps(seen, allow_nan=False)
+    assert "needle" not in told
+    assert "line 3 of" not in told
+    debug = next(data for event, data in seen if event == "context:message_added:debug")
+    assert (debug["role"], debug["total_messages"]) == ("user", 1)
+    assert debug["content_length"] == len("Turn 0: a needle that no event may hold")
+    included = [data for event, data in seen if event == "context:include"]
+    assert included
+    assert all(data["source"] == "header" and data["tokens"] > 0 for data in included)
+    budget = next(data for event, data in seen if event == "context:budget_changed")
+    assert (budget["budget"], budget["window"]) == (4_500, 6_000)
+
+
+class Calls:
+    """Remembers what a meter observed; plays the host's hooks."""
+
+    def __init__(self) -> None:
+        self.observed: list[tuple[int, int, int]] = []
+        self.handlers: dict[str, Any] = {}
+
+    def register(self, event: str, handler: Any, priority: int, name: str) -> Any:
+        self.handlers[event] = handler
+        return lambda: self.handlers.pop(event)
+
+    async def observe(self, fresh: int, read: int, written: int) -> None:
+        self.observed.append((fresh, read, written))
+
+    async def call(self, tokens: int, request_id: str | None = None, **usage: int) -> None:
+        named = {} if request_id is None else {"request_id": request_id}
+        await self.handlers["llm:request"]("llm:request", named)
+        await self.handlers["llm:response"]("llm:response", {**named, "usage": {"input_tokens": tokens, **usage}})
+
+
+async def test_only_the_answer_to_the_newest_view_counts() -> None:
+    calls = Calls()
+    meter = UsageMeter(calls.observe)
+    meter.listen(calls.register)
+    elsewhere = asyncio.create_task(asyncio.sleep(0))  # a flow of calls of its own, begun before any view
+    await calls.call(111)
+    meter.note_view()
+    await calls.call(500, "a", cache_read_tokens=300, cache_write_tokens=50)
+    await calls.call(222, "b")  # a session is given a name, with the same flow
+    assert calls.observed == [(200, 300, 50)]
+    meter.note_view()
+    await calls.handlers["llm:request"]("llm:request", {"request_id": "c"})
+    await calls.handlers["llm:response"]("llm:response", {"request_id": "z", "usage": {"input_tokens": 9}})
+    await calls.handlers["llm:response"]("llm:response", {"request_id": "c", "usage": {"input_tokens": 600}})
+    await calls.handlers["llm:response"]("llm:response", {"request_id": "c"})
+    assert calls.observed[1:] == [(600, 0, 0)]
+    await elsewhere
+    meter.close()
+    meter.close()
+    assert calls.handlers == {}
+
+
+async def test_a_child_that_shares_the_hooks_does_not_teach_its_parent() -> None:
+    calls, other = Calls(), Calls()
+    parent, child = UsageMeter(calls.observe), UsageMeter(other.observe)
+    parent.listen(calls.register)
+    parent.note_view()
+
+    async def sub_agent() -> None:
+        child.note_view()
+        await calls.call(777)
+
+    await asyncio.create_task(sub_agent())
+    assert calls.observed == []
+    await calls.call(500)
+    assert calls.observed == [(500, 0, 0)]

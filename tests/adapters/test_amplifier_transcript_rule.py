@@ -1,0 +1,131 @@
+"""What `set_messages` does with a list that the host gives back: known transcripts change nothing, others replace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context.adapters.amplifier import SummarizingContextManager
+from tests.adapters.host import Row, unstamped
+
+pytestmark = pytest.mark.anyio
+
+SMALL = {
+    "max_tokens": 2_000,
+    "segment_min": 100,
+    "segment_target": 300,
+    "segment_max": 600,
+    "summary_max_tokens": 30,
+    "token_counter": "estimate",
+    "idle_after": None,
+}
+SYSTEM = {"role": "system", "content": "Be kind."}
+DEVELOPER = {"role": "developer", "content": "A context file."}
+HOOK = {"role": "user", "content": "Mind the style.", "metadata": {"source": "hook"}}
+EPHEMERAL = {"role": "user", "content": "It is late.", "ephemeral": True}
+
+
+def dialogue(first: int, count: int) -> list[Row]:
+    rows: list[Row] = []
+    for number in range(first, first + count):
+        rows.append({"role": "user", "content": f"{number}: " + "words of a person " * 8})
+        rows.append({"role": "assistant", "content": f"{number}: " + "words of a model " * 8})
+    return rows
+
+
+async def filled(**options: Any) -> tuple[SummarizingContextManager, list[Row]]:
+    """A manager whose log has every kind of row, with a compacted view, and what a host would keep of it."""
+    manager = SummarizingContextManager(SMALL, **options)
+    log = [SYSTEM, DEVELOPER, *dialogue(0, 20), HOOK, *dialogue(20, 10), EPHEMERAL, *dialogue(30, 2)]
+    for row in log:
+        await manager.add_message(row)
+    await manager.get_messages_for_request()
+    kept = [row for row in await manager.get_messages() if row["role"] not in ("system", "developer")]
+    return manager, kept
+
+
+async def activations(manager: SummarizingContextManager) -> int:
+    await manager.get_messages_for_request()
+    figures = manager.statistics()
+    assert figures is not None
+    return figures.activations
+
+
+async def test_the_hosts_transcript_is_known_in_every_form_and_costs_nothing() -> None:
+    manager, kept = await filled()
+    before, view, count = await manager.get_messages(), await manager.get_messages_for_request(), 1
+    without = [[], [HOOK], [HOOK, EPHEMERAL], [EPHEMERAL]]
+    for missing in without:
+        transcript = [row for row in kept if unstamped([row])[0] not in missing]
+        for given in (transcript, [SYSTEM, *transcript], [SYSTEM, DEVELOPER, *transcript], unstamped(transcript)):
+            await manager.set_messages(given)
+            assert await manager.get_messages() == before
+            assert await manager.get_messages_for_request() == view
+    assert await activations(manager) == count
+    await manager.close()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda rows: rows[:-1],
+        lambda rows: rows[1:],
+        lambda rows: rows[: len(rows) // 2],
+        lambda rows: [*rows[:10], *rows[11:]],
+        lambda rows: [*rows, {"role": "user", "content": "And one more."}],
+        lambda rows: [{"role": "system", "content": "Another prompt."}, *rows],
+        lambda rows: [{**rows[0], "content": "Something else."}, *rows[1:]],
+        lambda rows: [rows[1], rows[0], *rows[2:]],
+        lambda rows: [],
+    ],
+)
+async def test_anything_else_replaces_the_log(change: Any) -> None:
+    manager, kept = await filled()
+    given = change(kept)
+    await manager.set_messages(given)
+    assert await manager.get_messages() == given
+    await manager.close()
+
+
+async def test_a_row_that_equals_one_left_out_is_not_mistaken_for_it() -> None:
+    manager = SummarizingContextManager(SMALL)
+    hook, human = {**HOOK, "role": "system"}, {"role": "system", "content": "Mind the style."}
+    for row in (hook, *dialogue(0, 1), human):
+        await manager.add_message(row)
+    before = await manager.get_messages()
+    for given in ([human, *dialogue(0, 1)], [*dialogue(0, 1), human], dialogue(0, 1)):
+        await manager.set_messages(given)
+        assert await manager.get_messages() == before
+    await manager.close()
+
+
+async def test_a_session_in_a_file_keeps_its_system_rows_and_its_summaries_on_resume(tmp_path: Path) -> None:
+    path = str(tmp_path / "run.db")
+    manager, kept = await filled(storage_path=path)
+    await manager.wait_idle()
+    view = await manager.get_messages_for_request()
+    before = unstamped(await manager.get_messages())
+    await manager.close()
+    again = SummarizingContextManager(SMALL, storage_path=path)
+    await again.set_messages(kept)
+    await again.set_messages([SYSTEM, *kept])  # a host does both
+    assert unstamped(await again.get_messages()) == [row for row in before if row != EPHEMERAL]
+    shown = await again.get_messages_for_request()
+    assert shown[:8] == view[:8], "the header and the pins are the same bytes"
+    assert await activations(again) == 0
+    await again.close()
+
+
+async def test_a_fresh_memory_session_takes_the_transcript_and_then_the_system_row_in_front() -> None:
+    manager, kept = await filled()
+    await manager.wait_idle()
+    await manager.close()
+    fresh = SummarizingContextManager(SMALL)
+    await fresh.add_message(SYSTEM)
+    await fresh.set_messages(kept)
+    await fresh.set_messages([SYSTEM, *kept])
+    assert await fresh.get_messages() == [SYSTEM, *kept]
+    assert await activations(fresh) <= 1
+    await fresh.close()
