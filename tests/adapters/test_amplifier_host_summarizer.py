@@ -12,12 +12,14 @@ from amplifier_core.llm_errors import LLMTimeoutError, RateLimitError
 from amplifier_core.message_models import ToolCall, Usage
 
 from summarizing_context import (
+    Settings,
     SettingsError,
     SummarizerError,
     SummarizerRateLimited,
     SummarizerRefused,
     SummarizerTimeout,
     SummaryJob,
+    open_context,
 )
 from summarizing_context.adapters.amplifier_options import read_options
 from summarizing_context.adapters.amplifier_providers import choose_provider
@@ -151,6 +153,12 @@ def test_a_provider_for_summaries_needs_the_host_summarizer() -> None:
         read_options({"summary_provider": "acme"})
     with pytest.raises(SettingsError, match="the name of a mounted provider"):
         read_options({"summarizer": "host", "summary_provider": 5})
+
+
+async def test_without_a_host_there_is_no_host_to_ask() -> None:
+    with pytest.raises(SettingsError, match="mounted under Amplifier"):
+        async with open_context(Settings(summarizer="host")):
+            pass
 
 
 async def summarize(request: Any) -> ChatResponse:
