@@ -215,7 +215,8 @@ class Worker:
         if not self._recipe.shared or not wants:
             return not wants
         keys = {self._jobs.key(want): want for want in wants}
-        places = {key: self._range(want.node) for key, want in keys.items() if self._is_wanted(want)}
+        placed = {key: want for key, want in keys.items() if want.node != NOTE and self._is_wanted(want)}
+        places = {key: self._range(want.node) for key, want in placed.items()}
         found = await self._guarded(self._store.find_summaries(self._session_id, list(keys), places))
         for key, summary in (found or {}).items():
             self._keep(keys[key], summary.text)

@@ -25,9 +25,10 @@ def searchable(message: bytes) -> str:
     A released version is indexed by it, and the index forgets by it: another one needs a migration that indexes anew.
     """
     try:
-        return "\n".join(read_message(decode_message(message)).texts)
+        texts = read_message(decode_message(message)).texts
     except Exception:  # not JSON, or no message: written by other means
         return ""
+    return "\n".join(texts).encode("utf-8", "replace").decode("utf-8")  # SQLite takes no lone surrogates
 
 
 def query_terms(query: str) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from summarizing_context.core.door import encode_message
 from summarizing_context.core.searching import MOST_TERMS, SNIPPET, coverage, query_terms, searchable, snippet
 
 
@@ -50,3 +51,7 @@ def test_a_snippet_shows_where_most_of_the_terms_are():
     assert shown.endswith("…")
     assert len(shown) <= SNIPPET + 2
     assert snippet(["zebra"], "short  text") == "short text"
+
+
+def test_half_a_character_is_searched_around():
+    searchable(encode_message({"role": "user", "content": "left \ud800 right"})).encode()

@@ -62,7 +62,7 @@ def is_late_note(shown: Message, entry: Message, identity: str) -> bool:
     said = plain_text(result_content(entry, identity)).strip()
     told = plain_text(shown.get("content"))
     if not said:
-        return "result" in told.lower()
+        return "result" in told.lower() or ("…" in told and len(told) <= NO_ROOM)
     head = said.splitlines()[0].strip()
     return head[:16] in told or ("…" in told and (head[:4] in told or len(told) <= NO_ROOM))  # it may be shrunk
 
