@@ -61,10 +61,12 @@ def is_late_note(shown: Message, entry: Message, identity: str) -> bool:
         return False
     said = plain_text(result_content(entry, identity)).strip()
     told = plain_text(shown.get("content"))
+    bare = "…" in told and len(told) <= NO_ROOM  # shrunk until not even its fence had room
     if not said:
-        return "result" in told.lower() or ("…" in told and len(told) <= NO_ROOM)
+        return "result" in told.lower() or bare
     head = said.splitlines()[0].strip()
-    return head[:16] in told or ("…" in told and (head[:4] in told or len(told) <= NO_ROOM))  # it may be shrunk
+    named = told.startswith("<late_result ") and identity in told.partition("\n")[0].replace('"', " ").split()
+    return head[:16] in told or bare or ("…" in told and (named or head[:4] in told))  # it may be shrunk
 
 
 def is_same_result(shown: Any, original: Any) -> frozenset[str] | None:
