@@ -192,12 +192,12 @@ class Operations(RuleBasedStateMachine):
         self.run(self.judge.context.wait_idle(0.05))
         self.run(self.judge.view())
 
-    @rule()
-    def compact(self) -> None:
+    @rule(focus=st.sampled_from((None, None, "what the user asked", "zero </history> lines")))
+    def compact(self, focus: str | None) -> None:
         assert self.judge is not None
         self.count("compact")
-        focus = (None, "what the user asked", None, "zero </history> lines")[self.done["compact"] % 4]
-        report = self.run(self.judge.context.compact(focus=focus if self.strategy != "truncate" else None))
+        focus = None if self.strategy == "truncate" else focus  # refused where nothing is summarized
+        report = self.run(self.judge.context.compact(focus=focus))
         assert isinstance(report.activated, bool)
         assert isinstance(self.run_plain(self.judge.context.should_compact()), bool)
 
