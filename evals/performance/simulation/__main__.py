@@ -18,9 +18,10 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import Progress
 
+from evals.performance.machine import machine
 from evals.performance.simulation.cases import BANDS, GRID, TAILS, baselines, grid, plans, run
 from evals.performance.simulation.ours import Outcome, Plan
-from evals.performance.simulation.report import NOTE, TITLE, Row, compared, machine, row_of_baseline, row_of_ours, show
+from evals.performance.simulation.report import NOTE, TITLE, Row, brief, compared, row_of_baseline, row_of_ours, show
 
 NEAR = 5.0  # percent
 
@@ -35,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = compared([*rows, _best_of_grid(tried, outcomes[len(wanted) :])])
     show(rows)
     if asked.json is not None:
-        told = {"title": TITLE, "note": NOTE, **machine(), "rows": rows}
+        told = {"title": TITLE, "note": NOTE, "machine": machine(), "rows": brief(rows), "details": rows}
+        asked.json.parent.mkdir(parents=True, exist_ok=True)
         asked.json.write_text(json.dumps(told, indent=2, ensure_ascii=False) + "\n")
     missed = problems(rows)
     for problem in missed:
@@ -63,7 +65,7 @@ def _best_of_grid(tried: Sequence[Plan], outcomes: Sequence[Outcome]) -> Row:
         found[plan.name].append(outcome)
     rows = [row_of_ours(name, TAILS[0].kept, runs) for name, runs in found.items()]
     best = min(rows, key=lambda row: float(row["cost_per_step"]))
-    return {**best, "manager": f"{best['manager']}, best of {len(GRID)}"}
+    return {**best, "manager": f"ours, best of {len(GRID)} high waters", "high_water": best["manager"].split()[-1]}
 
 
 def problems(rows: Sequence[Row]) -> list[str]:

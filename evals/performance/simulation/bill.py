@@ -12,8 +12,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-READ, WRITE = 0.1, 1.25
-SUMMARIZER, OUTPUT = 1 / 3, 5
+from evals.performance.prices import OUTPUT, PRESETS, SUMMARIZER
+
+FIVE_MINUTES = PRESETS[0]
+READ, WRITE = FIVE_MINUTES.read, FIVE_MINUTES.write
 
 
 @dataclass(slots=True)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
@@ -32,6 +28,7 @@ COLUMNS = {
     "cost_per_step": "cost a step",
     "cost_change_with_size_percent": "± %",
     "hit": "hit",
+    "breaks_per_100_steps": "breaks / 100",
     "max_passes": "passes",
     "blocking_calls": "waits",
     "mean_header_tokens": "header",
@@ -84,14 +81,9 @@ def compared(rows: list[Row]) -> list[Row]:
     return rows
 
 
-def machine() -> dict[str, str]:
-    """On what the wall times were measured; the costs do not depend on it."""
-    return {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
-        "cpu": _cpu(),
-        "cores": str(os.cpu_count()),
-        "python": platform.python_version(),
-    }
+def brief(rows: Sequence[Row]) -> list[Row]:
+    """The columns that a reader looks at first."""
+    return [{name: row.get(name) for name in COLUMNS} for row in rows]
 
 
 def show(rows: Sequence[Row]) -> None:
@@ -103,7 +95,7 @@ def show(rows: Sequence[Row]) -> None:
         told = {**row, "log_tokens": f"{row['log_tokens'] / 1e6:.1f}M", "hit": f"{row['hit']:.3f}"}
         told["cost_change_with_size_percent"] = "" if change is None else f"{change:+.1f}"
         table.add_row(*(f"{told[name]:,}" if isinstance(told[name], int) else str(told[name]) for name in COLUMNS))
-    Console(width=max(Console().width, 120)).print(table)  # so wide are the columns
+    Console(width=max(Console().width, 132)).print(table)  # so wide are the columns
 
 
 def _bill_row(name: str, tail: int, runs: Sequence[Outcome] | Sequence[Baseline], log_tokens: int) -> Row:
@@ -129,12 +121,3 @@ def _bill_row(name: str, tail: int, runs: Sequence[Outcome] | Sequence[Baseline]
 
 def _share(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(share * len(values)))] if values else 0.0
-
-
-def _cpu() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
