@@ -11,13 +11,14 @@ from typing import NamedTuple
 
 from summarizing_context.core.bindings import has_signed_thinking, loaded_tools, without_thinking
 from summarizing_context.core.budget import Room
-from summarizing_context.core.door import Message
+from summarizing_context.core.door import Message, canonical_json
 from summarizing_context.core.fencing import fence
 from summarizing_context.core.repairs import Piece, Read, Repair, present
 from summarizing_context.core.shrinking import Price
 from summarizing_context.core.tail import Item, shown_within
 
 _OPENING_ROWS = 8  # of the first human message, when nobody has answered it yet
+_MISSES = 32  # candidates without room after which no smaller one is looked for
 
 Reader = Callable[[int], tuple[Read, int]]  # a log entry and its tokens
 
@@ -47,15 +48,20 @@ def choose_pins(candidates: Candidates, read: Reader, room: Room, price: Price) 
     chosen: list[Item] = []
     left, left_out = 2 * room.pin_cap, 0
     others = [candidates.latest_human, *candidates.system, *candidates.critical]
-    taken = set(candidates.first)
-    for index in others:
+    taken, pinned = set(candidates.first), set[str]()
+    for at, index in enumerate(others):
         if index is None or index in taken:
             continue
+        if left_out >= _MISSES:
+            left_out += len(others) - at
+            break
         taken.add(index)
         pin = _pin(read(index), room.pin_cap, price)
-        if pin.tokens > left or any(pin.message == earlier.message for earlier in chosen):
+        said = canonical_json(pin.message)
+        if pin.tokens > left or said in pinned:
             left_out += pin.tokens > left
             continue
+        pinned.add(said)
         left -= pin.tokens
         chosen.append(pin)
     pins = sorted((*before, *chosen), key=lambda pin: pin.seq)

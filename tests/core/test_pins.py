@@ -80,3 +80,11 @@ def test_a_pinned_call_or_result_becomes_a_fenced_note():
 
 def test_no_candidates_are_no_pins():
     assert choose_pins(Candidates((), None, (), ()), timeline([]).read, room(100), PRICE) == Pins((), (), 0, 0)
+
+
+def test_thousands_that_find_no_room_are_not_all_read():
+    log = timeline([user("first"), assistant("yes"), *(system(f"rule {n} " * 20) for n in range(2_000))])
+    read: list[int] = []
+    found = choose_pins(log.candidates(len(log)), lambda at: (read.append(at), log.read(at))[1], room(2_000), PRICE)
+    assert len(found.after) + found.left_out == 2_000
+    assert len(read) < 100
