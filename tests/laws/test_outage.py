@@ -1,0 +1,47 @@
+"""After an outage of ten minutes every gap is filled exactly once; meanwhile the breaker bounds the calls."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from summarizing_context import Settings, open_context
+
+from .builders import count
+from .judge import Judge
+from .outage import BUDGET, MOST_CALLS, OPTIONS, Clock, due, outage
+from .summarizers import Recovering
+
+pytestmark = pytest.mark.anyio
+
+
+class Line(Recovering):
+    """A model behind a line that can be cut: what was asked while it was cut is counted apart."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.well, self.lost = True, 0
+
+    def cut(self, down: bool) -> None:
+        self.well = not down
+
+    async def summarize(self, job: Any) -> str:
+        self.lost += not self.well
+        return await super().summarize(job)
+
+
+async def test_after_ten_minutes_every_gap_is_filled_exactly_once() -> None:
+    line, clock = Line(), Clock()
+    async with open_context(Settings(**OPTIONS), summarizer=line, count_tokens=count, clock=clock) as context:
+        await outage(Judge(context, budget=BUDGET), clock, line.cut)
+        segments = context.statistics().segments
+        assert context.unseen_tokens() == 0
+    answered = Counter((job.kind, job.range_hash) for job in line.jobs)
+    assert set(answered.values()) == {1}
+    assert answered.total() == due(segments)
+    ranges = sorted((job.start, job.stop) for job in line.segments)
+    assert all(left[1] == right[0] for left, right in pairwise(ranges))
+    assert 4 <= line.lost <= MOST_CALLS
