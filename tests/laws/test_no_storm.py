@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from .builders import Message, assistant, call, count, result, session, user, words
-from .judge import ECONOMY, SMALL, Judge, watched
+from .judge import ECONOMY, Judge, watched
 from .summarizers import Counting, Failing
 
 pytestmark = pytest.mark.anyio
@@ -34,43 +34,69 @@ HUGE = {
 }
 
 
+OTHERS = ("argument", "forty results", "user text")
+VARIANTS: dict[str, dict[str, Any]] = {
+    "economy": ECONOMY,
+    "summarize": {"strategy": "summarize"},
+    "truncate": {"strategy": "truncate"},
+}
+
+
 async def many_views(judge: Judge, views: int) -> float:
-    """Views with a little text between them; the number of activations that this justifies."""
-    tokens, judge.thorough = 0, 25
+    """Requests with a little text between them, some of them judged; the number of activations that this justifies."""
+    tokens, judge.thorough = 0, 10
     for number in range(views):
         message = (user if number % 2 else assistant)(f"step {number}")
         tokens += 4 + count(message["content"])
         await judge.add(message)
-        await judge.view()
+        if number % 50 == 0:
+            await judge.view()
+        else:
+            await judge.context.get_messages_for_request()
+            assert judge.context.last_view.tokens <= BUDGET
     return tokens / (MIN_FREE * BUDGET) + 1
 
 
 @pytest.mark.parametrize(
-    ("kind", "summarizer", "sizes"),
-    [*((kind, one, SMALL) for kind in sorted(HUGE) for one in (Counting, Failing)), ("result", Counting, ECONOMY)],
+    ("kind", "variant"),
+    [*((kind, "fidelity") for kind in sorted(HUGE)), *((kind, variant) for kind in OTHERS for variant in VARIANTS)],
 )
-async def test_a_huge_message_causes_no_storm_of_activations(
-    kind: str, summarizer: type[Counting], sizes: dict[str, Any]
-) -> None:
-    async with watched(summarizer(), budget=BUDGET, **sizes) as judge:
+async def test_a_thousand_requests_after_a_huge_message_cause_no_storm(kind: str, variant: str) -> None:
+    summarizer = Failing() if variant == "fidelity" else Counting()
+    async with watched(summarizer, budget=BUDGET, **VARIANTS.get(variant, {})) as judge:
         await judge.add(*session(43, 60))
         await judge.view()
         await judge.add(*HUGE[kind])
         await judge.view()
-        before = judge.activations
-        allowed = await many_views(judge, 300)
-        assert judge.activations - before <= allowed
-        assert judge.activations > 0
+        before = judge.context.statistics().activations
+        allowed = await many_views(judge, 1_000)
+        assert judge.context.statistics().activations - before <= allowed
+        assert before > 0
 
 
-@pytest.mark.parametrize("kind", ["user text", "blocks", "result"])
-async def test_a_thousand_views_after_a_huge_first_message(kind: str) -> None:
+@pytest.mark.parametrize("kind", sorted({*HUGE} - {"system row"}))  # that one would leave hardly any room
+async def test_a_thousand_requests_after_a_huge_first_message(kind: str) -> None:
     """A delegated session: its only human message is the huge one."""
     async with watched(Counting(), budget=BUDGET) as judge:
         await judge.add(*HUGE[kind])
         await judge.view()
         allowed = await many_views(judge, 1_000)
-        assert 0 < judge.activations <= allowed
+        assert 0 < judge.context.statistics().activations <= allowed
+
+
+@pytest.mark.parametrize("calls", [40, 160])
+async def test_results_that_come_one_by_one_cause_no_storm(calls: int) -> None:
+    """A request after each result of a very wide step, in which nothing can be covered."""
+    ids, each = [f"f{n}" for n in range(calls)], words(random.Random(45), BUDGET * 95 // 100 // 40)
+    async with watched(Counting(), budget=BUDGET) as judge:
+        await judge.add(*session(43, 60), call("openai", *((i, "read", {}) for i in ids)))
+        await judge.view()
+        before, tokens = judge.context.statistics().activations, 0
+        for number, identity in enumerate(ids):
+            tokens += 4 + count(each)
+            await judge.add(result("openai", identity, each))
+            await (judge.view() if number % 10 == 0 else judge.context.get_messages_for_request())
+        assert judge.context.statistics().activations - before <= tokens / (MIN_FREE * BUDGET) + 1
 
 
 async def test_views_without_new_messages_never_activate_again() -> None:
