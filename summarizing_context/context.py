@@ -55,7 +55,7 @@ class SummarizingContext:
         self._viewer = parts.viewer
         self._loop = asyncio.get_running_loop()
         self._last_view: View | None = None
-        self._budgeting = Budgeting(parts.settings, self._session.notify)
+        self._budgeting = Budgeting(parts.settings, parts.tell)
 
     async def add_message(self, message: Message) -> None:
         """Add a message at the end of the log; durable when this returns (ephemeral ones are kept in memory only).

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from summarizing_context.core.tree import Node
 from summarizing_context.intake import Intake
@@ -17,6 +19,8 @@ from summarizing_context.summaries import SummaryBook
 from summarizing_context.timeline import Timeline
 from summarizing_context.viewer import Viewer
 from summarizing_context.worker import Worker
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,14 @@ class Parts:
     closing: Sequence[Callable[[], Awaitable[None]]]  # after the worker has stopped, in order
     events: Events | None = None
     read_only: bool = False
+
+    def tell(self, name: str, data: dict[str, Any]) -> None:
+        """Hand an event to whoever observes; an observer's fault must not cost a view."""
+        if self.events is not None:
+            try:
+                self.events.emit(name, data)
+            except Exception as error:
+                logger.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
 
 
 def estimated_cost(price: ModelPrice | None, calls: CallFigures) -> float | None:

@@ -9,18 +9,21 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
 
 import anyio
 
 from summarizing_context.core.activation import ActivationReport, Reason
 from summarizing_context.core.entries import Entry
 from summarizing_context.core.view import encode_state
+from summarizing_context.endings import to_the_end
 from summarizing_context.errors import StoreError
 from summarizing_context.parts import Parts
 from summarizing_context.showing import Change
 
 logger = logging.getLogger(__name__)
+
+_Decide = Callable[[], Change | None]
 
 
 class Session:
@@ -81,9 +84,8 @@ class Session:
         focus: str | None = None,
         begin: Callable[[], None] = lambda: None,
     ) -> ActivationReport | None:
-        """Decide, commit, show; decide again where a cancelled `set_messages` took effect in between. `begin` runs
-        first of what must not be parted."""
-        viewer, timeline = self.parts.viewer, self.parts.timeline
+        """Decide, and see that to its end: the store and the next view begin alike, though the call be cancelled.
+        `begin` runs first of what must not be parted."""
         try:
             self.changing.acquire_nowait()  # a plain view does not give way to other tasks
         except anyio.WouldBlock:
@@ -91,26 +93,29 @@ class Session:
         try:
             begin()
             await self._wait_for_summaries(key, budget)
-            while (change := viewer.change(key, budget, asked, focus=focus)) is not None:
-                self.notify("pre_compact", {"messages": len(timeline), "tokens": change.report.tokens_before})
-                await self._commit(key, change)
-                if viewer.apply(change):
-                    self.activations[change.report.reason] += 1
-                    shown = len(viewer.leading.costs()) + len(change.state.head) + len(change.tail.items)
-                    told = {**change.report._asdict(), "messages": shown, **change.state.header_figures}
-                    self.notify("activation", told)
-                    return change.report
-            return None
+            decide = partial(self.parts.viewer.change, key, budget, asked, focus=focus)
+            change = decide()
+            return None if change is None else await to_the_end(self._make(key, change, decide))
         finally:
             self.changing.release()
 
-    def notify(self, name: str, data: dict[str, Any]) -> None:
-        """Hand an event to the observer, if there is one."""
-        if self.parts.events is not None:
-            try:
-                self.parts.events.emit(name, data)
-            except Exception as error:  # an observer's fault must not cost a view
-                logger.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
+    async def _make(
+        self, key: str, change: Change | None, decide: Callable[[], Change | None]
+    ) -> ActivationReport | None:
+        """Commit and show; decide again where a cancelled `set_messages` took effect in between."""
+        viewer, timeline = self.parts.viewer, self.parts.timeline
+        while change is not None:
+            self.parts.tell("pre_compact", {"messages": len(timeline), "tokens": change.report.tokens_before})
+            await self._commit(key, change)
+            if viewer.apply(change):
+                self.activations[change.report.reason] += 1
+                shown = len(viewer.leading.costs()) + len(change.state.head) + len(change.tail.items)
+                self.parts.tell(
+                    "activation", {**change.report._asdict(), "messages": shown, **change.state.header_figures}
+                )
+                return change.report
+            change = decide()
+        return None
 
     def _extend(self, entries: Sequence[Entry]) -> None:
         for entry in entries:

@@ -87,8 +87,8 @@ class Viewer:
             asked = self._note_prompt(showing) or asked
         if self._has_turn_ended(showing):
             showing.pending = showing.pending or showing.state.reason
-        reason = showing.pending or asked
         tail, skipped = self._fed(showing, room)
+        reason = showing.pending or asked
         proposal = self._decider.propose(showing, tail, room, skipped, asked, focus=focus)
         if proposal is None and skipped:  # it has to be looked at whole after all
             tail, skipped = showing.tail, 0
@@ -210,6 +210,8 @@ class Viewer:
         tokens = self._timeline.tokens
         if showing.state.stop < self._timeline.leading:  # leading rows came after an empty view
             showing.state = msgspec.structs.replace(showing.state, stop=self._timeline.leading)
+            if showing.tail.items:  # ephemeral messages, which the new rows come before
+                showing.pending = showing.pending or "system_changed"
             showing.tail = Tail(self._timeline.leading, showing.tail.room, self._price)
         tail, late, skipped = showing.tail, None, 0
         backlog = tokens[-1] - tokens[tail.next]
@@ -253,9 +255,9 @@ class Viewer:
         return Change(showing, showing.state, state, tail, (), report)
 
     def _within(self, tail: Tail, bounds: Bounds) -> Tail:
-        """The tail within other bounds; shown anew where they make a difference."""
-        if not tail.binds(tail.start, bounds):
-            return tail.cut_at(tail.start, bounds)
+        """The tail within other bounds, shown anew."""
+        if bounds == tail.bounds:
+            return tail
         anew = Tail(tail.start, tail.room, self._price, tail.folded, bounds)
         self._timeline.feed(anew)
         return anew

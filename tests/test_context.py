@@ -27,7 +27,7 @@ from summarizing_context import (
 )
 from summarizing_context.core.estimate import estimate_text
 from tests.laws.builders import assistant, call, result, session, system, user
-from tests.laws.summarizers import Counting, Sleeping
+from tests.laws.summarizers import Counting, Failing, Sleeping
 
 pytestmark = pytest.mark.anyio
 
@@ -608,3 +608,16 @@ async def test_a_cancelled_replacement_has_happened_in_both_places_or_in_neither
         assert [log.index(row) for row in rows] == sorted(log.index(row) for row in rows)
         await fill(context, [call("openai", ("z", "read", {})), result("openai", "z", "ok")])
         assert (await context.get_messages_for_request(token_budget=900))[-1] == result("openai", "z", "ok")
+
+
+async def test_after_reopening_what_stand_ins_have_read_is_not_called_unseen(tmp_path: Path):
+    settings = small(store=str(tmp_path / "a.db"), attempts=1)
+    async with open_context(settings, summarizer=Failing()) as context:
+        await fill(context, session(7, 150))
+        await context.get_messages_for_request()
+        assert context.explain()
+        assert context.unseen_tokens() == 0
+    async with open_context(settings, summarizer=Failing()) as context:
+        await context.get_messages_for_request()
+        assert context.explain()
+        assert context.unseen_tokens() == 0

@@ -18,7 +18,7 @@ from summarizing_context.errors import StoreError
 
 from .builders import DIALECTS, Message, Script, assistant, call, count, result, user, words
 from .faults import FaultyStore, FaultySummarizer
-from .judge import SMALL, Judge, LawBroken
+from .judge import ECONOMY, SMALL, Judge, LawBroken
 from .operations import ODD
 
 BUDGETS = (100, 150, 300, 700, 1_500, 4_000)
@@ -58,10 +58,9 @@ class Chaos:
             breaker_cooldown=20.0,
             safety_margin=0,
             header_role=rng.choice(("user", "user", "system")),
-            band=rng.choice(("fidelity", "economy")),
             max_messages=rng.choice((None, None, 6, 20)),
             keep_recent=rng.choice((None, None, 1, 4)),
-            **SMALL,
+            **rng.choice((SMALL, ECONOMY)),
         )
         self.providers = [None, Provider("one", self.budget + 20), Provider("two", self.budget * 2)]
         self.summarizer = FaultySummarizer(rng, done, well=rng.choice((0.1, 0.5, 0.9)))
@@ -196,7 +195,6 @@ class Chaos:
         provider = self.rng.choice(self.providers)
         if self.rng.random() < self.cancels:
             await self._attempt(lambda: self.context.get_messages_for_request(None, provider))
-            self.judge.untold()
         budget = self.rng.choice((None, None, None, self.rng.choice(BUDGETS))) if provider is None else None
         async with asyncio.timeout(30):
             await self.judge.view(budget, provider)
@@ -237,7 +235,7 @@ class Chaos:
         """Close and open again: the log is there, and with it the views, unless their state could not be kept."""
         await self.store.settled()
         self.judge.closing()
-        if self.store.lost_activation:
+        if self.store.lost:
             self.judge.untold()
         await self.context.close()
         self.ready.clear()

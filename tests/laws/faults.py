@@ -53,7 +53,7 @@ class FaultySummarizer:
 
     async def summarize(self, job: Any) -> Any:
         key = (job.kind, job.range_hash)
-        kind = GOOD if self.rng.random() < self.well else self.rng.choice((SLOW, *FAULTS, *LIES))
+        kind = GOOD if self.rng.random() < self.well else min((SLOW, *FAULTS, *LIES), key=self._times)
         self.done[f"summarizer {kind}"] += 1
         self.asked[key] += 1
         if self.running[key]:
@@ -63,6 +63,10 @@ class FaultySummarizer:
             return await self._answer(kind, job)
         finally:
             self.running[key] -= 1
+
+    def _times(self, kind: str) -> tuple[int, float]:
+        """Faults take turns, so that each comes to pass, in any order."""
+        return self.done[f"summarizer {kind}"], self.rng.random()
 
     async def _answer(self, kind: str, job: Any) -> Any:
         await anyio.lowlevel.checkpoint()
@@ -90,7 +94,7 @@ class FaultyStore:
         self.inner, self.rng, self.done, self.rate = inner, rng, done, rate
         self.name = inner.name
         self.queued: set[asyncio.Future[None]] = set()
-        self.lost_activation = False  # the last state of some provider is not kept
+        self.lost: set[str] = set()  # providers whose last state is not kept
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
@@ -107,9 +111,9 @@ class FaultyStore:
         await self._write("replace", lambda: self.inner.replace(session_id, keep, entries, committed))
 
     async def save_activation(self, session_id: str, provider_key: str, state: bytes) -> None:
-        self.lost_activation = True
+        self.lost.add(provider_key)
         await self._write("activation", lambda: self.inner.save_activation(session_id, provider_key, state))
-        self.lost_activation = False
+        self.lost.discard(provider_key)
 
     async def find_summaries(self, session_id: str, keys: Sequence[Any], places: Any) -> Mapping[Any, Any]:
         self._fail("find", "before")
