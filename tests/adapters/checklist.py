@@ -120,13 +120,13 @@ _point(
 _point(
     19,
     "no storm: an activation frees a minimum or does not happen",
-    f"{_L}no_storm.py::test_a_huge_message_causes_no_storm_of_activations",
+    f"{_L}no_storm.py::test_a_thousand_requests_after_a_huge_message_cause_no_storm",
     "core/test_activation.py::test_an_activation_that_frees_less_than_min_free_does_not_happen",
 )
 _point(
     20,
     "what cannot shrink further is not tried again and again; large messages shrink in the view",
-    f"{_L}no_storm.py::test_a_thousand_views_after_a_huge_first_message",
+    f"{_L}no_storm.py::test_a_thousand_requests_after_a_huge_first_message",
     f"{_L}no_storm.py::test_views_without_new_messages_never_activate_again",
 )
 _point(
