@@ -13,7 +13,9 @@ from summarizing_context.errors import (
     BudgetError,
     CheckpointNotFoundError,
     ContextClosedError,
+    MemoryNotFoundError,
     MessageError,
+    MissingExtraError,
     PromptError,
     SessionInUseError,
     SettingsError,
@@ -32,6 +34,7 @@ from summarizing_context.errors import (
     TranscriptError,
     WrongEventLoopError,
 )
+from summarizing_context.memories import Memory, MemoryEntry
 from summarizing_context.ports import SummaryJob, SummaryReply
 from summarizing_context.settings import Settings
 from summarizing_context.shelves import Checkpoint, SearchHit
@@ -45,7 +48,11 @@ __all__ = [
     "Checkpoint",
     "CheckpointNotFoundError",
     "ContextClosedError",
+    "Memory",
+    "MemoryEntry",
+    "MemoryNotFoundError",
     "MessageError",
+    "MissingExtraError",
     "PromptError",
     "SearchHit",
     "SessionInUseError",

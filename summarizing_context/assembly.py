@@ -19,8 +19,9 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.intake import Intake
 from summarizing_context.jobs import Recipe
 from summarizing_context.loading import load_session
+from summarizing_context.meaning import Meaning, check_embedder
 from summarizing_context.parts import Parts
-from summarizing_context.ports import Clock, Events, Summarizer
+from summarizing_context.ports import Clock, Embedder, Events, Summarizer
 from summarizing_context.prices import FREE, ModelPrice, load_prices
 from summarizing_context.recipes import make_recipe
 from summarizing_context.settings import Settings
@@ -51,17 +52,20 @@ async def open_context(
     redact: Callable[[str], str] | None = None,
     read_only: bool = False,
     events: Events | None = None,
+    embedder: Embedder | Callable[[list[str]], Any] | None = None,
 ) -> AsyncIterator[SummarizingContext]:
     """A session, opened for the length of an `async with`.
 
     `summarizer` is any object with `async def summarize(job) -> str`; without it the settings name one.
     `count_tokens` counts the tokens of a text; `clock` gives seconds that never go back; `redact` runs over all
-    text before it reaches a summarizer. With `read_only` nothing is written and nothing is summarized.
+    text before it reaches a summarizer or an embedder. `embedder` turns a list of texts into a list of vectors (the
+    extra `vectors`), so that searching finds what is near in meaning. With `read_only` nothing is
+    written and nothing is summarized.
     Raises `SettingsError`, `SessionInUseError` or `StoreError` on entering.
     """
     context = await start_context(
         Settings() if settings is None else settings,
-        Options(summarizer, count_tokens, clock, redact, read_only, events),
+        Options(summarizer, count_tokens, clock, redact, read_only, events, embedder=embedder),
     )
     try:
         yield context
@@ -83,6 +87,7 @@ class Options:
     read_only: bool = False
     events: Events | None = None
     store: SessionStore | None = None
+    embedder: Embedder | Callable[[list[str]], Any] | None = None
 
 
 async def start_context(settings: Settings, options: Options) -> SummarizingContext:
@@ -159,7 +164,17 @@ class _Assembly:
             closing=self.closing(executor),
             events=self.options.events,
             read_only=self.options.read_only,
+            redact=self.options.redact,
+            meaning=self.meaning(),
         )
+
+    def meaning(self) -> Meaning | None:
+        embedder = self.options.embedder
+        if embedder is None:
+            return None
+        vectors = self.store.vectors
+        vectors.check_usable()
+        return Meaning(embedder, vectors, redact=self.options.redact, timeout=self.settings.call_timeout)
 
     def worker(self, timeline: Timeline, book: SummaryBook, recipe: Recipe, viewer: Viewer) -> Worker:
         settings = self.settings
@@ -203,6 +218,8 @@ def _check(settings: Settings, options: Options) -> None:
         raise SettingsError(
             f"summarizer is {type(options.summarizer).__name__}; it needs a method `async def summarize(job) -> str`"
         )
+    if options.embedder is not None:
+        check_embedder(options.embedder)
     if options.redact is not None and not callable(options.redact):
         raise SettingsError(f"redact is {type(options.redact).__name__}; it is a function from text to text, or None")
 

@@ -5,7 +5,6 @@ The methods check and hand on: the log and its activations are changed in `sessi
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -21,12 +20,8 @@ from summarizing_context.core.focus import check_focus
 from summarizing_context.core.header import HeaderNode
 from summarizing_context.core.transcripts import is_transcript_of
 from summarizing_context.core.view import View
-from summarizing_context.errors import (
-    ContextClosedError,
-    SettingsError,
-    StoreReadOnlyError,
-    WrongEventLoopError,
-)
+from summarizing_context.errors import SettingsError
+from summarizing_context.memories import Memory
 from summarizing_context.parts import Parts, gather
 from summarizing_context.provider_window import read_provider
 from summarizing_context.searching import Search
@@ -50,10 +45,10 @@ class SummarizingContext:
         self._session = Session(parts)
         self._checkpoints = Checkpoints(self._session)
         self._spending = Spending(self._session)
-        self._search = Search(self._session)
+        self._search = Search(self._session, parts.meaning)
+        self._memory = Memory(self._session, parts.meaning)
         self._timeline = parts.timeline
         self._viewer = parts.viewer
-        self._loop = asyncio.get_running_loop()
         self._last_view: View | None = None
         self._budgeting = Budgeting(parts.settings, parts.tell)
 
@@ -189,6 +184,11 @@ class SummarizingContext:
         self._check()
         return self._checkpoints.is_due
 
+    @property
+    def memory(self) -> Memory:
+        """What sessions of this project keep for each other: `store`, `retrieve`, `update`, `forget`."""
+        return self._memory
+
     async def search(
         self, query: str, *, scope: Literal["session", "project", "all"] = "session", limit: int = 10
     ) -> list[SearchHit]:
@@ -252,16 +252,8 @@ class SummarizingContext:
             async with AsyncExitStack() as ends:  # each of them, whatever the others do
                 for close in reversed(self._parts.closing):
                     ends.push_async_callback(close)
+                ends.push_async_callback(self._memory.close)
                 await self._parts.worker.stop()
 
     def _check(self, *, writes: bool = False) -> None:
-        if self._session.closed:
-            raise ContextClosedError(f"the context of session {self._settings.session_id!r} is closed; open it again")
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            loop = self._loop  # a plain function called outside of any loop
-        if loop is not self._loop:
-            raise WrongEventLoopError("this context was opened in another event loop; open one for each loop")
-        if writes and self._parts.read_only:
-            raise StoreReadOnlyError("this context was opened with read_only=True; open it without to change the log")
+        self._session.check(writes=writes)

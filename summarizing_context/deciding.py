@@ -7,6 +7,7 @@ a decision becomes a view, is in `viewer`.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 
 from summarizing_context.core.activation import (
     Build,
@@ -33,10 +34,11 @@ from summarizing_context.core.header import (
     left_out_header,
     note_node,
 )
+from summarizing_context.core.memory_block import memory_block
 from summarizing_context.core.overflow import Newest, fit, last_cuts
 from summarizing_context.core.pins import Pins, choose_pins
 from summarizing_context.core.shrinking import Price
-from summarizing_context.core.tail import Tail
+from summarizing_context.core.tail import Item, Tail
 from summarizing_context.showing import Policy, Showing
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.timeline import Timeline
@@ -52,6 +54,7 @@ class Decider:
         self._book = book
         self._policy = policy
         self._price = price
+        self.memories: Sequence[str] = ()  # for the next activation, the most relevant first
         self._style = Style(price.remembered(), policy.header_role, policy.summary_cap, policy.flat)
 
     def waters(self, room: Room) -> Waters:
@@ -174,4 +177,12 @@ class Decider:
         return note_node(text, focus, made.made_by, count) if text else None
 
     def _pins(self, cut: Cut, room: Room) -> Pins:
-        return choose_pins(self._timeline.candidates(cut.stop), self._timeline.read, room, self._price)
+        pins = choose_pins(self._timeline.candidates(cut.stop), self._timeline.read, room, self._price)
+        block = self.memory_block(room)
+        if block is None:
+            return pins
+        return pins._replace(after=(*pins.after, block), tokens=pins.tokens + block.tokens)
+
+    def memory_block(self, room: Room) -> Item | None:
+        """The memories that fit into the room, as one message."""
+        return memory_block(self.memories, min(self._policy.memory_tokens, room.pin_cap), self._price)

@@ -19,6 +19,8 @@ SummarizingContextError
 │   ├── SummarizerRefused               a reply came that cannot serve as a summary
 │   └── SummarizerRateLimited           the provider asks for fewer calls
 ├── CheckpointNotFoundError (LookupError)  the session has no such checkpoint
+├── MemoryNotFoundError (LookupError)   the project has no such memory
+├── MissingExtraError (ImportError)     a part of the package that is installed on demand is missing
 ├── PromptError                         a prompt file is missing or malformed
 └── TranscriptError (ValueError)        a transcript file cannot be read; names file and line
 """
@@ -124,6 +126,21 @@ class StoreReadOnlyError(StoreError):
 
 class CheckpointNotFoundError(SummarizingContextError, LookupError):
     """The session has no checkpoint of this id or name."""
+
+
+class MemoryNotFoundError(SummarizingContextError, LookupError):
+    """The project has no memory of this id."""
+
+
+class MissingExtraError(SummarizingContextError, ImportError):
+    """A library that is installed on demand is missing; `extra` names what brings it."""
+
+    def __init__(self, extra: str, why: str) -> None:
+        self.extra, self.why = extra, why
+        super().__init__(f"{why}; install it with: pip install 'summarizing-context[{extra}]'")
+
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str]]:
+        return type(self), (self.extra, self.why)
 
 
 class SummarizerError(SummarizingContextError):

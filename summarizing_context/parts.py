@@ -10,6 +10,7 @@ from typing import Any
 
 from summarizing_context.core.tree import Node
 from summarizing_context.intake import Intake
+from summarizing_context.meaning import Meaning
 from summarizing_context.ports import Clock, Events, TokenCounter
 from summarizing_context.prices import ModelPrice
 from summarizing_context.settings import Settings
@@ -41,6 +42,8 @@ class Parts:
     closing: Sequence[Callable[[], Awaitable[None]]]  # after the worker has stopped, in order
     events: Events | None = None
     read_only: bool = False
+    redact: Callable[[str], str] | None = None
+    meaning: Meaning | None = None
 
     def tell(self, name: str, data: dict[str, Any]) -> None:
         """Hand an event to whoever observes; an observer's fault must not cost a view."""

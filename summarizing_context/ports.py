@@ -50,6 +50,13 @@ class Summarizer(Protocol):
         """Summarize one job. Raise `SummarizerError` if it cannot be done now."""
 
 
+class Embedder(Protocol):
+    """Turns texts into vectors. An attribute `recipe: str`, if present, names how, so that vectors can be kept."""
+
+    async def embed(self, texts: list[str]) -> Sequence[Sequence[float]]:
+        """A vector for each text, all of one length."""
+
+
 class TokenCounter(Protocol):
     """Counts tokens of a text. `name` says which counter it is, for statistics and for stored counts."""
 

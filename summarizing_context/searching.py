@@ -1,7 +1,7 @@
 """Searching a session, its project or a whole store in plain words.
 
 The index is the store's; what is missing in it is caught up with before a search, in slices between which others
-may write. With an embedding (see `vectors`), what is near in meaning is found too.
+may write. With an embedding (see `meaning`), what is near in meaning is found too.
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ from collections.abc import Sequence
 
 from summarizing_context.core.searching import coverage, query_terms, snippet
 from summarizing_context.errors import SettingsError
+from summarizing_context.meaning import NEAR, Meaning
 from summarizing_context.session import Session
 from summarizing_context.shelves import Indexer, Match, Scope, SearchHit
 
 _SCOPES = ("session", "project", "all")
 _MOST = 1_000  # hits
+_FLATNESS = 60  # how little a rank counts against the next one, when rankings are fused
 _SPARE = 3  # times as many matches are looked at as hits are asked for
 
 
 class Search:
     """Searches for one session."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, meaning: Meaning | None) -> None:
         self._session = session
+        self._meaning = meaning
         self._index: Indexer = session.parts.store.index
 
     async def find(self, query: str, scope: str, limit: int) -> list[SearchHit]:
@@ -36,7 +39,13 @@ class Search:
         terms = query_terms(query)
         while await self._index.catch_up():
             pass
-        return best_hits(terms, await self._index.find(terms, where, _SPARE * limit), limit)
+        by_words = best_matches(terms, await self._index.find(terms, where, _SPARE * limit))
+        if self._meaning is None or not query.strip():
+            return best_hits(terms, by_words, limit)
+        least = NEAR if settings.similarity_threshold is None else settings.similarity_threshold
+        by_meaning = await self._meaning.matches(query, where, least, _SPARE * limit)
+        self._session.last_error = self._meaning.last_error or self._session.last_error
+        return best_hits(terms, fused(by_words, by_meaning), limit)
 
 
 def scope_of(scope: str, session_id: str, project: str | None) -> Scope:
@@ -48,17 +57,33 @@ def scope_of(scope: str, session_id: str, project: str | None) -> Scope:
     return Scope(session_id, session_id if scope == "session" else None, project if scope == "project" else None)
 
 
+def best_matches(terms: Sequence[str], matches: Sequence[Match]) -> list[Match]:
+    """Matches by words, those that hold more of the terms first."""
+    scored = [match._replace(score=match.score * (0.5 + coverage(terms, match.text))) for match in matches]
+    return sorted(scored, key=lambda match: -match.score)
+
+
+def fused(*rankings: Sequence[Match]) -> list[Match]:
+    """Several rankings as one, by reciprocal rank: what stands high in any of them, or in all, comes first."""
+    scores: dict[int, float] = {}
+    matches: dict[int, Match] = {}
+    for ranking in rankings:
+        for rank, match in enumerate(ranking, 1):
+            scores[match.row] = scores.get(match.row, 0.0) + 1 / (_FLATNESS + rank)
+            matches.setdefault(match.row, match)
+    best = sorted(matches, key=lambda row: -scores[row])
+    return [matches[row]._replace(score=scores[row]) for row in best]
+
+
 def best_hits(terms: Sequence[str], matches: Sequence[Match], limit: int) -> list[SearchHit]:
-    """Hits, those that hold more of the terms first; a summary is told only where nothing in it is."""
-    scored = [(match.score * (0.5 + coverage(terms, match.text)), match) for match in matches]
-    scored.sort(key=lambda one: -one[0])
+    """Hits, in the order of the matches; a summary is told only where nothing in it is."""
     hits: list[SearchHit] = []
-    for score, match in scored:
+    for match in matches:
         if len(hits) == limit:
             break
         if match.kind == "message" or not any(_holds(match, hit) for hit in hits):
             words = snippet(terms, match.text)
-            hits.append(SearchHit(match.session_id, match.start, match.stop, score, words, match.kind))
+            hits.append(SearchHit(match.session_id, match.start, match.stop, match.score, words, match.kind))
     return hits
 
 

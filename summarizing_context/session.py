@@ -6,18 +6,20 @@ a cancelled call has happened in both places or in neither. What callers may ask
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 import anyio
 
 from summarizing_context.core.activation import ActivationReport, Reason
 from summarizing_context.core.entries import Entry
+from summarizing_context.core.memory_block import is_memory_block
 from summarizing_context.core.view import encode_state
 from summarizing_context.endings import to_the_end
-from summarizing_context.errors import StoreError
+from summarizing_context.errors import ContextClosedError, StoreError, StoreReadOnlyError, WrongEventLoopError
 from summarizing_context.parts import Parts
 from summarizing_context.showing import Change
 
@@ -34,6 +36,8 @@ class Session:
         self.id = parts.settings.session_id
         self.changing = anyio.Lock()  # activations and replacements of the log, one at a time
         self.closed = False
+        self.loop = asyncio.get_running_loop()
+        self.prepare: Callable[[], Awaitable[None]] | None = None  # awaited before it is decided; not for long
         self.key, self.budget = "", int(parts.settings.max_tokens)  # of the last request
         self.asked_at = parts.clock.now()  # when the last view was asked for
         self.activations: Counter[str] = Counter()
@@ -45,6 +49,19 @@ class Session:
         """Whether the provider's prompt cache is taken for cold."""
         after = self.parts.settings.idle_after
         return after is not None and self.parts.clock.now() - self.asked_at > after
+
+    def check(self, *, writes: bool = False) -> None:
+        """Raise unless the session may be used, here and now."""
+        if self.closed:
+            raise ContextClosedError(f"the context of session {self.id!r} is closed; open it again")
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = self.loop  # a plain function called outside of any loop
+        if loop is not self.loop:
+            raise WrongEventLoopError("this context was opened in another event loop; open one for each loop")
+        if writes and self.parts.read_only:
+            raise StoreReadOnlyError("this context was opened with read_only=True; open it without to change the log")
 
     async def add(self, entry: Entry) -> None:
         """Add an entry at the end of the log; ephemeral ones are kept in memory only."""
@@ -93,6 +110,8 @@ class Session:
         try:
             begin()
             await self._wait_for_summaries(key, budget)
+            if self.prepare is not None:
+                await self.prepare()
             decide = partial(self.parts.viewer.change, key, budget, asked, focus=focus)
             change = decide()
             return None if change is None else await to_the_end(self._make(key, change, decide))
@@ -113,9 +132,17 @@ class Session:
                 self.parts.tell(
                     "activation", {**change.report._asdict(), "messages": shown, **change.state.header_figures}
                 )
+                self._tell_memories(change)
                 return change.report
             change = decide()
         return None
+
+    def _tell_memories(self, change: Change) -> None:
+        """What the view includes now that is no part of the log."""
+        for message in change.state.after:
+            if is_memory_block(message) and message not in change.before.after:
+                redact = self.parts.redact or (lambda text: text)
+                self.parts.tell("include", {"source": "memory", "content": redact(message["content"])})
 
     def _extend(self, entries: Sequence[Entry]) -> None:
         for entry in entries:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.settings_checks import Source, accepted
+from summarizing_context.settings_checks import Source, accepted, flattened
 from summarizing_context.settings_rules import Choice, Flag, Maybe, Number, Place, Rule, Text, Whole, share
 
 ENV_PREFIX = "SUMMARIZING_CONTEXT_"
@@ -133,6 +133,17 @@ class Settings:
     max_messages: int | None = _setting(None, Maybe(_POSITIVE))  # a further high water
     keep_recent: int | None = _setting(None, Maybe(_POSITIVE))  # a floor of the raw tail, in messages
 
+    # finding again
+    embedding: Literal["openai"] | None = _setting(None, Maybe(Choice(("openai",))))  # what turns texts into vectors
+    embedding_model: str | None = _setting(None, Maybe(Text(r"\S.{0,199}", "1-200 characters")))
+    vector_store: Literal["sqlite"] = _setting(
+        "sqlite", Choice(("sqlite",), later={"chroma": "it comes with a later version"})
+    )
+    similarity_threshold: float | None = _setting(None, Maybe(Number(0, 1)))  # None: by what there is to compare with
+    memory_include: Literal["off", "auto"] = _setting("off", Choice(("off", "auto")))
+    memory_max_tokens: int = _setting(1_000, _POSITIVE)
+    memory_extract: bool = _setting(False, Flag())  # keep constraints and decisions when the context is left
+
     # going back
     checkpoint_interval_messages: int | None = _setting(None, Maybe(_POSITIVE))  # an automatic one every so many
 
@@ -176,7 +187,7 @@ class Settings:
 def _mapping_source(mapping: Mapping[str, Any]) -> Source:
     if not isinstance(mapping, Mapping):
         raise SettingsError(f"settings must be a mapping of names to values, not {type(mapping).__name__}")
-    return Source(mapping)
+    return Source(flattened(mapping))
 
 
 def _env_source(prefix: str, environ: Mapping[str, str] | None) -> Source:
@@ -201,4 +212,4 @@ def _toml_source(path: str | os.PathLike[str], table: str) -> Source:
         found = found.get(name) if isinstance(found, dict) else None
     if not isinstance(found, dict):
         raise SettingsError(f"{path}: has no table [{table}]; add it, or name another one")
-    return Source(found, label=lambda key: f"{path}: [{table}] {key}")
+    return Source(flattened(found), label=lambda key: f"{path}: [{table}] {key}")

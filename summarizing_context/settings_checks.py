@@ -38,6 +38,37 @@ class _Given:
         return self.source.label(self.key) if isinstance(self.key, str) else shown(self.key)
 
 
+def flattened(mapping: Mapping[Any, Any]) -> dict[Any, Any]:
+    """A mapping whose inner ones, `memory` and `semantic_memory`, are given by the settings' own flat names."""
+    flat: dict[Any, Any] = {}
+    for key, value in mapping.items():
+        named = _NESTED.get(key) if isinstance(key, str) and isinstance(value, Mapping) else None
+        flat |= {key: value} if named is None else dict(named(value))
+    return flat
+
+
+def _memory(inner: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
+    for key, value in inner.items():
+        yield (f"memory_{key}" if isinstance(key, str) else key), value
+
+
+def _semantic(inner: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
+    """`enabled` brings memories into the view; a model is one of OpenAI's, as the names that are in use tell."""
+    for key, value in inner.items():
+        if key == "enabled":
+            yield "memory_include", ("auto" if value else "off") if isinstance(value, bool) else value
+        else:
+            yield key, value
+    if inner.get("embedding_model") is not None and "embedding" not in inner and inner.get("enabled") is not False:
+        yield "embedding", "openai"
+
+
+_NESTED: dict[str, Callable[[Mapping[Any, Any]], Iterator[tuple[Any, Any]]]] = {
+    "memory": _memory,
+    "semantic_memory": _semantic,
+}
+
+
 def accepted(settings: Sequence[Field[Any]], sources: Iterable[Source]) -> dict[str, Any]:
     """The given settings as they are to be kept, a later source over an earlier one; `SettingsError` otherwise."""
     known = {setting.name: setting for setting in settings}

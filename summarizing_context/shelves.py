@@ -6,9 +6,9 @@ Each shelf stands for itself; the log is in `ports`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from summarizing_context.ports import Store, StoredEntry
 
@@ -131,6 +131,71 @@ class Indexer(Protocol):
         """What holds any of the terms, the most relevant first. Terms are letters, digits and spaces."""
 
 
+class MemoryScope(NamedTuple):
+    """Whose memories: those of a project, or, where there is none, of a session."""
+
+    project: str | None
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMemory:
+    """A memory as the store keeps it."""
+
+    id: str
+    content: str
+    metadata: Mapping[str, Any]
+    created_at: str  # ISO 8601, UTC
+    updated_at: str
+
+
+class MemoryKeeper(Protocol):
+    """Memories of all projects. Those that name one raise `MemoryNotFoundError` where there is none in scope."""
+
+    async def add(self, scope: MemoryScope, content: str, metadata: Mapping[str, Any]) -> str:
+        """Keep a memory; the id of the one that says the same, where there is one."""
+
+    async def update(self, scope: MemoryScope, id: str, content: str, metadata: Mapping[str, Any] | None) -> None:
+        """Replace a memory's content, and its metadata where some are given."""
+
+    async def forget(self, scope: MemoryScope, id: str) -> None:
+        """Remove a memory; its bytes leave the file with the next `purge`."""
+
+    async def all(self, scope: MemoryScope) -> list[StoredMemory]:
+        """Those in scope, oldest first."""
+
+    async def find(self, scope: MemoryScope, terms: Sequence[str], limit: int) -> list[StoredMemory]:
+        """Those in scope that hold any of the terms, the most relevant first."""
+
+
+Owner = Literal["memory", "row"]  # what a vector belongs to: a memory, or a row of the index
+
+
+class VectorKeeper(Protocol):
+    """Vectors of length 1, as 32-bit floats, by the recipe of their embedding."""
+
+    def check_usable(self) -> None:
+        """Raise `MissingExtraError` where vectors cannot be compared."""
+
+    async def rows(self, scope: Scope) -> list[int]:
+        """The messages of a scope, the newest of each session first."""
+
+    async def texts(self, rows: Sequence[int]) -> dict[int, str]:
+        """The texts of messages."""
+
+    async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> list[int]:
+        """Those of the numbers that have no vector of this recipe."""
+
+    async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
+        """Keep vectors."""
+
+    async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
+        """The cosine of each vector there is with the query; those of another length are left out."""
+
+    async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
+        """Messages with their texts, in the order of the scores."""
+
+
 class SessionStore(Store, Protocol):
     """A store with all its shelves."""
 
@@ -139,3 +204,9 @@ class SessionStore(Store, Protocol):
 
     @property
     def index(self) -> Indexer: ...
+
+    @property
+    def memories(self) -> MemoryKeeper: ...
+
+    @property
+    def vectors(self) -> VectorKeeper: ...

@@ -29,6 +29,7 @@ class Policy(NamedTuple):
     flat: bool = False  # never roll up
     max_messages: int | None = None
     keep_recent: int | None = None
+    memory_tokens: int = 1_000  # that a block of memories may take
     economy: Economy | None = None  # activate as early as pays; None for as late as may be
 
 
@@ -54,6 +55,7 @@ def policy_of(settings: Settings) -> Policy:
         settings.strategy == "summarize",
         settings.max_messages,
         settings.keep_recent,
+        settings.memory_max_tokens,
         _economy(settings) if settings.band == "economy" else None,
     )
 

@@ -63,6 +63,11 @@ class Timeline:
         return (self.tokens[-1] - self.tokens[self.leading]) / max(1, len(self._steps))
 
     @property
+    def newest_human(self) -> int | None:
+        """The newest entry that a person wrote."""
+        return self._humans[-1] if self._humans else None
+
+    @property
     def covered_by_segments(self) -> int:
         """Entries that stand in closed segments or before them."""
         return self.segments[-1].stop if self.segments else self.leading

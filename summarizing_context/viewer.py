@@ -7,6 +7,7 @@ context's work.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 
 import msgspec
 
@@ -48,10 +49,15 @@ class Viewer:
         """What each provider is shown, the latest last."""
         return list(self._showings.values())
 
+    def remember(self, texts: Sequence[str]) -> None:
+        """What the next activation shows of earlier sessions, the most relevant first."""
+        self._decider.memories = texts
+
     def start_anew(self) -> None:
         """The log is another one: nothing of it has been shown by this viewer."""
         self._showings.clear()
         self.latest, self.reopened = None, True
+        self._keep_notes()
 
     def restore(self, key: str, state: ActivationState, marks: Marks | None = None) -> None:
         """Take up a committed state; with `marks` that of a checkpoint, which is told with the next view."""
@@ -98,7 +104,7 @@ class Viewer:
         if proposal is None:
             if now > room.tokens:
                 raise self._too_small(showing, budget, now)
-            return self._unforced(showing, now)
+            return self._unforced(showing, now) or self._opening(showing, room, now)
         if reason is None:
             reason = "budget_lowered" if room.tokens < showing.state.room else "high_water"
         system = self.leading.tokens
@@ -267,6 +273,19 @@ class Viewer:
         was = showing.state.bounds
         now = was._replace(settled=min(was.rewritten, self._timeline.bounds().settled))
         return now.settled > was.settled and showing.tail.binds(showing.tail.start, now)
+
+    def _opening(self, showing: Showing, room: Room, now: int) -> Change | None:
+        """The first view of a log, which breaks no prefix, begins with what is remembered for it."""
+        if showing.last or showing.state.serial:
+            return None
+        block = self._decider.memory_block(room)
+        if block is None or now + block.tokens > room.high:
+            return None
+        before, total = showing.state, self._system_tokens + now
+        head = (block.message,)
+        state = msgspec.structs.replace(before, serial=1, reason="restored", after=head, head_tokens=block.tokens)
+        report = ActivationReport(True, "restored", total, total + block.tokens, -block.tokens)
+        return Change(showing, before, state, showing.tail, (), report)
 
     def _too_small(self, showing: Showing, budget: int, now: int) -> BudgetError:
         """The floor does not fit: the newest group is still open and cannot be shrunk further."""

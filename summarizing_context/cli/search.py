@@ -56,7 +56,7 @@ def search(
     it is. Numbers of messages are those that [bold]view[/bold] and the log count by, from 0.
     """
     from summarizing_context.core.searching import query_terms
-    from summarizing_context.searching import best_hits
+    from summarizing_context.searching import best_hits, best_matches
 
     if sum((session is not None, project is not None, everything)) > 1:
         raise InputError("--session, --project and --all exclude each other; give one of them")
@@ -64,7 +64,7 @@ def search(
     terms = query_terms(" ".join(words))
     _index(store)
     matches = with_store(store, lambda opened: opened.index.find(terms, scope, 3 * limit), read_only=True)
-    hits = best_hits(terms, matches, limit)
+    hits = best_hits(terms, best_matches(terms, matches), limit)
     if json_path is not None:
         write_json(json_path, {"query": " ".join(words), "hits": [asdict(hit) for hit in hits]})
     if json_path != "-":

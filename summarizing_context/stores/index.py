@@ -22,7 +22,7 @@ _LEAVING = 0.25  # seconds that closing may spend on the index
 _MOST_RANKED = 2_500  # rows whose relevance one query works out
 _MOST_COMMON = 2  # common words that a query may ask for
 _NARROW = 8  # runs of rows that are looked through one by one
-_POSITION = (1 << 32) - 1
+POSITION = (1 << 32) - 1
 
 
 class SearchShelf:
@@ -75,13 +75,14 @@ def forget_entries(connection: sqlite3.Connection, branch: int, stop: int) -> No
     values = {"branch": branch, "stop": stop}
     connection.execute(SQL["unindex_entries"], values)
     connection.execute(SQL["note_unindexed"], values)
+    connection.execute(SQL["remove_row_vectors"], values)
 
 
 def find(connection: sqlite3.Connection, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
     """What holds any of the terms in the scope, the most relevant first."""
     if not terms:
         return []
-    shown = _Shown.of(connection, scope)
+    shown = Shown.of(connection, scope)
     rare, common = _by_frequency(connection, terms)
     found: dict[int, Match] = {}
     for rows in _searches(connection, rare, common, shown):
@@ -131,7 +132,7 @@ def _by_frequency(connection: sqlite3.Connection, terms: Sequence[str]) -> tuple
 
 
 def _searches(
-    connection: sqlite3.Connection, rare: Sequence[str], common: Sequence[str], shown: _Shown
+    connection: sqlite3.Connection, rare: Sequence[str], common: Sequence[str], shown: Shown
 ) -> Iterator[Iterable[tuple[int, float]]]:
     """Where to look, the best place first; what a later place finds is less relevant than all before."""
     if rare:
@@ -164,7 +165,7 @@ class _Run(NamedTuple):
     session_id: str
 
 
-class _Shown:
+class Shown:
     """What the sessions of a scope hold: rows of it may be found, others belong to logs that were replaced."""
 
     def __init__(self, branches: dict[int, list[_Run]], sessions: Sequence[str]) -> None:
@@ -172,7 +173,8 @@ class _Shown:
         self._sessions = {session_id: at for at, session_id in enumerate(sessions)}
 
     @classmethod
-    def of(cls, connection: sqlite3.Connection, scope: Scope) -> _Shown:
+    def of(cls, connection: sqlite3.Connection, scope: Scope) -> Shown:
+        """What a scope holds now."""
         values = {"session_id": scope.only_session, "project": scope.project}
         heads = connection.execute(SQL["sessions_in_scope"], values).fetchall()
         heads.sort(key=lambda head: head[0] == scope.nearest)  # what several sessions share is told of this one
@@ -193,10 +195,11 @@ class _Shown:
         )
 
     def match(self, connection: sqlite3.Connection, rowid: int, score: float) -> Match | None:
+        """A row of the index with its text; None where no session of the scope holds it."""
         return self._message(connection, rowid, score) if rowid > 0 else self._summary(connection, -rowid, score)
 
     def _message(self, connection: sqlite3.Connection, rowid: int, score: float) -> Match | None:
-        branch, position = rowid >> 32, rowid & _POSITION
+        branch, position = rowid >> 32, rowid & POSITION
         for run in reversed(self._branches.get(branch, ())):
             if run.start <= position < run.stop:
                 values = {"branch": branch, "position": position}

@@ -10,6 +10,7 @@ import sqlite3
 from summarizing_context.errors import StoreLockedError
 from summarizing_context.stores.faults import translate
 from summarizing_context.stores.index import forget_entries
+from summarizing_context.stores.memories import remove_of_session
 from summarizing_context.stores.queries import SQL, transaction
 
 
@@ -20,6 +21,7 @@ def remove_session(connection: sqlite3.Connection, session_id: str, path: str) -
         connection.execute(SQL["disown_branches"], known)
         connection.execute(SQL["remove_session"], known)
         connection.execute(SQL["remove_checkpoints"], known)
+        remove_of_session(connection, session_id)
         connection.execute(SQL["remove_unused_states"])
         _trim(connection, connection.execute(SQL["needed_of_disowned"]).fetchall())
         connection.execute(SQL["forget_activations"], {**known, "keep": 0})
@@ -27,6 +29,7 @@ def remove_session(connection: sqlite3.Connection, session_id: str, path: str) -
         connection.execute(SQL["remove_own_summaries"], known)
         connection.execute(SQL["remove_uses"], known)
         connection.execute(SQL["tidy_index"])
+        connection.execute(SQL["tidy_memories"])
     _give_back_space(connection, path)
 
 
@@ -39,6 +42,7 @@ def remove_unneeded(connection: sqlite3.Connection, path: str) -> int:
         connection.execute(SQL["unindex_unused_summaries"])
         connection.execute(SQL["remove_unused_summaries"])
         connection.execute(SQL["tidy_index"])
+        connection.execute(SQL["tidy_memories"])
     _give_back_space(connection, path)
     return max(0, before - _size(connection))
 

@@ -28,8 +28,10 @@ from summarizing_context.stores.access import Access
 from summarizing_context.stores.checkpoints import CheckpointShelf
 from summarizing_context.stores.claims import Claims
 from summarizing_context.stores.index import SearchShelf, index_before_leaving, index_in_spare_time
+from summarizing_context.stores.memories import MemoryShelf
 from summarizing_context.stores.opening import check_to_read, open_memory, open_to_write
 from summarizing_context.stores.queries import SQL, transaction
+from summarizing_context.stores.vectors import VectorShelf
 from summarizing_context.stores.writer import Writer
 
 _CLOSING_WAIT = 200  # milliseconds that closing waits for a locked file
@@ -61,6 +63,8 @@ class SqliteStore:
         self._access = Access(self._path, self._writer, self._claims, read_only=read_only, wait=busy_timeout)
         self.checkpoints = CheckpointShelf(self._access)
         self.index = SearchShelf(self._access)
+        self.memories = MemoryShelf(self._access)
+        self.vectors = VectorShelf(self._access)
 
     async def open(self) -> None:
         """Open the file, creating it and its folder if needed, and bring its schema up to date."""

@@ -1,0 +1,75 @@
+"""Vectors by a model behind the OpenAI embeddings protocol: OpenAI itself, or any compatible server.
+
+The SDK is imported at the first call. Redaction, limits and what a failure leads to are `meaning`'s.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from summarizing_context.errors import SettingsError, SummarizerError
+from summarizing_context.summarizers.openai_chat import KEY_VARIABLE, OFFICIAL, connect
+from summarizing_context.summarizers.providers import IDENTITY, Fault, Line, check_model, recipe_name
+
+EXAMPLE = "text-embedding-3-small"
+_MOST_BYTES = 8_000_000  # of a reply: 32 vectors of 3,072 numbers, written out
+
+
+class OpenAIEmbedder:
+    """Embeds with a model. Safe for any number of tasks of one event loop; close it in the end.
+
+    Without `base_url` or `api_key` the SDK's environment variables hold.
+    """
+
+    def __init__(
+        self,
+        model: str | None,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        timeout: float = 60.0,  # seconds without a sign of life
+        now: Callable[[], float] = time.time,  # seconds since 1970, for dates in Retry-After
+    ) -> None:
+        self.model = check_model(model, "openai", EXAMPLE, setting="embedding")
+        address = base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL
+        key = api_key or os.environ.get(KEY_VARIABLE)
+        if not key:
+            raise SettingsError(
+                "embedding = 'openai' needs a key and there is none; set api_key or the environment variable "
+                f"{KEY_VARIABLE} (any word will do for a server of your own that asks for none)"
+            )
+        server = None if address.rstrip("/") == OFFICIAL else address
+        self.recipe = recipe_name("openai-embeddings", self.model, server=server, options={})
+        self._line = Line(lambda: connect(address, key, timeout), now=now, max_bytes=_MOST_BYTES)
+
+    async def embed(self, texts: list[str]) -> list[Sequence[float]]:
+        """A vector for each text. Raises `SummarizerError` or a subclass where there is none."""
+        reply = await self._line.ask(
+            lambda client: client.embeddings.with_streaming_response.create(
+                model=self.model, input=texts, encoding_format="float", extra_headers=IDENTITY
+            )
+        )
+        return _vectors(reply, len(texts))
+
+    async def close(self) -> None:
+        """Close the connections; afterwards every call fails. May be called twice."""
+        await self._line.close()
+
+
+def _vectors(reply: dict[str, Any], count: int) -> list[Sequence[float]]:
+    """The vectors in the order of the texts: each tells its place."""
+    listed = reply.get("data")
+    rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
+    placed = {row.get("index"): row.get("embedding") for row in rows}
+    found = [placed.get(at) for at in range(count)]
+    vectors = [vector for vector in found if isinstance(vector, list) and vector and all(map(_is_number, vector))]
+    if len(vectors) < count:
+        raise SummarizerError(Fault.SHAPE)
+    return vectors
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -1,0 +1,203 @@
+"""Memory across sessions: what is kept of them, found again by likeness, and brought into the view.
+
+Memories belong to the project, or to the session where it has none. Which of them enter a view is settled before an
+activation, from the newest human message; how they stand there is in `core.memory_block`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import anyio
+
+from summarizing_context.core.door import check_message
+from summarizing_context.core.memory_block import likeness
+from summarizing_context.core.searching import query_terms
+from summarizing_context.core.tree import Node
+from summarizing_context.errors import MessageError, SettingsError, StoreError
+from summarizing_context.meaning import NEAR, Meaning
+from summarizing_context.session import Session
+from summarizing_context.shelves import MemoryKeeper, MemoryScope, StoredMemory
+
+LIKE = 0.25  # likeness by words from which on a memory is relevant: one of four words; see its test
+_MOST = 1_000  # memories that one call returns
+_LOOKED_AT = 50  # memories that hold a word of the message
+_OFFERED = 20  # memories offered to a view, at most
+_LONGEST = 20_000  # characters
+_EXTRACTED = 50  # memories made of one session's end
+_EXTRACT_WITHIN = 1.0  # seconds
+_HEADINGS = ("## Constraints and corrections", "## Decisions")
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEntry:
+    """A memory that was found."""
+
+    id: str
+    content: str
+    metadata: Mapping[str, Any]
+    score: float  # how near it is to the query, from 0 to 1
+    created_at: str  # ISO 8601, UTC
+    updated_at: str
+
+
+class Memory:
+    """The memories of a session's project. All methods belong to the session's event loop."""
+
+    def __init__(self, session: Session, meaning: Meaning | None) -> None:
+        settings = session.parts.settings
+        self._session = session
+        self._keeper: MemoryKeeper = session.parts.store.memories
+        self._meaning = meaning
+        self._scope = MemoryScope(settings.project, settings.session_id)
+        self._answered: int | None = None  # human message that the present choice was made for
+        self._looking: asyncio.Task[None] | None = None
+        if settings.memory_include == "auto":
+            session.prepare = self._choose
+
+    async def store(self, content: str, metadata: Mapping[str, Any] = NOTHING) -> str:
+        """Keep a memory; its id. What is there already, word for word, keeps its id."""
+        self._session.check(writes=True)
+        return await self._keeper.add(self._scope, _checked(content), _checked_metadata(metadata))
+
+    async def retrieve(self, query: str, limit: int = 5) -> list[MemoryEntry]:
+        """The memories nearest to a query in plain words, the nearest first."""
+        self._session.check()
+        if not isinstance(query, str):
+            raise SettingsError(f"a query is a text, not {type(query).__name__}")
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
+            raise SettingsError(f"limit is {limit!r:.40}; it is a number of memories from 1 to {_MOST}")
+        return (await self._found(query, limit))[:limit]
+
+    async def update(self, id: str, content: str, metadata: Mapping[str, Any] | None = None) -> None:
+        """Replace what a memory says, and its metadata if given. Raises `MemoryNotFoundError`."""
+        self._session.check(writes=True)
+        given = None if metadata is None else _checked_metadata(metadata)
+        await self._keeper.update(self._scope, _checked_id(id), _checked(content), given)
+
+    async def forget(self, id: str) -> None:
+        """Remove a memory; its bytes leave the file with the store's next `purge`. Raises `MemoryNotFoundError`."""
+        self._session.check(writes=True)
+        await self._keeper.forget(self._scope, _checked_id(id))
+
+    async def close(self) -> None:
+        """The session ends: keep what its summaries call constraints and decisions, where the settings ask for it.
+
+        Never fails, and never takes long.
+        """
+        if self._looking is not None:
+            self._looking.cancel()
+        parts = self._session.parts
+        if not parts.settings.memory_extract or parts.read_only:
+            return
+        with anyio.move_on_after(_EXTRACT_WITHIN):
+            try:
+                for line in dict.fromkeys(self._lessons()):
+                    await self._keeper.add(self._scope, line, {"source": "session", "session_id": self._session.id})
+            except StoreError as error:
+                logger.warning("what a session taught could not be kept", exc_info=error)
+
+    async def _found(self, query: str, limit: int) -> list[MemoryEntry]:
+        """The nearest memories: by meaning where that works, else by words."""
+        if self._meaning is not None:
+            kept = await self._keeper.all(self._scope)
+            near = await self._meaning.near(query, "memory", {int(one.id[1:]): one.content for one in kept})
+            self._session.last_error = self._meaning.last_error or self._session.last_error
+            if near or not kept:
+                return _nearest([_entry(one, near[int(one.id[1:])]) for one in kept if int(one.id[1:]) in near])
+        return await self._found_by_words(query, limit)
+
+    async def _found_by_words(self, query: str, limit: int) -> list[MemoryEntry]:
+        found = await self._keeper.find(self._scope, query_terms(query), max(limit, _LOOKED_AT))
+        return _nearest([_entry(one, likeness(query, one.content)) for one in found])
+
+    async def _choose(self) -> None:
+        """Settle which memories the next activation shows: those near to the newest human message. By words at once;
+        a model that embeds is asked meanwhile, and what it finds is shown by an activation after that."""
+        newest = self._session.parts.timeline.newest_human
+        if newest is None or newest == self._answered:
+            return
+        reading = self._session.parts.timeline.entries[newest].read(newest).reading
+        said = "\n".join(text for part in reading.parts if part.kind == "text" for text in part.texts)
+        try:
+            self._offer(await self._found_by_words(said, _OFFERED), LIKE)
+        except StoreError as error:  # a view is due in any case
+            self._session.last_error = str(error)
+            logger.warning("memories could not be read", exc_info=error)
+        self._answered = newest
+        if self._meaning is not None:
+            if self._looking is not None:
+                self._looking.cancel()
+            self._looking = asyncio.create_task(self._look(said), name="looking for memories")
+
+    async def _look(self, said: str) -> None:
+        try:
+            self._offer(await self._found(said, _OFFERED), NEAR)
+        except StoreError as error:
+            self._session.last_error = str(error)
+
+    def _offer(self, found: Sequence[MemoryEntry], least: float) -> None:
+        asked = self._session.parts.settings.similarity_threshold
+        near = [entry.content for entry in found if entry.score >= (least if asked is None else asked)]
+        self._session.parts.viewer.remember(near[:_OFFERED])
+
+    def _lessons(self) -> list[str]:
+        """Lines of the sections that outlive a session, in what stands for its segments and for the rest of it."""
+        timeline, book = self._session.parts.timeline, self._session.parts.book
+        texts = [book.text_of(Node(0, at)).text for at in range(len(timeline.segments))]
+        rest = timeline.covered_by_segments
+        if rest < len(timeline):
+            texts.append(book.provisional(rest, len(timeline), self._session.parts.settings.summary_max_tokens))
+        return [line for text in texts for line in _section_lines(text)][-_EXTRACTED:]
+
+
+def _nearest(entries: list[MemoryEntry]) -> list[MemoryEntry]:
+    return sorted(entries, key=lambda entry: -entry.score)
+
+
+def _section_lines(text: str) -> Iterator[str]:
+    wanted = False
+    for line in text.splitlines():
+        if line.startswith("## "):
+            wanted = line.strip() in _HEADINGS
+        elif wanted and len(line) > 2 and line.startswith("- "):
+            yield line[2:].strip()[:_LONGEST]
+
+
+def _entry(stored: StoredMemory, score: float) -> MemoryEntry:
+    return MemoryEntry(stored.id, stored.content, stored.metadata, score, stored.created_at, stored.updated_at)
+
+
+def _checked(content: object) -> str:
+    if not isinstance(content, str) or not content.strip() or len(content) > _LONGEST:
+        raise SettingsError(f"a memory is a text of 1-{_LONGEST:,} characters, not {type(content).__name__}")
+    try:
+        content.encode()
+    except UnicodeEncodeError:
+        raise SettingsError("a memory holds half a character (a lone surrogate); leave it out") from None
+    return content
+
+
+def _checked_id(id: object) -> str:
+    if not isinstance(id, str):
+        raise SettingsError(f"a memory's id is a string, as store() and retrieve() tell it; not {type(id).__name__}")
+    return id
+
+
+def _checked_metadata(metadata: object) -> dict[str, Any]:
+    """A copy, made of JSON values."""
+    if not isinstance(metadata, Mapping):
+        raise SettingsError(f"a memory's metadata is a mapping of JSON values, not {type(metadata).__name__}")
+    try:
+        copied: dict[str, Any] = check_message({"role": "memory", "metadata": dict(metadata)})["metadata"]
+    except MessageError as error:
+        raise SettingsError(f"a memory's metadata is a mapping of JSON values; {error}") from error
+    return copied

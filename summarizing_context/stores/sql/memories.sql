@@ -1,0 +1,64 @@
+-- The queries about memories and vectors, each under its name and purpose; `queries.py` reads them.
+-- A memory is in scope by its project, or, where there is none, by its session.
+
+-- add_memory: one
+insert into memories (project, session_id, content, metadata, created_at, updated_at)
+values (:project, :session_id, :content, :metadata, :now, :now);
+
+-- same_memory: one of this content, in scope
+select id from memories where content = :content and project is :project
+and (project is not null or session_id = :session_id);
+
+-- memory: one in scope
+select id, content, metadata, created_at, updated_at from memories where id = :id and project is :project
+and (project is not null or session_id = :session_id);
+
+-- memories: all in scope, oldest first
+select id, content, metadata, created_at, updated_at from memories where project is :project
+and (project is not null or session_id = :session_id) order by id;
+
+-- update_memory: its content and metadata
+update memories set content = :content, metadata = :metadata, updated_at = :now where id = :id;
+
+-- remove_memory: one
+delete from memories where id = :id;
+
+-- index_memory: its words
+insert into memory_words (rowid, content) values (:id, :content);
+
+-- unindex_memory: its words, as they were indexed
+insert into memory_words (memory_words, rowid, content) values ('delete', :id, :content);
+
+-- tidy_memories: merge the parts of their index, so that words of what was removed are in none of them
+insert into memory_words (memory_words) values ('optimize');
+
+-- match_memories: those in scope that hold any of the words, by relevance
+select id, memories.content, metadata, created_at, updated_at from memory_words
+join memories on memories.id = memory_words.rowid
+where memory_words match :match and project is :project and (project is not null or session_id = :session_id)
+order by bm25(memory_words) limit :most;
+
+-- own_memories: of a session without a project
+select id, content from memories where session_id = :session_id and project is null;
+
+-- disown_memories: the session that stored them is about to go
+update memories set session_id = null where session_id = :session_id;
+
+-- missing_vectors: which of the numbers, a JSON list, have none of a recipe
+select asked.value from json_each(:numbers) as asked where not exists (
+    select 1 from vectors where owner = :owner and number = asked.value and recipe = :recipe
+);
+
+-- save_vector: keep it; an older one of the same text is replaced
+insert into vectors (owner, number, recipe, vector) values (:owner, :number, :recipe, :vector)
+on conflict (owner, number, recipe) do update set vector = excluded.vector;
+
+-- vectors_of: those of the numbers, a JSON list
+select number, vector from json_each(:numbers) as asked
+join vectors on owner = :owner and number = asked.value and recipe = :recipe;
+
+-- remove_vector: of one text
+delete from vectors where owner = :owner and number = :number;
+
+-- remove_row_vectors: of a branch's entries, from a position on
+delete from vectors where owner = 'row' and number >= (:branch << 32) + :stop and number < ((:branch + 1) << 32);

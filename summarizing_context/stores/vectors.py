@@ -1,0 +1,94 @@
+"""Vectors in SQLite, compared exactly by numpy: the extra `vectors`.
+
+Who makes them, and what they mean, is `meaning`'s matter. Messages are numbered as in the index of words.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
+
+from summarizing_context.core.searching import searchable
+from summarizing_context.errors import MissingExtraError
+from summarizing_context.shelves import Match, Owner, Scope
+from summarizing_context.stores.access import Access
+from summarizing_context.stores.index import POSITION, Shown
+from summarizing_context.stores.queries import SQL
+
+
+class VectorShelf:
+    """The vectors of one store."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    def check_usable(self) -> None:
+        """Raise `MissingExtraError` where numpy is not installed."""
+        if find_spec("numpy") is None:
+            raise MissingExtraError("vectors", "comparing embeddings needs numpy")
+
+    async def rows(self, scope: Scope) -> list[int]:
+        """The messages of a scope, the newest of each session first."""
+
+        def work(connection: sqlite3.Connection) -> list[int]:
+            runs = Shown.of(connection, scope).runs
+            return [row for first, last in reversed(runs) for row in range(last, first - 1, -1)]
+
+        return await self._access.read(work)
+
+    async def texts(self, rows: Sequence[int]) -> dict[int, str]:
+        """The texts of messages."""
+
+        def work(connection: sqlite3.Connection) -> dict[int, str]:
+            found = {}
+            for row in rows:
+                values = {"branch": row >> 32, "position": row & POSITION}
+                entry = connection.execute(SQL["entry"], values).fetchone()
+                if entry is not None:
+                    found[row] = searchable(entry[0])
+            return found
+
+        return await self._access.read(work)
+
+    async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> list[int]:
+        """Those of the numbers that have no vector of this recipe."""
+        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
+        return await self._access.read(
+            lambda connection: [number for (number,) in connection.execute(SQL["missing_vectors"], values)]
+        )
+
+    async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
+        """Keep vectors; only in this process where nothing may be written."""
+        self._access.refuse_if_read_only("keep vectors")
+        rows = [{"owner": owner, "recipe": recipe, "number": number, "vector": vectors[number]} for number in vectors]
+        await self._access.writer.submit(lambda connection: connection.executemany(SQL["save_vector"], rows))
+
+    async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
+        """The cosine of each vector there is with the query; those of another length are left out."""
+        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
+        return await self._access.read(
+            lambda connection: _cosines(connection.execute(SQL["vectors_of"], values).fetchall(), query)
+        )
+
+    async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
+        """Messages with their texts, in the order of the scores."""
+
+        def work(connection: sqlite3.Connection) -> list[Match]:
+            shown = Shown.of(connection, scope)
+            found = (shown.match(connection, row, score) for row, score in scores.items())
+            return [match for match in found if match is not None]
+
+        return await self._access.read(work)
+
+
+def _cosines(rows: Sequence[tuple[int, bytes]], query: bytes) -> dict[int, float]:
+    import numpy
+
+    fitting = [(number, vector) for number, vector in rows if len(vector) == len(query)]
+    if not fitting:
+        return {}
+    table = numpy.frombuffer(b"".join(vector for _, vector in fitting), dtype=numpy.float32)
+    scores = table.reshape(len(fitting), -1) @ numpy.frombuffer(query, dtype=numpy.float32)
+    return {number: float(score) for (number, _), score in zip(fitting, scores, strict=True)}
