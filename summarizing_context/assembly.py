@@ -19,6 +19,7 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.intake import Intake
 from summarizing_context.jobs import Recipe
 from summarizing_context.loading import load_session
+from summarizing_context.making import AnyCaller, make_caller, make_embedder
 from summarizing_context.meaning import Meaning, check_embedder
 from summarizing_context.parts import Parts
 from summarizing_context.ports import Clock, Embedder, Events, Summarizer
@@ -29,13 +30,10 @@ from summarizing_context.shelves import SessionStore
 from summarizing_context.showing import policy_of
 from summarizing_context.stores.sqlite import SqliteStore
 from summarizing_context.summaries import Extracts, SummaryBook
-from summarizing_context.summarizers.anthropic_messages import AnthropicSummarizer
 from summarizing_context.summarizers.extractive import brief_of, skim, summarize_extractively
 from summarizing_context.summarizers.focusing import excerpt_about, lines_about
-from summarizing_context.summarizers.gates import ClosableSummarizer, ExtractiveCaller, ModelCaller
+from summarizing_context.summarizers.gates import ExtractiveCaller, ModelCaller
 from summarizing_context.summarizers.key_lines import key_lines
-from summarizing_context.summarizers.openai_chat import OpenAIChatSummarizer
-from summarizing_context.summarizers.resilient import Limits, ResilientSummarizer
 from summarizing_context.timeline import Timeline
 from summarizing_context.tokens import choose_counter
 from summarizing_context.viewer import Viewer
@@ -97,7 +95,7 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
     counter = await choose_counter(
         settings.token_counter, count_tokens=options.count_tokens, allow_download=settings.allow_download
     )
-    caller = _caller(settings, options, clock)
+    caller = make_caller(settings, options.summarizer, clock, read_only=options.read_only)
     price = _price(settings, caller)
     store = options.store or await open_store(settings.store, read_only=options.read_only)
     try:
@@ -122,11 +120,8 @@ async def open_store(path: str | Path, *, read_only: bool = False) -> SessionSto
 
 def recipe_of(settings: Settings) -> Recipe:
     """How the summaries of these settings would be made. Needs no key, and calls nobody."""
-    caller = _caller(settings, Options(read_only=True), choose_clock(None))
+    caller = make_caller(settings, None, choose_clock(None), read_only=True)
     return make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveCaller), redact=None)
-
-
-_Caller = ExtractiveCaller | ResilientSummarizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +130,7 @@ class _Assembly:
     options: Options
     clock: Clock
     store: SessionStore
-    caller: _Caller
+    caller: AnyCaller
     price: ModelPrice | None
 
     def parts(self, counter: Any) -> Parts:
@@ -169,12 +164,15 @@ class _Assembly:
         )
 
     def meaning(self) -> Meaning | None:
-        embedder = self.options.embedder
+        own = None if self.options.embedder else make_embedder(self.settings, read_only=self.options.read_only)
+        embedder = self.options.embedder or own
         if embedder is None:
             return None
         vectors = self.store.vectors
         vectors.check_usable()
-        return Meaning(embedder, vectors, redact=self.options.redact, timeout=self.settings.call_timeout)
+        return Meaning(
+            embedder, vectors, redact=self.options.redact, timeout=self.settings.call_timeout, owned=own is not None
+        )
 
     def worker(self, timeline: Timeline, book: SummaryBook, recipe: Recipe, viewer: Viewer) -> Worker:
         settings = self.settings
@@ -224,45 +222,10 @@ def _check(settings: Settings, options: Options) -> None:
         raise SettingsError(f"redact is {type(options.redact).__name__}; it is a function from text to text, or None")
 
 
-def _caller(settings: Settings, options: Options, clock: Clock) -> _Caller:
-    if options.summarizer is None and settings.summarizer == "extractive":
-        return ExtractiveCaller(estimate_text)
-    limits = Limits(
-        call_timeout=settings.call_timeout,
-        job_timeout=settings.job_timeout,
-        attempts=settings.attempts,
-        breaker_failures=settings.breaker_failures,
-        breaker_cooldown=settings.breaker_cooldown,
-        max_calls_per_hour=settings.max_calls_per_hour,
-        max_input_tokens_per_hour=settings.max_input_tokens_per_hour,
-        max_calls_per_session=settings.max_calls_per_session,
-        max_input_tokens_per_session=settings.max_input_tokens_per_session,
-    )
-    if options.summarizer is not None:
-        return ResilientSummarizer(options.summarizer, limits=limits, clock=clock, count=estimate_text)
-    return ModelCaller(_model(settings, options), limits=limits, clock=clock, count=estimate_text)
-
-
-def _price(settings: Settings, caller: _Caller) -> ModelPrice | None:
+def _price(settings: Settings, caller: AnyCaller) -> ModelPrice | None:
     """What the summaries cost, as far as it is known."""
     table = load_prices(settings.prices)
     return FREE if isinstance(caller, ExtractiveCaller) else table.price_of(caller.model)
-
-
-def _model(settings: Settings, options: Options) -> ClosableSummarizer:
-    """The summarizer that the settings name; a context that only reads calls no model and needs no key."""
-    makers: dict[str, Callable[..., ClosableSummarizer]] = {
-        "openai": OpenAIChatSummarizer,
-        "anthropic": AnthropicSummarizer,
-    }
-    if settings.summarizer not in makers:
-        raise SettingsError(
-            f"summarizer = {settings.summarizer!r} is for a context that is mounted under Amplifier; use 'extractive', "
-            "'openai' or 'anthropic', or pass an object of yours as summarizer="
-        )
-    key = settings.api_key or ("unused" if options.read_only else None)
-    make = makers[settings.summarizer]
-    return make(settings.model, base_url=settings.base_url, api_key=key, timeout=settings.call_timeout)
 
 
 def _thorough(content: str, *, kind: str, max_tokens: int) -> str:

@@ -38,7 +38,9 @@ class Meaning:
         *,
         redact: Callable[[str], str] | None,
         timeout: float,  # seconds for one call
+        owned: bool = False,  # to be closed with this
     ) -> None:
+        self._embedder, self._owned = embedder, owned
         self._embed: Callable[[list[str]], Any] = getattr(embedder, "embed", embedder)  # type: ignore[arg-type]
         named = getattr(embedder, "recipe", None)
         self._recipe = named if isinstance(named, str) else f"unnamed {id(embedder)}"
@@ -46,6 +48,12 @@ class Meaning:
         self._redact = redact
         self._timeout = timeout
         self.last_error: str | None = None
+
+    async def close(self) -> None:
+        """End what the embedder holds open, if it can be ended."""
+        close = getattr(self._embedder, "close", None)
+        if self._owned and close is not None:
+            await close()
 
     async def near(self, query: str, owner: Owner, texts: Mapping[int, str]) -> dict[int, float]:
         """The cosine of each text with the query, by the texts' numbers; empty where the embedding fails."""

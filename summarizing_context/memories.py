@@ -95,6 +95,8 @@ class Memory:
         """
         if self._looking is not None:
             self._looking.cancel()
+        if self._meaning is not None:
+            await self._meaning.close()
         parts = self._session.parts
         if not parts.settings.memory_extract or parts.read_only:
             return

@@ -12,7 +12,7 @@ from typing import Any
 
 from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.summarizers.openai_chat import KEY_VARIABLE, OFFICIAL, connect
-from summarizing_context.summarizers.providers import IDENTITY, Fault, Line, check_model, recipe_name
+from summarizing_context.summarizers.providers import IDENTITY, Fault, Line, recipe_name
 
 EXAMPLE = "text-embedding-3-small"
 _MOST_BYTES = 8_000_000  # of a reply: 32 vectors of 3,072 numbers, written out
@@ -33,7 +33,11 @@ class OpenAIEmbedder:
         timeout: float = 60.0,  # seconds without a sign of life
         now: Callable[[], float] = time.time,  # seconds since 1970, for dates in Retry-After
     ) -> None:
-        self.model = check_model(model, "openai", EXAMPLE, setting="embedding")
+        if model is None or not model.strip():
+            raise SettingsError(
+                f"embedding = 'openai' needs embedding_model, for example {EXAMPLE!r}, and there is none"
+            )
+        self.model = model
         address = base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL
         key = api_key or os.environ.get(KEY_VARIABLE)
         if not key:
@@ -64,12 +68,13 @@ def _vectors(reply: dict[str, Any], count: int) -> list[Sequence[float]]:
     listed = reply.get("data")
     rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
     placed = {row.get("index"): row.get("embedding") for row in rows}
-    found = [placed.get(at) for at in range(count)]
-    vectors = [vector for vector in found if isinstance(vector, list) and vector and all(map(_is_number, vector))]
-    if len(vectors) < count:
+    found: list[Any] = [placed.get(at) for at in range(count)]
+    if not all(map(_is_vector, found)):
         raise SummarizerError(Fault.SHAPE)
-    return vectors
+    return found
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_vector(value: object) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(number, int | float) and not isinstance(number, bool) for number in value)

@@ -78,7 +78,7 @@ class OpenAIChatSummarizer:
             )
         server = None if address.rstrip("/") == OFFICIAL else address
         self.recipe = recipe_name("openai", self.model, server=server, options=self._options)
-        self._line = Line(lambda: _client(address, key, timeout), now=now, max_bytes=max_reply_bytes)
+        self._line = Line(lambda: connect(address, key, timeout), now=now, max_bytes=max_reply_bytes)
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """The model's answer; raises `SummarizerError` or a subclass when there is none that could serve."""
@@ -164,7 +164,8 @@ def _is_refused_request(error: SummarizerError) -> bool:
     return isinstance(error.__cause__, HttpStatus) and error.__cause__.status_code in (400, 422)
 
 
-def _client(address: str, key: str, timeout: float) -> Any:
+def connect(address: str, key: str, timeout: float) -> Any:
+    """A client of the SDK, without retries and redirects."""
     import openai
 
     http = openai.DefaultAsyncHttpxClient(

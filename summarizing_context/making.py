@@ -1,0 +1,65 @@
+"""Makers of summaries and of vectors: the classes that settings name.
+
+Part of `assembly`, which puts the rest together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from summarizing_context.core.estimate import estimate_text
+from summarizing_context.embedders.openai_embeddings import OpenAIEmbedder
+from summarizing_context.errors import SettingsError
+from summarizing_context.ports import Clock, Summarizer
+from summarizing_context.settings import Settings
+from summarizing_context.summarizers.anthropic_messages import AnthropicSummarizer
+from summarizing_context.summarizers.gates import ClosableSummarizer, ExtractiveCaller, ModelCaller
+from summarizing_context.summarizers.openai_chat import OpenAIChatSummarizer
+from summarizing_context.summarizers.resilient import Limits, ResilientSummarizer
+
+AnyCaller = ExtractiveCaller | ResilientSummarizer
+
+
+def make_caller(settings: Settings, given: Summarizer | None, clock: Clock, *, read_only: bool) -> AnyCaller:
+    """How summaries are made: by the object that is given, else by what the settings name."""
+    if given is None and settings.summarizer == "extractive":
+        return ExtractiveCaller(estimate_text)
+    limits = Limits(
+        call_timeout=settings.call_timeout,
+        job_timeout=settings.job_timeout,
+        attempts=settings.attempts,
+        breaker_failures=settings.breaker_failures,
+        breaker_cooldown=settings.breaker_cooldown,
+        max_calls_per_hour=settings.max_calls_per_hour,
+        max_input_tokens_per_hour=settings.max_input_tokens_per_hour,
+        max_calls_per_session=settings.max_calls_per_session,
+        max_input_tokens_per_session=settings.max_input_tokens_per_session,
+    )
+    if given is not None:
+        return ResilientSummarizer(given, limits=limits, clock=clock, count=estimate_text)
+    return ModelCaller(_model(settings, read_only=read_only), limits=limits, clock=clock, count=estimate_text)
+
+
+def _model(settings: Settings, *, read_only: bool) -> ClosableSummarizer:
+    """The summarizer that the settings name; a context that only reads calls no model and needs no key."""
+    makers: dict[str, Callable[..., ClosableSummarizer]] = {
+        "openai": OpenAIChatSummarizer,
+        "anthropic": AnthropicSummarizer,
+    }
+    if settings.summarizer not in makers:
+        raise SettingsError(
+            f"summarizer = {settings.summarizer!r} is for a context that is mounted under Amplifier; use 'extractive', "
+            "'openai' or 'anthropic', or pass an object of yours as summarizer="
+        )
+    key = settings.api_key or ("unused" if read_only else None)
+    make = makers[settings.summarizer]
+    return make(settings.model, base_url=settings.base_url, api_key=key, timeout=settings.call_timeout)
+
+
+def make_embedder(settings: Settings, *, read_only: bool) -> OpenAIEmbedder | None:
+    """The embedder that the settings name; it shares address and key with an OpenAI summarizer."""
+    if settings.embedding is None or read_only:  # what only reads sends nothing anywhere
+        return None
+    shared = settings.summarizer != "anthropic"
+    address, key = (settings.base_url, settings.api_key) if shared else (None, None)
+    return OpenAIEmbedder(settings.embedding_model, base_url=address, api_key=key, timeout=settings.call_timeout)

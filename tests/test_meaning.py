@@ -1,0 +1,197 @@
+"""Searching by meaning, with a small embedding that knows which words mean the same."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context import MissingExtraError, Settings, SettingsError, open_context
+from summarizing_context.meaning import packed
+from summarizing_context.searching import fused
+from summarizing_context.shelves import Match
+from tests.laws.builders import assistant, user
+
+pytestmark = pytest.mark.anyio
+
+TOPICS = ("car auto automobile vehicle", "money invoice bill payment", "fast quick rapid", "cat kitten feline")
+
+
+class Concepts:
+    """One number for each group of words that mean the same; remembers what it was asked."""
+
+    recipe = "concepts/1"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def embed(self, texts: list[str]) -> list[list[float]]:
+        self.asked += texts
+        return [self.vector(text) for text in texts]
+
+    def vector(self, text: str) -> list[float]:
+        words = set(re.findall(r"\w+", text.lower()))
+        return [*(float(len(words & set(topic.split()))) for topic in TOPICS), 0.05]
+
+
+LOG = [user("The automobile is in the garage"), assistant("The invoice was sent"), user("A kitten sleeps")]
+
+
+@pytest.fixture
+def numpy() -> Any:
+    return pytest.importorskip("numpy")
+
+
+async def test_what_words_miss_is_found_by_meaning(numpy):
+    async with open_context(Settings()) as context:
+        for message in LOG:
+            await context.add_message(message)
+        assert await context.search("vehicle") == []
+    async with open_context(Settings(), embedder=Concepts()) as context:
+        for message in LOG:
+            await context.add_message(message)
+        (hit,) = await context.search("vehicle")
+        assert (hit.start, hit.kind, hit.snippet) == (0, "message", "The automobile is in the garage")
+        assert {hit.start for hit in await context.search("payment feline")} == {1, 2}
+
+
+async def test_words_and_meaning_are_fused_and_a_hit_in_both_comes_first(numpy):
+    async with open_context(Settings(), embedder=Concepts()) as context:
+        for text in ("the bill", "a quick payment", "the bill for a quick cat"):
+            await context.add_message(user(text))
+        hits = await context.search("bill")
+        assert hits[0].start == 0
+        assert {hit.start for hit in hits} == {0, 1, 2}
+
+
+async def test_a_threshold_keeps_out_what_is_far(numpy):
+    async with open_context(Settings(similarity_threshold=0.9), embedder=Concepts()) as context:
+        for text in ("quick car", "automobile"):
+            await context.add_message(user(text))
+        assert [hit.start for hit in await context.search("vehicle")] == [1]
+
+
+async def test_a_text_is_embedded_once_and_redacted_before(numpy, tmp_path: Path):
+    settings = Settings(store=tmp_path / "a.db")
+    embedder = Concepts()
+    async with open_context(settings, embedder=embedder, redact=lambda text: text.replace("garage", "***")) as context:
+        for message in LOG:
+            await context.add_message(message)
+        await context.search("vehicle")
+        await context.search("vehicle")
+    again = Concepts()
+    async with open_context(settings, embedder=again) as context:
+        assert len(await context.search("vehicle")) == 1
+    assert sorted(embedder.asked) == sorted(
+        ["The automobile is in the ***", "The invoice was sent", "A kitten sleeps", "vehicle", "vehicle"]
+    )
+    assert again.asked == ["vehicle"]
+
+
+async def test_memories_are_retrieved_and_included_by_meaning(numpy, tmp_path: Path):
+    settings = Settings(store=tmp_path / "a.db", project="p", memory_include="auto")
+    async with open_context(settings, embedder=Concepts()) as context:
+        await context.memory.store("The automobile needs oil")
+        await context.memory.store("A kitten needs milk")
+        found = await context.memory.retrieve("vehicle")
+        assert found[0].content == "The automobile needs oil"
+        assert found[0].score > 0.9
+        assert found[1].score < 0.1
+        await context.add_message(user("what about my vehicle"))
+        await context.get_messages_for_request()
+        assert context.memory._looking is not None
+        await context.memory._looking  # in the background: no view waits for it
+        for at in range(20):
+            await context.add_message(assistant(f"{at} words " * 50))
+        await context.get_messages_for_request(800)
+        blocks = [row["content"] for row in await context.get_messages_for_request(800) if "<memories>" in str(row)]
+        assert len(blocks) == 1
+        assert "automobile" in blocks[0]
+        assert "kitten" not in blocks[0]
+
+
+class Failing:
+    async def embed(self, texts: list[str]) -> list[list[float]]:
+        raise RuntimeError(f"SECRET {texts}")
+
+
+@pytest.mark.parametrize(
+    "embedder",
+    [
+        Failing(),
+        lambda texts: [],
+        lambda texts: [[0.0, 0.0] for _ in texts],
+        lambda texts: [[math.nan] for _ in texts],
+        lambda texts: ["no vector" for _ in texts],
+        lambda texts: None,
+    ],
+)
+async def test_where_the_embedding_fails_words_are_searched_and_it_is_told(numpy, embedder: Any, caplog):
+    async with open_context(Settings(), embedder=embedder) as context:
+        for message in LOG:
+            await context.add_message(message)
+        assert [hit.start for hit in await context.search("invoice")] == [1]
+        await context.memory.store("An invoice")
+        assert len(await context.memory.retrieve("invoice")) == 1
+        assert "embedding failed" in context.statistics().last_error
+        assert "SECRET" not in context.statistics().last_error + caplog.text
+
+
+async def test_a_plain_function_may_embed(numpy):
+    concepts = Concepts()
+    async with open_context(Settings(), embedder=lambda texts: [concepts.vector(text) for text in texts]) as context:
+        await context.add_message(LOG[0])
+        assert len(await context.search("vehicle")) == 1
+
+
+async def test_deleted_sessions_take_their_vectors_along(numpy, tmp_path: Path):
+    from tests.contract.store_builders import sql
+
+    async with open_context(Settings(store=tmp_path / "a.db"), embedder=Concepts()) as context:
+        await context.add_message(LOG[0])
+        await context.memory.store("A kitten")
+        await context.search("vehicle")
+        await context.memory.retrieve("cat")
+        await context._parts.store.delete_session("default")
+    with sql(tmp_path / "a.db") as connection:
+        assert connection.execute("select count(*) from vectors").fetchone() == (0,)
+
+
+async def test_without_numpy_an_embedding_is_refused_with_the_extra_that_brings_it(monkeypatch):
+    monkeypatch.setattr("summarizing_context.stores.vectors.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"summarizing-context\[vectors\]") as raised:
+        async with open_context(Settings(), embedder=Concepts()):
+            pass
+    assert raised.value.extra == "vectors"
+    assert isinstance(raised.value, ImportError)
+
+
+async def test_an_embedder_that_cannot_embed_is_refused():
+    with pytest.raises(SettingsError, match="embedder"):
+        async with open_context(Settings(), embedder=5):  # type: ignore[arg-type]
+            pass
+
+
+@pytest.mark.parametrize("settings", [{"embedding": "openai"}, {"embedding": "openai", "embedding_model": "m"}])
+async def test_an_embedding_of_openai_needs_a_model_and_a_key(settings: dict[str, Any], monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(SettingsError, match="needs"):
+        async with open_context(Settings(**settings)):
+            pass
+
+
+def test_vectors_are_kept_at_length_one():
+    assert packed([3.0, 4.0]) == packed([6, 8])
+    with pytest.raises(ValueError, match="direction"):
+        packed([0.0])
+
+
+def test_rankings_are_fused_by_reciprocal_rank():
+    def match(row: int) -> Match:
+        return Match("message", "s", row, row + 1, 1.0, "", row)
+
+    ranked = fused([match(1), match(2), match(3)], [match(3), match(4)])
+    assert [one.row for one in ranked] == [3, 1, 2, 4]
