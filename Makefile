@@ -9,7 +9,7 @@ BUDGETS ?= 8000,16000,64000
 LAWS_OPERATIONS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format laws corpus host-corpus weather strategies bench bench-peers simulate clean
+.PHONY: help demo test lint format laws corpus host-corpus weather strategies bench bench-peers bench-search simulate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -58,6 +58,9 @@ strategies: $(READY) ## hierarchical, summarize and truncate side by side on a f
 
 bench: $(READY) ## every number to reach, ours alone, in under a minute
 	$(BIN)/python -m evals.performance.bench
+
+bench-search: $(READY) ## searching 100,000 messages, and what the index costs
+	$(BIN)/python evals/performance/search.py
 
 bench-peers: $(READY) ## everything beside the peers, each in an environment of its own (about 40 minutes; goes on where it was)
 	$(BIN)/python -m evals.performance.compare

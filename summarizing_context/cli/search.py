@@ -44,6 +44,7 @@ def register(app: typer.Typer) -> None:
 def search(
     words: Annotated[list[str], typer.Argument(metavar="WORDS", help="What to look for: plain words.")],
     store: StorePath,
+    *,
     session: Annotated[str | None, typer.Option(metavar="ID", help="Search this session only.")] = None,
     project: Annotated[str | None, typer.Option(metavar="TAG", help="Search the sessions of this project.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="Search all sessions, as is done anyway.")] = False,

@@ -17,6 +17,7 @@ HOMES = {
     "anthropic": ("summarizers/anthropic_messages.py",),
     "bpe_openai": (),
     "filelock": ("stores/",),
+    "numpy": ("stores/vectors.py",),
     "openai": ("summarizers/openai_chat.py",),
     "rich": ("cli/",),
     "sqlite3": ("stores/",),

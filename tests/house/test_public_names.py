@@ -19,7 +19,7 @@ PROMISED = {
     "on_session_ready",
     "open_context",
 }
-HEAVY = ["openai", "anthropic", "tiktoken", "typer", "rich", "amplifier_core", "bpe_openai"]
+HEAVY = ["openai", "anthropic", "tiktoken", "typer", "rich", "amplifier_core", "bpe_openai", "numpy"]
 
 
 def error_names() -> set[str]:
