@@ -83,3 +83,13 @@ def bytes_beside(path: Path) -> dict[str, bytes]:
     """All files of the store's folder with their content; not the shared memory, in which readers note themselves."""
     names = [name for name in sorted(os.listdir(path.parent)) if not name.endswith("-shm")]
     return {name: (path.parent / name).read_bytes() for name in names}
+
+
+def check_index(path: Path) -> None:
+    """What the index holds is what a new one would hold."""
+    with sql(path) as connection:
+        connection.execute("create virtual table temp.held using fts5vocab(main, search, 'instance')")
+        held = {(term, row) for term, row, *_ in connection.execute("select * from held")}
+        rows = {row for _, row in held if row > 0}
+        known = {(b << 32) + at for b, at in connection.execute("select branch, position from entries")}
+        assert rows == known

@@ -124,6 +124,18 @@ async def checkpoint(store: SqliteStore, ack: Ack) -> None:
         ack(f"{what} {name}")
 
 
+async def index(store: SqliteStore, ack: Ack) -> None:
+    for i in count():
+        said = [json.dumps({"role": "user", "content": f"word{i}x{n} " * 40}) for n in range(20)]
+        await store.append("s", [StoredEntry(one.encode(), b"") for one in said], lambda: None)
+        ack(str(i))
+        while await store.index.catch_up():
+            pass
+        if i % 4 == 3:
+            await store.replace("s", 10 * i, [], lambda: None)
+            await store.purge()
+
+
 async def remove(store: SqliteStore, ack: Ack) -> None:
     for i in count():
         await store.claim("other")
@@ -165,6 +177,7 @@ WORKS = {
     "replace": replace,
     "remove": remove,
     "checkpoint": checkpoint,
+    "index": index,
 }
 
 

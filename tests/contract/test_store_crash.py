@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from summarizing_context.ports import StoredEntry, StoredSession, SummaryKey
-from summarizing_context.shelves import StoredCheckpoint
+from summarizing_context.shelves import Scope, StoredCheckpoint
 from summarizing_context.stores.migrations import newest_version, schema_version
 from summarizing_context.stores.sqlite import SqliteStore
-from tests.contract.store_builders import bytes_beside, nothing, opened, sql
+from tests.contract.store_builders import bytes_beside, check_index, nothing, opened, sql
 from tests.contract.store_crasher import after_checkpoint_steps, make_state
 
 pytestmark = [
@@ -201,6 +201,25 @@ async def test_checkpoints_are_whole_and_a_log_is_restored_or_is_not_after_a_kil
     for one in found:
         state = one.showings[0].state
         assert state == make_state(int(state[:6]))
+
+
+@at(
+    in_statement("insert into search", 2, steps=900),
+    in_statement("insert into search", 7, steps=20),  # while purging
+    in_statement("update branches set indexed", 3, steps=3),
+    in_statement("commit", 9),
+    in_write(300_000),
+)
+async def test_the_index_holds_what_the_log_holds_after_a_kill(crash, path, plan):
+    crash("index", **plan)
+    async with opened(path, "s") as store:
+        session = await store.load("s")
+        while await store.index.catch_up():
+            pass
+        for at, entry in enumerate(session.entries):
+            word = json.loads(entry.message)["content"].split()[0]
+            assert [match.start for match in await store.index.find([word], Scope("s", "s"), 9)] == [at]
+    check_index(path)
 
 
 @at(

@@ -17,7 +17,7 @@ from summarizing_context.ports import StoredEntry, SummaryKey
 from summarizing_context.shelves import Match, Place, Scope
 from summarizing_context.stores.migrations import known_migrations, migrate
 from summarizing_context.stores.sqlite import SqliteStore
-from tests.contract.store_builders import bytes_beside, key, nothing, opened, sql, summary
+from tests.contract.store_builders import bytes_beside, check_index, key, nothing, opened, sql, summary
 
 pytestmark = pytest.mark.anyio
 
@@ -134,26 +134,18 @@ async def test_purged_words_are_nowhere_in_the_file_and_their_places_are_used_ag
     check_index(path)
 
 
-def check_index(path: Path) -> None:
-    """What the index holds is what a new one would hold."""
-    with sql(path) as connection:
-        connection.execute("create virtual table temp.held using fts5vocab(main, search, 'instance')")
-        held = {(term, row) for term, row, *_ in connection.execute("select * from held")}
-        rows = {row for _, row in held if row > 0}
-        known = {(b << 32) + at for b, at in connection.execute("select branch, position from entries")}
-        assert rows == known
-
-
 async def test_a_file_of_an_older_version_is_back_filled(path):
     with sql(path) as connection:
         connection.execute("pragma application_id = 1396921432")
         migrate(connection, str(path), known_migrations()[:1])
+        connection.execute("begin")
         connection.execute("insert into branches (id, session_id) values (1, 's')")
         connection.execute("insert into sessions values ('s', null, 1, 300, '', '', null)")
         rows = [(at, say(f"word{at} of all")[0].message) for at in range(300)]
         connection.executemany("insert into entries values (1, ?, ?, x'')", rows)
         connection.execute("insert into summaries values ('r', 'q', cast('a tulip' as blob), 0, 1, 1)")
         connection.execute("insert into summary_uses values ('s', 'r', 'q', 0)")
+        connection.execute("commit")
     async with opened(path, "s") as store:
         assert await places(store, "word299") == [("s", 299)]
         assert await store.index.backlog() == 0
