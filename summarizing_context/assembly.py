@@ -159,7 +159,6 @@ class _Assembly:
             closing=self.closing(executor),
             events=self.options.events,
             read_only=self.options.read_only,
-            redact=self.options.redact,
             meaning=self.meaning(),
         )
 

@@ -42,7 +42,6 @@ class Parts:
     closing: Sequence[Callable[[], Awaitable[None]]]  # after the worker has stopped, in order
     events: Events | None = None
     read_only: bool = False
-    redact: Callable[[str], str] | None = None
     meaning: Meaning | None = None
 
     def tell(self, name: str, data: dict[str, Any]) -> None:

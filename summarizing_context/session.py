@@ -16,7 +16,7 @@ import anyio
 
 from summarizing_context.core.activation import ActivationReport, Reason
 from summarizing_context.core.entries import Entry
-from summarizing_context.core.memory_block import is_memory_block
+from summarizing_context.core.memory_block import is_memory_block, memories_in
 from summarizing_context.core.view import encode_state
 from summarizing_context.endings import to_the_end
 from summarizing_context.errors import ContextClosedError, StoreError, StoreReadOnlyError, WrongEventLoopError
@@ -141,8 +141,7 @@ class Session:
         """What the view includes now that is no part of the log."""
         for message in change.state.after:
             if is_memory_block(message) and message not in change.before.after:
-                redact = self.parts.redact or (lambda text: text)
-                self.parts.tell("include", {"source": "memory", "content": redact(message["content"])})
+                self.parts.tell("include", {"source": "memory", "content": f"{memories_in(message)} memories"})
 
     def _extend(self, entries: Sequence[Entry]) -> None:
         for entry in entries:

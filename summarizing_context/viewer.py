@@ -246,7 +246,8 @@ class Viewer:
         """A replaced log, another prompt or a finished turn changes the view where nothing has to be covered too."""
         if showing.pending is None:
             return None
-        rewrites = showing.state.system != self.leading.name or self._has_turn_ended(showing)
+        goes_on = showing.resumed is None  # else it goes back, to a view as it was
+        rewrites = showing.state.system != self.leading.name or (goes_on and self._has_turn_ended(showing))
         bounds = self._timeline.bounds() if rewrites else showing.state.bounds
         tail = self._within(showing.tail, bounds)
         total, after = self.leading.tokens + now, self.leading.tokens + self._head_tokens(showing) + tail.tokens
@@ -281,7 +282,7 @@ class Viewer:
         block = self._decider.memory_block(room)
         if block is None or now + block.tokens > room.high:
             return None
-        before, total = showing.state, self._system_tokens + now
+        before, total = showing.state, self.leading.tokens + now
         head = (block.message,)
         state = msgspec.structs.replace(before, serial=1, reason="restored", after=head, head_tokens=block.tokens)
         report = ActivationReport(True, "restored", total, total + block.tokens, -block.tokens)

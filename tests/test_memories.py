@@ -109,12 +109,12 @@ async def test_memories_that_are_near_enter_the_first_view_and_later_ones_at_an_
         await context.memory.store("Lunch is at noon")
     heard = Heard()
     settings = small(tmp_path, "now", project="p", memory_include="auto")
-    async with open_context(settings, count_tokens=count, events=heard, redact=lambda text: text.upper()) as context:
+    async with open_context(settings, count_tokens=count, events=heard) as context:
         await context.add_message(user("Please change the billing tables for June"))
         first = await context.get_messages_for_request()
         (block,) = blocks(first)
         assert block == f"<memories>\n{PREFACE}\n- Never touch the billing tables on Fridays\n</memories>"
-        assert heard.included == [{"source": "memory", "content": block.upper()}]
+        assert heard.included == [{"source": "memory", "content": "1 memories"}]
         assert await context.get_messages() == [user("Please change the billing tables for June")]
         await context.add_message(assistant("done"))
         await context.add_message(user("Now fix the parser, it is generated wrongly"))

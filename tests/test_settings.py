@@ -28,6 +28,10 @@ UNSET = [
     "prices",
     "max_messages",
     "keep_recent",
+    "embedding",
+    "embedding_model",
+    "similarity_threshold",
+    "checkpoint_interval_messages",
 ]
 NAMES = [setting.name for setting in dataclasses.fields(Settings)]
 
@@ -67,6 +71,10 @@ DEFAULTS: dict[str, Any] = dict.fromkeys(UNSET) | {
     "idle_after": 300.0,
     "header_role": "user",
     "merge_user_rows": False,
+    "vector_store": "sqlite",
+    "memory_include": "off",
+    "memory_max_tokens": 1_000,
+    "memory_extract": False,
 }
 
 

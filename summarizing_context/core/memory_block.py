@@ -41,10 +41,11 @@ def memory_block(texts: Sequence[str], cap: int, price: Price) -> Item | None:
     shown: list[str] = []
     best: Item | None = None
     for text in texts:
-        message: Message = {"role": "user", "content": fence(_TAG, "\n".join([PREFACE, *shown, f"- {text}"]))}
+        line = f"- {' '.join(text.split())}"
+        message: Message = {"role": "user", "content": fence(_TAG, "\n".join([PREFACE, *shown, line]))}
         tokens = price.message(message)
         if tokens <= cap:
-            shown.append(f"- {text}")
+            shown.append(line)
             best = Item(-1, message, tokens, 0, ())
     return best
 
@@ -53,6 +54,12 @@ def is_memory_block(message: Message) -> bool:
     """Whether a message of a view's head is such a block."""
     content = message.get("content")
     return isinstance(content, str) and content.startswith(f"<{_TAG}>\n{PREFACE}")
+
+
+def memories_in(block: Message) -> int:
+    """How many memories a block holds."""
+    lines: list[str] = block["content"].splitlines()
+    return sum(line.startswith("- ") for line in lines)
 
 
 def _stems(text: str) -> set[str]:
