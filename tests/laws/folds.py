@@ -54,15 +54,16 @@ def _explained(
 def _shown_calls(rows: Sequence[Message], log: Sequence[Message], groups: Sequence[CallGroup]) -> Iterator[set[Call]]:
     """Which calls of the group the rows may show, beside calls of it that are held back; ids may be used again."""
     rows_called = [called_ids(row) for row in rows if called_ids(row)]
-    for order in (1, -1):
+    for order, first in ((1, 0), (-1, 0), *((1, first) for first in range(1, len(groups)))):
         shown: set[Call] = set()
         left = rows_called[::order]
-        for group in groups[::order]:
+        for group in groups[first:][::order]:
             if left and set(left[0]) <= set(called_ids(log[group.call])):
                 shown |= {(group.call, id) for id in left.pop(0)}
         last = max((call for call, _ in shown), default=-1)
         yield shown
         yield shown | {(group.call, id) for group in groups if group.call > last for id in called_ids(log[group.call])}
+    yield set()  # the rows may be those of a later group that uses the ids again
 
 
 def _without(log: Sequence[Message], index: int, groups: Sequence[CallGroup], gone: set[Call]) -> Message | None:
