@@ -1,0 +1,58 @@
+"""All arms by name: what each is, whether it is held to equal tokens, and how a strategy is set.
+
+A strategy that a later version adds to the settings joins the table by itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from summarizing_context.errors import SettingsError
+from summarizing_context.settings import Settings
+
+Role = Literal["strategy", "baseline", "reference"]
+REFERENCE = "hierarchical"  # its view sets the tokens of all others
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One row of the table."""
+
+    name: str
+    role: Role
+    about: str
+    strategy: str = ""  # the setting, for strategies
+
+
+_ALL = (
+    Arm("hierarchical", "strategy", "segment summaries rolled up in a tree", "hierarchical"),
+    Arm("flat", "strategy", "segment summaries one after the other, the oldest dropped", "summarize"),
+    Arm("importance", "strategy", "messages chosen by importance", "importance"),
+    Arm("truncation", "strategy", "first request, then only the newest messages", "truncate"),
+    Arm("tail", "baseline", "only the newest messages"),
+    Arm("masking", "baseline", "old tool results taken out, words and calls kept"),
+    Arm("heads", "baseline", "as hierarchical, each summary replaced by the beginning of its source"),
+    Arm("random", "baseline", "as hierarchical, each summary replaced by random sentences of its source"),
+    Arm("everything", "reference", "the whole past, at whatever cost"),
+    Arm("evidence", "reference", "only the lines in which the answers stand"),
+    Arm("nothing", "reference", "the system rows and the newest message"),
+)
+
+
+def arms() -> tuple[Arm, ...]:
+    """The arms that this version has, in the order of the table."""
+    return tuple(arm for arm in _ALL if not arm.strategy or _exists(arm.strategy))
+
+
+def equal_arms() -> tuple[Arm, ...]:
+    """The arms that are compared at equal tokens."""
+    return tuple(arm for arm in arms() if arm.role != "reference")
+
+
+def _exists(strategy: str) -> bool:
+    try:
+        Settings(strategy=strategy)
+    except SettingsError:
+        return False
+    return True

@@ -1,0 +1,131 @@
+"""What an arm's view is: its texts by part, its tokens, and which past each summary stands for.
+
+Pure values, and the ways to cut a text to a number of tokens. Tokens are those of the built-in estimate, so that the
+same views come out on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple
+
+from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
+from summarizing_context.core.messages import message_text_parts
+from summarizing_context.evaluation.cases.model import Message
+
+PartName = Literal["frame", "summary", "tail"]
+TOLERANCE = 0.02  # of the tokens that all arms are given
+_LEAST_PIECE = 12  # tokens below which no piece of an older message is worth showing
+
+
+class Piece(NamedTuple):
+    """One text of a view."""
+
+    part: PartName
+    text: str
+
+
+class Node(NamedTuple):
+    """A summary in a view, and the messages that it stands for."""
+
+    start: int
+    stop: int
+    text: str
+    passes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmView:
+    """What an arm sends at one cut."""
+
+    pieces: tuple[Piece, ...]  # in the order of the view
+    tokens: int
+    nodes: tuple[Node, ...] = ()
+    raw_from: int = 0  # the first message of the raw tail
+
+    @property
+    def texts(self) -> list[str]:
+        return [piece.text for piece in self.pieces]
+
+    @property
+    def summaries(self) -> list[str]:
+        """The texts of its summaries, without what frames them."""
+        return [node.text for node in self.nodes]
+
+    @property
+    def frame(self) -> list[str]:
+        """All of it that is no summary."""
+        return [piece.text for piece in self.pieces if piece.part != "summary"]
+
+    def passes_at(self, message: int) -> int:
+        """Through how many summarizations went what this message says; 0 where it is raw."""
+        return next((node.passes for node in self.nodes if node.start <= message < node.stop), 0)
+
+
+def texts_of(messages: Iterable[Message]) -> list[str]:
+    """The words of messages as a provider gets them."""
+    return [text for message in messages for text in message_text_parts(message)]
+
+
+def leading_rows(messages: Sequence[Message]) -> int:
+    """How many system rows a session begins with."""
+    return next(
+        (at for at, message in enumerate(messages) if message["role"] not in ("system", "developer")), len(messages)
+    )
+
+
+def first_tokens(text: str, tokens: int) -> str:
+    """The beginning of `text`, at most so many tokens."""
+    return _cut(text, tokens, from_end=False)
+
+
+def last_tokens(text: str, tokens: int) -> str:
+    """The end of `text`, at most so many tokens."""
+    return _cut(text, tokens, from_end=True)
+
+
+def filled_up(view: ArmView, older: Sequence[str], tokens: int) -> ArmView:
+    """The view with the end of what stands before its tail, as far as `tokens` leave room.
+
+    Whole messages seldom fill a view to the token; without this, arms could not be compared at equal tokens.
+    """
+    room = tokens - view.tokens - MESSAGE_TOKENS
+    if room < max(_LEAST_PIECE, TOLERANCE / 4 * tokens):
+        return view
+    words = last_tokens(_newest(older, room), room)
+    if not words:
+        return view
+    at = next((at for at, piece in enumerate(view.pieces) if piece.part == "tail"), len(view.pieces))
+    pieces = (*view.pieces[:at], Piece("tail", words), *view.pieces[at:])
+    return replace(view, pieces=pieces, tokens=view.tokens + MESSAGE_TOKENS + estimate_text(words))
+
+
+def _newest(older: Sequence[str], room: int) -> str:
+    """The newest of `older` texts, oldest first, that are surely enough for `room` tokens."""
+    found: list[str] = []
+    size = 0
+    for text in reversed(older):
+        found.append(text)
+        size += estimate_text(text)
+        if size > room:
+            break
+    return "\n".join(reversed(found))
+
+
+def _cut(text: str, tokens: int, *, from_end: bool) -> str:
+    total = estimate_text(text)
+    if total <= tokens:
+        return text
+    length = max(0, tokens) * len(text) // max(1, total)
+    low, high = 0, len(text)
+    for _ in range(24):
+        cost = estimate_text(text[-length:] if from_end else text[:length]) if length else 0
+        if cost <= tokens:
+            low = length
+        else:
+            high = length
+        if high - low <= 1 or tokens - 2 <= cost <= tokens:
+            break
+        length = (low + high) // 2
+    return (text[-low:] if from_end else text[:low]) if low else ""

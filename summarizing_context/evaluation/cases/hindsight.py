@@ -1,0 +1,114 @@
+"""Hindsight labels: what an agent, after a cut, really used of what it had seen before the cut.
+
+Pure, and needs no model and no person: the future of a recorded session is its own judge. A value counts if it
+stands in a short argument of a tool call after the cut, was seen before the cut, not in the newest part that every
+view shows, and was not seen anew between the cut and its use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from summarizing_context.evaluation.cases.entities import Entity, find_entities
+from summarizing_context.evaluation.cases.model import KEPT_SHARE, Case, Cut, Probe
+from summarizing_context.evaluation.cases.reading import Read, kept_from, read_session, tokens_before
+
+MOST = 200  # probes of one cut
+_REFERENCE = 400  # characters; a longer argument is content rather than a reference
+_TEXT = 200_000  # characters of one text that are searched
+_LEAST_NUMBER = 4  # digits: shorter numbers mean too many things
+
+
+class _Seen(NamedTuple):
+    first: int
+    last: int  # before the cut
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The exact values of each message of a session: in what it says, and (with their kinds) in what its calls use."""
+
+    reads: Sequence[Read]
+    said: Sequence[frozenset[str]]
+    used: Sequence[dict[str, str]]
+
+
+def index_session(case: Case) -> Index:
+    """Look for exact values in every message; once for all cuts."""
+    reads = read_session(case.messages)
+    said = [frozenset(entity.text for text in read.said for entity in _wanted(text)) for read in reads]
+    return Index(reads, said, [{entity.text: entity.kind for entity in _references(read)} for read in reads])
+
+
+def with_hindsight(case: Case) -> Case:
+    """The case with a probe for each value that was used after a cut."""
+    index = index_session(case)
+    found = [probe for cut in case.cuts for probe in label_cut(index, cut)]
+    return replace(case, probes=(*case.probes, *found))
+
+
+def label_cut(index: Index, cut: Cut) -> list[Probe]:
+    """The values that were needed after one cut, those that were needed first before the others."""
+    kept = kept_from(tokens_before(index.reads), cut.at, KEPT_SHARE * cut.budget)
+    seen = _seen_before(index, cut.at)
+    shown = set[str]().union(*index.said[kept : cut.at], *index.used[kept : cut.at], _system_values(index))
+    labels: dict[str, Probe] = {}
+    for at in range(cut.at, len(index.reads)):
+        for value, kind in index.used[at].items():
+            if value in seen and value not in shown and value not in labels:
+                labels[value] = _probe(value, kind, seen[value], cut.at, at)
+        shown.update(index.said[at], index.used[at])
+        if len(labels) >= MOST:
+            break
+    found = list(labels.values())[:MOST]
+    return [replace(probe, id=f"used-{cut.at}-{number}") for number, probe in enumerate(found)]
+
+
+def _system_values(index: Index) -> set[str]:
+    """What stands in system rows: every view shows them."""
+    rows = [said for read, said in zip(index.reads, index.said, strict=True) if read.role in ("system", "developer")]
+    return set[str]().union(*rows)
+
+
+def _seen_before(index: Index, cut: int) -> dict[str, _Seen]:
+    seen: dict[str, _Seen] = {}
+    for at in range(cut):
+        for value in (*index.said[at], *index.used[at]):
+            seen[value] = _Seen(seen[value].first if value in seen else at, at)
+    return seen
+
+
+def _probe(value: str, kind: str, seen: _Seen, cut: int, used_at: int) -> Probe:
+    return Probe(
+        id="",
+        kind="used",
+        cut=cut,
+        question=f"Which {kind} does the call in message {used_at} need?",
+        literals=(value,),
+        evidence=tuple(dict.fromkeys((seen.first, seen.last))),
+        used_at=used_at,
+    )
+
+
+def _references(read: Read) -> Iterator[Entity]:
+    for call in read.calls:
+        for _, text in call.values:
+            if len(text) <= _REFERENCE:
+                if (bare := text.strip()) and _is_token(bare):
+                    yield Entity("id", bare)
+                yield from _wanted(text)
+
+
+def _wanted(text: str) -> Iterator[Entity]:
+    for entity in find_entities(text[:_TEXT]):
+        if entity.kind == "quoted" or (entity.kind == "date" and ":" in entity.text and "-" not in entity.text):
+            continue
+        if entity.kind != "number" or sum(map(str.isdigit, entity.text)) >= _LEAST_NUMBER:
+            yield entity
+
+
+def _is_token(text: str) -> bool:
+    """Whether a whole argument is one id."""
+    return 4 <= len(text) <= 40 and text.isalnum() and any(map(str.isdigit, text)) and not text.isdigit()

@@ -1,0 +1,95 @@
+"""Reading a session for evaluation: the words of each message, the calls that it makes, its tokens.
+
+Pure. The shapes of messages are `core.messages`' business; here calls' arguments are taken apart into values.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any, NamedTuple
+
+from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
+from summarizing_context.core.messages import read_message
+from summarizing_context.evaluation.cases.model import Message
+
+
+class Call(NamedTuple):
+    """One tool call, its arguments as texts."""
+
+    tool: str
+    values: tuple[tuple[str, str], ...]  # (name, text) of each argument, nested ones too
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One message as the evaluation sees it."""
+
+    role: str
+    human: bool
+    said: tuple[str, ...]  # texts that are no call: words, results, thinking
+    calls: tuple[Call, ...]
+    is_result: bool
+    tokens: int
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """All its words, arguments as plain values."""
+        yield from self.said
+        for call in self.calls:
+            yield call.tool
+            yield from (text for _, text in call.values)
+
+
+def read_session(messages: Sequence[Message]) -> list[Read]:
+    """Every message read."""
+    return [_read(message) for message in messages]
+
+
+def tokens_before(reads: Sequence[Read]) -> list[int]:
+    """Tokens before each message, and of all."""
+    return list(accumulate((read.tokens for read in reads), initial=0))
+
+
+def kept_from(sums: Sequence[int], cut: int, kept_tokens: float) -> int:
+    """Index of the first message of the newest `kept_tokens` tokens before a cut."""
+    return next((at for at in range(cut) if sums[cut] - sums[at] <= kept_tokens), cut)
+
+
+def message_tokens(message: Message) -> int:
+    """What a message's words cost by the built-in estimate, which is the same on every machine; images cost nothing."""
+    return MESSAGE_TOKENS + sum(map(estimate_text, read_message(message).texts))
+
+
+def _read(message: Message) -> Read:
+    reading = read_message(message)
+    said = tuple(text for part in reading.parts if part.kind != "call" for text in part.texts)
+    calls = tuple(
+        Call(part.name, tuple(_values("", part.texts[0] if part.texts else "")))
+        for part in reading.parts
+        if part.kind == "call"
+    )
+    return Read(reading.role, reading.human, said, calls, bool(reading.answers), message_tokens(message))
+
+
+def _values(name: str, text: str) -> Iterator[tuple[str, str]]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    yield from _flat(name, value)
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _flat(str(key), inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _flat(name, inner)
+    elif isinstance(value, str):
+        yield name, value
+    elif value is not None and not isinstance(value, bool):
+        yield name, str(value)

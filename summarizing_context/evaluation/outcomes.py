@@ -1,0 +1,80 @@
+"""What a run of evals has found: sums of each session and arm, and what became of each probe. Values that are JSON.
+
+Nothing in it depends on the machine, the clock or the place of a file, so that equal runs give equal bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+FORMAT = 1
+
+
+class Told(msgspec.Struct, frozen=True, array_like=True):
+    """The verdict on a probe in one arm's view."""
+
+    kept: bool
+    stale: bool
+    why: str
+    words: str
+
+
+class ProbeOutcome(msgspec.Struct, frozen=True):
+    """One probe, and its verdict in every arm."""
+
+    id: str
+    kind: str
+    cut: int
+    question: str
+    literals: list[str]
+    forbid: list[str]
+    evidence: list[tuple[int, str]]  # message, its words around the answer
+    age: int  # tokens between the newest evidence and the cut
+    passes: int  # summarizations that the evidence went through in the reference arm
+    depth: float | None
+    used_at: int | None
+    told: dict[str, Told]  # by arm
+
+
+class ViewOutcome(msgspec.Struct, frozen=True):
+    """One arm's view at one cut."""
+
+    cut: int
+    tokens: int
+    target: int  # tokens that it was given
+    unsupported: list[str]
+    drifted: list[str]
+
+
+class SessionOutcome(msgspec.Struct, frozen=True):
+    """One session."""
+
+    id: str
+    title: str
+    domain: str
+    source: str
+    messages: int
+    tokens: int
+    skipped: list[str]  # cuts that were not scored, with the reason
+    sums: dict[str, dict[str, tuple[float, float]]]  # by arm, by figure: of, out of
+    views: dict[str, list[ViewOutcome]]  # by arm
+    probes: list[ProbeOutcome]
+
+
+class RunOutcome(msgspec.Struct, frozen=True):
+    """A whole run."""
+
+    suite: str
+    claim: str
+    arms: list[str]
+    settings: dict[str, Any]
+    sessions: list[SessionOutcome]
+    defects: list[dict[str, Any]] = []
+    format: int = FORMAT
+
+
+def encode(run: RunOutcome) -> bytes:
+    """The run as JSON, indented, always the same for the same run."""
+    return msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n"

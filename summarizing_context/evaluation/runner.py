@@ -1,0 +1,210 @@
+"""Running cases: each session goes through every arm at every cut, and every view is scored.
+
+Sessions run side by side in processes and come back in their order. What is written of them is `report`'s business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field, replace
+from functools import partial
+from multiprocessing import get_context
+from typing import Protocol
+
+import anyio
+
+from summarizing_context.evaluation.arms import baselines
+from summarizing_context.evaluation.arms.strategies import StrategyArm, open_arm
+from summarizing_context.evaluation.arms.table import REFERENCE, Arm, arms
+from summarizing_context.evaluation.arms.views import ArmView
+from summarizing_context.evaluation.cases.model import Case, Cut, Probe
+from summarizing_context.evaluation.cases.reading import Read, read_session, tokens_before
+from summarizing_context.evaluation.outcomes import ProbeOutcome, SessionOutcome, Told, ViewOutcome
+from summarizing_context.evaluation.scoring.artifacts import last_operations
+from summarizing_context.evaluation.scoring.figures import Ground, Scored, Sum, Sums, score_view
+from summarizing_context.evaluation.scoring.support import Source
+from summarizing_context.evaluation.scoring.texts import Text
+from summarizing_context.evaluation.scoring.verdicts import Verdict
+from summarizing_context.settings import Settings
+
+_SHOWN = 400  # characters of evidence
+
+
+class CaseSource(Protocol):
+    """Where one case comes from; made in the process that needs it."""
+
+    def load(self) -> Case: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How cases are run."""
+
+    settings: Settings = field(default_factory=Settings)
+    arms: tuple[str, ...] = ()  # all of them if none is named
+
+    def chosen(self) -> list[Arm]:
+        """The arms to run; the reference is always among them."""
+        return [arm for arm in arms() if not self.arms or arm.name in (*self.arms, REFERENCE)]
+
+
+def run_sources(sources: Sequence[CaseSource], plan: Plan, *, jobs: int = 1) -> Iterator[SessionOutcome]:
+    """Run the cases, `jobs` at a time, in the order of the sources."""
+    jobs = min(jobs, len(sources))
+    if jobs <= 1:
+        yield from (run_source(source, plan=plan) for source in sources)
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(partial(run_source, plan=plan), sources)
+
+
+def run_source(source: CaseSource, *, plan: Plan) -> SessionOutcome:
+    """Load one case and run it, in an event loop of its own."""
+    return anyio.run(run_case, source.load(), plan)
+
+
+async def run_case(case: Case, plan: Plan) -> SessionOutcome:
+    """Every arm at every cut of one session."""
+    reads = read_session(case.messages)
+    results = _Results(case, reads)
+    async with AsyncExitStack() as stack:
+        strategies = {
+            arm.name: await stack.enter_async_context(open_arm(replace(plan.settings, strategy=arm.strategy), case))
+            for arm in plan.chosen()
+            if arm.strategy
+        }
+        for cut in sorted(case.cuts, key=lambda cut: cut.at):
+            views = await _views_at(_past(case, cut, reads), strategies, plan)
+            if views is None:
+                results.skipped.append(f"{cut.at}: everything before it fits into {cut.budget} tokens")
+            else:
+                results.add(cut, views)
+    return results.outcome([arm.name for arm in plan.chosen()])
+
+
+async def _views_at(
+    past: baselines.Past, strategies: Mapping[str, StrategyArm], plan: Plan
+) -> dict[str, ArmView] | None:
+    """The view of each arm; None where nothing has to be left out. The reference says how many tokens all get."""
+    for strategy in strategies.values():
+        await strategy.feed(past.cut.at)
+    first = await strategies[REFERENCE].view(past.cut.budget)
+    if first is None or not first.nodes:
+        return None
+    views = {REFERENCE: first}
+    for arm in plan.chosen():
+        if arm.name == REFERENCE:
+            continue
+        made = await strategies[arm.name].fitted(first.tokens) if arm.strategy else _baseline(arm.name, past, first)
+        if made is not None:
+            views[arm.name] = made
+    return views
+
+
+def _baseline(name: str, past: baselines.Past, first: ArmView) -> ArmView:
+    match name:
+        case "tail":
+            return baselines.tail(past, first.tokens)
+        case "masking":
+            return baselines.masking(past, first.tokens)
+        case "heads":
+            return baselines.heads(past, first)
+        case "random":
+            return baselines.random_sentences(past, first)
+        case "everything":
+            return baselines.everything(past)
+        case "evidence":
+            return baselines.evidence(past, past.case.probes_at(past.cut))
+        case _:
+            return baselines.nothing(past)
+
+
+def _past(case: Case, cut: Cut, reads: Sequence[Read]) -> baselines.Past:
+    before = reads[: cut.at]
+    return baselines.Past(case, cut, [list(read.texts) for read in before], [read.is_result for read in before])
+
+
+class _Results:
+    """Gathers what the cuts of one session give."""
+
+    def __init__(self, case: Case, reads: Sequence[Read]) -> None:
+        self.skipped: list[str] = []
+        self._case, self._reads = case, reads
+        self._sums: dict[str, dict[str, Sum]] = {}
+        self._views: dict[str, list[ViewOutcome]] = {}
+        self._probes: list[ProbeOutcome] = []
+        self._before = tokens_before(reads)
+
+    def add(self, cut: Cut, views: Mapping[str, ArmView]) -> None:
+        ground = self._ground(cut)
+        target = views[REFERENCE].tokens
+        scored: dict[str, Scored] = {}
+        for name, view in views.items():
+            found = scored[name] = score_view(view, ground)
+            self._add_sums(name, found.sums)
+            told = ViewOutcome(cut.at, view.tokens, target, list(found.unsupported), list(found.drifted))
+            self._views.setdefault(name, []).append(told)
+        self._probes += [self._probe(probe, views[REFERENCE], scored) for probe in ground.probes]
+
+    def outcome(self, order: Sequence[str]) -> SessionOutcome:
+        case = self._case
+        return SessionOutcome(
+            id=case.id,
+            title=case.title,
+            domain=case.domain,
+            source=case.source,
+            messages=len(case.messages),
+            tokens=self._before[-1],
+            skipped=self.skipped,
+            sums={
+                name: {figure: (sum.of, sum.out_of) for figure, sum in self._sums[name].items()}
+                for name in order
+                if name in self._sums
+            },
+            views={name: self._views[name] for name in order if name in self._views},
+            probes=self._probes,
+        )
+
+    def _ground(self, cut: Cut) -> Ground:
+        before = self._reads[: cut.at]
+        source = Source(text for read in before for text in read.texts)
+        return Ground(self._case.probes_at(cut), self._before[cut.at], before, source, last_operations(before))
+
+    def _add_sums(self, arm: str, sums: Sums) -> None:
+        mine = self._sums.setdefault(arm, {})
+        for name, found in sums.items():
+            known = mine.get(name, Sum(0, 0))
+            mine[name] = Sum(known.of + found.of, known.out_of + found.out_of)
+
+    def _probe(self, probe: Probe, reference: ArmView, scored: Mapping[str, Scored]) -> ProbeOutcome:
+        newest = max(probe.evidence, default=0)
+        return ProbeOutcome(
+            id=probe.id,
+            kind=probe.kind,
+            cut=probe.cut,
+            question=probe.question,
+            literals=list(probe.literals),
+            forbid=list(probe.forbid),
+            evidence=[(at, self._words(at, probe)) for at in probe.evidence],
+            age=self._before[probe.cut] - self._before[newest],
+            passes=reference.passes_at(newest),
+            depth=probe.depth,
+            used_at=probe.used_at,
+            told={
+                name: Told(
+                    found.verdicts[probe.id].kept, found.verdicts[probe.id].stale, *found.verdicts[probe.id][1:3]
+                )
+                for name, found in scored.items()
+            },
+        )
+
+    def _words(self, at: int, probe: Probe) -> str:
+        text = Text(self._reads[at].texts)
+        place = max(text.place(probe.literals[0]) if probe.literals else 0, 0)
+        return text.excerpt(place, _SHOWN // 4, _SHOWN // 2)
+
+
+def _told(verdict: Verdict) -> Told:
+    return Told(verdict.kept, verdict.stale, verdict.why, verdict.words)

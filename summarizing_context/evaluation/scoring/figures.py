@@ -1,0 +1,125 @@
+"""The figures of a view: each a sum over what was looked at, so that sessions can be added up and compared.
+
+Pure. What each figure means, and which way is better, stands in `FIGURES`; a figure that has nothing to look at is
+left out, never counted as good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from summarizing_context.evaluation.arms.views import ArmView
+from summarizing_context.evaluation.cases.model import KINDS, MEANING, Probe
+from summarizing_context.evaluation.cases.reading import Read
+from summarizing_context.evaluation.scoring.artifacts import operations_in_view, score_artifacts
+from summarizing_context.evaluation.scoring.support import Source, check_support
+from summarizing_context.evaluation.scoring.texts import Text
+from summarizing_context.evaluation.scoring.verdicts import Verdict, judge
+
+_UNASKED = ("used", "abstention")  # kinds that are not retention of planted literals
+
+
+class Figure(NamedTuple):
+    """One column of the table."""
+
+    title: str
+    about: str
+    better: int  # 1 the higher, -1 the lower, 0 neither
+    share: bool = True  # between 0 and 1
+
+
+class Sum(NamedTuple):
+    """Something counted, out of so many."""
+
+    of: float
+    out_of: float
+
+    @property
+    def value(self) -> float:
+        return self.of / self.out_of if self.out_of else 0.0
+
+
+FIGURES: dict[str, Figure] = {
+    "used": Figure("hindsight retention", "values that later calls used and that the view holds", 1),
+    "summary_used": Figure("used, in summaries", "of the used values outside of raw parts, those in summaries", 1),
+    "literals": Figure("literal retention", "planted answers of all kinds that the view holds", 1),
+    **{kind: Figure(kind, MEANING[kind], 1) for kind in KINDS if kind != "used"},
+    "stale": Figure("stale", "changed values that the view still gives as if they held", -1),
+    "artifact_recall": Figure("artifact recall", "changed files and records with what was last done to them", 1),
+    "artifact_precision": Figure("artifact precision", "claims about files that are right", 1),
+    "unsupported": Figure("unsupported", "exact values in summaries that their source does not hold", -1),
+    "drift": Figure("numeric drift", "numbers in summaries beside words they never stood beside", -1),
+    "tokens": Figure("view tokens", "tokens of the view", 0, share=False),
+    "ratio": Figure("view / past", "tokens of the view over tokens of the past", -1),
+    "per_1k": Figure("per 1,000 tokens", "answers held for each 1,000 tokens of the view", 1, share=False),
+    "passes": Figure("passes", "summarizations that the oldest fact went through", -1, share=False),
+}
+
+Sums = dict[str, Sum]
+
+
+class Scored(NamedTuple):
+    """One view scored."""
+
+    sums: Sums
+    verdicts: dict[str, Verdict]  # by probe
+    unsupported: tuple[str, ...]
+    drifted: tuple[str, ...]
+
+
+class Ground(NamedTuple):
+    """What is true at one cut, prepared once for all arms."""
+
+    probes: Sequence[Probe]
+    past_tokens: int
+    reads: Sequence[Read]  # before the cut
+    source: Source
+    artifacts: Mapping[str, str]
+
+
+def score_view(view: ArmView, ground: Ground) -> Scored:
+    """All figures of one view."""
+    text = Text(view.texts)
+    verdicts = {probe.id: judge(probe, text) for probe in ground.probes}
+    sums = _retention(ground.probes, verdicts)
+    sums |= _in_summaries(view, ground.probes)
+    right, artifacts, claims = score_artifacts(
+        ground.artifacts, operations_in_view(view.summaries, ground.reads[view.raw_from :], ground.artifacts)
+    )
+    support = check_support(view.summaries, ground.source)
+    sums |= {
+        "artifact_recall": Sum(right, artifacts),
+        "artifact_precision": Sum(right, claims),
+        "unsupported": Sum(len(support.unsupported), support.values),
+        "drift": Sum(len(support.drifted), support.numbers),
+        "tokens": Sum(view.tokens, 1),
+        "ratio": Sum(view.tokens, ground.past_tokens),
+        "per_1k": Sum(sum(verdict.kept for verdict in verdicts.values()), view.tokens / 1_000 if verdicts else 0),
+        "passes": Sum(max((node.passes for node in view.nodes), default=0), 1 if view.nodes else 0),
+    }
+    return Scored(
+        {name: sums[name] for name in FIGURES if name in sums and sums[name].out_of},
+        verdicts,
+        support.unsupported,
+        support.drifted,
+    )
+
+
+def _retention(probes: Sequence[Probe], verdicts: Mapping[str, Verdict]) -> Sums:
+    sums: Sums = {}
+    for kind in KINDS:
+        kept = [verdicts[probe.id].kept for probe in probes if probe.kind == kind]
+        sums[kind] = Sum(sum(kept), len(kept))
+    asked = [verdicts[probe.id].kept for probe in probes if probe.kind not in _UNASKED]
+    stale = [verdicts[probe.id].stale for probe in probes if probe.kind == "supersession"]
+    return {**sums, "literals": Sum(sum(asked), len(asked)), "stale": Sum(sum(stale), len(stale))}
+
+
+def _in_summaries(view: ArmView, probes: Sequence[Probe]) -> Sums:
+    """What summaries themselves keep: of the used values that no raw part holds, those that a summary holds."""
+    if not view.nodes:
+        return {}
+    frame, summaries = Text(view.frame), Text(view.summaries)
+    needed = [probe for probe in probes if probe.kind == "used" and not judge(probe, frame).kept]
+    return {"summary_used": Sum(sum(judge(probe, summaries).kept for probe in needed), len(needed))}

@@ -1,0 +1,135 @@
+"""The verdict on one probe: does the view still hold the answer, and no stale one?
+
+Pure. A statement (a constraint, a decision) must stand in one line; values may stand anywhere; what came first must
+stand first; a value that was changed must not stand alone in its old form behind the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from summarizing_context.evaluation.cases.model import Kind, Probe
+from summarizing_context.evaluation.scoring.texts import Text, folded
+
+_SUPERSEDED = "(superseded)"
+
+
+class Verdict(NamedTuple):
+    """What became of one probe in one view."""
+
+    kept: bool
+    why: str  # one short sentence
+    words: str  # of the view, around what was found; "" if nothing was
+    stale: bool = False  # an outdated answer stands there as if it still held
+
+
+def judge(probe: Probe, view: Text) -> Verdict:
+    """The verdict on a probe."""
+    return _JUDGES.get(probe.kind, _judge_values)(probe, view)
+
+
+def _judge_values(probe: Probe, view: Text) -> Verdict:
+    places = [view.place(literal) for literal in probe.literals]
+    missing = [literal for literal, place in zip(probe.literals, places, strict=True) if place < 0]
+    if missing:
+        return Verdict(False, _missing(missing), _words(view, places))
+    if probe.any_of and (place := _first(probe.any_of, view)) < 0:
+        return Verdict(False, f"none of: {_listed(probe.any_of)}", _words(view, places))
+    if probe.any_of:
+        places.append(place)
+    if stale := [literal for literal in probe.forbid if view.holds(literal)]:
+        return Verdict(False, f"says what it must not: {_listed(stale)}", _words(view, places), stale=True)
+    return Verdict(True, "there", _words(view, places))
+
+
+def _judge_statement(probe: Probe, view: Text) -> Verdict:
+    """All words in one line, and that line not marked as superseded."""
+    first = probe.literals[0] if probe.literals else ""
+    marked = ""
+    for line in view.lines_with(first):
+        found = Text([line])
+        if all(found.holds(literal) for literal in probe.literals[1:]) and (
+            not probe.any_of or any(found.holds(literal) for literal in probe.any_of)
+        ):
+            if _SUPERSEDED not in line:
+                return Verdict(True, "there, in one line", _around(line, folded(first)))
+            marked = line
+    if marked:
+        return Verdict(False, "marked as superseded although it holds", _around(marked, folded(first)), stale=True)
+    missing = [literal for literal in probe.literals if not view.holds(literal)]
+    why = _missing(missing) if missing else "its words stand apart, in no one line"
+    return Verdict(False, why, _words(view, [view.place(literal) for literal in probe.literals]))
+
+
+def _judge_supersession(probe: Probe, view: Text) -> Verdict:
+    """The newest value is there, and no older one stands behind it as if it held."""
+    newest = max((place for literal in probe.literals for place in view.places(literal)), default=-1)
+    stale = _stale_place(probe, view, newest)
+    if stale >= 0:
+        return Verdict(False, "an outdated value stands as if it held", view.excerpt(stale), stale=True)
+    return _judge_values(replace(probe, forbid=()), view)
+
+
+def _stale_place(probe: Probe, view: Text, newest: int) -> int:
+    """Where an old value stands behind the newest one, or without it; -1 if nowhere. A line that tells both, or is
+    marked, misleads nobody."""
+    for old in probe.forbid:
+        for place in view.places(old):
+            line = view.line_at(place)
+            told = _SUPERSEDED in line or any(Text([line]).holds(literal) for literal in probe.literals)
+            if place > newest and not told:
+                return place
+    return -1
+
+
+def _judge_ordering(probe: Probe, view: Text) -> Verdict:
+    places = [view.place(literal) for literal in probe.literals]
+    missing = [literal for literal, place in zip(probe.literals, places, strict=True) if place < 0]
+    if missing:
+        return Verdict(False, _missing(missing), _words(view, places))
+    if places != sorted(places):
+        return Verdict(False, "told in another order", _words(view, places))
+    return Verdict(True, "there, in this order", _words(view, places))
+
+
+def _judge_abstention(probe: Probe, view: Text) -> Verdict:
+    """Nothing was said about it, so nothing may stand there."""
+    found = _first(probe.forbid, view)
+    if found >= 0:
+        return Verdict(False, "says something that was never said", view.excerpt(found), stale=True)
+    return Verdict(True, "silent, as it should be", "")
+
+
+_JUDGES: dict[Kind, Callable[[Probe, Text], Verdict]] = {
+    "constraint": _judge_statement,
+    "decision": _judge_statement,
+    "supersession": _judge_supersession,
+    "ordering": _judge_ordering,
+    "abstention": _judge_abstention,
+}
+
+
+def _first(literals: tuple[str, ...], view: Text) -> int:
+    return next((place for literal in literals if (place := view.place(literal)) >= 0), -1)
+
+
+def _words(view: Text, places: list[int]) -> str:
+    found = [place for place in places if place >= 0]
+    return view.excerpt(found[0]) if found else ""
+
+
+def _around(line: str, word: str) -> str:
+    at = max(line.find(word), 0)
+    start, stop = max(0, at - 60), at + 160
+    return ("…" if start else "") + line[start:stop].strip() + ("…" if stop < len(line) else "")
+
+
+def _missing(literals: list[str]) -> str:
+    return f"missing: {_listed(literals)}"
+
+
+def _listed(literals: list[str] | tuple[str, ...]) -> str:
+    shown = [literal if len(literal) <= 60 else literal[:59] + "…" for literal in literals[:4]]
+    return ", ".join(shown) + (" …" if len(literals) > 4 else "")

@@ -1,0 +1,110 @@
+"""Suites: small TOML files that say which cases are run, at what budget, and which gates decide.
+
+They stand in `evals/suites` of a checkout; the package itself carries none.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from summarizing_context.errors import SettingsError
+from summarizing_context.evaluation.cases.generator.domains import domain_names
+from summarizing_context.evaluation.cases.generator.sessions import Recipe
+from summarizing_context.evaluation.cases.sources import CaseSource, Generated, folder_sources
+from summarizing_context.settings import Settings
+
+FOLDER = Path("evals") / "suites"
+BASELINES = Path("evals") / "baselines"
+
+
+class Generate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Sessions that the generator writes: every domain with every seed."""
+
+    seeds: list[int]
+    tokens: int
+    budget: int
+    domains: list[str] = []  # all of them if none is named
+    cuts: list[float] = [0.5, 0.75, 0.95]
+
+
+class Read(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Transcripts of a folder, seen from the checkout."""
+
+    folder: str
+    budget: int = 8_000
+
+
+class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a figure of one arm must reach; `below` and `above` are hard, `beats` compares with other arms."""
+
+    figure: str
+    arm: str = "hierarchical"
+    at_least: float | None = None
+    at_most: float | None = None
+    beats: list[str] = []  # outside of the interval of the difference
+    times: float = 1.0  # so many times what the others have
+    source: str = ""  # only sessions of this source
+
+
+class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a suite file says."""
+
+    name: str
+    claim: str
+    generate: list[Generate] = []
+    read: list[Read] = []
+    gates: list[Gate] = []
+    settings: dict[str, Any] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSuite:
+    """A suite, and the checkout that it stands in."""
+
+    suite: Suite
+    root: Path
+
+    @property
+    def baseline(self) -> Path:
+        return self.root / BASELINES / f"{self.suite.name}.json"
+
+    def settings(self) -> Settings:
+        return Settings.from_mapping(self.suite.settings)
+
+    def sources(self) -> list[CaseSource]:
+        """All cases, in the order of the file."""
+        found: list[CaseSource] = []
+        for wanted in self.suite.generate:
+            for domain in wanted.domains or domain_names():
+                for seed in wanted.seeds:
+                    recipe = Recipe(
+                        domain=domain, seed=seed, tokens=wanted.tokens, budget=wanted.budget, cuts=tuple(wanted.cuts)
+                    )
+                    found.append(Generated(recipe))
+        for read in self.suite.read:
+            found += folder_sources([self.root / read.folder], budget=read.budget)
+        return found
+
+
+def load_suite(name: str, start: Path) -> LoadedSuite:
+    """A suite by its name, from the checkout that `start` is in."""
+    root = next((folder for folder in (start, *start.parents) if (folder / FOLDER).is_dir()), None)
+    if root is None:
+        raise SettingsError(
+            f"suite {name!r}: named suites stand in {FOLDER.as_posix()} of a checkout, and this is none; "
+            "take --cases or --dataset with data of your own"
+        )
+    path = root / FOLDER / f"{name}.toml"
+    if not path.is_file():
+        there = ", ".join(sorted(file.stem for file in (root / FOLDER).glob("*.toml"))) or "none"
+        raise SettingsError(f"there is no suite {name!r} in {FOLDER.as_posix()}; there are: {there}")
+    try:
+        suite = msgspec.convert(tomllib.loads(path.read_text(encoding="utf8")), Suite)
+    except (msgspec.ValidationError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{FOLDER.as_posix()}/{path.name}: {error}") from error
+    return LoadedSuite(suite, root)
