@@ -5,20 +5,11 @@ Nothing in it depends on the machine, the clock or the place of a file, so that 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 FORMAT = 1
-
-
-class Told(msgspec.Struct, frozen=True, array_like=True):
-    """The verdict on a probe in one arm's view."""
-
-    kept: bool
-    stale: bool
-    why: str
-    words: str
 
 
 class ProbeOutcome(msgspec.Struct, frozen=True):
@@ -35,7 +26,9 @@ class ProbeOutcome(msgspec.Struct, frozen=True):
     passes: int  # summarizations that the evidence went through in the reference arm
     depth: float | None
     used_at: int | None
-    told: dict[str, Told]  # by arm
+    kept: dict[str, int]  # by arm: 1 kept, 0 lost, -1 stale
+    why: str  # the verdict in the reference arm
+    words: str  # of its view
 
 
 class ViewOutcome(msgspec.Struct, frozen=True):
@@ -63,6 +56,31 @@ class SessionOutcome(msgspec.Struct, frozen=True):
     probes: list[ProbeOutcome]
 
 
+class DefectOutcome(msgspec.Struct, frozen=True):
+    """What became of one kind of seeded defect."""
+
+    name: str
+    figure: str  # that has to notice it
+    tried: int
+    caught: int
+
+    @property
+    def missed(self) -> bool:
+        return self.caught < self.tried or not self.tried
+
+
+class GateOutcome(msgspec.Struct, frozen=True):
+    """What became of one gate."""
+
+    name: str
+    result: Literal["passed", "failed", "vacuous", "nothing to look at"]
+    words: str
+
+    @property
+    def failed(self) -> bool:
+        return self.result in ("failed", "nothing to look at")
+
+
 class RunOutcome(msgspec.Struct, frozen=True):
     """A whole run."""
 
@@ -71,10 +89,6 @@ class RunOutcome(msgspec.Struct, frozen=True):
     arms: list[str]
     settings: dict[str, Any]
     sessions: list[SessionOutcome]
-    defects: list[dict[str, Any]] = []
+    defects: list[DefectOutcome] = []
+    gates: list[GateOutcome] = []
     format: int = FORMAT
-
-
-def encode(run: RunOutcome) -> bytes:
-    """The run as JSON, indented, always the same for the same run."""
-    return msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n"

@@ -21,7 +21,7 @@ from summarizing_context.evaluation.arms.table import REFERENCE, Arm, arms
 from summarizing_context.evaluation.arms.views import ArmView
 from summarizing_context.evaluation.cases.model import Case, Cut, Probe
 from summarizing_context.evaluation.cases.reading import Read, read_session, tokens_before
-from summarizing_context.evaluation.outcomes import ProbeOutcome, SessionOutcome, Told, ViewOutcome
+from summarizing_context.evaluation.outcomes import ProbeOutcome, SessionOutcome, ViewOutcome
 from summarizing_context.evaluation.scoring.artifacts import last_operations
 from summarizing_context.evaluation.scoring.figures import Ground, Scored, Sum, Sums, score_view
 from summarizing_context.evaluation.scoring.support import Source
@@ -192,12 +192,9 @@ class _Results:
             passes=reference.passes_at(newest),
             depth=probe.depth,
             used_at=probe.used_at,
-            told={
-                name: Told(
-                    found.verdicts[probe.id].kept, found.verdicts[probe.id].stale, *found.verdicts[probe.id][1:3]
-                )
-                for name, found in scored.items()
-            },
+            kept={name: _mark(found.verdicts[probe.id]) for name, found in scored.items()},
+            why=scored[REFERENCE].verdicts[probe.id].why,
+            words=scored[REFERENCE].verdicts[probe.id].words,
         )
 
     def _words(self, at: int, probe: Probe) -> str:
@@ -206,5 +203,5 @@ class _Results:
         return text.excerpt(place, _SHOWN // 4, _SHOWN // 2)
 
 
-def _told(verdict: Verdict) -> Told:
-    return Told(verdict.kept, verdict.stale, verdict.why, verdict.words)
+def _mark(verdict: Verdict) -> int:
+    return -1 if verdict.stale else int(verdict.kept)

@@ -13,9 +13,11 @@ from typing import Any
 import msgspec
 
 from summarizing_context.errors import SettingsError
+from summarizing_context.evaluation.arms.table import arms
 from summarizing_context.evaluation.cases.generator.domains import domain_names
 from summarizing_context.evaluation.cases.generator.sessions import Recipe
 from summarizing_context.evaluation.cases.sources import CaseSource, Generated, folder_sources
+from summarizing_context.evaluation.scoring.figures import FIGURES
 from summarizing_context.settings import Settings
 
 FOLDER = Path("evals") / "suites"
@@ -105,6 +107,19 @@ def load_suite(name: str, start: Path) -> LoadedSuite:
         raise SettingsError(f"there is no suite {name!r} in {FOLDER.as_posix()}; there are: {there}")
     try:
         suite = msgspec.convert(tomllib.loads(path.read_text(encoding="utf8")), Suite)
+        _check_gates(suite)
     except (msgspec.ValidationError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{FOLDER.as_posix()}/{path.name}: {error}") from error
     return LoadedSuite(suite, root)
+
+
+def _check_gates(suite: Suite) -> None:
+    known, figures = {arm.name for arm in arms()}, FIGURES.keys()
+    listed = ", ".join(sorted(known))
+    for gate in suite.gates:
+        if gate.figure not in figures:
+            raise msgspec.ValidationError(f"a gate names the figure {gate.figure!r}; known are {', '.join(figures)}")
+        if strange := {gate.arm, *gate.beats} - known:
+            raise msgspec.ValidationError(f"a gate names the arms {sorted(strange)}; known are {listed}")
+        if gate.at_least is None and gate.at_most is None and not gate.beats:
+            raise msgspec.ValidationError(f"the gate on {gate.figure!r} asks for nothing; give `at_least` or `beats`")

@@ -22,31 +22,7 @@ _CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}
 _TURN_ID = re.compile(r"D\d+:\d+")
 _PARTS = re.compile(r",| and |;")
 _SMALL = frozenset(
-    ("a", "an", "and", "at", "by", "for", "from", "her", "his", "in", "is", "it", "of", "on", "or", "the", "their", "to", "was")
-)
-    [
-        "a",
-        "an",
-        "and",
-        "at",
-        "by",
-        "for",
-        "from",
-        "her",
-        "his",
-        "in",
-        "is",
-        "it",
-        "of",
-        "on",
-        "or",
-        "the",
-        "their",
-        "they",
-        "to",
-        "was",
-        "with",
-    ]
+    ("a", "an", "and", "at", "by", "for", "from", "her", "his", "in", "is", "it", "of", "on", "the", "to")
 )
 
 

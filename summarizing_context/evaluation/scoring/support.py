@@ -7,6 +7,7 @@ never beside the words that stand around it in the summary.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -22,6 +23,7 @@ _TOKEN = re.compile(r"[^\W\d_]+|\d+(?:[.,:]\d+)*")
 _SENTENCES = re.compile(r"(?<=[.!?])\s+")
 _QUOTE = re.compile(r"\"([^\"\n]{4,400})\"")
 _CUT_OFF = "…"
+_FEW = 2  # numbers beside a word that belong to it alone
 _BLOCK = 200_000  # characters that are taken apart at a time
 
 
@@ -40,20 +42,55 @@ class Source:
     def __init__(self, texts: Iterable[str]) -> None:
         raw = list(texts)
         self._text = Text([" ".join(text.split()) for text in raw])
-        self._pairs: set[tuple[str, str]] = set()
+        self._pairs: Pairs | None = None
         self._raw = raw
 
     def holds(self, value: str) -> bool:
         return self._text.holds(value)
 
-    def pairs(self) -> set[tuple[str, str]]:
+    @property
+    def pairs(self) -> Pairs:
         """Every number of the source with each of its neighbours."""
-        if not self._pairs:
-            for text in self._raw:
-                for line in text.split("\n"):
-                    if any(map(str.isdigit, line)):
-                        self._pairs.update(_pairs_of(folded(line[:_BLOCK])))
+        if self._pairs is None:
+            self._pairs = Pairs(self._raw)
         return self._pairs
+
+
+class Pairs:
+    """Which numbers stand beside which words in a source, and in which sentences."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._pairs: set[tuple[str, str]] = set()
+        self._sentences: dict[tuple[str, ...], set[tuple[str, ...]]] = {}  # without numbers: the numbers
+        for line in dict.fromkeys(line for text in texts for line in text.split("\n")):
+            if any(map(str.isdigit, line)):
+                for tokens in _sentences_of(line[:_BLOCK]):
+                    self._pairs.update(_pairs_of(tokens))
+                    words, numbers = _parted(tokens)
+                    self._sentences.setdefault(words, set()).add(numbers)
+        self._numbers_beside = Counter(word for pair in self._pairs for word in pair if not word[0].isdigit())
+
+    def strange(self, tokens: Sequence[str]) -> list[str]:
+        """The numbers of a sentence that do not belong where they stand. A sentence that the source has, numbers
+        apart, must have the numbers of one of its places; in others each number is held against its neighbours."""
+        words, numbers = _parted(tokens)
+        if known := self._sentences.get(words):
+            nearest = min(
+                sorted(known), key=lambda those: sum(one != other for one, other in zip(numbers, those, strict=True))
+            )
+            return [number for number, right in zip(numbers, nearest, strict=True) if number != right]
+        return [token for token, before, after in _numbers_of(tokens) if not self._bear_out(token, before, after)]
+
+    def _bear_out(self, number: str, before: str, after: str) -> bool:
+        """Whether the number belongs to its neighbours. A word that stands beside few numbers tells enough by itself;
+        words that stand beside many, such as units, must all agree; words that stand beside none tell nothing."""
+        found = [
+            (self._numbers_beside[word], pair in self._pairs)
+            for word, pair in ((before, (before, number)), (after, (number, after)))
+            if self._numbers_beside[word]
+        ]
+        telling = [borne_out for numbers, borne_out in found if numbers <= _FEW]
+        return any(telling) if telling else all(borne_out for _, borne_out in found)
 
 
 def check_support(summaries: Sequence[str], source: Source) -> Support:
@@ -61,15 +98,10 @@ def check_support(summaries: Sequence[str], source: Source) -> Support:
     own = [_OWN_WORDS.sub(" ", text) for text in summaries]
     values = list(dict.fromkeys(value for text in own for value in _values(text)))
     unsupported = tuple(value for value in values if not source.holds(value))
-    lines = [folded(line) for text in own for line in text.split("\n")]
-    numbers = [(line, place) for line in lines for place in _numbers_of(line)]
-    known = source.pairs()
-    drifted = tuple(
-        token
-        for line, (token, before, after) in numbers
-        if token not in unsupported and not _is_borne_out(token, before, after, known)
-    )
-    return Support(len(values), unsupported, len(numbers), drifted)
+    sentences = [tokens for text in own for line in text.split("\n") for tokens in _sentences_of(line)]
+    numbers = [number for tokens in sentences for number in _parted(tokens)[1]]
+    drifted = [number for tokens in sentences if _parted(tokens)[1] for number in source.pairs.strange(tokens)]
+    return Support(len(values), unsupported, len(numbers), tuple(n for n in drifted if n not in unsupported))
 
 
 def _values(text: str) -> Iterator[str]:
@@ -83,23 +115,28 @@ def _values(text: str) -> Iterator[str]:
                 yield bare
 
 
-def _numbers_of(line: str) -> Iterator[tuple[str, str, str]]:
-    """Each number of a line, with the words before and after it."""
-    tokens = _TOKEN.findall(line)
+def _sentences_of(line: str) -> Iterator[list[str]]:
+    """The words and numbers of each sentence of a line."""
+    for sentence in _SENTENCES.split(line):
+        yield _TOKEN.findall(folded(sentence))
+
+
+def _parted(tokens: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """A sentence with its numbers blotted out, and the numbers."""
+    return (
+        tuple("#" if token[0].isdigit() else token for token in tokens),
+        tuple(token for token in tokens if token[0].isdigit()),
+    )
+
+
+def _numbers_of(tokens: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """Each number of a sentence, with the words before and after it."""
     for at, token in enumerate(tokens):
         if token[0].isdigit():
-            before = tokens[at - 1] if at else ""
-            after = tokens[at + 1] if at + 1 < len(tokens) else ""
-            if before or after:
-                yield token, before, after
+            yield token, tokens[at - 1] if at else "", tokens[at + 1] if at + 1 < len(tokens) else ""
 
 
-def _pairs_of(line: str) -> Iterator[tuple[str, str]]:
-    tokens = _TOKEN.findall(line)
+def _pairs_of(tokens: Sequence[str]) -> Iterator[tuple[str, str]]:
     for first, second in pairwise(tokens):
         if first[0].isdigit() or second[0].isdigit():
             yield first, second
-
-
-def _is_borne_out(token: str, before: str, after: str, known: set[tuple[str, str]]) -> bool:
-    return bool((before and (before, token) in known) or (after and (token, after) in known))

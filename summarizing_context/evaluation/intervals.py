@@ -1,0 +1,70 @@
+"""Means with intervals: a paired bootstrap that resamples sessions, never probes.
+
+Probes of one session stand and fall together; resampling them would make intervals too narrow. The dice are seeded,
+and all figures of a run share the same draws, so that differences between arms are paired.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from summarizing_context.evaluation.outcomes import SessionOutcome
+
+DRAWS = 1_000
+_SEED = "sessions"
+_LOW, _HIGH = 0.025, 0.975
+
+
+class Interval(NamedTuple):
+    """A mean over sessions, and where it lies in 95 % of the draws."""
+
+    mean: float
+    low: float
+    high: float
+    sessions: int
+
+    def excludes_zero(self) -> bool:
+        return self.low > 0 or self.high < 0
+
+
+def session_values(sessions: Sequence[SessionOutcome], arm: str, figure: str) -> dict[str, float]:
+    """The figure of one arm in each session that has something to look at."""
+    found = {}
+    for session in sessions:
+        of, out_of = session.sums.get(arm, {}).get(figure, (0, 0))
+        if out_of:
+            found[session.id] = of / out_of
+    return found
+
+
+def mean_of(values: Mapping[str, float]) -> Interval | None:
+    """The mean of the sessions' values with its interval; None of nothing."""
+    if not values:
+        return None
+    listed = [values[key] for key in sorted(values)]
+    means = sorted(_means(listed))
+    return Interval(sum(listed) / len(listed), _at(means, _LOW), _at(means, _HIGH), len(listed))
+
+
+def difference(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Interval | None:
+    """How much larger our mean is than theirs, over the sessions that both have."""
+    return mean_of({key: ours[key] - theirs[key] for key in ours if key in theirs})
+
+
+def _means(values: Sequence[float]) -> list[float]:
+    count = len(values)
+    return [sum(map(values.__getitem__, draw)) / count for draw in _draws(count)]
+
+
+@lru_cache(maxsize=64)
+def _draws(count: int) -> tuple[tuple[int, ...], ...]:
+    """Sessions drawn with replacement, the same for every figure."""
+    dice = random.Random(f"{_SEED}/{count}")
+    return tuple(tuple(dice.choices(range(count), k=count)) for _ in range(DRAWS))
+
+
+def _at(ordered: Sequence[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, round(share * (len(ordered) - 1)))]
