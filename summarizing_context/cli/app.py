@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from summarizing_context.cli import checkpoints, demo, replay, search, sessions, status, view
+from summarizing_context.cli import checkpoints, demo, eval, replay, search, sessions, status, view
 
 PROGRAM = "summarizing-context"
 
@@ -24,9 +24,11 @@ _EXAMPLES = f"""[bold]Begin here[/bold]
 
 {PROGRAM} view demo --store demo.db --budget 16k --explain
 
+{PROGRAM} eval run --cases logs/    [dim]# what views of your transcripts still hold[/dim]
+
 [bold]Exit status[/bold]
 
-0 all well · 1 a law was broken · 2 bad input · 3 a view was refused · 4 store or environment
+0 all well · 1 a law was broken or a gate failed · 2 bad input · 3 a view was refused · 4 store or environment
 """
 
 
@@ -42,7 +44,7 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(about)
-    for family in (demo, replay, sessions, view, status, search, checkpoints):
+    for family in (demo, replay, sessions, view, status, search, checkpoints, eval):
         family.register(app)
     return app
 

@@ -31,7 +31,7 @@ class Generate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tokens: int
     budget: int
     domains: list[str] = []  # all of them if none is named
-    cuts: list[float] = [0.5, 0.75, 0.95]
+    cuts: tuple[float, ...] = (0.5, 0.75, 0.95)
 
 
 class Read(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -85,7 +85,7 @@ class LoadedSuite:
             for domain in wanted.domains or domain_names():
                 for seed in wanted.seeds:
                     recipe = Recipe(
-                        domain=domain, seed=seed, tokens=wanted.tokens, budget=wanted.budget, cuts=tuple(wanted.cuts)
+                        domain=domain, seed=seed, tokens=wanted.tokens, budget=wanted.budget, cuts=wanted.cuts
                     )
                     found.append(Generated(recipe))
         for read in self.suite.read:

@@ -12,10 +12,12 @@ from functools import lru_cache
 _SPACES = re.compile(r"[^\S\n]+")
 
 
-@lru_cache(maxsize=65_536)
 def folded(text: str) -> str:
     """`text` in one case and on one line."""
     return " ".join(text.casefold().split())
+
+
+_literal = lru_cache(maxsize=16_384)(folded)  # the same few are looked for in many texts
 
 
 class Text:
@@ -29,7 +31,7 @@ class Text:
 
     def places(self, literal: str) -> Iterator[int]:
         """Every place where the literal stands as whole words."""
-        wanted = folded(literal)
+        wanted = _literal(literal)
         if not wanted:
             return
         text, length = self.text, len(wanted)

@@ -1,0 +1,160 @@
+"""Charts as SVG, written by hand: lines, points, bars, heat maps. No script, no address of anything outside.
+
+Pure. Colours are classes of the page's style, so that charts follow its light and dark looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from math import log10
+from typing import NamedTuple
+
+from summarizing_context.evaluation.report.summary import Point
+
+_WIDTH, _HEIGHT = 640, 300
+_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 16, 14, 46
+
+
+class Series(NamedTuple):
+    """One line of a chart; `tone` names its colour."""
+
+    name: str
+    tone: str
+    points: Sequence[Point]
+
+
+class Dot(NamedTuple):
+    """One arm in a chart of cost and retention."""
+
+    name: str
+    tone: str
+    cost: float
+    kept: float
+    low: float
+    high: float
+
+
+def line_chart(series: Sequence[Series], *, label: str) -> str:
+    """Shares over classes; a class without probes is passed over, and a dot grows with its probes."""
+    count = max((len(one.points) for one in series), default=0)
+    parts = [_axes(label)]
+    for at in range(count):
+        point = series[0].points[at]
+        parts.append(_text(_x(at, count), _HEIGHT - 26, point.label, "middle"))
+        parts.append(_text(_x(at, count), _HEIGHT - 13, f"n={point.probes}", "middle", "faint"))
+    for one in series:
+        places = [(_x(at, count), _y(point.kept), point) for at, point in enumerate(one.points) if point.probes]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in places)
+        parts.append(f'<polyline class="line {one.tone}" points="{path}"/>')
+        for x, y, point in places:
+            title = f"{one.name}, {point.label}: {point.kept:.1%} of {point.probes}"
+            parts.append(_dot(x, y, one.tone, title, radius=3.2))
+    return _svg(parts)
+
+
+def cost_chart(dots: Sequence[Dot], *, label: str) -> str:
+    """Retention over the tokens of a view, on a logarithmic scale, with intervals."""
+    costs = [dot.cost for dot in dots if dot.cost > 0] or [1.0]
+    low, high = log10(min(costs)) - 0.06, log10(max(costs)) + 0.12
+
+    def x_of(cost: float) -> float:
+        return _LEFT + (_WIDTH - _LEFT - _RIGHT) * (log10(cost) - low) / max(high - low, 0.01)
+
+    parts = [_axes(label)]
+    for power in range(int(low), int(high) + 2):
+        for digit in (1, 2, 5):
+            if low <= log10(digit * 10.0**power) <= high:
+                tick = digit * 10**power
+                parts.append(_text(x_of(tick), _HEIGHT - 26, f"{tick:,}", "middle"))
+    parts.append(_text(_WIDTH / 2, _HEIGHT - 10, "tokens of the view", "middle", "faint"))
+    taken: list[tuple[float, float]] = []
+    for dot in sorted(dots, key=lambda dot: -dot.kept):
+        x, y = x_of(dot.cost), _y(dot.kept)
+        whisker = f'x1="{x:.1f}" x2="{x:.1f}" y1="{_y(dot.low):.1f}" y2="{_y(dot.high):.1f}"'
+        parts.append(f'<line class="whisker {dot.tone}" {whisker}/>')
+        title = f"{dot.name}: {dot.kept:.1%} at {dot.cost:,.0f} tokens"
+        parts.append(_dot(x, y, dot.tone, title, radius=5))
+        side, end = (9, "start") if x < _WIDTH - 110 else (-9, "end")
+        place = y + 4
+        while any(abs(place - other) < 12 and abs(x - where) < 90 for where, other in taken):
+            place += 12
+        taken.append((x, place))
+        parts.append(_text(x + side, min(place, _HEIGHT - 36), dot.name, end))
+    return _svg(parts)
+
+
+def bar_chart(points: Sequence[Point], *, label: str, tone: str) -> str:
+    """Shares as bars."""
+    count = len(points)
+    width = min(60.0, (_WIDTH - _LEFT - _RIGHT) / max(count, 1) * 0.6)
+    parts = [_axes(label)]
+    for at, point in enumerate(points):
+        x, y = _x(at, count), _y(point.kept)
+        title = f"{point.label}: {point.kept:.1%} of {point.probes}"
+        parts.append(
+            f'<rect class="bar {tone}" x="{x - width / 2:.1f}" y="{y:.1f}" width="{width:.1f}" '
+            f'height="{_y(0) - y:.1f}" rx="2"><title>{escape(title)}</title></rect>'
+        )
+        parts.append(_text(x, y - 5, f"{point.kept:.0%}", "middle"))
+        parts.append(_text(x, _HEIGHT - 26, point.label, "middle"))
+        parts.append(_text(x, _HEIGHT - 13, f"n={point.probes}", "middle", "faint"))
+    return _svg(parts)
+
+
+def heat_map(rows: Sequence[Sequence[Point]], *, label: str) -> str:
+    """Shares by age (rows) and depth (columns)."""
+    if not rows:
+        return ""
+    cell_height, cell_width, left, top = 34, 84, 92, 30
+    width, height = left + cell_width * len(rows[0]) + 8, top + cell_height * len(rows) + 8
+    parts = [_text(left, 18, label, "start", "faint")]
+    for down, row in enumerate(rows):
+        y = top + down * cell_height
+        parts.append(_text(left - 10, y + 21, row[0].label.partition("/")[0], "end"))
+        for across, point in enumerate(row):
+            x = left + across * cell_width
+            parts.append(_cell(x, y, cell_width - 3, cell_height - 3, point))
+            words = f"{point.kept:.0%}" if point.probes else "–"
+            parts.append(_text(x + cell_width / 2 - 1, y + 20, words, "middle"))
+    box = f'viewBox="0 0 {width} {height}" role="img" aria-label="{escape(label)}"'
+    return f'<svg class="chart heat" {box}>{"".join(parts)}</svg>'
+
+
+def _cell(x: float, y: float, width: float, height: float, point: Point) -> str:
+    title = f"{point.label.partition('/')[0]} tokens ago: {point.probes} needles"
+    shade = f' style="--share:{point.kept:.3f}"' if point.probes else ""
+    box = f'x="{x}" y="{y}" width="{width}" height="{height}" rx="3"'
+    tone = "cell" if point.probes else "cell none"
+    return f'<rect class="{tone}"{shade} {box}><title>{escape(title)}</title></rect>'
+
+
+def _dot(x: float, y: float, tone: str, title: str, *, radius: float) -> str:
+    place = f'cx="{x:.1f}" cy="{y:.1f}" r="{radius}"'
+    return f'<circle class="dot {tone}" {place}><title>{escape(title)}</title></circle>'
+
+
+def _axes(label: str) -> str:
+    parts = [f"<title>{escape(label)}</title>"]
+    for tenth in range(0, 11, 2):
+        y = _y(tenth / 10)
+        parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(_text(_LEFT - 8, y + 4, f"{tenth * 10}%", "end", "faint"))
+    return "".join(parts)
+
+
+def _x(at: int, count: int) -> float:
+    return _LEFT + (_WIDTH - _LEFT - _RIGHT) * (at + 0.5) / max(count, 1)
+
+
+def _y(share: float) -> float:
+    return _TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - min(max(share, 0.0), 1.0))
+
+
+def _text(x: float, y: float, words: str, anchor: str, tone: str = "") -> str:
+    kind = f' class="{tone}"' if tone else ""
+    return f'<text{kind} x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
+
+
+def _svg(parts: Sequence[str]) -> str:
+    return f'<svg class="chart" viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img">{"".join(parts)}</svg>'

@@ -1,0 +1,302 @@
+"""The HTML page of a run: one file, no script, nothing loaded from anywhere.
+
+Pure. Figures come from `summary`, charts from `charts`, single probes from `probes`; here they are put in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+
+from summarizing_context.evaluation.arms.table import REFERENCE
+from summarizing_context.evaluation.cases.model import KINDS
+from summarizing_context.evaluation.intervals import DRAWS, Interval
+from summarizing_context.evaluation.outcomes import RunOutcome
+from summarizing_context.evaluation.report.charts import Dot, Series, bar_chart, cost_chart, heat_map, line_chart
+from summarizing_context.evaluation.report.probes import probes_html
+from summarizing_context.evaluation.report.summary import (
+    Row,
+    by_age,
+    by_kind,
+    by_passes,
+    columns_of,
+    headline,
+    needle_map,
+    probes_of,
+    table_of,
+    unequal_views,
+)
+from summarizing_context.evaluation.scoring.figures import FIGURES
+
+_TONES = {
+    "hierarchical": "t0",
+    "flat": "t1",
+    "importance": "t2",
+    "truncation": "t3",
+    "tail": "t4",
+    "masking": "t5",
+    "heads": "t6",
+    "random": "t7",
+}
+_CURVES = ("hierarchical", "flat", "importance", "masking", "tail", "truncation", "random")
+_BADGES = {"passed": "good", "failed": "bad", "vacuous": "warn", "nothing to look at": "bad"}
+
+
+def page(run: RunOutcome) -> str:
+    """The whole page."""
+    style = (files("summarizing_context.evaluation.report") / "style.css").read_text(encoding="utf8")
+    rows = table_of(run)
+    parts = [
+        _top(run),
+        _gates(run),
+        _section("Strategies and baselines", _table(rows), _TABLE_WORDS),
+        _charts(run, rows),
+        _section(
+            "Retention by kind of question", _kinds(run, rows), "Shares of the probes of each kind that are kept."
+        ),
+        _needles(run),
+        _defects(run),
+        _unsupported(run),
+        _section("Probes", probes_html(run), "Open a session and a question to see why it was kept or lost."),
+        _bottom(run),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Summary evals: {escape(run.suite)}</title><style>{style}</style></head><body><main>"
+        + "\n".join(part for part in parts if part)
+        + "</main></body></html>\n"
+    )
+
+
+_TABLE_WORDS = (
+    "Means over sessions with 95 % intervals (bootstrap over sessions). All arms but the references, in grey, were "
+    "given the same number of tokens at each cut. The best of each column is bold."
+)
+
+
+def _top(run: RunOutcome) -> str:
+    failed = sum(gate.failed for gate in run.gates) + sum(defect.missed for defect in run.defects)
+    passed = ("good", "all gates passed") if run.gates else ("plain", "no gates")
+    tone, verdict = ("bad", f"{failed} failed") if failed else passed
+    cuts = sum(len(session.views.get(REFERENCE, ())) for session in run.sessions)
+    numbers = [
+        (f"{len(run.sessions):,}", "sessions"),
+        (f"{cuts:,}", "cuts"),
+        (f"{sum(len(session.probes) for session in run.sessions):,}", "probes"),
+        (f"{sum(session.tokens for session in run.sessions):,}", "tokens of history"),
+        (f"{len(run.arms)}", "arms"),
+    ]
+    told = "".join(f"<li>{escape(sentence)}</li>" for sentence in headline(run))
+    tiles = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for value, name in numbers)
+    return (
+        f'<h1>Summary evals: {escape(run.suite)} <span class="badge {tone}">{verdict}</span></h1>'
+        f'<p class="soft">{escape(run.claim)}</p>'
+        f'<div class="numbers">{tiles}</div>'
+        f'<div class="card"><h3>What it says</h3><ul>{told}</ul></div>'
+    )
+
+
+def _gates(run: RunOutcome) -> str:
+    if not run.gates:
+        return ""
+    rows = [
+        f'<tr><td class="words">{escape(gate.name)}</td><td><span class="badge {_BADGES[gate.result]}">{gate.result}'
+        f'</span></td><td class="words">{escape(gate.words)}</td></tr>'
+        for gate in run.gates
+    ]
+    head = '<tr><th class="words">gate</th><th></th><th class="words">figures</th></tr>'
+    return _section(
+        "Gates",
+        _wide(head, rows),
+        "A gate that every arm passes is vacuous: it tells nothing.",
+    )
+
+
+def _table(rows: Sequence[Row]) -> str:
+    columns = columns_of(rows)
+    best = {figure: _best(rows, figure) for figure in columns}
+    head = "".join(
+        f'<th title="{escape(FIGURES[figure].about)}">{escape(FIGURES[figure].title)}{_arrow(figure)}</th>'
+        for figure in columns
+    )
+    body = []
+    for row in rows:
+        tone = "ours" if row.arm == REFERENCE else "reference" if row.role == "reference" else ""
+        cells = "".join(_cell(row, figure, best[figure]) for figure in columns)
+        body.append(f'<tr class="{tone}"><td title="{escape(row.about)}"><b>{escape(row.arm)}</b></td>{cells}</tr>')
+    legend = "".join(f"<li><b>{escape(row.arm)}</b>: {escape(row.about)}</li>" for row in rows)
+    return (
+        f"{_wide(f'<tr><th>arm</th>{head}</tr>', body)}"
+        f"<details><summary>What the arms are</summary><ul>{legend}</ul></details>"
+        f"<details><summary>What the figures mean</summary><ul>{_figures(columns)}</ul></details>"
+    )
+
+
+def _figures(columns: Sequence[str]) -> str:
+    return "".join(
+        f"<li><b>{escape(FIGURES[figure].title)}</b>: {escape(FIGURES[figure].about)}</li>" for figure in columns
+    )
+
+
+def _cell(row: Row, figure: str, best: float | None) -> str:
+    cell = row.cells.get(figure)
+    if cell is None:
+        return '<td class="soft">–</td>'
+    shown = written(cell.mean, figure)
+    bold = ' class="best"' if row.role != "reference" and best is not None and abs(cell.mean - best) < 5e-4 else ""
+    interval = (
+        f"<small>{written(cell.low, figure)} – {written(cell.high, figure)}</small>" if cell.high > cell.low else ""
+    )
+    return f"<td><span{bold}>{shown}</span>{interval}</td>"
+
+
+def _best(rows: Sequence[Row], figure: str) -> float | None:
+    better = FIGURES[figure].better
+    means = [row.cells[figure].mean for row in rows if row.role != "reference" and figure in row.cells]
+    return (max if better > 0 else min)(means) if means and better else None
+
+
+def _arrow(figure: str) -> str:
+    return {1: " ↑", -1: " ↓", 0: ""}[FIGURES[figure].better]
+
+
+def written(value: float, figure: str) -> str:
+    """A figure as people read it."""
+    if FIGURES[figure].share:
+        return f"{value:.1%}"
+    return f"{value:,.0f}" if figure == "tokens" else f"{value:.2f}"
+
+
+def _charts(run: RunOutcome, rows: Sequence[Row]) -> str:
+    shown = [arm for arm in _CURVES if arm in run.arms]
+    series = [Series(arm, _TONES[arm], by_age(run, arm)) for arm in shown]
+    parts = [
+        _card("Forgetting curve: retention by age", line_chart(series, label="retention by tokens since the evidence"))
+        + _legend(shown)
+    ]
+    passes = by_passes(run, REFERENCE)
+    if len(passes) > 1:
+        chart = bar_chart(passes, label="retention by summarizations gone through", tone=_TONES[REFERENCE])
+        parts.append(_card(f"Retention by passes ({REFERENCE}); 0 is raw", chart))
+    for figure in ("used", "literals"):
+        if dots := _dots(rows, figure):
+            title = f"{FIGURES[figure].title.capitalize()} against cost"
+            parts.append(_card(title, cost_chart(dots, label=f"{title}, in tokens of the view")))
+    if not probes_of(run):
+        return ""
+    return (
+        '<h2>Curves</h2><div class="grid2">' + "".join(f'<div class="card">{part}</div>' for part in parts) + "</div>"
+    )
+
+
+def _dots(rows: Sequence[Row], figure: str) -> list[Dot]:
+    return [
+        Dot(row.arm, _TONES.get(row.arm, "t7"), row.cells["tokens"].mean, *_span(row.cells[figure]))
+        for row in rows
+        if figure in row.cells and "tokens" in row.cells
+    ]
+
+
+def _span(interval: Interval) -> tuple[float, float, float]:
+    return interval.mean, interval.low, interval.high
+
+
+def _card(title: str, chart: str) -> str:
+    return f"<h3>{escape(title)}</h3>{chart}"
+
+
+def _legend(arms: Sequence[str]) -> str:
+    return (
+        '<div class="legend">' + "".join(f'<span class="{_TONES[arm]}"><i></i>{arm}</span>' for arm in arms) + "</div>"
+    )
+
+
+def _kinds(run: RunOutcome, rows: Sequence[Row]) -> str:
+    kinds = [kind for kind in KINDS if any(kind in row.cells for row in rows)]
+    head = "".join(f"<th>{escape(kind)}</th>" for kind in kinds)
+    body = []
+    for row in rows:
+        tone = "ours" if row.arm == REFERENCE else "reference" if row.role == "reference" else ""
+        cells = "".join(_share_cell(by_kind(run, kind, row.arm)) for kind in kinds)
+        body.append(f'<tr class="{tone}"><td><b>{escape(row.arm)}</b></td>{cells}</tr>')
+    return _wide(f"<tr><th>arm</th>{head}</tr>", body)
+
+
+def _wide(head: str, rows: Sequence[str]) -> str:
+    return f'<div class="scroll"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
+
+
+def _share_cell(found: Interval | None) -> str:
+    if found is None:
+        return '<td class="soft">–</td>'
+    return f'<td style="background: rgba(var(--heat), {0.45 * found.mean:.3f})">{found.mean:.0%}</td>'
+
+
+def _needles(run: RunOutcome) -> str:
+    shown = [arm for arm in (REFERENCE, "masking", "tail") if arm in run.arms]
+    maps = [
+        (arm, heat_map(needle_map(run, arm), label="where in its result the line stood: beginning to end"))
+        for arm in shown
+    ]
+    cards = "".join(f'<div class="card">{_card(arm, chart)}</div>' for arm, chart in maps if chart)
+    words = "One odd line in a long result: how often the view still has it, by its age (rows) and its place (columns)."
+    return f'<h2>Needles</h2><p class="soft">{words}</p><div class="grid2">{cards}</div>' if cards else ""
+
+
+def _defects(run: RunOutcome) -> str:
+    if not run.defects:
+        return ""
+    rows = [
+        f'<tr><td class="words">{escape(defect.name)}</td><td class="words">{escape(defect.figure)}</td>'
+        f'<td>{defect.caught} of {defect.tried}</td><td><span class="badge {"bad" if defect.missed else "good"}">'
+        f"{'missed' if defect.missed else 'caught'}</span></td></tr>"
+        for defect in run.defects
+    ]
+    head = '<tr><th class="words">defect</th><th class="words">who has to notice</th><th>times</th><th></th></tr>'
+    return _section(
+        "Seeded defects",
+        _wide(head, rows),
+        "A perfect summary is spoilt in one known way; a scorer that does not notice cannot be trusted.",
+    )
+
+
+def _unsupported(run: RunOutcome) -> str:
+    rows = []
+    for name in ("unsupported", "drifted"):
+        found = [
+            (session.id, view.cut, value)
+            for session in run.sessions
+            for view in session.views.get(REFERENCE, ())
+            for value in getattr(view, name)
+        ]
+        items = "".join(
+            f"<li><code>{escape(value)}</code> <span class='soft'>{escape(id)} at {cut}</span></li>"
+            for id, cut, value in found[:40]
+        )
+        if items:
+            rows.append(
+                f"<details><summary>{name}: {len(found):,} in views of {REFERENCE}</summary><ul>{items}</ul></details>"
+            )
+    words = "Values in summaries that their source does not hold, and numbers that stand where they never stood."
+    return _section("Unsupported values", "".join(rows), words) if rows else ""
+
+
+def _bottom(run: RunOutcome) -> str:
+    unequal, skipped = unequal_views(run), [(s.id, words) for s in run.sessions for words in s.skipped]
+    parts = [
+        f"<p>Intervals: {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate. No model was asked.</p>"
+    ]
+    for title, lines in (
+        ("views that could not be brought to equal tokens", unequal),
+        ("cuts that were not scored", [f"{id}: {words}" for id, words in skipped]),
+    ):
+        if lines:
+            items = "".join(f"<li>{escape(line)}</li>" for line in lines[:60])
+            parts.append(f"<details><summary>{len(lines):,} {title}</summary><ul>{items}</ul></details>")
+    return f"<footer>{''.join(parts)}</footer>"
+
+
+def _section(title: str, body: str, words: str) -> str:
+    return f'<h2>{escape(title)}</h2><p class="soft">{escape(words)}</p><div class="card">{body}</div>'

@@ -1,0 +1,174 @@
+"""What a run amounts to: means with intervals, differences between arms, curves. Values for all kinds of report.
+
+Pure, and the same for the same run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from summarizing_context.evaluation.arms.table import REFERENCE, arms
+from summarizing_context.evaluation.arms.views import TOLERANCE
+from summarizing_context.evaluation.intervals import Interval, difference, mean_of, session_values
+from summarizing_context.evaluation.outcomes import ProbeOutcome, RunOutcome
+from summarizing_context.evaluation.scoring.figures import FIGURES
+
+AGES = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)  # tokens; the last class is open
+MAIN = (
+    "used",
+    "summary_used",
+    "literals",
+    "constraint",
+    "decision",
+    "supersession",
+    "artifact_recall",
+    "artifact_precision",
+    "stale",
+    "unsupported",
+    "drift",
+    "tokens",
+    "ratio",
+    "per_1k",
+    "passes",
+)
+_UNASKED = ("abstention",)
+
+
+class Row(NamedTuple):
+    """One arm in the table."""
+
+    arm: str
+    role: str
+    about: str
+    cells: dict[str, Interval]
+
+
+class Point(NamedTuple):
+    """One class of a curve."""
+
+    label: str
+    kept: float
+    probes: int
+
+
+def table_of(run: RunOutcome) -> list[Row]:
+    """Every arm with its means."""
+    rows = []
+    for arm in arms():
+        if arm.name in run.arms:
+            cells = {
+                figure: mean
+                for figure in FIGURES
+                if (mean := mean_of(session_values(run.sessions, arm.name, figure))) is not None
+            }
+            rows.append(Row(arm.name, arm.role, arm.about, cells))
+    return rows
+
+
+def margins_of(run: RunOutcome, figure: str) -> list[tuple[str, Interval]]:
+    """How far the reference arm is ahead of each arm that is held to equal tokens."""
+    ours = session_values(run.sessions, REFERENCE, figure)
+    equal = [arm.name for arm in arms() if arm.role != "reference" and arm.name in run.arms and arm.name != REFERENCE]
+    found = [(arm, difference(ours, session_values(run.sessions, arm, figure))) for arm in equal]
+    return [(arm, margin) for arm, margin in found if margin is not None]
+
+
+def columns_of(rows: Sequence[Row]) -> list[str]:
+    """The main figures that any arm has."""
+    return [figure for figure in MAIN if any(figure in row.cells for row in rows)]
+
+
+def probes_of(run: RunOutcome) -> list[ProbeOutcome]:
+    return [probe for session in run.sessions for probe in session.probes if probe.kind not in _UNASKED]
+
+
+def by_age(run: RunOutcome, arm: str) -> list[Point]:
+    """Retention by the tokens between the evidence and the cut."""
+    edges = (0, *AGES)
+    labels = [f"{_short(low)}–{_short(high)}" for low, high in zip(edges, AGES, strict=False)] + [
+        f"≥{_short(AGES[-1])}"
+    ]
+
+    def class_of(probe: ProbeOutcome) -> int:
+        return sum(probe.age >= edge for edge in AGES)
+
+    return _curve(probes_of(run), arm, labels, class_of)
+
+
+def by_passes(run: RunOutcome, arm: str) -> list[Point]:
+    """Retention by the summarizations that the evidence went through in the reference arm."""
+    probes = probes_of(run)
+    most = max((probe.passes for probe in probes), default=0)
+    return _curve(probes, arm, [str(number) for number in range(most + 1)], lambda probe: probe.passes)
+
+
+def by_kind(run: RunOutcome, kind: str, arm: str) -> Interval | None:
+    """Retention of one kind of probe."""
+    return mean_of(session_values(run.sessions, arm, kind))
+
+
+def needle_map(run: RunOutcome, arm: str, depths: int = 5) -> list[list[Point]]:
+    """Retention of needles: a row for each age that occurs, a column for each depth in the result."""
+    needles = [probe for probe in probes_of(run) if probe.depth is not None and arm in probe.kept]
+    rows = []
+    for point, age in ((point, at) for at, point in enumerate(by_age(run, arm))):
+        here = [probe for probe in needles if sum(probe.age >= edge for edge in AGES) == age]
+        if here:
+            labels = [f"{point.label}/{depth}" for depth in range(depths)]
+            rows.append(_curve(here, arm, labels, lambda probe: min(depths - 1, int((probe.depth or 0) * depths))))
+    return rows
+
+
+def unequal_views(run: RunOutcome) -> list[str]:
+    """Views of arms held to equal tokens that are not within the tolerance."""
+    return [
+        f"{session.id} at {view.cut}: {arm} has {view.tokens} tokens, {view.target} were given"
+        for session in run.sessions
+        for arm, views in session.views.items()
+        if arm in _equal()
+        for view in views
+        if abs(view.tokens - view.target) > TOLERANCE * view.target
+    ]
+
+
+def headline(run: RunOutcome) -> list[str]:
+    """What the run says, in sentences."""
+    return [sentence for figure in ("used", "literals", "constraint") for sentence in _sentences(run, figure)]
+
+
+def _sentences(run: RunOutcome, figure: str) -> Iterable[str]:
+    ours = mean_of(session_values(run.sessions, REFERENCE, figure))
+    if ours is None:
+        return
+    ahead: list[str] = []
+    level: list[str] = []
+    behind: list[str] = []
+    for arm, margin in margins_of(run, figure):
+        (ahead if margin.low > 0 else behind if margin.high < 0 else level).append(f"{arm} ({margin.mean:+.3f})")
+    told = f"{FIGURES[figure].title.capitalize()}: {REFERENCE} holds {ours.mean:.1%} [{ours.low:.1%}, {ours.high:.1%}]"
+    parts = [
+        f"{words} {', '.join(names)}"
+        for words, names in (("ahead of", ahead), ("level with", level), ("it does not beat", behind))
+        if names
+    ]
+    yield told + (f"; {'; '.join(parts)}." if parts else ".")
+
+
+def _curve(
+    probes: Sequence[ProbeOutcome], arm: str, labels: Sequence[str], class_of: Callable[[ProbeOutcome], int]
+) -> list[Point]:
+    kept, asked = [0] * len(labels), [0] * len(labels)
+    for probe in probes:
+        if arm in probe.kept:
+            asked[class_of(probe)] += 1
+            kept[class_of(probe)] += probe.kept[arm] == 1
+    return [Point(label, kept[at] / asked[at] if asked[at] else 0.0, asked[at]) for at, label in enumerate(labels)]
+
+
+def _equal() -> frozenset[str]:
+    return frozenset(arm.name for arm in arms() if arm.role != "reference")
+
+
+def _short(tokens: int) -> str:
+    return f"{tokens // 1_000}k" if tokens >= 1_000 else str(tokens)

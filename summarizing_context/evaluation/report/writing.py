@@ -1,0 +1,59 @@
+"""Writing the reports of a run into a folder, and reading the JSON back. Timings go to a file of their own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from summarizing_context.errors import TranscriptError
+from summarizing_context.evaluation.outcomes import FORMAT, RunOutcome
+from summarizing_context.evaluation.report.markdown import markdown
+from summarizing_context.evaluation.report.page import page
+from summarizing_context.evaluation.report.summary import table_of
+
+JSON, HTML, MARKDOWN, TIMINGS = "report.json", "report.html", "report.md", "timings.json"
+
+
+def write_reports(run: RunOutcome, folder: Path, *, timings: dict[str, Any] | None = None) -> None:
+    """All reports of a run. Equal runs write equal bytes, timings apart."""
+    folder.mkdir(parents=True, exist_ok=True)
+    document = {"table": table_document(run), **msgspec.to_builtins(run)}
+    (folder / JSON).write_bytes(msgspec.json.encode(document) + b"\n")
+    (folder / HTML).write_text(page(run), encoding="utf8", errors="replace")
+    (folder / MARKDOWN).write_text(markdown(run), encoding="utf8", errors="replace")
+    if timings is not None:
+        (folder / TIMINGS).write_bytes(msgspec.json.format(msgspec.json.encode(timings), indent=1) + b"\n")
+
+
+def table_document(run: RunOutcome) -> dict[str, dict[str, dict[str, float]]]:
+    """The table as JSON values: by arm, by figure."""
+    return {
+        row.arm: {
+            figure: {
+                "mean": round(cell.mean, 6),
+                "low": round(cell.low, 6),
+                "high": round(cell.high, 6),
+                "sessions": cell.sessions,
+            }
+            for figure, cell in row.cells.items()
+        }
+        for row in table_of(run)
+    }
+
+
+def read_run(path: Path) -> RunOutcome:
+    """A run from its JSON report, or from the folder that holds it."""
+    file = path / JSON if path.is_dir() else path
+    try:
+        run = msgspec.json.decode(file.read_bytes(), type=RunOutcome)
+    except OSError as error:
+        raise TranscriptError(
+            f"{file}:1: cannot be read ({error.strerror}); name a folder that `eval run` wrote"
+        ) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise TranscriptError(f"{file}:1: no report of a run ({error}); name a folder that `eval run` wrote") from error
+    if run.format != FORMAT:
+        raise TranscriptError(f"{file}:1: format {run.format}; this version reads format {FORMAT}; run the suite anew")
+    return run
