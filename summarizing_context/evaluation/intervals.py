@@ -31,13 +31,14 @@ class Interval(NamedTuple):
 
 
 def session_values(sessions: Sequence[SessionOutcome], arm: str, figure: str) -> dict[str, float]:
-    """The figure of one arm in each session that has something to look at."""
-    found = {}
+    """The figure of one arm in each session that has something to look at; one session at several budgets is one."""
+    found: dict[str, tuple[float, float]] = {}
     for session in sessions:
         of, out_of = session.sums.get(arm, {}).get(figure, (0, 0))
         if out_of:
-            found[session.id] = of / out_of
-    return found
+            known = found.get(session.group, (0, 0))
+            found[session.group] = known[0] + of, known[1] + out_of
+    return {group: of / out_of for group, (of, out_of) in found.items()}
 
 
 def mean_of(values: Mapping[str, float]) -> Interval | None:

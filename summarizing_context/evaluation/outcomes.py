@@ -45,11 +45,13 @@ class SessionOutcome(msgspec.Struct, frozen=True):
     """One session."""
 
     id: str
+    group: str  # sessions of one group are drawn together by the bootstrap
     title: str
     domain: str
     source: str
     messages: int
     tokens: int
+    budget: int  # of its last cut
     skipped: list[str]  # cuts that were not scored, with the reason
     sums: dict[str, dict[str, tuple[float, float]]]  # by arm, by figure: of, out of
     views: dict[str, list[ViewOutcome]]  # by arm

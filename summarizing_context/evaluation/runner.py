@@ -98,7 +98,7 @@ async def _views_at(
         if arm.name == REFERENCE:
             continue
         made = await strategies[arm.name].fitted(first.tokens) if arm.strategy else _baseline(arm.name, past, first)
-        if made is not None:
+        if made is not None:  # else no budget gives a view so small: the report says which cuts an arm has
             views[arm.name] = made
     return views
 
@@ -152,11 +152,13 @@ class _Results:
         case = self._case
         return SessionOutcome(
             id=case.id,
+            group=case.group or case.id,
             title=case.title,
             domain=case.domain,
             source=case.source,
             messages=len(case.messages),
             tokens=self._before[-1],
+            budget=case.cuts[-1].budget if case.cuts else 0,
             skipped=self.skipped,
             sums={
                 name: {figure: (sum.of, sum.out_of) for figure, sum in self._sums[name].items()}

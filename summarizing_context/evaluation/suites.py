@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ class Generate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     seeds: list[int]
     tokens: int
-    budget: int
+    budgets: list[int]  # each session is run at every one
     domains: list[str] = []  # all of them if none is named
     cuts: tuple[float, ...] = (0.5, 0.75, 0.95)
 
@@ -82,12 +83,9 @@ class LoadedSuite:
         """All cases, in the order of the file."""
         found: list[CaseSource] = []
         for wanted in self.suite.generate:
-            for domain in wanted.domains or domain_names():
-                for seed in wanted.seeds:
-                    recipe = Recipe(
-                        domain=domain, seed=seed, tokens=wanted.tokens, budget=wanted.budget, cuts=wanted.cuts
-                    )
-                    found.append(Generated(recipe))
+            for domain, seed, budget in product(wanted.domains or domain_names(), wanted.seeds, wanted.budgets):
+                recipe = Recipe(domain=domain, seed=seed, tokens=wanted.tokens, budget=budget, cuts=wanted.cuts)
+                found.append(Generated(recipe))
         for read in self.suite.read:
             found += folder_sources([self.root / read.folder], budget=read.budget)
         return found

@@ -6,9 +6,10 @@ as after a restart. All summaries are ready by then. Fitting a view to a number 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from math import sqrt
 from types import SimpleNamespace
 
 from summarizing_context.assembly import open_context
@@ -21,9 +22,9 @@ from summarizing_context.evaluation.finding import is_header
 from summarizing_context.ports import Summarizer
 from summarizing_context.settings import Settings
 
-_WIDEST = 8.0  # times the tokens of a view, the largest budget that is tried for it
-_STEPS = 14  # budgets that are tried in the first round
-_REFINED = 5  # and around the best of them
+_FIRST = 2.5  # times the tokens of a view: the first budget that is tried for it
+_TRIES = 9
+_SHY = 0.98  # a view may not be larger than what is asked for: aim a little lower
 
 
 class StrategyArm:
@@ -36,9 +37,8 @@ class StrategyArm:
 
     async def feed(self, cut: int) -> None:
         """Add the messages before a cut, and let every summary be made."""
-        for message in self._case.messages[self._fed : cut]:
-            await self._context.add_message(message)
-        self._fed = max(self._fed, cut)
+        await self._context.set_messages(self._case.messages[:cut])
+        self._fed = cut
         await self._context.wait_idle()
 
     async def view(self, budget: int) -> ArmView | None:
@@ -52,26 +52,23 @@ class StrategyArm:
         return self._shown()
 
     async def fitted(self, tokens: int) -> ArmView | None:
-        """The largest view of about `tokens` tokens, filled up with what stands before its tail."""
-        best, at = await self._best([int(tokens * _WIDEST ** (step / _STEPS)) for step in range(_STEPS + 1)], tokens)
-        if best is None or best.tokens < tokens * (1 - TOLERANCE):
-            around = [int(at * (1 + step * 0.16 / _REFINED)) for step in range(1, _REFINED + 1)]
-            better, _ = await self._best(around, tokens)
-            best = max((view for view in (best, better) if view), key=lambda view: view.tokens, default=None)
+        """The largest view of at most `tokens` tokens that is found, filled up with what stands before its tail."""
+        best: ArmView | None = None
+        budget, fits, exceeds = float(tokens) * _FIRST, 0.0, 0.0
+        for _ in range(_TRIES):
+            view = await self.view(round(budget))
+            if view is None or view.tokens <= tokens:
+                fits = max(fits, budget)
+                best = view if view and (best is None or view.tokens > best.tokens) else best
+            else:
+                exceeds = min(exceeds or budget, budget)
+            if best is not None and best.tokens >= tokens * (1 - TOLERANCE / 2):
+                break
+            elsewhere = (tokens / view.tokens) ** 1.5 * _SHY if view else 1.5
+            budget = sqrt(fits * exceeds) if fits and exceeds else budget * elsewhere
         if best is None:
             return None
         return filled_up(best, texts_of(self._case.messages[: best.raw_from]), tokens)
-
-    async def _best(self, budgets: Sequence[int], tokens: int) -> tuple[ArmView | None, int]:
-        """The largest view within the tokens, and its budget."""
-        best, at = None, tokens
-        for budget in budgets:
-            view = await self.view(budget)
-            if view is not None and view.tokens <= tokens and (best is None or view.tokens > best.tokens):
-                best, at = view, budget
-            if view is not None and view.tokens > 2 * tokens:
-                break
-        return best, at
 
     def _shown(self) -> ArmView:
         view, explained = self._context.last_view, self._context.explain()

@@ -74,6 +74,7 @@ class Case:
     domain: str = ""
     source: str = ""  # generated, written, transcript, locomo, longmemeval
     licence: str = ""
+    group: str = ""  # cases of one group stand and fall together: one session at several budgets
 
     def probes_at(self, cut: Cut) -> list[Probe]:
         """The probes of one cut."""

@@ -54,8 +54,8 @@ def tokens_before(reads: Sequence[Read]) -> list[int]:
 
 
 def kept_from(sums: Sequence[int], cut: int, kept_tokens: float) -> int:
-    """Index of the first message of the newest `kept_tokens` tokens before a cut."""
-    return next((at for at in range(cut) if sums[cut] - sums[at] <= kept_tokens), cut)
+    """Index of the first message of the newest `kept_tokens` tokens before a cut; the last message in any case."""
+    return next((at for at in range(cut) if sums[cut] - sums[at] <= kept_tokens), max(0, cut - 1))
 
 
 def message_tokens(message: Message) -> int:

@@ -5,7 +5,7 @@ Pure. Colours are classes of the page's style, so that charts follow its light a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from math import log10
 from typing import NamedTuple
@@ -25,14 +25,20 @@ class Series(NamedTuple):
 
 
 class Dot(NamedTuple):
-    """One arm in a chart of cost and retention."""
+    """One arm at one budget."""
 
-    name: str
-    tone: str
     cost: float
     kept: float
     low: float
     high: float
+
+
+class Trace(NamedTuple):
+    """One arm in a chart of cost and retention."""
+
+    name: str
+    tone: str
+    dots: Sequence[Dot]
 
 
 def line_chart(series: Sequence[Series], *, label: str) -> str:
@@ -53,35 +59,40 @@ def line_chart(series: Sequence[Series], *, label: str) -> str:
     return _svg(parts)
 
 
-def cost_chart(dots: Sequence[Dot], *, label: str) -> str:
-    """Retention over the tokens of a view, on a logarithmic scale, with intervals."""
-    costs = [dot.cost for dot in dots if dot.cost > 0] or [1.0]
-    low, high = log10(min(costs)) - 0.06, log10(max(costs)) + 0.12
+def cost_chart(traces: Sequence[Trace], *, label: str) -> str:
+    """Retention over the tokens of a view, on a logarithmic scale: one trace an arm, with intervals."""
+    costs = [dot.cost for trace in traces for dot in trace.dots if dot.cost > 0] or [1.0]
+    low, high = log10(min(costs)) - 0.06, log10(max(costs)) + 0.22
 
     def x_of(cost: float) -> float:
         return _LEFT + (_WIDTH - _LEFT - _RIGHT) * (log10(cost) - low) / max(high - low, 0.01)
 
-    parts = [_axes(label)]
+    parts = [_axes(label), *_cost_ticks(low, high, x_of)]
+    ends: list[tuple[float, float]] = []
+    for trace in sorted(traces, key=lambda trace: -trace.dots[-1].kept):
+        path = " ".join(f"{x_of(dot.cost):.1f},{_y(dot.kept):.1f}" for dot in trace.dots)
+        parts.append(f'<polyline class="line {trace.tone}" points="{path}"/>')
+        for dot in trace.dots:
+            x = x_of(dot.cost)
+            whisker = f'x1="{x:.1f}" x2="{x:.1f}" y1="{_y(dot.low):.1f}" y2="{_y(dot.high):.1f}"'
+            parts.append(f'<line class="whisker {trace.tone}" {whisker}/>')
+            title = f"{trace.name}: {dot.kept:.1%} [{dot.low:.1%}, {dot.high:.1%}] at {dot.cost:,.0f} tokens"
+            parts.append(_dot(x, _y(dot.kept), trace.tone, title, radius=3.6))
+        x, place = x_of(trace.dots[-1].cost), _y(trace.dots[-1].kept) + 4
+        while any(abs(place - other) < 12 and abs(x - where) < 90 for where, other in ends):
+            place += 12
+        ends.append((x, place))
+        parts.append(_text(x + 8, min(place, _HEIGHT - 36), trace.name, "start"))
+    return _svg(parts)
+
+
+def _cost_ticks(low: float, high: float, x_of: Callable[[float], float]) -> Iterator[str]:
     for power in range(int(low), int(high) + 2):
         for digit in (1, 2, 5):
             if low <= log10(digit * 10.0**power) <= high:
                 tick = digit * 10**power
-                parts.append(_text(x_of(tick), _HEIGHT - 26, f"{tick:,}", "middle"))
-    parts.append(_text(_WIDTH / 2, _HEIGHT - 10, "tokens of the view", "middle", "faint"))
-    taken: list[tuple[float, float]] = []
-    for dot in sorted(dots, key=lambda dot: -dot.kept):
-        x, y = x_of(dot.cost), _y(dot.kept)
-        whisker = f'x1="{x:.1f}" x2="{x:.1f}" y1="{_y(dot.low):.1f}" y2="{_y(dot.high):.1f}"'
-        parts.append(f'<line class="whisker {dot.tone}" {whisker}/>')
-        title = f"{dot.name}: {dot.kept:.1%} at {dot.cost:,.0f} tokens"
-        parts.append(_dot(x, y, dot.tone, title, radius=5))
-        side, end = (9, "start") if x < _WIDTH - 110 else (-9, "end")
-        place = y + 4
-        while any(abs(place - other) < 12 and abs(x - where) < 90 for where, other in taken):
-            place += 12
-        taken.append((x, place))
-        parts.append(_text(x + side, min(place, _HEIGHT - 36), dot.name, end))
-    return _svg(parts)
+                yield _text(x_of(tick), _HEIGHT - 26, f"{tick:,}", "middle")
+    yield _text(_WIDTH / 2, _HEIGHT - 10, "tokens of the view", "middle", "faint")
 
 
 def bar_chart(points: Sequence[Point], *, label: str, tone: str) -> str:

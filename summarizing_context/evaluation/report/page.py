@@ -13,11 +13,12 @@ from summarizing_context.evaluation.arms.table import REFERENCE
 from summarizing_context.evaluation.cases.model import KINDS
 from summarizing_context.evaluation.intervals import DRAWS, Interval
 from summarizing_context.evaluation.outcomes import RunOutcome
-from summarizing_context.evaluation.report.charts import Dot, Series, bar_chart, cost_chart, heat_map, line_chart
+from summarizing_context.evaluation.report.charts import Dot, Series, Trace, bar_chart, cost_chart, heat_map, line_chart
 from summarizing_context.evaluation.report.probes import probes_html
 from summarizing_context.evaluation.report.summary import (
     Row,
     by_age,
+    by_cost,
     by_kind,
     by_passes,
     columns_of,
@@ -181,9 +182,9 @@ def _charts(run: RunOutcome, rows: Sequence[Row]) -> str:
         chart = bar_chart(passes, label="retention by summarizations gone through", tone=_TONES[REFERENCE])
         parts.append(_card(f"Retention by passes ({REFERENCE}); 0 is raw", chart))
     for figure in ("used", "literals"):
-        if dots := _dots(rows, figure):
+        if traces := _traces(run, rows, figure):
             title = f"{FIGURES[figure].title.capitalize()} against cost"
-            parts.append(_card(title, cost_chart(dots, label=f"{title}, in tokens of the view")))
+            parts.append(_card(title, cost_chart(traces, label=f"{title}, in tokens of the view")))
     if not probes_of(run):
         return ""
     return (
@@ -191,16 +192,13 @@ def _charts(run: RunOutcome, rows: Sequence[Row]) -> str:
     )
 
 
-def _dots(rows: Sequence[Row], figure: str) -> list[Dot]:
+def _traces(run: RunOutcome, rows: Sequence[Row], figure: str) -> list[Trace]:
+    found = [(row.arm, by_cost(run, row.arm, figure)) for row in rows if row.arm not in ("everything", "nothing")]
     return [
-        Dot(row.arm, _TONES.get(row.arm, "t7"), row.cells["tokens"].mean, *_span(row.cells[figure]))
-        for row in rows
-        if figure in row.cells and "tokens" in row.cells
+        Trace(arm, _TONES.get(arm, "t7"), [Dot(cost, cell.mean, cell.low, cell.high) for cost, cell in points])
+        for arm, points in found
+        if points
     ]
-
-
-def _span(interval: Interval) -> tuple[float, float, float]:
-    return interval.mean, interval.low, interval.high
 
 
 def _card(title: str, chart: str) -> str:

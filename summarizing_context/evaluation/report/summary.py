@@ -11,7 +11,7 @@ from typing import NamedTuple
 from summarizing_context.evaluation.arms.table import REFERENCE, arms
 from summarizing_context.evaluation.arms.views import TOLERANCE
 from summarizing_context.evaluation.intervals import Interval, difference, mean_of, session_values
-from summarizing_context.evaluation.outcomes import ProbeOutcome, RunOutcome
+from summarizing_context.evaluation.outcomes import ProbeOutcome, RunOutcome, SessionOutcome
 from summarizing_context.evaluation.scoring.figures import FIGURES
 
 AGES = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)  # tokens; the last class is open
@@ -94,6 +94,20 @@ def by_age(run: RunOutcome, arm: str) -> list[Point]:
         return sum(probe.age >= edge for edge in AGES)
 
     return _curve(probes_of(run), arm, labels, class_of)
+
+
+def by_cost(run: RunOutcome, arm: str, figure: str) -> list[tuple[float, Interval]]:
+    """(tokens of a view, the figure) at each budget of the run."""
+    budgets: dict[int, list[SessionOutcome]] = {}
+    for session in run.sessions:
+        budgets.setdefault(session.budget, []).append(session)
+    found = []
+    for _, sessions in sorted(budgets.items()):
+        tokens = mean_of(session_values(sessions, arm, "tokens"))
+        mean = mean_of(session_values(sessions, arm, figure))
+        if tokens is not None and mean is not None:
+            found.append((tokens.mean, mean))
+    return found
 
 
 def by_passes(run: RunOutcome, arm: str) -> list[Point]:

@@ -109,18 +109,19 @@ def _ground(case: Case, cut: Cut, before: Sequence[Read], tokens: int) -> Ground
 
 
 def _perfect(ground: Ground) -> tuple[Line, ...]:
-    lines = [Line(line, probe) for probe in ground.probes for line in _evidence_lines(probe, ground.reads)]
+    found = [(at, Line(line, probe)) for probe in ground.probes for at, line in _evidence_lines(probe, ground.reads)]
+    lines = [line for _, line in sorted(found, key=lambda pair: pair[0])]  # in the order of the session
     lines += [Line(f"{_TOLD[done]} {path}", None) for path, done in ground.artifacts.items()]
     return tuple(dict.fromkeys(lines))
 
 
-def _evidence_lines(probe: Probe, reads: Sequence[Read]) -> Iterator[str]:
-    """The lines that hold the answer, in the order of the session."""
+def _evidence_lines(probe: Probe, reads: Sequence[Read]) -> Iterator[tuple[int, str]]:
+    """The lines that hold the answer, with their messages."""
     for at in probe.evidence:
         for line in dict.fromkeys(line for text in reads[at].texts for line in text.split("\n")):
             found = Text([line])
             if any(found.holds(literal) for literal in probe.literals):
-                yield line
+                yield at, line
 
 
 def _view(lines: Sequence[Line], cut: Cut) -> ArmView:

@@ -37,10 +37,11 @@ def generate_case(recipe: Recipe) -> Case:
     writer.write()
     cuts = tuple(Cut(at=at, budget=recipe.budget) for at in _cut_places(writer.messages, recipe.cuts))
     case = Case(
-        id=f"{recipe.domain}-{recipe.seed}",
+        id=f"{recipe.domain}-{recipe.seed}-{recipe.budget}",
+        group=f"{recipe.domain}-{recipe.seed}",
         messages=tuple(writer.messages),
         cuts=cuts,
-        title=f"{recipe.domain}, seed {recipe.seed}",
+        title=f"{recipe.domain}, seed {recipe.seed}, {recipe.budget:,} tokens",
         domain=recipe.domain,
         source="generated",
         licence="MIT",
