@@ -68,7 +68,7 @@ class DefectOutcome(msgspec.Struct, frozen=True):
 
     @property
     def missed(self) -> bool:
-        return self.caught < self.tried or not self.tried
+        return self.caught < self.tried
 
 
 class GateOutcome(msgspec.Struct, frozen=True):

@@ -23,8 +23,8 @@ from summarizing_context.ports import Summarizer
 from summarizing_context.settings import Settings
 
 _FIRST = 2.5  # times the tokens of a view: the first budget that is tried for it
-_TRIES = 9
-_SHY = 0.98  # a view may not be larger than what is asked for: aim a little lower
+_TRIES = 10
+_SHY = 0.92  # a view may not be larger than what is asked for: aim a little lower
 
 
 class StrategyArm:

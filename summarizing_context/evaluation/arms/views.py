@@ -16,7 +16,6 @@ from summarizing_context.evaluation.cases.model import Message
 
 PartName = Literal["frame", "summary", "tail"]
 TOLERANCE = 0.02  # of the tokens that all arms are given
-_LEAST_PIECE = 12  # tokens below which no piece of an older message is worth showing
 
 
 class Piece(NamedTuple):
@@ -91,7 +90,7 @@ def filled_up(view: ArmView, older: Sequence[str], tokens: int) -> ArmView:
     Whole messages seldom fill a view to the token; without this, arms could not be compared at equal tokens.
     """
     room = tokens - view.tokens - MESSAGE_TOKENS
-    if room < max(_LEAST_PIECE, TOLERANCE / 4 * tokens):
+    if room < max(1, TOLERANCE / 4 * tokens):
         return view
     words = last_tokens(_newest(older, room), room)
     if not words:

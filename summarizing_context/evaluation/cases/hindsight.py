@@ -14,6 +14,7 @@ from typing import NamedTuple
 from summarizing_context.evaluation.cases.entities import Entity, find_entities
 from summarizing_context.evaluation.cases.model import KEPT_SHARE, Case, Cut, Probe
 from summarizing_context.evaluation.cases.reading import Read, kept_from, read_session, tokens_before
+from summarizing_context.evaluation.scoring.texts import Text
 
 MOST = 200  # probes of one cut
 _REFERENCE = 400  # characters; a longer argument is content rather than a reference
@@ -54,16 +55,24 @@ def label_cut(index: Index, cut: Cut) -> list[Probe]:
     kept = kept_from(tokens_before(index.reads), cut.at, KEPT_SHARE * cut.budget)
     seen = _seen_before(index, cut.at)
     shown = set[str]().union(*index.said[kept : cut.at], *index.used[kept : cut.at], _system_values(index))
+    tail = Text(text for read in index.reads[kept : cut.at] for text in read.texts)
     labels: dict[str, Probe] = {}
     for at in range(cut.at, len(index.reads)):
         for value, kind in index.used[at].items():
-            if value in seen and value not in shown and value not in labels:
+            if value in seen and value not in shown and value not in labels and not tail.holds(value):
                 labels[value] = _probe(value, kind, seen[value], cut.at, at)
         shown.update(index.said[at], index.used[at])
         if len(labels) >= MOST:
             break
     found = list(labels.values())[:MOST]
-    return [replace(probe, id=f"used-{cut.at}-{number}") for number, probe in enumerate(found)]
+    numbered = [replace(probe, id=f"used-{cut.at}-{number}") for number, probe in enumerate(found)]
+    return [probe for probe in numbered if _is_borne_out(probe, index)]
+
+
+def _is_borne_out(probe: Probe, index: Index) -> bool:
+    """Whether the value stands in its evidence as a word of its own, and not as a part of another."""
+    texts = [Text(index.reads[at].texts) for at in probe.evidence]
+    return any(text.holds(probe.literals[0]) for text in texts)
 
 
 def _system_values(index: Index) -> set[str]:

@@ -42,7 +42,7 @@ _NEGATIONS = (  # the first that a line holds is turned round
     (r"\bno\b", "some"),
     (r"\bevery\b", "no"),
 )
-_NUMBER = re.compile(r"(?<![\w.,:-])\d{2,}(?:\.\d+)?(?![\w:,-]|\.\d)")
+_NUMBER = re.compile(r"(?<![\w.,:/-])\d(?:[\d.,]*\d)(?![\w:/-]|[.,]\d)")  # of two digits or more
 _INVENTED = "src/never/mentioned_anywhere_{}.py"
 
 
@@ -156,7 +156,7 @@ def _negate(scene: Scene) -> list[Line] | None:
             literals = " ".join(line.probe.literals) if line.probe else ""
             if re.search(pattern, literals, re.IGNORECASE):
                 spoilt = re.sub(pattern, other, line.text, flags=re.IGNORECASE)
-                return [*scene.lines[:at], line._replace(text=spoilt), *scene.lines[at + 1 :]]
+                return [one._replace(text=spoilt) if one.text == line.text else one for one in scene.lines]
     return None
 
 
