@@ -1,0 +1,75 @@
+"""`summarizing-context eval`: runs of one's own transcripts, comparing, linting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from summarizing_context.evaluation.cases.files import write_case
+from tests.cli.commands import Runner, write_transcript
+from tests.evaluation.evals.building import generated
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One transcript without any label."""
+    made = tmp_path_factory.mktemp("logs")
+    write_transcript(made / "session.jsonl", generated(tokens=6_000).messages)
+    return made
+
+
+def test_transcripts_without_labels_are_run(run: Runner, folder: Path, tmp_path: Path):
+    out = tmp_path / "report"
+    arguments = (
+        "eval",
+        "run",
+        "--cases",
+        folder,
+        "--budget",
+        "3k",
+        "--jobs",
+        1,
+        "--arms",
+        "tail,nothing",
+        "--out",
+        out,
+    )
+    ran = run(*arguments, "--json", "-")
+    assert ran.status == 0
+    assert set(ran.document["table"]) == {"hierarchical", "tail", "nothing"}
+    assert {path.name for path in out.iterdir()} == {"report.html", "report.json", "report.md", "timings.json"}
+    assert run("eval", "compare", out, out).status == 0
+    assert run("eval", "report", out, "--out", tmp_path / "again").status == 0
+    assert (tmp_path / "again" / "report.html").read_bytes() == (out / "report.html").read_bytes()
+
+
+def test_a_named_suite_needs_a_checkout(run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    ran = run("eval", "run")
+    assert ran.status == 2
+    assert "--cases" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--arms", "best"), "there is no arm"),
+        (("--cases", "x.jsonl", "--dataset", "locomo", "y"), "take one of them"),
+        (("--cases", "missing.jsonl"), "no such file"),
+    ],
+)
+def test_wrong_arguments_are_explained(run: Runner, arguments: tuple[str, ...], words: str):
+    ran = run("eval", "run", *arguments)
+    assert ran.status == 2
+    assert words in ran.err
+
+
+def test_lint_tells_what_is_wrong_and_seals_what_is_sound(run: Runner, tmp_path: Path):
+    path = write_case(generated(tokens=6_000), tmp_path)
+    assert run("eval", "lint", tmp_path).status == 0
+    sidecar = tmp_path / f"{path.name.removesuffix('.jsonl')}.probes.json"
+    sidecar.write_text(sidecar.read_text("utf8").replace('"title": "', '"title": "another '), encoding="utf8")
+    assert "hash does not fit" in run("eval", "lint", tmp_path).err
+    assert run("eval", "lint", tmp_path, "--seal").status == 0
+    assert run("eval", "lint", tmp_path).status == 0
