@@ -10,8 +10,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from summarizing_context.summarizers.errors_seen import line_at
+from summarizing_context.summarizers.listings import CALLED, LOOKED, Listings, ids_in
 from summarizing_context.summarizers.sections import Line
-from summarizing_context.summarizers.sentences import clip, list_whole, shown
+from summarizing_context.summarizers.sentences import clip, shown
 from summarizing_context.summarizers.steps import (
     OTHER_RANK,
     Step,
@@ -31,7 +32,6 @@ _TALLY = re.compile(
 )
 _TALLY_HINTS = (" pass", " fail", "FAIL", "\nok", "PASS", " error", "OK", " tests", " warning", " problem")
 _TIMES = re.compile(r" \((\d{1,9}) times\)\Z")
-_LOOKED = "looked at "
 
 
 class Deed(NamedTuple):
@@ -45,25 +45,24 @@ class Deed(NamedTuple):
 def find_deeds(steps: Sequence[Step]) -> list[Line]:
     """What the steps changed or checked, oldest first; a deed done again stands once, with its last outcome."""
     deeds: dict[str, tuple[Deed, int]] = {}
-    looked: dict[str, None] = {}
+    listed = Listings()
     for step in steps:
+        for id in ids_in(value for _, value in step.items):
+            listed.add(CALLED, id)
         if is_look(step) or _PLANS.search(step.tool):
             if step.path:
-                looked[step.path] = None
+                listed.add(LOOKED, step.path)
             continue
         for deed in _deeds_of(step) if step.answered >= 0 else ():
+            if not deed.outcome and listed.read(deed.key):
+                continue
             times = deeds.pop(deed.key)[1] if deed.key in deeds else 0
             deeds[deed.key] = deed, times + 1
-    lines = [Line(_tell(deed, times), deed.rank) for deed, times in deeds.values()]
-    if looked:
-        lines.insert(0, Line(_LOOKED + list_whole(looked, 240), 2))
-    return lines
+    return [*listed.lines(), *(Line(_tell(deed, times), deed.rank) for deed, times in deeds.values())]
 
 
 def rank_deed(text: str) -> int:
     """How much a line about something done weighs, by its words alone: for summaries that are merged."""
-    if text.startswith(_LOOKED):
-        return 1
     if text.endswith("→ failed"):
         return 2
     if text.startswith("ran "):

@@ -12,6 +12,7 @@ from summarizing_context.summarizers.deeds import add_up, rank_deed
 from summarizing_context.summarizers.facts import dampen, is_from_file
 from summarizing_context.summarizers.human import mark_superseded, rank_constraint
 from summarizing_context.summarizers.leaves import SHARES, leaf_sections
+from summarizing_context.summarizers.listings import Listings
 from summarizing_context.summarizers.scoring import choose_diverse, count_values, relevance, weigh_words, words_of
 from summarizing_context.summarizers.sections import (
     CONSTRAINTS,
@@ -30,7 +31,7 @@ from summarizing_context.summarizers.sections import (
     read_sections,
 )
 
-ROLLUP_SHARES = (16, 100, 18, 10, 14, 14, 22)  # percent; constraints may take all
+ROLLUP_SHARES = (14, 40, 26, 14, 12, 12, 14)  # percent; strict constraints go before all others
 _POOL = 64  # lines of one section that compete by MMR
 
 
@@ -47,7 +48,9 @@ def rollup_sections(content: str, max_tokens: int, count: Count) -> Sections:
     done, decided, facts = (
         [line.text for child in children for line in child[section]] for section in (DONE, DECISIONS, FACTS)
     )
-    sections[DONE] = _thin(add_up(done), rank_deed)
+    listed = Listings()
+    others = [text for text in done if not listed.read(text)]
+    sections[DONE] = [*listed.lines(), *_thin(add_up(others), rank_deed)]
     sections[DECISIONS] = _thin(decided, count_values)
     sections[FACTS] = _thin(facts, _rank_fact)
     if not any(sections):

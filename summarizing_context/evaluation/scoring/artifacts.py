@@ -25,7 +25,6 @@ _PATH_NAMES = frozenset(
 )
 _PATCHED = re.compile(r"\*\*\* (Add|Update|Delete) File: ([^\n\\\"]{1,400})")
 _PATCHES = {"Add": _MADE, "Update": _CHANGED, "Delete": _GONE}
-_REACH = 60  # characters before a path within which its verb stands
 _SHORT = 400  # characters of a path
 
 
@@ -46,7 +45,7 @@ def claimed_operations(lines: Iterable[str], paths: Iterable[str]) -> dict[str, 
         bare = folded(line)
         for short, path in wanted.items():
             at = bare.find(short)
-            if at > 0 and (verbs := _VERB.findall(bare[max(0, at - _REACH) : at])):
+            if at > 0 and (verbs := _VERB.findall(bare[:at])):
                 found[path] = _OPERATION[verbs[-1]]
     return found
 
