@@ -38,8 +38,12 @@ def _cues(words: str, *phrases: str) -> Cues:
 
 STRICT = _cues(
     "never always must mustnt dont shall forbidden required require requires ensure niemals immer jamais toujours "
-    "nunca siempre",
+    "nunca siempre allergic allergy",
     "do not",
+    "not to be",
+    "may not",
+    "may only",
+    "very important",
     "from now on",
     "no longer",
     "not any more",
@@ -58,6 +62,22 @@ MILD = _cues(
     "instead should shouldnt avoid only without prefer unless except maximum minimum meant stattdessen sempre",
     *("rather than", "no more than", "at most", "at least", "stop using", "stop doing", "you cannot", "you cant"),
     *("we cannot", "we cant", "you may", "may now", "can now", "now may", "now can", "thats wrong", "is wrong"),
+)
+LIMITS = _cues(
+    "maximum minimum", "no more than", "not more than", "at most", "at least", "no later than", "no less than"
+)
+DEFERRED = _cues(
+    "later afterwards",
+    *("at the end", "at the very end", "in the end", "when all", "when everything", "once all", "once everything"),
+    *(
+        "when we are done",
+        "when you are done",
+        "once we are done",
+        "when it is done",
+        "before we finish",
+        "the last thing",
+    ),
+    *("remind me", "dont forget", "keep in mind", "still have to", "still need to", "zum schluss", "am ende"),
 )
 TO_SOMEONE = _cues("please you your should prefer want like lets need we rather use meant")
 ORDERS = _cues("use set keep call name put never always only dont avoid stop ensure leave stick switch revert")

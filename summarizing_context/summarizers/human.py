@@ -11,7 +11,9 @@ from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 from summarizing_context.summarizers.cues import (
+    DEFERRED,
     LEADS,
+    LIMITS,
     MILD,
     ORDERS,
     REQUEST,
@@ -140,8 +142,12 @@ def _strength(said: Sentence, *, pasted: bool) -> int:
     strength = 3 * orders
     if STRICT.found_in(words):
         strength += 6
+    elif LIMITS.found_in(words) and any(word.isdigit() for word in words):
+        strength += 5
     elif MILD.found_in(words) or b"actually" in words[:2] or (b"not" in words and _CONTRAST.search(text)):
         strength += 4 if orders or len(words) <= _SHORT or TO_SOMEONE.found_in(words) else 0 if pasted else 2
+    elif DEFERRED.found_in(words):  # asked for now, due much later
+        strength += 0 if pasted else 5
     if strength == 0:
         return 3 if not _plain(text).isascii() and _FOREIGN.search(text) else 0
     if text.rstrip("\"')* ").endswith("?") or _NOT_AN_ORDER.search(text) or _TOLD.match(text):

@@ -30,8 +30,8 @@ CHANGED = (
 _LISTED = re.compile(rf"({'|'.join((*CHANGED, LOOKED, CALLED))}) ([^\n]+)\Z")
 _TIMES = re.compile(r" \(\d{1,9} times\)\Z")
 _ID = re.compile(r"#?[A-Za-z0-9][\w#.:@-]{3,39}\Z")
-_LENGTHS = {LOOKED: 280, CALLED: 200}  # characters of a line
-_CHANGED_LENGTH = 320
+_LENGTHS = {LOOKED: 420, CALLED: 320}  # characters of a line
+_CHANGED_LENGTH = 420
 _RANKS = {LOOKED: 7, CALLED: 6}
 _CHANGED_RANK = 12
 

@@ -31,7 +31,7 @@ from summarizing_context.summarizers.sections import (
     read_sections,
 )
 
-ROLLUP_SHARES = (14, 40, 26, 14, 12, 12, 14)  # percent; strict constraints go before all others
+ROLLUP_SHARES = (10, 32, 46, 14, 12, 10, 6)  # percent; strict constraints go before all others
 _POOL = 64  # lines of one section that compete by MMR
 
 

@@ -18,7 +18,8 @@ _VERBS = {
     _CHANGED: ("edit", "updat", "modif", "chang", "replac", "insert", "patch", "extend", "apply", "applied"),
     _GONE: ("delet", "remov", "drop", "clos", "archiv"),
 }
-_VERB = re.compile("|".join(sorted((verb for verbs in _VERBS.values() for verb in verbs), key=len, reverse=True)))
+_STEMS = sorted((verb for verbs in _VERBS.values() for verb in verbs), key=len, reverse=True)
+_VERB = re.compile(rf"(?<![\w/.-])(?:{'|'.join(_STEMS)})")
 _OPERATION = {verb: operation for operation, verbs in _VERBS.items() for verb in verbs}
 _PATH_NAMES = frozenset(
     ("file_path", "path", "filename", "file", "filepath", "target_file", "notebook_path", "file_name", "ticket")

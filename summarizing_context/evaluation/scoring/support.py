@@ -19,7 +19,7 @@ _OWN_WORDS = re.compile(
     r"\(\d+ times\)|\(superseded\)|\(latest\)|\[… \d+ tokens left out …\]|\[\d+ earlier messages left out\]|"
     r"\(text without words: \d+ characters\)|\(blank text: \d+ characters\)"
 )
-_TOKEN = re.compile(r"[^\W\d_]+|\d+(?:[.,:]\d+)*")
+_TOKEN = re.compile(r"[^\W_]+(?:[-_./:][^\W_]+|,\d+)*")
 _SENTENCES = re.compile(r"(?<=[.!?])\s+")
 _QUOTE = re.compile(r"\"([^\"\n]{4,400})\"")
 _CUT_OFF = "…"
@@ -68,7 +68,7 @@ class Pairs:
                     self._pairs.update(_pairs_of(tokens))
                     words, numbers = _parted(tokens)
                     self._sentences.setdefault(words, set()).add(numbers)
-        self._numbers_beside = Counter(word for pair in self._pairs for word in pair if not word[0].isdigit())
+        self._numbers_beside = Counter(word for pair in self._pairs for word in pair if not _is_number(word))
 
     def strange(self, tokens: Sequence[str]) -> list[str]:
         """The numbers of a sentence that do not belong where they stand. A sentence that the source has, numbers
@@ -124,19 +124,24 @@ def _sentences_of(line: str) -> Iterator[list[str]]:
 def _parted(tokens: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """A sentence with its numbers blotted out, and the numbers."""
     return (
-        tuple("#" if token[0].isdigit() else token for token in tokens),
-        tuple(token for token in tokens if token[0].isdigit()),
+        tuple("#" if _is_number(token) else token for token in tokens),
+        tuple(token for token in tokens if _is_number(token)),
     )
 
 
 def _numbers_of(tokens: Sequence[str]) -> Iterator[tuple[str, str, str]]:
     """Each number of a sentence, with the words before and after it."""
     for at, token in enumerate(tokens):
-        if token[0].isdigit():
+        if _is_number(token):
             yield token, tokens[at - 1] if at else "", tokens[at + 1] if at + 1 < len(tokens) else ""
 
 
 def _pairs_of(tokens: Sequence[str]) -> Iterator[tuple[str, str]]:
     for first, second in pairwise(tokens):
-        if first[0].isdigit() or second[0].isdigit():
+        if _is_number(first) or _is_number(second):
             yield first, second
+
+
+def _is_number(token: str) -> bool:
+    """Whether a token is a number, a date or a time, and no id."""
+    return token[0].isdigit() and not any(map(str.isalpha, token))

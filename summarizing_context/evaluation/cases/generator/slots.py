@@ -53,7 +53,7 @@ class Slots:
 
     def _make(self, kind: str) -> str:
         if kind in self._pools:
-            return self._dice.choice(self._pools[kind])
+            return self.fill(self._dice.choice(self._pools[kind])).text
         if kind not in _MADE:
             raise KeyError(f"the slot {kind!r} has no pool and is not made up")
         return _MADE[kind](self._dice)
