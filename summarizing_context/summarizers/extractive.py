@@ -19,7 +19,7 @@ from summarizing_context.summarizers.rollups import ROLLUP_SHARES, rollup_sectio
 from summarizing_context.summarizers.sections import fit
 from summarizing_context.summarizers.skims import SKIM_SHARES, skim_sections
 
-RECIPE = "extractive/v1"  # another name whenever the same content would give other bytes
+RECIPE = "extractive/v2"  # another name whenever the same content would give other bytes
 
 
 def summarize_extractively(

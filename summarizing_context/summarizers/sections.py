@@ -25,7 +25,7 @@ NAMES = (
 PRIORITY = (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, DONE, FACTS)  # what is kept longest comes first
 _SECOND = (CONSTRAINTS, ERRORS, DONE, FACTS, DECISIONS, STATE, INTENT)  # who is asked first for what is left over
 STRICT_RANK = 6  # of constraints: from here on they forbid or demand
-_STRICT_SHARE = 55  # percent of the room that such constraints may take before all others
+_STRICT_SHARE = 70  # percent of the room that such constraints may take before all others
 _BY_HEADING = {f"## {name}": section for section, name in enumerate(NAMES)}
 
 

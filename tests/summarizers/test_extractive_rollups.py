@@ -33,7 +33,7 @@ def test_constraints_survive_six_levels_of_merging():
 
 def test_constraints_are_kept_before_everything_else():
     rules = [f"Never change the file conf/{number}.toml." for number in range(8)]
-    text = rollup(filler(1), child(*rules[:4]), filler(2), child(*rules[4:]), max_tokens=110)
+    text = rollup(filler(1), child(*rules[:4]), filler(2), child(*rules[4:]), max_tokens=140)
     assert constraints(text) == [f'"{rule}"' for rule in rules]
 
 

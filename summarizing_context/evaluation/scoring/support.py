@@ -21,6 +21,7 @@ _OWN_WORDS = re.compile(
 )
 _TOKEN = re.compile(r"[^\W_]+(?:[-_./:][^\W_]+|,\d+)*")
 _SENTENCES = re.compile(r"(?<=[.!?])\s+")
+_PARTS = re.compile(r"(?<=[.!?])\s+|\s*→\s*|[()=]")  # what belongs together
 _QUOTE = re.compile(r"\"([^\"\n]{4,400})\"")
 _CUT_OFF = "…"
 _FEW = 2  # numbers beside a word that belong to it alone
@@ -117,7 +118,7 @@ def _values(text: str) -> Iterator[str]:
 
 def _sentences_of(line: str) -> Iterator[list[str]]:
     """The words and numbers of each sentence of a line."""
-    for sentence in _SENTENCES.split(line):
+    for sentence in _PARTS.split(line):
         yield _TOKEN.findall(folded(sentence))
 
 
