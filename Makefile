@@ -9,7 +9,7 @@ BUDGETS ?= 8000,16000,64000
 LAWS_OPERATIONS ?= 1000000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format laws corpus host-corpus weather strategies bench bench-peers bench-search simulate clean
+.PHONY: help demo test lint format laws corpus host-corpus weather strategies evals bench bench-peers bench-search simulate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -56,6 +56,10 @@ strategies: $(READY) ## hierarchical, summarize and truncate side by side on a f
 	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make strategies CORPUS=<folder>"; exit 2; }
 	$(BIN)/python -m evals.performance.strategies "$(CORPUS)" --budget $(BUDGETS) --json evals/performance/results/strategies.json
 
+evals: $(READY) ## measure how good summaries are, with the network blocked; pages in eval-report/
+	PYTHONPATH=evals/offline $(BIN)/summarizing-context eval run default --out eval-report/default
+	PYTHONPATH=evals/offline $(BIN)/summarizing-context eval run written --out eval-report/written
+
 bench: $(READY) ## every number to reach, ours alone, in under a minute
 	$(BIN)/python -m evals.performance.bench
 
@@ -70,5 +74,5 @@ simulate: $(READY) ## what a step costs in sessions of 4.4M and 44M tokens, on a
 
 clean: ## remove what was made here, the environment too
 	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf evals/performance/.environments
+	rm -rf evals/performance/.environments eval-report
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -14,17 +14,8 @@ from summarizing_context.summarizers.sentences import GONE, shown
 
 LOOKED, CALLED = "looked at", "called with"
 CHANGED = (
-    "edited",
-    "updated",
-    "modified",
-    "wrote",
-    "created",
-    "deleted",
-    "removed",
-    "moved",
-    "renamed",
-    "saved",
-    "undid",
+    *("edited", "updated", "modified", "wrote", "created", "saved", "moved", "renamed", "undid"),
+    *("deleted", "removed", "dropped", "closed", "archived"),
 )
 
 _LISTED = re.compile(rf"({'|'.join((*CHANGED, LOOKED, CALLED))}) ([^\n]+)\Z")

@@ -20,8 +20,6 @@ MAIN = (
     "summary_used",
     "literals",
     "constraint",
-    "decision",
-    "supersession",
     "artifact_recall",
     "artifact_precision",
     "stale",
