@@ -114,6 +114,7 @@ def _task(
     arms: str | None,
     jobs: int,
 ) -> Task:
+    from summarizing_context.evaluation.arms.table import REFERENCE
     from summarizing_context.evaluation.cases.sources import dataset_sources, folder_sources
     from summarizing_context.evaluation.evals import Task
     from summarizing_context.evaluation.runner import Plan
@@ -135,7 +136,7 @@ def _task(
         claim=loaded.suite.claim,
         sources=loaded.sources(),
         plan=Plan(loaded.settings(), chosen),
-        gates=loaded.suite.gates,
+        gates=[gate for gate in loaded.suite.gates if not chosen or {gate.arm, *gate.beats} <= {REFERENCE, *chosen}],
         baseline=loaded.baseline,
         jobs=jobs,
     )

@@ -19,7 +19,9 @@ from summarizing_context.evaluation.outcomes import GateOutcome, RunOutcome, Ses
 from summarizing_context.evaluation.scoring.figures import FIGURES
 from summarizing_context.evaluation.suites import Gate
 
+BASELINE = "baseline"  # begins the names of gates against accepted scores
 _DIGITS = 6
+_ROUNDING = 10.0 ** (1 - _DIGITS)
 _FREE = ("everything", "evidence")  # references that may pass any gate without making it vacuous
 
 
@@ -43,12 +45,13 @@ def check_baseline(run: RunOutcome, baseline: Baseline) -> list[GateOutcome]:
         if figure not in FIGURES or not (better := FIGURES[figure].better):
             continue
         change = difference(session_values(run.sessions, baseline.arm, figure), accepted)
-        name = f"baseline {figure}"
+        name = f"{BASELINE} {figure}"
         if change is None:
             checked.append(GateOutcome(name, "nothing to look at", "no session of the baseline has this figure now"))
             continue
-        worse = change.high < 0 if better > 0 else change.low > 0
-        words = f"{change.mean:+.4f} [{change.low:+.4f}, {change.high:+.4f}] against the accepted scores"
+        worse = change.high < -_ROUNDING if better > 0 else change.low > _ROUNDING
+        mean, low, high = (round(value, 4) + 0.0 for value in change[:3])  # no minus before a zero
+        words = f"{mean:+.4f} [{low:+.4f}, {high:+.4f}] against the accepted scores"
         checked.append(GateOutcome(name, "failed" if worse else "passed", words))
     return checked
 

@@ -109,6 +109,8 @@ def _baseline(name: str, past: baselines.Past, first: ArmView) -> ArmView:
             return baselines.tail(past, first.tokens)
         case "masking":
             return baselines.masking(past, first.tokens)
+        case "head":
+            return baselines.head(past, first)
         case "heads":
             return baselines.heads(past, first)
         case "random":

@@ -1,7 +1,7 @@
 """Baselines as arms: what one gets without summaries, or with trivial ones, at the same tokens.
 
-Pure. `tail`, `masking`: raw messages only. `heads`, `random`: the hierarchical view with other words in the place of
-its summaries. `everything`, `nothing`, `evidence`: references, which are not at equal tokens.
+Pure. `tail`, `masking`: raw messages only. `head`, `heads`, `random`: the hierarchical view with other words in the
+place of its summaries. `everything`, `nothing`, `evidence`: references, which are not at equal tokens.
 """
 
 from __future__ import annotations
@@ -74,6 +74,14 @@ def masking(past: Past, tokens: int) -> ArmView:
     start = _newest_that_fit(past, shown, tokens)
     older = past.older(whole) if start == past.leading else [text for texts in shown[:start] for text in texts]
     return filled_up(_raw(past, start, shown), older, tokens)
+
+
+def head(past: Past, view: ArmView) -> ArmView:
+    """The view with the beginning of the whole covered past in the place of all summaries, in as many tokens."""
+    if not view.nodes:
+        return view
+    whole = Node(past.leading, view.nodes[-1].stop, "\n".join(view.summaries), 1)
+    return heads(past, replace(view, nodes=(whole,)))
 
 
 def heads(past: Past, view: ArmView) -> ArmView:

@@ -32,6 +32,7 @@ _ALL = (
     Arm("truncation", "strategy", "first request, then only the newest messages", "truncate"),
     Arm("tail", "baseline", "only the newest messages"),
     Arm("masking", "baseline", "old tool results taken out, words and calls kept"),
+    Arm("head", "baseline", "as hierarchical, all summaries replaced by the beginning of what they cover"),
     Arm("heads", "baseline", "as hierarchical, each summary replaced by the beginning of its source"),
     Arm("random", "baseline", "as hierarchical, each summary replaced by random sentences of its source"),
     Arm("everything", "reference", "the whole past, at whatever cost"),

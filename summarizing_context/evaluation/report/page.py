@@ -37,6 +37,7 @@ _TONES = {
     "truncation": "t3",
     "tail": "t4",
     "masking": "t5",
+    "head": "t3",
     "heads": "t6",
     "random": "t7",
 }
