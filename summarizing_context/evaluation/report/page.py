@@ -11,37 +11,21 @@ from importlib.resources import files
 
 from summarizing_context.evaluation.arms.table import REFERENCE
 from summarizing_context.evaluation.cases.model import KINDS
+from summarizing_context.evaluation.gates import BASELINE
 from summarizing_context.evaluation.intervals import DRAWS, Interval
-from summarizing_context.evaluation.outcomes import RunOutcome
-from summarizing_context.evaluation.report.charts import Dot, Series, Trace, bar_chart, cost_chart, heat_map, line_chart
+from summarizing_context.evaluation.outcomes import GateOutcome, RunOutcome
+from summarizing_context.evaluation.report.curves import curves, needles
 from summarizing_context.evaluation.report.probes import probes_html
 from summarizing_context.evaluation.report.summary import (
     Row,
-    by_age,
-    by_cost,
     by_kind,
-    by_passes,
     columns_of,
     headline,
-    needle_map,
-    probes_of,
     table_of,
     unequal_views,
 )
 from summarizing_context.evaluation.scoring.figures import FIGURES
 
-_TONES = {
-    "hierarchical": "t0",
-    "flat": "t1",
-    "importance": "t2",
-    "truncation": "t3",
-    "tail": "t4",
-    "masking": "t5",
-    "head": "t3",
-    "heads": "t6",
-    "random": "t7",
-}
-_CURVES = ("hierarchical", "flat", "importance", "masking", "tail", "truncation", "random")
 _BADGES = {"passed": "good", "failed": "bad", "vacuous": "warn", "nothing to look at": "bad"}
 
 
@@ -51,13 +35,13 @@ def page(run: RunOutcome) -> str:
     rows = table_of(run)
     parts = [
         _top(run),
-        _gates(run),
         _section("Strategies and baselines", _table(rows), _TABLE_WORDS),
-        _charts(run, rows),
+        curves(run, rows),
         _section(
             "Retention by kind of question", _kinds(run, rows), "Shares of the probes of each kind that are kept."
         ),
-        _needles(run),
+        needles(run),
+        _gates(run),
         _defects(run),
         _unsupported(run),
         _section("Probes", probes_html(run), "Open a session and a question to see why it was kept or lost."),
@@ -84,7 +68,8 @@ def _top(run: RunOutcome) -> str:
     tone, verdict = ("bad", f"{failed} failed") if failed else passed
     cuts = sum(len(session.views.get(REFERENCE, ())) for session in run.sessions)
     numbers = [
-        (f"{len(run.sessions):,}", "sessions"),
+        (f"{len({session.group for session in run.sessions}):,}", "sessions"),
+        (f"{len({session.budget for session in run.sessions}):,}", "budgets"),
         (f"{cuts:,}", "cuts"),
         (f"{sum(len(session.probes) for session in run.sessions):,}", "probes"),
         (f"{sum(session.tokens for session in run.sessions):,}", "tokens of history"),
@@ -103,17 +88,23 @@ def _top(run: RunOutcome) -> str:
 def _gates(run: RunOutcome) -> str:
     if not run.gates:
         return ""
+    accepted = [gate for gate in run.gates if gate.name.startswith(BASELINE)]
+    own = [gate for gate in run.gates if gate not in accepted or gate.failed]
+    body = _gates_table(own) if own else ""
+    if accepted:
+        worse = sum(gate.failed for gate in accepted)
+        title = f"{len(accepted)} figures against the accepted scores, {worse} worse"
+        body += f"<details><summary>{title}</summary>{_gates_table(accepted)}</details>"
+    return _section("Gates", body, "A gate that every arm passes is vacuous: it tells nothing.")
+
+
+def _gates_table(gates: Sequence[GateOutcome]) -> str:
     rows = [
         f'<tr><td class="words">{escape(gate.name)}</td><td><span class="badge {_BADGES[gate.result]}">{gate.result}'
         f'</span></td><td class="words">{escape(gate.words)}</td></tr>'
-        for gate in run.gates
+        for gate in gates
     ]
-    head = '<tr><th class="words">gate</th><th></th><th class="words">figures</th></tr>'
-    return _section(
-        "Gates",
-        _wide(head, rows),
-        "A gate that every arm passes is vacuous: it tells nothing.",
-    )
+    return _wide('<tr><th class="words">gate</th><th></th><th class="words">figures</th></tr>', rows)
 
 
 def _table(rows: Sequence[Row]) -> str:
@@ -171,47 +162,6 @@ def written(value: float, figure: str) -> str:
     return f"{value:,.0f}" if figure == "tokens" else f"{value:.2f}"
 
 
-def _charts(run: RunOutcome, rows: Sequence[Row]) -> str:
-    shown = [arm for arm in _CURVES if arm in run.arms]
-    series = [Series(arm, _TONES[arm], by_age(run, arm)) for arm in shown]
-    parts = [
-        _card("Forgetting curve: retention by age", line_chart(series, label="retention by tokens since the evidence"))
-        + _legend(shown)
-    ]
-    passes = by_passes(run, REFERENCE)
-    if len(passes) > 1:
-        chart = bar_chart(passes, label="retention by summarizations gone through", tone=_TONES[REFERENCE])
-        parts.append(_card(f"Retention by passes ({REFERENCE}); 0 is raw", chart))
-    for figure in ("used", "literals"):
-        if traces := _traces(run, rows, figure):
-            title = f"{FIGURES[figure].title.capitalize()} against cost"
-            parts.append(_card(title, cost_chart(traces, label=f"{title}, in tokens of the view")))
-    if not probes_of(run):
-        return ""
-    return (
-        '<h2>Curves</h2><div class="grid2">' + "".join(f'<div class="card">{part}</div>' for part in parts) + "</div>"
-    )
-
-
-def _traces(run: RunOutcome, rows: Sequence[Row], figure: str) -> list[Trace]:
-    found = [(row.arm, by_cost(run, row.arm, figure)) for row in rows if row.arm not in ("everything", "nothing")]
-    return [
-        Trace(arm, _TONES.get(arm, "t7"), [Dot(cost, cell.mean, cell.low, cell.high) for cost, cell in points])
-        for arm, points in found
-        if points
-    ]
-
-
-def _card(title: str, chart: str) -> str:
-    return f"<h3>{escape(title)}</h3>{chart}"
-
-
-def _legend(arms: Sequence[str]) -> str:
-    return (
-        '<div class="legend">' + "".join(f'<span class="{_TONES[arm]}"><i></i>{arm}</span>' for arm in arms) + "</div>"
-    )
-
-
 def _kinds(run: RunOutcome, rows: Sequence[Row]) -> str:
     kinds = [kind for kind in KINDS if any(kind in row.cells for row in rows)]
     head = "".join(f"<th>{escape(kind)}</th>" for kind in kinds)
@@ -231,17 +181,6 @@ def _share_cell(found: Interval | None) -> str:
     if found is None:
         return '<td class="soft">–</td>'
     return f'<td style="background: rgba(var(--heat), {0.45 * found.mean:.3f})">{found.mean:.0%}</td>'
-
-
-def _needles(run: RunOutcome) -> str:
-    shown = [arm for arm in (REFERENCE, "masking", "tail") if arm in run.arms]
-    maps = [
-        (arm, heat_map(needle_map(run, arm), label="where in its result the line stood: beginning to end"))
-        for arm in shown
-    ]
-    cards = "".join(f'<div class="card">{_card(arm, chart)}</div>' for arm, chart in maps if chart)
-    words = "One odd line in a long result: how often the view still has it, by its age (rows) and its place (columns)."
-    return f'<h2>Needles</h2><p class="soft">{words}</p><div class="grid2">{cards}</div>' if cards else ""
 
 
 def _defects(run: RunOutcome) -> str:

@@ -26,7 +26,6 @@ MAIN = (
     "unsupported",
     "drift",
     "tokens",
-    "ratio",
     "per_1k",
     "passes",
 )

@@ -23,11 +23,12 @@ _literal = lru_cache(maxsize=16_384)(folded)  # the same few are looked for in m
 class Text:
     """A text ready to be searched; lines stay apart."""
 
-    __slots__ = ("raw", "text")
+    __slots__ = ("text", "written")
 
     def __init__(self, parts: Iterable[str]) -> None:
-        self.raw = "\n".join(parts)
-        self.text = _SPACES.sub(" ", self.raw.casefold())
+        written = _SPACES.sub(" ", "\n".join(parts))
+        self.text = written.casefold()
+        self.written = written if len(written) == len(self.text) else self.text  # a few letters grow when folded
 
     def places(self, literal: str) -> Iterator[int]:
         """Every place where the literal stands as whole words."""
@@ -75,5 +76,5 @@ class Text:
     def excerpt(self, place: int, before: int = 60, after: int = 120) -> str:
         """The words around a place."""
         start, stop = max(0, place - before), place + after
-        words = " ".join(self.text[start:stop].split())
+        words = " ".join(self.written[start:stop].split())
         return ("…" if start else "") + words + ("…" if stop < len(self.text) else "")
