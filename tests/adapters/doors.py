@@ -1,4 +1,4 @@
-"""A source resolver as applications bring one: it finds our module in a folder, and leaves the others alone."""
+"""Ways to our module: a source resolver as applications bring one, and the host's command that validates a folder."""
 
 from __future__ import annotations
 
@@ -6,6 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from amplifier_core.module_sources import ModuleNotFoundError as SourceNotFoundError
+
+# The host's engine has threads of its own, which now and then crash while Python shuts down: leave before that.
+VALIDATE = """
+import os, sys
+from amplifier_core.cli import cli
+
+try:
+    cli(["validate", "context", sys.argv[1]])
+except SystemExit as end:
+    sys.stdout.flush()
+    os._exit(end.code)
+"""
 
 
 class FolderSource:

@@ -11,7 +11,7 @@ import pytest
 from amplifier_core.validation import ContextValidator
 
 from summarizing_context.adapters.amplifier import SummarizingContextManager
-from tests.adapters.doors import FolderSource
+from tests.adapters.doors import VALIDATE, FolderSource
 from tests.adapters.host import session_of
 from tests.house.checkout import PACKAGE, ROOT, run_python
 
@@ -47,7 +47,7 @@ async def test_the_hosts_validator_passes(name: str) -> None:
 
 
 def test_the_hosts_command_validates_the_checkouts_package_folder(tmp_path: Path) -> None:
-    done = run_python(["-m", "amplifier_core.cli", "validate", "context", str(PACKAGE)], cwd=tmp_path)
+    done = run_python(["-c", VALIDATE, str(PACKAGE)], cwd=tmp_path)
     assert done.returncode == 0, done.stdout
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.adapters.doors import VALIDATE
 from tests.house.checkout import PACKAGE, ROOT, run_python
 
 SESSION = """
@@ -84,8 +85,7 @@ def test_an_installed_wheel_is_a_context_in_a_real_session(installed: Path, tmp_
 
 def test_the_hosts_command_validates_the_installed_module(installed: Path, tmp_path: Path):
     folder = installed / "amplifier_module_context_summarizing"
-    command = ["-m", "amplifier_core.cli", "validate", "context", str(folder)]
-    done = run_python(command, cwd=tmp_path, env={"PYTHONPATH": str(installed)})
+    done = run_python(["-c", VALIDATE, str(folder)], cwd=tmp_path, env={"PYTHONPATH": str(installed)})
     assert done.returncode == 0, done.stdout
 
 
