@@ -8,7 +8,7 @@ import pytest
 
 from summarizing_context.evaluation.cases.files import write_case
 from tests.cli.commands import Runner, write_transcript
-from tests.evaluation.evals.building import generated
+from tests.evaluation.scored.building import generated
 
 
 @pytest.fixture(scope="module")

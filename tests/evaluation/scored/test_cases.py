@@ -16,7 +16,7 @@ from summarizing_context.evaluation.cases.generator.sessions import Recipe, gene
 from summarizing_context.evaluation.cases.hindsight import with_hindsight
 from summarizing_context.evaluation.cases.lint import lint_case
 from summarizing_context.evaluation.laws import LogIndex, ViewChecker, canonical
-from tests.evaluation.evals.building import FILLER, call, case, generated, probe, says
+from tests.evaluation.scored.building import FILLER, call, case, generated, probe, says
 
 ROOT = Path(__file__).parents[3]
 

@@ -22,7 +22,7 @@ from summarizing_context.evaluation.report.writing import HTML, JSON, MARKDOWN, 
 from summarizing_context.evaluation.runner import Plan, run_case
 from summarizing_context.evaluation.suites import Gate, load_suite
 from summarizing_context.settings import Settings
-from tests.evaluation.evals.building import generated
+from tests.evaluation.scored.building import generated
 
 ROOT = Path(__file__).parents[3]
 SMALL = Settings(segment_min=150, segment_target=360, segment_max=600, summary_max_tokens=40)
