@@ -135,12 +135,13 @@ class Decider:
 
         def build(cut: Cut, room: Room, folded: Folded = ()) -> Proposal:
             tail, shown_as, bounds = shown, shown.room, self._timeline.bounds()
-            same = (shown_as.tokens, shown_as.squeeze) == (room.tokens, room.squeeze)
-            if same and not folded and cut.stop >= tail.start and not tail.binds(cut.stop, bounds):
+            same = (shown_as.tokens, shown_as.squeeze) == (room.tokens, room.squeeze) and not folded
+            tightest = room.squeeze == MAX_SQUEEZE  # then ephemeral messages before the first group give way too
+            if same and cut.stop >= tail.start + tightest and not tail.binds(cut.stop, bounds):
                 tail = tail.cut_at(cut.stop, bounds)
             else:
                 tail = Tail(cut.stop, room, self._price, folded, bounds)
-                if room.squeeze == MAX_SQUEEZE:  # ephemeral messages before its first group give way too
+                if tightest:
                     tail.riders = bisect_right(self._timeline.riders, cut.stop, key=lambda rider: rider[0])
                 self._timeline.feed(tail)
             focus = self._focus(showing, cut, topic)

@@ -120,12 +120,13 @@ class Tail:
     def cut_at(self, stop: int, bounds: Bounds | None = None) -> Tail:
         """This tail without everything before `stop`, which is the end of a shown group. Within other `bounds` it
         must not `binds` anything."""
-        mark = self.mark(stop)
+        whole = Mark(stop, self._base_items, self._base_tokens)  # with ephemeral messages before its first group
+        mark = whole if stop == self.start else self.mark(stop)
         within = self.bounds if bounds is None else bounds
         rest = Tail(stop, self.room, self._price, self.folded if stop == self.start else (), within)
         rest.next, rest._open_items, rest._open_tokens = self.next, self._open_items, self._open_tokens
         rest.items = self.items[mark.items - self._base_items :]
-        rest.tokens = self.after(stop)
+        rest.tokens = self.tokens - (mark.tokens - self._base_tokens)
         rest.marks = self.marks[bisect_left(self.marks, stop, key=lambda mark: mark.stop) :]
         rest._base_items, rest._base_tokens = mark.items, mark.tokens
         rest.riders = self.riders

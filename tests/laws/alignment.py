@@ -133,7 +133,11 @@ class _Walk:
     def _take_notes(self) -> None:
         for note in list(self.notes):
             index, identity = note
-            if self.at < len(self.view) and is_late_note(self.view[self.at], self.log[index], identity):
+            if (
+                note in self.notes
+                and self.at < len(self.view)
+                and is_late_note(self.view[self.at], self.log[index], identity)
+            ):
                 self.notes.remove(note)
                 self.repairs[LATE_NOTE] += 1
                 rest = [other for other in self.notes if other[0] == index]

@@ -24,7 +24,7 @@ from .operations import ODD
 BUDGETS = (100, 150, 300, 700, 1_500, 4_000)
 KINDS = {
     "talk": 6, "work": 6, "wide": 1, "flight": 2, "answer": 3, "odd": 3, "huge": 1, "view": 8, "compact": 2, "set": 2,
-    "clear": 0.3, "idle": 2, "usage": 1, "reopen": 1, "pause": 3,
+    "clear": 0.3, "idle": 2, "usage": 1, "reopen": 2, "pause": 3,
 }  # fmt: skip
 
 
