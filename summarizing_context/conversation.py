@@ -1,0 +1,175 @@
+"""Conversation: the contract's methods, which every host of a context manager calls, and when they may be called.
+
+The methods check and hand on: the log and its activations are changed in `session`. What a session offers beyond the
+contract is in `context`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack
+from functools import partial
+from typing import Any
+
+import anyio
+
+from summarizing_context.budgeting import Budgeting
+from summarizing_context.core.activation import ActivationReport
+from summarizing_context.core.door import Message
+from summarizing_context.core.focus import check_focus
+from summarizing_context.core.transcripts import is_transcript_of
+from summarizing_context.core.view import View
+from summarizing_context.errors import SettingsError
+from summarizing_context.parts import Parts, gather
+from summarizing_context.provider_window import read_provider
+from summarizing_context.session import Session
+from summarizing_context.statistics import Statistics
+from summarizing_context.tokens import usage_total
+
+
+class Conversation:
+    """A log of messages and the views of it that fit into a model's window."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._settings = parts.settings
+        self._session = Session(parts)
+        self._timeline = parts.timeline
+        self._viewer = parts.viewer
+        self._last_view: View | None = None
+        self._budgeting = Budgeting(parts.settings, parts.tell)
+        self._closing: list[Callable[[], Awaitable[None]]] = []  # of what goes beyond the contract
+
+    async def add_message(self, message: Message) -> None:
+        """Add a message at the end of the log; durable when this returns (ephemeral ones are kept in memory only).
+
+        Raises `MessageError` for anything but a mapping with a string `role` and JSON values, and `StoreError`; in
+        both cases the log is unchanged.
+        """
+        self._check(writes=True)
+        await self._session.add(await self._parts.intake.one(message))
+        await self._after_adding()
+
+    async def get_messages_for_request(
+        self, token_budget: int | None = None, provider: Any | None = None, *, system: str | None = None
+    ) -> list[Message]:
+        """The messages of the next request, within the budget, as fresh copies. Never waits for a model.
+
+        The budget in tokens is `token_budget` if given, else what `provider` tells of its window less the answer
+        and a margin, else `max_tokens`. `system` is a system prompt that is no part of the log and leads this view
+        in the place of the log's own; a changed one is the activation `system_changed`. Raises `BudgetError` when
+        the leading system rows leave no room, and `SettingsError` for a `token_budget` that is no positive int.
+        """
+        self._check()
+        window = read_provider(provider)
+        budget = self._budgeting.choose(token_budget, window)
+        session, lead = self._session, partial(self._viewer.leading.bring, system)
+        report = await session.activate(window.key, budget, "idle" if session.is_idle else None, begin=lead)
+        self._budgeting.note(window, budget)
+        session.key, session.budget, session.asked_at = window.key, budget, self._parts.clock.now()
+        self._last_view = view = self._viewer.view(window.key, report)
+        self._parts.worker.wake()
+        return view.messages
+
+    async def get_messages(self) -> list[Message]:
+        """The whole log, as received, as fresh copies."""
+        self._check()
+        return self._timeline.messages()
+
+    async def set_messages(self, messages: Iterable[Message]) -> None:
+        """Replace the log. Summaries whose range still matches are kept, so that an equal prefix costs nothing.
+
+        Raises as `add_message` does; then nothing is replaced.
+        """
+        self._check(writes=True)
+        await self._session.replace(await self._parts.intake.all(messages, self._timeline.entries))
+
+    async def is_transcript(self, messages: Iterable[Message]) -> bool:
+        """Whether `messages` are this log as hosts keep it: with nothing missing, by content, but system, developer,
+        hook and ephemeral rows. Raises `MessageError`."""
+        self._check()
+        contents = await self._parts.intake.contents(messages)
+        return is_transcript_of(contents, (entry.facts for entry in self._timeline.entries))
+
+    async def clear(self) -> None:
+        """Empty the log."""
+        self._check(writes=True)
+        await self._session.replace([])
+
+    async def should_compact(self) -> bool:
+        """Whether the next view, for the provider of the last one, would be above its high water."""
+        self._check()
+        now, high = self._viewer.tokens(self._session.key, self._session.budget)
+        return now > high
+
+    async def compact(self, *, focus: str | None = None) -> ActivationReport:
+        """Activate now, if that frees anything.
+
+        With a `focus`, the name of a topic in at most 500 characters, the header also keeps a note of what the newest
+        covered past says about it: at once the lines that name it, and from the next activation on what the model made
+        of them. The note stays until another focus replaces it, or the log is replaced. An activation happens then even
+        if it only adds the note. Raises `SettingsError` for a focus that names nothing, or where nothing is summarized.
+        """
+        self._check()
+        topic = None if focus is None else check_focus(focus)
+        if topic is not None and self._settings.strategy == "truncate":
+            raise SettingsError("focus has nothing to act on: strategy = 'truncate' makes no summaries; leave it out")
+        report = await self._session.activate(self._session.key, self._session.budget, "explicit", focus=topic)
+        self._parts.worker.wake()
+        if report is None:
+            now, _ = self._viewer.tokens(self._session.key, self._session.budget)
+            return ActivationReport(False, "explicit", now, now, 0)
+        return report
+
+    async def wait_idle(self, timeout: float | None = None) -> bool:
+        """Wait until no summary is being made or could be; False after `timeout` seconds. An open breaker or a
+        reached cap counts as idle."""
+        self._check()
+        if timeout is not None and (not isinstance(timeout, int | float) or timeout != timeout):
+            raise SettingsError(f"timeout is {timeout!r:.40}; it is a number of seconds, or None")
+        return await self._parts.worker.wait_idle(timeout)
+
+    async def observe_usage(self, input_tokens: int, *, cache_read: int = 0, cache_write: int = 0) -> None:
+        """Tell how many tokens the provider counted for the last view; budgets from its window follow that.
+
+        `input_tokens` are those neither read from nor written to a cache, in tokens, as are the others.
+        """
+        self._check()
+        total = usage_total(input_tokens, cache_read, cache_write)
+        self._budgeting.observe(total, None if self._last_view is None else self._last_view.tokens)
+
+    def statistics(self) -> Statistics:
+        """The figures of this session since it was opened."""
+        self._check()
+        return gather(self._parts, self._session.activations, self._session.last_error)
+
+    def __len__(self) -> int:
+        """Messages of the log."""
+        return len(self._timeline) + len(self._timeline.riders)
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def last_view(self) -> View | None:
+        """The view handed out last; None before the first."""
+        return self._last_view
+
+    async def close(self) -> None:
+        """End every task, finish the queued writes, give up the session. Takes at most two seconds."""
+        if self._session.closed:
+            return
+        self._session.closed = True
+        with anyio.CancelScope(shield=True):
+            async with AsyncExitStack() as ends:  # each of them, whatever the others do
+                for close in reversed(self._parts.closing):
+                    ends.push_async_callback(close)
+                for close in self._closing:
+                    ends.push_async_callback(close)
+                await self._parts.worker.stop()
+
+    def _check(self, *, writes: bool = False) -> None:
+        self._session.check(writes=writes)
+
+    async def _after_adding(self) -> None:
+        """Whatever is due now that the log is longer."""
