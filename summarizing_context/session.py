@@ -25,6 +25,8 @@ from summarizing_context.showing import Change
 
 logger = logging.getLogger(__name__)
 
+_CROWD = 16  # messages being added at once, from which on they go before summaries
+
 _Decide = Callable[[], Change | None]
 
 
@@ -43,6 +45,8 @@ class Session:
         self.activations: Counter[str] = Counter()
         self.last_error: str | None = None
         self._segments_seen = 0
+        self._adding = 0  # messages that are on their way into the store
+        parts.worker.is_crowded = lambda: self._adding >= _CROWD
 
     @property
     def is_idle(self) -> bool:
@@ -69,7 +73,11 @@ class Session:
             self._extend([entry])
         else:
             stored = self.parts.intake.stored([entry])
-            await self.parts.store.append(self.id, stored, lambda: self._extend([entry]))
+            self._adding += 1
+            try:
+                await self.parts.store.append(self.id, stored, lambda: self._extend([entry]))
+            finally:
+                self._adding -= 1
 
     async def replace(self, log: list[Entry]) -> None:
         """Make `log` the whole log. Summaries whose range still matches are kept."""

@@ -26,6 +26,8 @@ from summarizing_context.setbacks import LONGEST_NAP, Setbacks
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.timeline import Timeline
 
+_GLANCE = 0.05  # seconds between two looks whether a crowd has gone
+_PATIENCE = 15.0  # seconds for which summaries give way to it, at most
 _STOP_WITHIN = 1.5  # seconds
 
 logger = logging.getLogger(__name__)
@@ -93,6 +95,8 @@ class Worker:
         self._awake = anyio.Event()
         self._changed = anyio.Event()
         self._stopped = False
+        self.is_crowded: Callable[[], bool] = lambda: False  # whether many messages are being added at once
+        self._crowded_since: float | None = None
         self.failed = 0
         self.last_error: str | None = None
 
@@ -153,13 +157,24 @@ class Worker:
         async with anyio.create_task_group() as tasks:
             while True:
                 self._awake = anyio.Event()
-                for want in self._startable(self._concurrency - len(self._running)):
+                gives_way = self._gives_way()
+                for want in [] if gives_way else self._startable(self._concurrency - len(self._running)):
                     self._running[want.hash] = want
                     tasks.start_soon(self._make, want)
-                if not self._running:
+                if not self._running and not gives_way:
                     self._signal()
-                with anyio.move_on_after(self._nap()):
+                with anyio.move_on_after(_GLANCE if gives_way else self._nap()):
                     await self._awake.wait()
+
+    def _gives_way(self) -> bool:
+        """While many messages are being added at once, writing them down goes first; not for ever."""
+        if not self.is_crowded():
+            self._crowded_since = None
+            return False
+        now = self._clock.now()
+        if self._crowded_since is None:
+            self._crowded_since = now
+        return now - self._crowded_since < _PATIENCE
 
     def _startable(self, limit: int) -> list[Want]:
         if limit <= 0 or not self._timeline.segments or not self._past_start() or self._caller.ready_in() != 0.0:

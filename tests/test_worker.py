@@ -342,3 +342,30 @@ async def test_an_owner_that_died_is_replaced():
 def test_a_worker_is_made_outside_of_a_loop_and_counts_what_is_pending():
     shop = Shop(timeline(session(messages=150)), rollups=False)
     assert shop.worker.pending == len(shop.timeline.segments)
+
+
+async def test_it_gives_way_to_a_crowd_of_new_messages_but_not_for_ever():
+    async with Shop() as shop:
+        shop.worker.is_crowded = lambda: True
+        assert not await shop.worker.wait_idle(0.12)
+        assert not shop.gate.jobs
+        shop.clock.time += 60
+        assert await shop.worker.wait_idle(5)
+        assert shop.gate.jobs
+
+
+async def test_it_goes_on_by_itself_when_the_crowd_has_gone():
+    begun, crowd = anyio.Event(), [True]
+
+    def reply(job: SummaryJob) -> str:
+        begun.set()
+        return f"short {job.range_hash}"
+
+    async with Shop(gate=Gate(reply)) as shop:
+        shop.worker.is_crowded = lambda: bool(crowd)
+        shop.worker.wake()
+        await anyio.sleep(0.01)
+        assert not begun.is_set()
+        crowd.clear()
+        with anyio.fail_after(5):
+            await begun.wait()

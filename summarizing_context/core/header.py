@@ -171,6 +171,7 @@ class _Writer:
         self._texts = texts
         self._count = count
         self._forms: dict[Node, Form] = {}
+        self._written: dict[tuple[Node, Form], HeaderNode] = {}
 
     def nodes(self, plan: HeaderPlan, target: float | None) -> list[HeaderNode]:
         """The present nodes and the newly covered segments, rolled up as far as the target asks."""
@@ -207,8 +208,13 @@ class _Writer:
 
     def written(self, node: Node) -> HeaderNode:
         """A node as its block will show it."""
-        made = self._texts.text_of(node)
         form = self._forms.get(node, "full")
+        if (known := self._written.get((node, form))) is None:
+            known = self._written[node, form] = self._write(node, form)
+        return known
+
+    def _write(self, node: Node, form: Form) -> HeaderNode:
+        made = self._texts.text_of(node)
         text = self._texts.brief(made.text, BRIEF_TOKENS) if form == "brief" else made.text
         entries = self._texts.entries(node)
         shown = HeaderNode(node.rank, node.number, entries.start, entries.stop, form, made.made_by, made.passes, text)

@@ -80,6 +80,7 @@ class Tail:
         self._price = price
         self._open_items = 0
         self._open_tokens = 0
+        self._bound: list[tuple[int, Item]] = []  # shown with thinking or a chain, and where: counted as in marks
         self.riders = 0  # ephemeral messages of the log that were shown or passed by
         self._base_items = 0  # dropped by `cut_at`: marks count from the first beginning
         self._base_tokens = 0
@@ -114,8 +115,8 @@ class Tail:
 
     def binds(self, stop: int, bounds: Bounds) -> bool:
         """Whether what it shows behind `stop` would read differently within `bounds`."""
-        first = self.mark(stop).items - self._base_items
-        return any(_unbound(item.seq, item.message, bounds)[1] for item in self.items[first:])
+        first = self.mark(stop).items if self._bound else 0
+        return any(at >= first and _unbound(item.seq, item.message, bounds)[1] for at, item in self._bound)
 
     def cut_at(self, stop: int, bounds: Bounds | None = None) -> Tail:
         """This tail without everything before `stop`, which is the end of a shown group. Within other `bounds` it
@@ -129,6 +130,7 @@ class Tail:
         rest.tokens = self.tokens - (mark.tokens - self._base_tokens)
         rest.marks = self.marks[bisect_left(self.marks, stop, key=lambda mark: mark.stop) :]
         rest._base_items, rest._base_tokens = mark.items, mark.tokens
+        rest._bound = [(at, item) for at, item in self._bound if at >= mark.items]
         rest.riders = self.riders
         return rest
 
@@ -158,6 +160,8 @@ class Tail:
         return item.tokens
 
     def _add(self, item: Item) -> None:
+        if has_signed_thinking(item.message) or has_chain(item.message):
+            self._bound.append((self._base_items + len(self.items), item))
         self.items.append(item)
         self.tokens += item.tokens
 
