@@ -11,6 +11,9 @@ from summarizing_context.core.messages import message_text_parts
 from summarizing_context.core.view import View
 from summarizing_context.errors import (
     BudgetError,
+    CassetteError,
+    CassetteLimitError,
+    CassetteMissError,
     CheckpointNotFoundError,
     ContextClosedError,
     MemoryNotFoundError,
@@ -45,6 +48,9 @@ __all__ = [
     "ActivationReport",
     "BudgetError",
     "BudgetReport",
+    "CassetteError",
+    "CassetteLimitError",
+    "CassetteMissError",
     "Checkpoint",
     "CheckpointNotFoundError",
     "ContextClosedError",

@@ -22,6 +22,9 @@ SummarizingContextError
 ├── MemoryNotFoundError (LookupError)   the project has no such memory
 ├── MissingExtraError (ImportError)     a part of the package that is installed on demand is missing
 ├── PromptError                         a prompt file is missing or malformed
+├── CassetteError (ValueError)          recorded replies of a model cannot be read; names file and line
+│   ├── CassetteMissError               a request has no recorded reply; `difference` shows the nearest one
+│   └── CassetteLimitError              recording stopped at a cap; what was recorded is kept
 └── TranscriptError (ValueError)        a transcript file cannot be read; names file and line
 """
 
@@ -176,3 +179,22 @@ class PromptError(SummarizingContextError):
 
 class TranscriptError(SummarizingContextError, ValueError):
     """A transcript file cannot be read; the message begins with `file:line`."""
+
+
+class CassetteError(SummarizingContextError, ValueError):
+    """Recorded replies of a model cannot be read or kept; the message begins with the file, and `file:line` in it."""
+
+
+class CassetteMissError(CassetteError):
+    """A request has no recorded reply. `difference` tells in lines how the nearest recorded one differs from it."""
+
+    def __init__(self, message: str, difference: Sequence[str] = ()) -> None:
+        self.difference = tuple(difference)
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[type[CassetteMissError], tuple[str, tuple[str, ...]]]:
+        return type(self), (str(self), self.difference)
+
+
+class CassetteLimitError(CassetteError):
+    """Recording has stopped at a cap on calls or tokens. What was recorded is kept, and not sent again."""

@@ -13,7 +13,7 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.ports import Clock, Summarizer
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.anthropic_messages import AnthropicSummarizer
-from summarizing_context.summarizers.gates import ClosableSummarizer, ExtractiveCaller, ModelCaller
+from summarizing_context.summarizers.gates import ChatModel, ExtractiveCaller, ModelCaller
 from summarizing_context.summarizers.openai_chat import OpenAIChatSummarizer
 from summarizing_context.summarizers.resilient import Limits, ResilientSummarizer
 
@@ -37,12 +37,12 @@ def make_caller(settings: Settings, given: Summarizer | None, clock: Clock, *, r
     )
     if given is not None:
         return ResilientSummarizer(given, limits=limits, clock=clock, count=estimate_text)
-    return ModelCaller(_model(settings, read_only=read_only), limits=limits, clock=clock, count=estimate_text)
+    return ModelCaller(make_model(settings, read_only=read_only), limits=limits, clock=clock, count=estimate_text)
 
 
-def _model(settings: Settings, *, read_only: bool) -> ClosableSummarizer:
-    """The summarizer that the settings name; a context that only reads calls no model and needs no key."""
-    makers: dict[str, Callable[..., ClosableSummarizer]] = {
+def make_model(settings: Settings, *, read_only: bool) -> ChatModel:
+    """The model that the settings name; the caller closes it. One that only reads calls nobody and needs no key."""
+    makers: dict[str, Callable[..., ChatModel]] = {
         "openai": OpenAIChatSummarizer,
         "anthropic": AnthropicSummarizer,
     }

@@ -68,14 +68,18 @@ class AnthropicSummarizer:
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """The model's answer; raises `SummarizerError` or a subclass when there is none that could serve."""
-        limit = most_tokens(job, self._thinking_tokens)
+        return await self.complete(job.instructions, fenced(job), job.max_tokens)
+
+    async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
+        """What the model says to instructions and one message, in about `max_tokens`; raises as `summarize` does."""
+        limit = most_tokens(max_tokens, self._thinking_tokens)
 
         def send(client: Any) -> AbstractAsyncContextManager[Any]:
             request = client.messages.with_streaming_response.create(
                 model=self.model,
                 max_tokens=limit,
-                system=[{"type": "text", "text": job.instructions, "cache_control": {"type": "ephemeral"}}],
-                messages=[{"role": "user", "content": fenced(job)}],
+                system=[{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}],
+                messages=[{"role": "user", "content": user}],
                 extra_headers=IDENTITY,
                 extra_body=self._options or None,
             )

@@ -19,6 +19,16 @@ class ClosableSummarizer(Summarizer, Protocol):
     async def close(self) -> None: ...
 
 
+class ChatModel(ClosableSummarizer, Protocol):
+    """A model behind a provider's SDK: it summarizes, and answers whatever else it is asked."""
+
+    model: str
+    recipe: str
+
+    async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
+        """Its answer. Raise `SummarizerError` if there is none now."""
+
+
 class ExtractiveCaller:
     """The extractive summarizer behind a gate that is always open."""
 

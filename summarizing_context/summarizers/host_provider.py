@@ -73,7 +73,7 @@ class HostSummarizer:
             raise SummarizerError(Fault.NO_PROVIDER)
         if self._is_cancelled():
             raise SummarizerError(Fault.CANCELLED)
-        limit = most_tokens(job, self._thinking_tokens)
+        limit = most_tokens(job.max_tokens, self._thinking_tokens)
         return read_response(await self._ask(provider, _request(job, self._model, limit)), limit)
 
     async def cancel(self) -> None:

@@ -82,32 +82,35 @@ class OpenAIChatSummarizer:
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """The model's answer; raises `SummarizerError` or a subclass when there is none that could serve."""
+        return await self.complete(job.instructions, fenced(job), job.max_tokens)
+
+    async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
+        """What the model says to instructions and one message, in about `max_tokens`; raises as `summarize` does."""
+        limit = most_tokens(max_tokens, self._thinking_tokens)
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
         try:
-            reply = await self._ask(job, self._limit_name)
+            reply = await self._ask(messages, {self._limit_name: limit})
         except SummarizerError as error:
             if self._limit_name_is_sure or not _is_refused_request(error):
                 raise
             other: LimitName = "max_tokens" if self._limit_name == "max_completion_tokens" else "max_completion_tokens"
-            reply = await self._ask(job, other)  # servers know one of the names, and some refuse the other
+            reply = await self._ask(messages, {other: limit})  # servers know one of the names, some refuse the other
             self._limit_name = other
         self._limit_name_is_sure = True
-        return read_completion(reply, most_tokens(job, self._thinking_tokens))
+        return read_completion(reply, limit)
 
     async def close(self) -> None:
         """Close the connections; afterwards every call fails. May be called twice."""
         await self._line.close()
 
-    async def _ask(self, job: SummaryJob, limit_name: LimitName) -> dict[str, Any]:
+    async def _ask(self, messages: list[dict[str, str]], limit: Mapping[str, int]) -> dict[str, Any]:
         def send(client: Any) -> AbstractAsyncContextManager[Any]:
             request = client.chat.completions.with_streaming_response.create(
                 model=self.model,
-                messages=[
-                    {"role": "system", "content": job.instructions},
-                    {"role": "user", "content": fenced(job)},
-                ],
+                messages=messages,
                 extra_headers=IDENTITY,
                 extra_body=self._options or None,
-                **{limit_name: most_tokens(job, self._thinking_tokens)},
+                **limit,
             )
             return cast("AbstractAsyncContextManager[Any]", request)
 

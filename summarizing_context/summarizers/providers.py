@@ -135,9 +135,9 @@ def fenced(job: SummaryJob) -> str:
     return fence("session_record", readable(job.content))
 
 
-def most_tokens(job: SummaryJob, thinking_tokens: int) -> int:
-    """The limit on output to ask the provider for."""
-    return _LIMIT_FACTOR * job.max_tokens + thinking_tokens
+def most_tokens(max_tokens: int, thinking_tokens: int) -> int:
+    """The limit on output to ask the provider for, where about `max_tokens` are wanted."""
+    return _LIMIT_FACTOR * max_tokens + thinking_tokens
 
 
 def was_cut_off(reason: object, cut_reasons: tuple[str, ...], output_tokens: int | None, limit: int) -> bool:

@@ -1,0 +1,184 @@
+"""A cassette in use: replies come from the file, or from a model whose replies are kept.
+
+Retries and time limits are those of whoever sends. A request is never sent twice at once, nor again once it is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self
+
+import anyio
+
+from summarizing_context.core.estimate import estimate_text
+from summarizing_context.errors import CassetteError, CassetteLimitError, CassetteMissError, SummarizerRefused
+from summarizing_context.evaluation.cassettes.files import read_takes, save_takes
+from summarizing_context.evaluation.cassettes.misses import difference, differing, nearest
+from summarizing_context.evaluation.cassettes.requests import Reply, Request, Take
+from summarizing_context.evaluation.cassettes.scrubbing import own_secrets
+from summarizing_context.evaluation.cassettes.spending import Caps, Spent
+from summarizing_context.ports import SummaryReply
+
+Mode = Literal["replay", "record", "refresh", "forecast"]
+Send = Callable[[], Awaitable[str | SummaryReply]]
+
+_SAVE_AFTER = 16  # new replies; what a killed process can lose
+
+
+class Cassette:
+    """Recorded requests and replies of one file. Safe for any number of tasks of one event loop.
+
+    `replay` only reads, and a request that is not there is `CassetteMissError`. `record` sends what is not there yet,
+    `refresh` sends everything once again; both keep the replies, at the latest on leaving the `with`. `forecast` sends
+    nothing, and reckons what recording would take.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        mode: Mode,
+        takes: dict[str, Take],
+        *,
+        caps: Caps,
+        today: Callable[[], str],
+        secrets: Sequence[str | None],
+    ) -> None:
+        self.path, self.mode = path, mode
+        self.spent = Spent()
+        self._takes = takes
+        self._caps, self._today = caps, today
+        self._secrets = own_secrets(secrets)
+        self._new: dict[str, Take] = {}
+        self._unsaved = 0
+        self._asking: dict[str, anyio.Event] = {}
+        self._failure: CassetteError | None = None
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        mode: Mode = "replay",
+        *,
+        caps: Caps | None = None,
+        today: Callable[[], str] | None = None,
+        secrets: Sequence[str | None] = (),
+    ) -> Cassette:
+        """The cassette of a file; only for replaying it has to be there. Raises `CassetteError`.
+
+        `secrets` are texts to be taken out beside those that are known by their shape; `today` gives the day.
+        """
+        file = Path(path)
+        if mode == "replay" and not file.exists():
+            raise CassetteError(f"{file}: there is no such cassette; `summarizing-context eval record` makes it")
+        takes = read_takes(file) if file.exists() else {}
+        return cls(file, mode, takes, caps=caps or Caps(), today=today or _today, secrets=secrets)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.save()
+
+    def __len__(self) -> int:
+        return len(self._takes)
+
+    @property
+    def sends(self) -> bool:
+        """Whether a model may be asked."""
+        return self.mode in ("record", "refresh")
+
+    async def reply(self, request: Request, send: Send, *, assumed: str = "") -> Reply:
+        """The reply to a request: the recorded one, or what `send` brings, kept. `assumed` is what a forecast answers.
+
+        Raises `CassetteMissError`, `CassetteLimitError`, or what `send` raises; a reply that the model refused to give
+        is a reply whose `fault` says so.
+        """
+        request = request.clean(self._secrets)
+        key = request.key
+        while (waiting := self._asking.get(key)) is not None:
+            await waiting.wait()
+        if (kept := self._kept(key)) is not None:
+            self.spent.replayed += 1
+            return kept
+        if self.mode == "replay":
+            raise self._noted(self._miss(request, key))
+        try:
+            self.spent.admit(request, self._caps)
+        except CassetteLimitError as error:
+            raise self._noted(error) from None
+        if self.mode == "forecast":
+            return self._forecast(request, key, assumed)
+        return await self._sent(request, key, send)
+
+    def check(self) -> None:
+        """Raise what a caller in between has swallowed: a miss, or a cap that was reached."""
+        if self._failure is not None:
+            raise self._failure
+
+    def save(self) -> None:
+        """Bring new replies into the file."""
+        if self._new and self._unsaved:
+            self._takes = {**save_takes(self.path, self._new), **self._new}
+            self._unsaved = 0
+
+    def _kept(self, key: str) -> Reply | None:
+        kept = self._new.get(key) if self.mode == "refresh" else self._takes.get(key)
+        return kept.reply if kept is not None else None
+
+    async def _sent(self, request: Request, key: str, send: Send) -> Reply:
+        done = self._asking[key] = anyio.Event()
+        try:
+            reply = (await _answer(send)).clean(self._secrets)
+        finally:
+            del self._asking[key]
+            done.set()
+        self.spent.correct(request, reply)
+        self._keep(request, key, reply)
+        return reply
+
+    def _keep(self, request: Request, key: str, reply: Reply) -> None:
+        self._new[key] = self._takes[key] = Take(request, reply, self._today())
+        self._unsaved += 1
+        if self._unsaved >= _SAVE_AFTER:
+            self.save()
+
+    def _forecast(self, request: Request, key: str, assumed: str) -> Reply:
+        reply = Reply(assumed, output_tokens=estimate_text(assumed) if assumed else request.max_tokens)
+        self.spent.correct(request, reply)
+        self._takes[key] = Take(request, reply, "")
+        return reply
+
+    def _noted(self, failure: CassetteError) -> CassetteError:
+        self._failure = self._failure or failure
+        return failure
+
+    def _miss(self, request: Request, key: str) -> CassetteMissError:
+        near = nearest(request, (take.request for take in self._takes.values()))
+        told = "nothing is recorded there"
+        if near is not None:
+            told = f"the nearest one, {near.key[:12]}, differs in {', '.join(differing(request, near))}"
+        return CassetteMissError(
+            f"{self.path}: no reply to the {request.kind} request {key[:12]} is recorded; {told}; record what is "
+            "missing with `summarizing-context eval record`",
+            () if near is None else tuple(difference(request, near)),
+        )
+
+
+async def _answer(send: Send) -> Reply:
+    """What a model says, refusals included: asked again, it would refuse again."""
+    try:
+        said = await send()
+    except SummarizerRefused as error:
+        return Reply("", fault=str(error))
+    if isinstance(said, str):
+        return Reply(said)
+    return Reply(said.text, said.input_tokens, said.output_tokens, said.cached_tokens, said.truncated)
+
+
+def _today() -> str:
+    return datetime.now(UTC).date().isoformat()

@@ -1,0 +1,244 @@
+"""Cassettes: replaying, recording, resuming, caps, broken files, secrets, several recorders of one file."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from summarizing_context.errors import (
+    CassetteError,
+    CassetteLimitError,
+    CassetteMissError,
+    SummarizerError,
+    SummarizerRefused,
+)
+from summarizing_context.evaluation.cassettes import Caps, Cassette, CassetteSummarizer, Mode, Reply, Request
+from summarizing_context.evaluation.cassettes.scrubbing import scrubbed
+from summarizing_context.ports import SummaryReply
+from tests.summarizers.scripted import job
+
+pytestmark = pytest.mark.anyio
+LONG = "a line of a long view\n" * 40
+ASKED = Request(
+    kind="reader", maker="openai/m", system="Answer.", user=(LONG, "Which port?"), max_tokens=50, prompt="p"
+)
+
+
+class Model:
+    """Answers as it is told, and counts."""
+
+    def __init__(self, answer: Any = "8080", stop_at: int = -1) -> None:
+        self.answer, self.stop_at, self.calls = answer, stop_at, 0
+
+    async def __call__(self) -> Any:
+        if self.calls == self.stop_at:
+            raise KeyboardInterrupt
+        self.calls += 1
+        await anyio.lowlevel.checkpoint()
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def opened(path: Path, mode: Mode = "record", **options: Any) -> Cassette:
+    return Cassette.open(path / "c.jsonl", mode, today=lambda: "2026-11-21", **options)
+
+
+async def recorded(path: Path, *requests: Request, answer: Any = "8080") -> bytes:
+    with opened(path) as cassette:
+        for request in requests or (ASKED,):
+            await cassette.reply(request, Model(answer))
+    return (path / "c.jsonl").read_bytes()
+
+
+async def test_what_was_recorded_is_replayed_without_a_call(tmp_path: Path):
+    said = SummaryReply("8080", input_tokens=90, output_tokens=2, cached_tokens=30)
+    await recorded(tmp_path, answer=said)
+    model = Model()
+    with opened(tmp_path, "replay") as cassette:
+        assert await cassette.reply(ASKED, model) == Reply("8080", 90, 2, 30)
+    assert (model.calls, cassette.spent.calls, cassette.spent.replayed) == (0, 0, 1)
+
+
+async def test_the_same_request_is_sent_once_even_when_asked_at_once(tmp_path: Path):
+    model = Model()
+    with opened(tmp_path) as cassette:
+        async with anyio.create_task_group() as tasks:
+            for _ in range(5):
+                tasks.start_soon(cassette.reply, ASKED, model)
+        await cassette.reply(replace(ASKED, replicate=1), model)
+    assert (model.calls, len(opened(tmp_path, "replay"))) == (2, 2)
+
+
+async def test_refreshing_sends_everything_once_again(tmp_path: Path):
+    await recorded(tmp_path)
+    model = Model("9090")
+    with opened(tmp_path, "refresh") as cassette:
+        assert [(await cassette.reply(ASKED, model)).text for _ in range(2)] == ["9090"] * 2
+    assert model.calls == 1
+    assert (await opened(tmp_path, "replay").reply(ASKED, model)).text == "9090"
+
+
+async def test_a_miss_shows_the_nearest_request(tmp_path: Path):
+    await recorded(tmp_path, ASKED, replace(ASKED, user=("Something else", "What?"), prompt="q"))
+    with (
+        opened(tmp_path, "replay") as cassette,
+        pytest.raises(CassetteMissError, match="differs in prompt, message") as e,
+    ):
+        await cassette.reply(replace(ASKED, prompt="p2", user=(LONG, "Which host?")), Model())
+    assert "Which" not in str(e.value)
+    assert e.value.difference == (
+        "prompt: recorded p, asked p2",
+        "message: - recorded, + asked",
+        "-Which port?",
+        "+Which host?",
+    )
+    assert pickle.loads(pickle.dumps(e.value)).difference == e.value.difference
+    with pytest.raises(CassetteMissError):
+        cassette.check()
+
+
+@pytest.mark.parametrize("change", [{"prompt": "judge/v2"}, {"maker": "x"}, {"replicate": 2}, {"max_tokens": 9}])
+async def test_whatever_changes_an_answer_is_in_the_key(change: dict[str, Any]):
+    assert replace(ASKED, **change).key != ASKED.key
+
+
+async def ask_on(cassette: Cassette, model: Model) -> None:
+    with cassette:
+        for replicate in range(9):
+            await cassette.reply(replace(ASKED, replicate=replicate), model)
+
+
+@pytest.mark.parametrize("caps", [Caps(max_calls=2), Caps(max_input_tokens=2 * ASKED.tokens + 3)])
+async def test_a_cap_stops_recording_and_keeps_what_there_is(tmp_path: Path, caps: Caps):
+    model = Model()
+    for expected in (2, 4):
+        with pytest.raises(CassetteLimitError):
+            await ask_on(opened(tmp_path, caps=caps), model)
+        assert model.calls == len(opened(tmp_path, "replay")) == expected
+
+
+async def test_a_forecast_sends_nothing_and_writes_nothing(tmp_path: Path):
+    with opened(tmp_path, "forecast") as cassette:
+        for replicate in (0, 1, 1):
+            await cassette.reply(replace(ASKED, replicate=replicate), Model(SummarizerError()))
+    assert (cassette.spent.calls, cassette.spent.output_tokens) == (2, 100)
+    assert cassette.spent.input_tokens == 2 * ASKED.tokens
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_failed_call_is_not_recorded_and_a_refusal_is(tmp_path: Path):
+    with opened(tmp_path) as cassette:
+        with pytest.raises(SummarizerError):
+            await cassette.reply(ASKED, Model(SummarizerError()))
+        assert (await cassette.reply(ASKED, Model(SummarizerRefused("no")))).fault == "no"
+    assert (await opened(tmp_path, "replay").reply(ASKED, Model())).fault == "no"
+
+
+async def test_replies_that_were_recorded_before_an_interrupt_are_kept(tmp_path: Path):
+    with pytest.raises(KeyboardInterrupt):
+        await ask_on(opened(tmp_path), Model(stop_at=1))
+    assert len(opened(tmp_path, "replay")) == 1
+
+
+async def test_two_recorders_of_one_file_keep_what_both_recorded(tmp_path: Path):
+    with opened(tmp_path) as one, opened(tmp_path) as other:
+        await one.reply(ASKED, Model())
+        await other.reply(replace(ASKED, replicate=1), Model())
+    assert len(opened(tmp_path, "replay")) == 2
+
+
+async def test_a_file_is_the_same_whatever_the_order_and_holds_a_shared_text_once(tmp_path: Path):
+    requests = [replace(ASKED, replicate=number) for number in range(6)]
+    for name, order in (("a", requests), ("b", requests[::-1])):
+        (tmp_path / name).mkdir()
+        await recorded(tmp_path / name, *order)
+    content = (tmp_path / "a" / "c.jsonl").read_bytes()
+    assert content == (tmp_path / "b" / "c.jsonl").read_bytes()
+    assert content.count(b"a line of a long view") == 40
+
+
+@pytest.mark.parametrize(
+    ("broken", "line", "words"),
+    [
+        (lambda lines: [*lines[:-1], lines[-1][:-9]], 3, "cut off"),
+        (lambda lines: [lines[0], b"<<<<<<< ours\n", *lines[1:]], 2, "no line of a cassette"),
+        (lambda lines: [*lines, lines[-1]], 4, "twice"),
+        (lambda lines: [lines[0].replace(b"1", b"7"), *lines[1:]], 1, "version 7"),
+        (lambda lines: lines[1:], 1, "begins with"),
+        (lambda lines: [*lines[:-1], lines[-1].replace(b"port", b"host")], 3, "edited"),
+        (lambda lines: [lines[0], lines[1].replace(b"long", b"cold"), lines[2]], 2, "edited"),
+        (lambda lines: [lines[0], lines[2]], 2, "not in the file"),
+        (lambda lines: [], 1, "empty"),
+    ],
+)
+async def test_a_broken_file_is_refused_with_its_line(tmp_path: Path, broken: Any, line: int, words: str):
+    lines = (await recorded(tmp_path)).splitlines(keepends=True)
+    (tmp_path / "c.jsonl").write_bytes(b"".join(broken(lines)))
+    for mode in ("replay", "record"):
+        with pytest.raises(CassetteError, match=rf"c\.jsonl:{line}: .*{words}"):
+            opened(tmp_path, mode)
+
+
+async def test_a_cassette_that_is_not_there_can_be_recorded_but_not_replayed(tmp_path: Path):
+    with pytest.raises(CassetteError, match="eval record"):
+        opened(tmp_path, "replay")
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "sk-ant-api03-abcdefghijklmnop",
+        "ghp_abcdefghijklmnop1234",
+        "AKIAABCDEFGHIJKLMNOP",
+        "eyJhbGciOiJI.eyJzdWIiOiIx.abc",
+        "Authorization: Bearer abc123def456ghi",
+        '"api_key": "0123456789abcdef"',
+        "https://user:hunter2@example.com",
+        "-----BEGIN RSA PRIVATE KEY-----\nMIIE\n-----END RSA PRIVATE KEY-----",
+    ],
+)
+async def test_secrets_are_not_kept(tmp_path: Path, secret: str):
+    content = await recorded(tmp_path, replace(ASKED, user=(f"He said {secret} here.",)), answer=f"It is {secret}.")
+    value = secret.split()[-1].split('"')[-2 if secret.startswith('"') else -1].removeprefix("https://user:")
+    assert value.split("@")[0].encode() not in content
+    assert content.count(b"[secret]") == 2
+
+
+async def test_the_key_that_signs_is_not_kept_whatever_it_looks_like(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "a word that opens")
+    assert b"that opens" not in await recorded(tmp_path, replace(ASKED, user=("Use a word that opens now",)))
+
+
+@pytest.mark.parametrize(
+    "text", ["password: see the note", "the bearer of bad news", "task-management-of-things", "a\udc80"]
+)
+async def test_what_is_no_secret_stays(text: str):
+    assert scrubbed(text) == text.replace("\udc80", "\ufffd")
+
+
+class Scripted:
+    model, recipe = "m", "openai/m;layout=1;server=0123456789ab"
+
+    async def summarize(self, job: Any) -> SummaryReply:
+        return SummaryReply(f"## Done\n- {job.content[:5]}", 70, 9)
+
+
+async def test_summaries_are_replayed_too(tmp_path: Path):
+    with opened(tmp_path) as cassette:
+        made = await CassetteSummarizer(Scripted(), cassette).summarize(job())
+    with opened(tmp_path, "replay") as cassette:
+        summarizer = CassetteSummarizer(Scripted(), cassette)
+        assert await summarizer.summarize(job(attempt=2)) == made
+        assert summarizer.recipe == "cassette/openai/m;layout=1"
+        with pytest.raises(SummarizerRefused):
+            await summarizer.summarize(job(instructions="Another prompt."))
+        with pytest.raises(CassetteMissError, match="segment request"):
+            cassette.check()
