@@ -7,6 +7,7 @@ good by a stand-in (a missing reply, a cap) the cassette remembers: call its `ch
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from summarizing_context.errors import CassetteError, SummarizerRefused
 from summarizing_context.evaluation.cassettes.requests import Request
@@ -36,9 +37,13 @@ class CassetteSummarizer:
             user=(job.content,),
             max_tokens=job.max_tokens,
         )
+
+        async def send(clean: Request) -> str | SummaryReply:
+            return await self._inner.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
+
         failure = "no reply is recorded"
         try:
-            reply = await self._cassette.reply(request, lambda: self._inner.summarize(job), assumed=filler(job))
+            reply = await self._cassette.reply(request, send, assumed=filler(job))
         except CassetteError:
             pass
         else:

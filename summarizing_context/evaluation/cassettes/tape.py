@@ -21,9 +21,10 @@ from summarizing_context.evaluation.cassettes.requests import Reply, Request, Ta
 from summarizing_context.evaluation.cassettes.scrubbing import own_secrets
 from summarizing_context.evaluation.cassettes.spending import Caps, Spent
 from summarizing_context.ports import SummaryReply
+from summarizing_context.summarizers.retries import told
 
 Mode = Literal["replay", "record", "refresh", "forecast"]
-Send = Callable[[], Awaitable[str | SummaryReply]]
+Send = Callable[[Request], Awaitable[str | SummaryReply]]  # of the request as it is kept, without secrets
 
 _SAVE_AFTER = 16  # new replies; what a killed process can lose
 
@@ -55,6 +56,8 @@ class Cassette:
         self._unsaved = 0
         self._asking: dict[str, anyio.Event] = {}
         self._failure: CassetteError | None = None
+        self._failed: dict[str, Exception] = {}  # by key; what was asked again with success has not failed
+        self.watch: Callable[[Spent], None] = lambda _: None  # told after each reply that was sent for
 
     @classmethod
     def open(
@@ -116,9 +119,15 @@ class Cassette:
         return await self._sent(request, key, send)
 
     def check(self) -> None:
-        """Raise what a caller in between has swallowed: a miss, or a cap that was reached."""
+        """Raise what a caller in between has swallowed: a miss, a cap that was reached, a call that failed for good."""
         if self._failure is not None:
             raise self._failure
+        if self._failed:
+            error = next(iter(self._failed.values()))
+            raise CassetteError(
+                f"{self.path}: {len(self._failed)} requests could not be recorded ({told(error)}); what was recorded is "
+                "kept, run it again to go on"
+            ) from error
 
     def save(self) -> None:
         """Bring new replies into the file."""
@@ -133,12 +142,17 @@ class Cassette:
     async def _sent(self, request: Request, key: str, send: Send) -> Reply:
         done = self._asking[key] = anyio.Event()
         try:
-            reply = (await _answer(send)).clean(self._secrets)
+            reply = (await _answer(send, request)).clean(self._secrets)
+        except Exception as error:
+            self._failed[key] = error
+            raise
         finally:
             del self._asking[key]
             done.set()
+        self._failed.pop(key, None)
         self.spent.correct(request, reply)
         self._keep(request, key, reply)
+        self.watch(self.spent)
         return reply
 
     def _keep(self, request: Request, key: str, reply: Reply) -> None:
@@ -159,20 +173,20 @@ class Cassette:
 
     def _miss(self, request: Request, key: str) -> CassetteMissError:
         near = nearest(request, (take.request for take in self._takes.values()))
-        told = "nothing is recorded there"
+        words = "nothing is recorded there"
         if near is not None:
-            told = f"the nearest one, {near.key[:12]}, differs in {', '.join(differing(request, near))}"
+            words = f"the nearest one, {near.key[:12]}, differs in {', '.join(differing(request, near))}"
         return CassetteMissError(
-            f"{self.path}: no reply to the {request.kind} request {key[:12]} is recorded; {told}; record what is "
+            f"{self.path}: no reply to the {request.kind} request {key[:12]} is recorded; {words}; record what is "
             "missing with `summarizing-context eval record`",
             () if near is None else tuple(difference(request, near)),
         )
 
 
-async def _answer(send: Send) -> Reply:
+async def _answer(send: Send, request: Request) -> Reply:
     """What a model says, refusals included: asked again, it would refuse again."""
     try:
-        said = await send()
+        said = await send(request)
     except SummarizerRefused as error:
         return Reply("", fault=str(error))
     if isinstance(said, str):

@@ -37,7 +37,7 @@ class Model:
     def __init__(self, answer: Any = "8080", stop_at: int = -1) -> None:
         self.answer, self.stop_at, self.calls = answer, stop_at, 0
 
-    async def __call__(self) -> Any:
+    async def __call__(self, request: Request) -> Any:
         if self.calls == self.stop_at:
             raise KeyboardInterrupt
         self.calls += 1
@@ -138,7 +138,10 @@ async def test_a_failed_call_is_not_recorded_and_a_refusal_is(tmp_path: Path):
     with opened(tmp_path) as cassette:
         with pytest.raises(SummarizerError):
             await cassette.reply(ASKED, Model(SummarizerError()))
+        with pytest.raises(CassetteError, match="1 requests could not be recorded"):
+            cassette.check()
         assert (await cassette.reply(ASKED, Model(SummarizerRefused("no")))).fault == "no"
+        cassette.check()
     assert (await opened(tmp_path, "replay").reply(ASKED, Model())).fault == "no"
 
 
