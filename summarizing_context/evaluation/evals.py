@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from summarizing_context.evaluation.cases.sources import CaseSource
+from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.gates import (
     baseline_of,
     check_baseline,
@@ -27,6 +28,7 @@ from summarizing_context.evaluation.runner import Plan, run_sources
 from summarizing_context.evaluation.scoring.defects import try_defects
 from summarizing_context.evaluation.suites import Gate
 
+_PLACES = ("store", "api_key", "base_url")  # of the machine, not of the measurement
 _DEFECT_CASES = 12  # labelled sessions whose perfect summaries are spoilt
 
 
@@ -44,10 +46,12 @@ class Task:
     jobs: int = 1
 
 
-def run_task(task: Task, watch: Callable[[SessionOutcome], None] | None = None) -> RunOutcome:
-    """Run everything; `watch` is told of each session."""
+def run_task(
+    task: Task, watch: Callable[[SessionOutcome], None] | None = None, *, cassette: Cassette | None = None
+) -> RunOutcome:
+    """Run everything; `watch` is told of each session. An open cassette may record; else what is there is replayed."""
     sessions: list[SessionOutcome] = []
-    for session in run_sources(task.sources, task.plan, jobs=task.jobs):
+    for session in run_sources(task.sources, task.plan, jobs=task.jobs, cassette=cassette):
         sessions.append(session)
         if watch is not None:
             watch(session)
@@ -107,5 +111,10 @@ def _added(found: Sequence[Sequence[DefectOutcome]]) -> list[DefectOutcome]:
 def _told(task: Task) -> dict[str, Any]:
     """The settings of the strategies that are not the defaults."""
     mine, plain = task.plan.settings, type(task.plan.settings)()
-    names = [name for name in mine.__slots__ if not name.startswith("_") and name not in ("store", "api_key")]
-    return {name: getattr(mine, name) for name in names if getattr(mine, name) != getattr(plain, name)}
+    names = [name for name in mine.__slots__ if not name.startswith("_") and name not in _PLACES]
+    told = {name: getattr(mine, name) for name in names if getattr(mine, name) != getattr(plain, name)}
+    asking = task.plan.tape.asking if task.plan.tape is not None else None
+    if asking is None:
+        return told
+    reader, judge = (f"{chat.provider}/{chat.model}" for chat in (asking.reader, asking.judge))
+    return {**told, "reader": reader, "judge": judge, "replicates": asking.replicates}

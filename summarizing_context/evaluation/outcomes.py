@@ -9,10 +9,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from summarizing_context.evaluation.answering.outcomes import AnswerOutcome
+
 FORMAT = 1
 
 
-class ProbeOutcome(msgspec.Struct, frozen=True):
+class ProbeOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     """One probe, and its verdict in every arm."""
 
     id: str
@@ -29,6 +31,7 @@ class ProbeOutcome(msgspec.Struct, frozen=True):
     kept: dict[str, int]  # by arm: 1 kept, 0 lost, -1 stale
     why: str  # the verdict in the reference arm
     words: str  # of its view
+    answers: dict[str, list[AnswerOutcome]] = {}  # by arm, where a reader was asked
 
 
 class ViewOutcome(msgspec.Struct, frozen=True):

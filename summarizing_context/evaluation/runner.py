@@ -1,26 +1,32 @@
-"""Running cases: each session goes through every arm at every cut, and every view is scored.
+"""Running cases: each session goes through every arm at every cut, and every view is scored, and read where asked.
 
 Sessions run side by side in processes and come back in their order. What is written of them is `report`'s business.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing import get_context
 from typing import Protocol
 
 import anyio
+import msgspec
 
+from summarizing_context.errors import SettingsError
+from summarizing_context.evaluation.answering.models import Answers, Models, open_models, summarizes_by_model
+from summarizing_context.evaluation.answering.outcomes import answer_sums
+from summarizing_context.evaluation.answering.plan import Tape
 from summarizing_context.evaluation.arms import baselines
 from summarizing_context.evaluation.arms.strategies import StrategyArm, open_arm
 from summarizing_context.evaluation.arms.table import REFERENCE, Arm, arms
 from summarizing_context.evaluation.arms.views import ArmView
 from summarizing_context.evaluation.cases.model import Case, Cut, Probe
 from summarizing_context.evaluation.cases.reading import Read, read_session, tokens_before
+from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.outcomes import ProbeOutcome, SessionOutcome, ViewOutcome
 from summarizing_context.evaluation.scoring.artifacts import last_operations
 from summarizing_context.evaluation.scoring.figures import Ground, Scored, Sum, Sums, score_view
@@ -44,44 +50,70 @@ class Plan:
 
     settings: Settings = field(default_factory=Settings)
     arms: tuple[str, ...] = ()  # all of them if none is named
+    tape: Tape | None = None  # where a model reads, or summarizes
 
     def chosen(self) -> list[Arm]:
         """The arms to run; the reference is always among them."""
         return [arm for arm in arms() if not self.arms or arm.name in (*self.arms, REFERENCE)]
 
 
-def run_sources(sources: Sequence[CaseSource], plan: Plan, *, jobs: int = 1) -> Iterator[SessionOutcome]:
-    """Run the cases, `jobs` at a time, in the order of the sources."""
+def run_sources(
+    sources: Sequence[CaseSource], plan: Plan, *, jobs: int = 1, cassette: Cassette | None = None
+) -> Iterator[SessionOutcome]:
+    """Run the cases, `jobs` at a time, in the order of the sources. With an open cassette they run one by one; without
+    one, what models say is replayed from the plan's."""
     jobs = min(jobs, len(sources))
-    if jobs <= 1:
-        yield from (run_source(source, plan=plan) for source in sources)
+    if jobs <= 1 or cassette is not None:
+        yield from (run_source(source, plan=plan, cassette=cassette) for source in sources)
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         yield from pool.map(partial(run_source, plan=plan), sources)
 
 
-def run_source(source: CaseSource, *, plan: Plan) -> SessionOutcome:
+def run_source(source: CaseSource, *, plan: Plan, cassette: Cassette | None = None) -> SessionOutcome:
     """Load one case and run it, in an event loop of its own."""
-    return anyio.run(run_case, source.load(), plan)
+    if cassette is None and plan.tape is not None:
+        cassette = Cassette.open(plan.tape.path)
+    return anyio.run(run_case, source.load(), plan, cassette)
 
 
-async def run_case(case: Case, plan: Plan) -> SessionOutcome:
-    """Every arm at every cut of one session."""
+async def run_case(case: Case, plan: Plan, cassette: Cassette | None = None) -> SessionOutcome:
+    """Every arm at every cut of one session; what models say comes through the cassette."""
     reads = read_session(case.messages)
     results = _Results(case, reads)
     async with AsyncExitStack() as stack:
+        models = await stack.enter_async_context(_models(plan, cassette))
+        summarizer = models.summarizer if models is not None else None
         strategies = {
-            arm.name: await stack.enter_async_context(open_arm(replace(plan.settings, strategy=arm.strategy), case))
+            arm.name: await stack.enter_async_context(
+                open_arm(replace(plan.settings, strategy=arm.strategy), case, summarizer)
+            )
             for arm in plan.chosen()
             if arm.strategy
         }
         for cut in sorted(case.cuts, key=lambda cut: cut.at):
             views = await _views_at(_past(case, cut, reads), strategies, plan)
+            if cassette is not None:
+                cassette.check()  # a context makes good what is missing; an eval must not
             if views is None:
                 results.skipped.append(f"{cut.at}: everything before it fits into {cut.budget} tokens")
             else:
-                results.add(cut, views)
+                evidence = results.evidence(cut)
+                answers = await models.answers(case.probes_at(cut), views, evidence) if models else {}
+                results.add(cut, views, answers)
     return results.outcome([arm.name for arm in plan.chosen()])
+
+
+@asynccontextmanager
+async def _models(plan: Plan, cassette: Cassette | None) -> AsyncIterator[Models | None]:
+    """The models of a plan; None where none is asked."""
+    if plan.tape is None or cassette is None:
+        if summarizes_by_model(plan.settings):
+            raise SettingsError("summaries by a model are measured through a cassette; name its file")
+        yield None
+        return
+    async with open_models(plan.settings, plan.tape.asking, cassette) as models:
+        yield models
 
 
 async def _views_at(
@@ -139,7 +171,13 @@ class _Results:
         self._probes: list[ProbeOutcome] = []
         self._before = tokens_before(reads)
 
-    def add(self, cut: Cut, views: Mapping[str, ArmView]) -> None:
+    def evidence(self, cut: Cut) -> dict[str, list[tuple[int, str]]]:
+        """The words around the answers, by probe."""
+        return {
+            probe.id: [(at, self._words(at, probe)) for at in probe.evidence] for probe in self._case.probes_at(cut)
+        }
+
+    def add(self, cut: Cut, views: Mapping[str, ArmView], answers: Answers) -> None:
         ground = self._ground(cut)
         target = views[REFERENCE].tokens
         scored: dict[str, Scored] = {}
@@ -148,7 +186,11 @@ class _Results:
             self._add_sums(name, found.sums)
             told = ViewOutcome(cut.at, view.tokens, target, list(found.unsupported), list(found.drifted))
             self._views.setdefault(name, []).append(told)
-        self._probes += [self._probe(probe, views[REFERENCE], scored) for probe in ground.probes]
+        self._add_answers(answers)
+        self._probes += [
+            msgspec.structs.replace(self._probe(probe, views[REFERENCE], scored), answers=answers.get(probe.id, {}))
+            for probe in ground.probes
+        ]
 
     def outcome(self, order: Sequence[str]) -> SessionOutcome:
         case = self._case
@@ -175,6 +217,10 @@ class _Results:
         before = self._reads[: cut.at]
         source = Source(text for read in before for text in read.texts)
         return Ground(self._case.probes_at(cut), self._before[cut.at], before, source, last_operations(before))
+
+    def _add_answers(self, answers: Answers) -> None:
+        for arm in dict.fromkeys(arm for by_arm in answers.values() for arm in by_arm):
+            self._add_sums(arm, answer_sums([by_arm[arm] for by_arm in answers.values() if arm in by_arm]))
 
     def _add_sums(self, arm: str, sums: Sums) -> None:
         mine = self._sums.setdefault(arm, {})

@@ -14,6 +14,16 @@ from typing import Any
 import msgspec
 
 from summarizing_context.errors import SettingsError
+from summarizing_context.evaluation.answering.models import summarizes_by_model
+from summarizing_context.evaluation.answering.plan import (
+    ARMS,
+    KINDS_ASKED,
+    Asking,
+    Chat,
+    Provider,
+    Tape,
+    check_asking,
+)
 from summarizing_context.evaluation.arms.table import arms
 from summarizing_context.evaluation.cases.generator.domains import domain_names
 from summarizing_context.evaluation.cases.generator.sessions import Recipe
@@ -23,6 +33,7 @@ from summarizing_context.settings import Settings
 
 FOLDER = Path("evals") / "suites"
 BASELINES = Path("evals") / "baselines"
+CASSETTES = Path("evals") / "cassettes"
 
 
 class Generate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -54,6 +65,32 @@ class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str = ""  # only sessions of this source
 
 
+class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Who reads and who judges, in a suite that has a model answer its probes from views."""
+
+    model: str
+    provider: Provider = "openai"
+    judge_model: str | None = None  # the reader's if none is named
+    judge_provider: Provider | None = None
+    replicates: int = 3
+    arms: tuple[str, ...] = ARMS
+    kinds: tuple[str, ...] = KINDS_ASKED
+    probes: int | None = None  # of one cut; all of them if not told
+
+    def asking(self) -> Asking:
+        """The same as a plan. Raises `SettingsError`."""
+        judge = Chat(provider=self.judge_provider or self.provider, model=self.judge_model or self.model)
+        asking = Asking(
+            reader=Chat(provider=self.provider, model=self.model),
+            judge=judge,
+            replicates=self.replicates,
+            arms=self.arms,
+            kinds=self.kinds,
+            most=self.probes,
+        )
+        return check_asking(asking, [arm.name for arm in arms()])
+
+
 class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a suite file says."""
 
@@ -63,6 +100,7 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     read: list[Read] = []
     gates: list[Gate] = []
     settings: dict[str, Any] = {}
+    model: Model | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +113,16 @@ class LoadedSuite:
     @property
     def baseline(self) -> Path:
         return self.root / BASELINES / f"{self.suite.name}.json"
+
+    @property
+    def cassette(self) -> Path:
+        return self.root / CASSETTES / f"{self.suite.name}.jsonl"
+
+    @property
+    def tape(self) -> Tape | None:
+        """Where the suite's models speak; None if it asks none."""
+        asking = self.suite.model.asking() if self.suite.model is not None else None
+        return Tape(self.cassette, asking) if asking is not None or summarizes_by_model(self.settings()) else None
 
     def settings(self) -> Settings:
         return Settings.from_mapping(self.suite.settings)

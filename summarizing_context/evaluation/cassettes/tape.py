@@ -125,7 +125,7 @@ class Cassette:
         if self._failed:
             error = next(iter(self._failed.values()))
             raise CassetteError(
-                f"{self.path}: {len(self._failed)} requests could not be recorded ({told(error)}); what was recorded is "
+                f"{self.path}: {len(self._failed)} requests were not recorded ({told(error)}); what was recorded is "
                 "kept, run it again to go on"
             ) from error
 

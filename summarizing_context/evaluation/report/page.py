@@ -223,9 +223,7 @@ def _unsupported(run: RunOutcome) -> str:
 
 def _bottom(run: RunOutcome) -> str:
     unequal, skipped = unequal_views(run), [(s.id, words) for s in run.sessions for words in s.skipped]
-    parts = [
-        f"<p>Intervals: {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate. No model was asked.</p>"
-    ]
+    parts = [f"<p>Intervals: {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate. {_asked(run)}</p>"]
     for title, lines in (
         ("views that could not be brought to equal tokens", unequal),
         ("cuts that were not scored", [f"{id}: {words}" for id, words in skipped]),
@@ -234,6 +232,16 @@ def _bottom(run: RunOutcome) -> str:
             items = "".join(f"<li>{escape(line)}</li>" for line in lines[:60])
             parts.append(f"<details><summary>{len(lines):,} {title}</summary><ul>{items}</ul></details>")
     return f"<footer>{''.join(parts)}</footer>"
+
+
+def _asked(run: RunOutcome) -> str:
+    if "reader" not in run.settings:
+        return "No model was asked."
+    told = {name: escape(str(run.settings[name])) for name in ("reader", "judge", "replicates")}
+    return (
+        f"Reader: {told['reader']}, {told['replicates']} answers to each question; judge of what literals leave open: "
+        f"{told['judge']}; both replayed from recorded replies. A question counts as right when every answer is."
+    )
 
 
 def _section(title: str, body: str, words: str) -> str:

@@ -138,7 +138,7 @@ async def test_a_failed_call_is_not_recorded_and_a_refusal_is(tmp_path: Path):
     with opened(tmp_path) as cassette:
         with pytest.raises(SummarizerError):
             await cassette.reply(ASKED, Model(SummarizerError()))
-        with pytest.raises(CassetteError, match="1 requests could not be recorded"):
+        with pytest.raises(CassetteError, match="1 requests were not recorded"):
             cassette.check()
         assert (await cassette.reply(ASKED, Model(SummarizerRefused("no")))).fault == "no"
         cassette.check()

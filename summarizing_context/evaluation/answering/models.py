@@ -1,0 +1,187 @@
+"""The models of a run behind their cassette: the reader, the judge, and the summarizer where a model summarizes.
+
+Calls go through the project's own limits: bounded in number and time, tried again with growing pauses, or after what
+the provider asks for. While replaying there are none, and no key is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import TypeVar
+
+import anyio
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from summarizing_context.errors import SummarizerError, SummarizerRefused, SummarizingContextError
+from summarizing_context.evaluation.answering.marking import Mark, mark_by_literals
+from summarizing_context.evaluation.answering.outcomes import AnswerOutcome
+from summarizing_context.evaluation.answering.plan import PROVIDERS, Asking, Chat
+from summarizing_context.evaluation.answering.requests import (
+    ANSWER_TOKENS,
+    Evidence,
+    judge_request,
+    read_verdict,
+    reader_request,
+)
+from summarizing_context.evaluation.arms.views import ArmView
+from summarizing_context.evaluation.cases.model import Probe
+from summarizing_context.evaluation.cassettes import Cassette, CassetteSummarizer, Reply, Request
+from summarizing_context.evaluation.cassettes.summaries import maker_of
+from summarizing_context.making import make_model
+from summarizing_context.ports import SummaryReply
+from summarizing_context.settings import Settings
+from summarizing_context.summarizers.calls import call_within
+from summarizing_context.summarizers.gates import ChatModel
+from summarizing_context.summarizers.providers import Fault
+from summarizing_context.summarizers.retries import seconds_asked_for
+
+Answers = dict[str, dict[str, list[AnswerOutcome]]]  # by probe, by arm
+Made = TypeVar("Made")
+
+_LASTING = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)
+_ASSUMED = " ".join(["an answer that nobody has given yet"] * (ANSWER_TOKENS // 7))  # of a forecast: so long, and open
+
+_backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)  # seconds
+
+
+class Asker:
+    """One model, asked through the cassette."""
+
+    def __init__(self, model: ChatModel, cassette: Cassette, asking: Asking, limiter: anyio.CapacityLimiter) -> None:
+        self.maker = maker_of(model)
+        self._model, self._cassette, self._asking, self._limiter = model, cassette, asking, limiter
+
+    async def ask(self, request: Request, *, assumed: str = "") -> Reply:
+        """The reply to a request. Raises as `Cassette.reply` does."""
+        return await self._cassette.reply(request, self._send, assumed=assumed)
+
+    async def _send(self, request: Request) -> SummaryReply:
+        retrying = AsyncRetrying(
+            sleep=anyio.sleep,
+            retry=retry_if_exception(_is_passing),
+            wait=lambda state: max(_backoff(state), seconds_asked_for(_error_of(state))),
+            stop=stop_after_attempt(self._asking.attempts),
+            reraise=True,
+        )
+        async with self._limiter:
+            return await retrying(self._call, request)
+
+    async def _call(self, request: Request) -> SummaryReply:
+        call = self._model.complete(request.system, request.message, request.max_tokens)
+        return await call_within(self._asking.call_timeout, call)
+
+
+class Models:
+    """What a run asks of models."""
+
+    def __init__(
+        self, asking: Asking | None, reader: Asker | None, judge: Asker | None, summarizer: CassetteSummarizer | None
+    ) -> None:
+        self.summarizer = summarizer
+        self._asking, self._reader, self._judge = asking, reader, judge
+
+    async def answers(
+        self, probes: Sequence[Probe], views: Mapping[str, ArmView], evidence: Mapping[str, Evidence]
+    ) -> Answers:
+        """The answers to the probes of one cut from the views that are asked."""
+        if self._asking is None:
+            return {}
+        asked = [
+            (probe, arm, replicate)
+            for probe in self._asking.chosen(probes)
+            for arm in self._asking.arms
+            if arm in views
+            for replicate in range(self._asking.replicates)
+        ]
+        found = await _all_of(
+            [
+                partial(self._answer, probe, views[arm], evidence.get(probe.id, ()), replicate)
+                for probe, arm, replicate in asked
+            ]
+        )
+        answers: Answers = {}
+        for (probe, arm, _), outcome in zip(asked, found, strict=True):
+            answers.setdefault(probe.id, {}).setdefault(arm, []).append(outcome)
+        return answers
+
+    async def _answer(self, probe: Probe, view: ArmView, evidence: Evidence, replicate: int) -> AnswerOutcome:
+        assert self._reader is not None
+        request = reader_request(self._reader.maker, view.texts, probe, replicate)
+        reply = await self._reader.ask(request, assumed=_ASSUMED)
+        words = reply.text.strip()
+        if reply.fault:
+            return AnswerOutcome(words, False, "literals", f"gave no answer: {reply.fault}")
+        mark = mark_by_literals(probe, words)
+        mark = mark or await self._marked_by_judge(probe, evidence, words, replicate)
+        return AnswerOutcome(words, mark.right, mark.by, mark.why, mark.abstained)
+
+    async def _marked_by_judge(self, probe: Probe, evidence: Evidence, answer: str, replicate: int) -> Mark:
+        assert self._judge is not None
+        reply = await self._judge.ask(judge_request(self._judge.maker, probe, evidence, answer, replicate))
+        right = None if reply.fault else read_verdict(reply.text)
+        if right is None:
+            return Mark(False, "judge", "the judge gave no verdict")
+        return Mark(right, "judge", "right in other words" if right else "not what the session says")
+
+
+@asynccontextmanager
+async def open_models(settings: Settings, asking: Asking | None, cassette: Cassette) -> AsyncIterator[Models]:
+    """The models of one session's run, for the length of an `async with`. Raises `SettingsError` without a key."""
+    async with AsyncExitStack() as stack:
+
+        def opened(wanted: Settings) -> ChatModel:
+            model = make_model(wanted, read_only=not cassette.sends)
+            stack.push_async_callback(model.close)
+            return model
+
+        def asker(chat: Chat, asking: Asking, limiter: anyio.CapacityLimiter) -> Asker:
+            wanted = Settings(
+                summarizer=chat.provider, model=chat.model, base_url=chat.base_url, call_timeout=asking.call_timeout
+            )
+            return Asker(opened(wanted), cassette, asking, limiter)
+
+        reader = judge = None
+        if asking is not None:
+            limiter = anyio.CapacityLimiter(asking.concurrency)
+            reader, judge = asker(asking.reader, asking, limiter), asker(asking.judge, asking, limiter)
+        summarizer = CassetteSummarizer(opened(settings), cassette) if summarizes_by_model(settings) else None
+        yield Models(asking, reader, judge, summarizer)
+
+
+def summarizes_by_model(settings: Settings) -> bool:
+    """Whether these settings let a model summarize."""
+    return settings.summarizer in PROVIDERS
+
+
+async def _all_of(jobs: Sequence[Callable[[], Awaitable[Made]]]) -> list[Made]:
+    """What all jobs give, side by side, in their order; the first failure ends the others and is raised as it is."""
+    made: dict[int, Made] = {}
+    failures: list[SummarizingContextError] = []
+
+    async def run(at: int) -> None:
+        try:
+            made[at] = await jobs[at]()
+        except SummarizingContextError as error:
+            failures.append(error)
+            tasks.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as tasks:
+        for at in range(len(jobs)):
+            tasks.start_soon(run, at)
+    if failures:
+        raise failures[0]
+    return [made[at] for at in range(len(jobs))]
+
+
+def _is_passing(error: BaseException) -> bool:
+    """Whether asking again may help; a refusal is an answer, and a wrong key stays wrong."""
+    if isinstance(error, SummarizerRefused) or not isinstance(error, SummarizerError):
+        return False
+    return not error.args or error.args[0] not in _LASTING
+
+
+def _error_of(state: RetryCallState) -> Exception:
+    error = state.outcome.exception() if state.outcome is not None else None
+    return error if isinstance(error, Exception) else SummarizerError()
