@@ -21,6 +21,8 @@ from rich.text import Text
 
 from summarizing_context.errors import (
     BudgetError,
+    CassetteError,
+    CassetteLimitError,
     MessageError,
     SettingsError,
     SummarizingContextError,
@@ -185,7 +187,9 @@ def explain_failure(error: BaseException) -> int:
 def _status_of(error: Exception) -> Status:
     if isinstance(error, BudgetError):
         return Status.REFUSED
-    if isinstance(error, (TranscriptError, SettingsError, MessageError, InputError, LookupError)):
+    if isinstance(error, CassetteLimitError):
+        return Status.ENVIRONMENT
+    if isinstance(error, (CassetteError, TranscriptError, SettingsError, MessageError, InputError, LookupError)):
         return Status.BAD_INPUT
     return Status.ENVIRONMENT
 

@@ -1,7 +1,6 @@
 """The models of a run behind their cassette: the reader, the judge, and the summarizer where a model summarizes.
 
-Calls go through the project's own limits: bounded in number and time, tried again with growing pauses, or after what
-the provider asks for. While replaying there are none, and no key is needed.
+Single calls are `asker`'s. While replaying there are none, and no key is needed.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from functools import partial
 from typing import TypeVar
 
 import anyio
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from summarizing_context.errors import SummarizerError, SummarizerRefused, SummarizingContextError
+from summarizing_context.errors import SummarizingContextError
+from summarizing_context.evaluation.answering.asker import Asker
 from summarizing_context.evaluation.answering.marking import Mark, mark_by_literals
 from summarizing_context.evaluation.answering.outcomes import AnswerOutcome
 from summarizing_context.evaluation.answering.plan import PROVIDERS, Asking, Chat
@@ -27,50 +26,15 @@ from summarizing_context.evaluation.answering.requests import (
 )
 from summarizing_context.evaluation.arms.views import ArmView
 from summarizing_context.evaluation.cases.model import Probe
-from summarizing_context.evaluation.cassettes import Cassette, CassetteSummarizer, Reply, Request
-from summarizing_context.evaluation.cassettes.summaries import maker_of
+from summarizing_context.evaluation.cassettes import Cassette, CassetteSummarizer
 from summarizing_context.making import make_model
-from summarizing_context.ports import SummaryReply
 from summarizing_context.settings import Settings
-from summarizing_context.summarizers.calls import call_within
 from summarizing_context.summarizers.gates import ChatModel
-from summarizing_context.summarizers.providers import Fault
-from summarizing_context.summarizers.retries import seconds_asked_for
 
 Answers = dict[str, dict[str, list[AnswerOutcome]]]  # by probe, by arm
 Made = TypeVar("Made")
 
-_LASTING = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)
-_ASSUMED = " ".join(["an answer that nobody has given yet"] * (ANSWER_TOKENS // 7))  # of a forecast: so long, and open
-
-_backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)  # seconds
-
-
-class Asker:
-    """One model, asked through the cassette."""
-
-    def __init__(self, model: ChatModel, cassette: Cassette, asking: Asking, limiter: anyio.CapacityLimiter) -> None:
-        self.maker = maker_of(model)
-        self._model, self._cassette, self._asking, self._limiter = model, cassette, asking, limiter
-
-    async def ask(self, request: Request, *, assumed: str = "") -> Reply:
-        """The reply to a request. Raises as `Cassette.reply` does."""
-        return await self._cassette.reply(request, self._send, assumed=assumed)
-
-    async def _send(self, request: Request) -> SummaryReply:
-        retrying = AsyncRetrying(
-            sleep=anyio.sleep,
-            retry=retry_if_exception(_is_passing),
-            wait=lambda state: max(_backoff(state), seconds_asked_for(_error_of(state))),
-            stop=stop_after_attempt(self._asking.attempts),
-            reraise=True,
-        )
-        async with self._limiter:
-            return await retrying(self._call, request)
-
-    async def _call(self, request: Request) -> SummaryReply:
-        call = self._model.complete(request.system, request.message, request.max_tokens)
-        return await call_within(self._asking.call_timeout, call)
+_ASSUMED = " ".join(["an answer that nobody has given yet"] * (ANSWER_TOKENS // 7))  # in a forecast: so long, and open
 
 
 class Models:
@@ -109,7 +73,7 @@ class Models:
     async def _answer(self, probe: Probe, view: ArmView, evidence: Evidence, replicate: int) -> AnswerOutcome:
         assert self._reader is not None
         request = reader_request(self._reader.maker, view.texts, probe, replicate)
-        reply = await self._reader.ask(request, assumed=_ASSUMED)
+        reply = await self._reader.ask(request, assumed=f"{_ASSUMED} {request.key[:8]}")
         words = reply.text.strip()
         if reply.fault:
             return AnswerOutcome(words, False, "literals", f"gave no answer: {reply.fault}")
@@ -173,15 +137,3 @@ async def _all_of(jobs: Sequence[Callable[[], Awaitable[Made]]]) -> list[Made]:
     if failures:
         raise failures[0]
     return [made[at] for at in range(len(jobs))]
-
-
-def _is_passing(error: BaseException) -> bool:
-    """Whether asking again may help; a refusal is an answer, and a wrong key stays wrong."""
-    if isinstance(error, SummarizerRefused) or not isinstance(error, SummarizerError):
-        return False
-    return not error.args or error.args[0] not in _LASTING
-
-
-def _error_of(state: RetryCallState) -> Exception:
-    error = state.outcome.exception() if state.outcome is not None else None
-    return error if isinstance(error, Exception) else SummarizerError()

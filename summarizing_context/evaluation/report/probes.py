@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from summarizing_context.evaluation.answering.outcomes import AnswerOutcome, agrees, is_right
 from summarizing_context.evaluation.arms.table import REFERENCE
 from summarizing_context.evaluation.outcomes import ProbeOutcome, RunOutcome, SessionOutcome
 
@@ -93,12 +94,26 @@ def _probe_html(probe: ProbeOutcome) -> str:
         ),
         ("other arms", others),
     ]
-    listed = "".join(f"<dt>{name}</dt><dd>{words}</dd>" for name, words in rows)
+    rows += [(f"reader, {arm}", answers_html(answers, probe)) for arm, answers in probe.answers.items()]
+    listed = "".join(f"<dt>{escape(name)}</dt><dd>{words}</dd>" for name, words in rows)
     return (
         f'<details><summary><span class="badge {tone}">{_MARKED[mark]}</span> '
         f'<span class="soft">{escape(probe.kind)}</span> {escape(probe.question)}</summary>'
         f'<div class="probe"><dl>{listed}</dl></div></details>'
     )
+
+
+def answers_html(answers: Sequence[AnswerOutcome], probe: ProbeOutcome) -> str:
+    """What a reader said of one view: each different answer with how often it came, its mark, and who decided."""
+    right = sum(answer.right for answer in answers)
+    tone, verdict = ("good", "right") if is_right(answers) else ("bad", "wrong" if agrees(answers) else "split")
+    said = "".join(
+        f'<div class="quote">{highlighted(answer.words, probe.literals) or "nothing"} <span class="soft">'
+        f"{f'{answers.count(answer)} times, ' if answers.count(answer) > 1 else ''}"
+        f"{'right' if answer.right else 'wrong'} by {escape(answer.by)}: {escape(answer.why)}</span></div>"
+        for answer in dict.fromkeys(answers)
+    )
+    return f'<span class="badge {tone}">{verdict}, {right} of {len(answers)}</span>{said}'
 
 
 def highlighted(words: str, literals: Sequence[str]) -> str:

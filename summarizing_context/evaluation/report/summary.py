@@ -148,7 +148,9 @@ def unequal_views(run: RunOutcome) -> list[str]:
 
 def headline(run: RunOutcome) -> list[str]:
     """What the run says, in sentences."""
-    return [sentence for figure in ("used", "literals", "constraint") for sentence in _sentences(run, figure)]
+    return [
+        sentence for figure in ("used", "literals", "constraint", "answered") for sentence in _sentences(run, figure)
+    ]
 
 
 def _sentences(run: RunOutcome, figure: str) -> Iterable[str]:
@@ -160,7 +162,8 @@ def _sentences(run: RunOutcome, figure: str) -> Iterable[str]:
     behind: list[str] = []
     for arm, margin in margins_of(run, figure):
         (ahead if margin.low > 0 else behind if margin.high < 0 else level).append(f"{arm} ({margin.mean:+.3f})")
-    told = f"{FIGURES[figure].title.capitalize()}: {REFERENCE} holds {ours.mean:.1%} [{ours.low:.1%}, {ours.high:.1%}]"
+    verb = "gets" if figure == "answered" else "holds"
+    told = f"{FIGURES[figure].title.capitalize()}: {REFERENCE} {verb} {ours.mean:.1%} [{ours.low:.1%}, {ours.high:.1%}]"
     parts = [
         f"{words} {', '.join(names)}"
         for words, names in (("ahead of", ahead), ("level with", level), ("it does not beat", behind))

@@ -1,0 +1,207 @@
+"""What `eval run` and `eval record` do with a model: options, cassette, forecast, what a miss shows, what was spent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, cast
+
+import typer
+
+from summarizing_context.cli.output import (
+    InputError,
+    dollars,
+    facts,
+    notices,
+    number,
+    plain,
+    screen,
+    write_json,
+)
+from summarizing_context.errors import CassetteMissError
+
+if TYPE_CHECKING:
+    from summarizing_context.evaluation.answering.plan import Asking, Chat, Provider, Tape
+    from summarizing_context.evaluation.cassettes import Cassette, Mode
+    from summarizing_context.evaluation.runner import Plan
+    from summarizing_context.evaluation.suites import LoadedSuite
+    from summarizing_context.prices import ModelPrice
+
+ReaderName = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="A model answers the probes from each view: openai or anthropic."),
+]
+ModelName = Annotated[str | None, typer.Option(metavar="M", help="The reader's model.")]
+JudgeName = Annotated[
+    str | None,
+    typer.Option(metavar="M", help="The model that judges what literals leave open; else the reader's."),
+]
+Replicates = Annotated[int | None, typer.Option(metavar="N", min=1, help="Answers to each question.")]
+Probes = Annotated[int | None, typer.Option(metavar="N", min=1, help="Questions for each cut, the kinds in turn.")]
+CassettePath = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Where recorded replies are; evals/cassettes/<suite>.jsonl for a suite."),
+]
+BaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Record from another server of the model.")]
+Refresh = Annotated[bool, typer.Option("--refresh", help="Record everything once again.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Tell calls, tokens and price of what is not recorded yet; send nothing.")
+]
+MaxCalls = Annotated[int | None, typer.Option(metavar="N", min=0, help="Stop recording after so many calls.")]
+MaxInput = Annotated[int | None, typer.Option(metavar="N", min=0, help="Stop recording at so many input tokens.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelOptions:
+    """What the command line says of models."""
+
+    reader: str | None = None
+    model: str | None = None
+    judge: str | None = None
+    replicates: int | None = None
+    probes: int | None = None
+    cassette: Path | None = None
+    base_url: str | None = None
+    record: bool = False
+    refresh: bool = False
+    dry_run: bool = False
+    max_calls: int | None = None
+    max_input_tokens: int | None = None
+
+    @property
+    def mode(self) -> Mode:
+        if self.dry_run:
+            return "forecast"
+        return "refresh" if self.refresh else "record" if self.record else "replay"
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a model is asked for on the command line."""
+        return self.reader is not None or self.model is not None or self.judge is not None
+
+
+def tape_of(options: ModelOptions, loaded: LoadedSuite | None) -> Tape | None:
+    """Where models speak in this run, by the suite and by the command line; None if nobody is asked."""
+    from summarizing_context.evaluation.answering.plan import Tape
+
+    own = loaded.tape if loaded is not None else None
+    asking = _asking(options, own.asking if own is not None else None)
+    if own is None and asking is None:
+        if options.mode != "replay":
+            raise InputError("nothing to record: name a reader with --reader and --model, or take a suite that has one")
+        return None
+    path = options.cassette or (loaded.cassette if loaded is not None else None)
+    if path is None:
+        raise InputError("--cassette: name the file of the recorded replies; only suites have one of their own")
+    return Tape(path, asking)
+
+
+def _asking(options: ModelOptions, own: Asking | None) -> Asking | None:
+    """What is asked: the suite's, changed by the command line."""
+    from summarizing_context.evaluation.answering.plan import Asking
+
+    if own is None and not options.is_asked:
+        return None
+    if own is not None and not options.is_asked:
+        reader, judge = (replace(chat, base_url=options.base_url) for chat in (own.reader, own.judge))
+    else:
+        reader = _reader(options, own)
+        judge = replace(reader, model=options.judge or reader.model)
+    asking = Asking(reader=reader, judge=judge) if own is None else replace(own, reader=reader, judge=judge)
+    asking = replace(asking, replicates=options.replicates or asking.replicates)
+    return replace(asking, most=options.probes or asking.most)
+
+
+def _reader(options: ModelOptions, own: Asking | None) -> Chat:
+    """The reader that the command line names; what it leaves open is the suite's."""
+    from summarizing_context.evaluation.answering.plan import PROVIDERS, Chat
+
+    suites = own.reader if own is not None else None
+    provider = options.reader or (suites.provider if suites is not None else PROVIDERS[0])
+    if provider not in PROVIDERS:
+        raise InputError(f"--reader: {plain(provider, 40)!r} is no provider; there are {' and '.join(PROVIDERS)}")
+    model = options.model or (suites.model if suites is not None and suites.provider == provider else None)
+    if model is None:
+        raise InputError("--model: name the reader's model, for example --model gpt-5.4-mini")
+    return Chat(provider=cast("Provider", provider), model=model, base_url=options.base_url)
+
+
+@contextmanager
+def opened(options: ModelOptions, tape: Tape | None) -> Iterator[Cassette | None]:
+    """The cassette of a run that may record; None for one that only replays. What misses is shown."""
+    from summarizing_context.evaluation.cassettes import Caps, Cassette
+
+    try:
+        if tape is None or options.mode == "replay":
+            yield None
+            return
+        caps = Caps(options.max_calls, options.max_input_tokens)
+        with Cassette.open(tape.path, options.mode, caps=caps) as cassette:
+            yield cassette
+    except CassetteMissError as error:
+        for line in error.difference:
+            notices().print(plain(line), markup=False, highlight=False, soft_wrap=True)
+        raise
+
+
+def show_forecast(cassette: Cassette, plan: Plan, json_path: str | None) -> None:
+    """Calls, tokens and price of what is not recorded yet."""
+    from summarizing_context.prices import load_prices
+
+    spent, model = cassette.spent, _model_of(plan)
+    price = load_prices(plan.settings.prices).price_of(model)
+    document = {
+        "calls": spent.calls,
+        "by_kind": dict(sorted(spent.by_kind.items())),
+        "recorded": spent.replayed,
+        "input_tokens": spent.input_tokens,
+        "output_tokens": spent.output_tokens,
+        "estimated_cost": spent.cost(price),
+        "model": model,
+    }
+    if json_path is not None:
+        write_json(json_path, document)
+    if json_path == "-":
+        return
+    rows = [(f"{kind} calls", number(count), _ABOUT.get(kind, "")) for kind, count in sorted(spent.by_kind.items())]
+    rows += [
+        ("input tokens", number(spent.input_tokens), "by the built-in estimate; hidden thinking is not counted"),
+        ("output tokens", number(spent.output_tokens), "every reply as long as its cap"),
+        ("already recorded", number(spent.replayed), "not sent again"),
+        ("price", dollars(spent.cost(price)), _price_words(price)),
+    ]
+    screen().print(facts(f"Recording with {plain(str(model), 60)}: nothing is sent", rows))
+
+
+def spent_words(cassette: Cassette, plan: Plan) -> str:
+    """What recording has come to, in one sentence."""
+    from summarizing_context.prices import load_prices
+
+    spent, price = cassette.spent, load_prices(plan.settings.prices).price_of(_model_of(plan))
+    told = (
+        f"{spent.calls:,} calls, {spent.input_tokens:,} input and {spent.output_tokens:,} output tokens, "
+        f"{dollars(spent.cost(price))}; {len(cassette):,} replies are in {cassette.path}"
+    )
+    return plain(told)
+
+
+_ABOUT = {
+    "judge": "at most: what literals leave open",
+    "reader": "one question about one view each",
+    "segment": "summaries of segments",
+    "rollup": "summaries of summaries",
+}
+
+
+def _model_of(plan: Plan) -> str | None:
+    """Whose prices count: the reader's, else the summarizer's."""
+    asking = plan.tape.asking if plan.tape is not None else None
+    return asking.reader.model if asking is not None else plan.settings.model
+
+
+def _price_words(price: ModelPrice | None) -> str:
+    if price is None:
+        return "no price is known for this model"
+    return f"${price.input:g} in, ${price.output:g} out for a million tokens, as of {price.as_of}; an estimate"

@@ -1,0 +1,161 @@
+"""Runs of evals from the command line: from arguments to a task, with progress, to reports and what is printed."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from summarizing_context.cli import eval_model
+from summarizing_context.cli.eval_model import ModelOptions
+from summarizing_context.cli.output import InputError, Status, notices, progress_bar, read_tokens, screen, write_json
+
+if TYPE_CHECKING:
+    from summarizing_context.evaluation.cassettes import Cassette
+    from summarizing_context.evaluation.cassettes.spending import Spent
+    from summarizing_context.evaluation.evals import Task
+    from summarizing_context.evaluation.outcomes import RunOutcome, SessionOutcome
+
+_YOURS = "What views of these sessions still hold of the exact values that later tool calls really used."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the command line says of a run."""
+
+    suite: str
+    cases: Sequence[Path] | None
+    dataset: tuple[str, Path] | None
+    budget: str
+    arms: str | None
+    out: Path
+    jobs: int | None = None
+    accept: bool = False
+    json_path: str | None = None
+
+
+def execute(wanted: Wanted, options: ModelOptions) -> int:
+    """Run, write the reports, show them; the exit status."""
+    from summarizing_context.evaluation.evals import accept as accept_run
+    from summarizing_context.evaluation.evals import has_failed
+    from summarizing_context.evaluation.report.writing import HTML, table_document, write_reports
+
+    task = make_task(wanted, options)
+    _check(wanted, options, task)
+    started = time.perf_counter()
+    with eval_model.opened(options, task.plan.tape) as cassette:
+        found = _run(task, cassette)
+    if cassette is not None and cassette.mode == "forecast":
+        eval_model.show_forecast(cassette, task.plan, wanted.json_path)
+        return Status.OK
+    if wanted.accept:
+        found = accept_run(found, task)
+    seconds = time.perf_counter() - started
+    write_reports(found, wanted.out, timings={"seconds": round(seconds, 2), "jobs": task.jobs})
+    if wanted.json_path is not None:
+        document = {"suite": found.suite, "table": table_document(found), "failed": has_failed(found)}
+        write_json(wanted.json_path, document)
+    if wanted.json_path != "-":
+        _show(found, wanted.out / HTML, seconds)
+        if cassette is not None:
+            screen().print(f"Recorded: {eval_model.spent_words(cassette, task.plan)}.", markup=False)
+    return Status.LAW_BROKEN if has_failed(found) else Status.OK
+
+
+def make_task(wanted: Wanted, options: ModelOptions) -> Task:
+    """What is to be run."""
+    from summarizing_context.evaluation.arms.table import REFERENCE
+    from summarizing_context.evaluation.cases.sources import dataset_sources, folder_sources
+    from summarizing_context.evaluation.evals import Task
+    from summarizing_context.evaluation.runner import Plan
+    from summarizing_context.evaluation.suites import load_suite
+
+    chosen, budget, jobs = _arms(wanted.arms), read_tokens(wanted.budget), wanted.jobs or os.cpu_count() or 1
+    if wanted.cases and wanted.dataset:
+        raise InputError("--cases and --dataset: take one of them")
+    if wanted.cases or wanted.dataset:
+        plan = Plan(arms=chosen, tape=eval_model.tape_of(options, None))
+        if wanted.cases:
+            sources = folder_sources(wanted.cases, budget=budget)
+            return Task(name="your cases", claim=_YOURS, sources=sources, plan=plan, defects=False, jobs=jobs)
+        name, path = wanted.dataset or ("", Path())
+        claim = f"{name}: which answers views still hold, word for word, at {budget:,} tokens."
+        sources = dataset_sources(name, path, budget=budget)
+        return Task(name=name, claim=claim, sources=sources, plan=plan, defects=False, jobs=jobs)
+    loaded = load_suite(wanted.suite, Path.cwd())
+    settings = loaded.settings()
+    if options.base_url is not None:
+        settings = replace(settings, base_url=options.base_url)
+    return Task(
+        name=loaded.suite.name,
+        claim=loaded.suite.claim,
+        sources=loaded.sources(),
+        plan=Plan(settings, chosen, eval_model.tape_of(options, loaded)),
+        gates=[gate for gate in loaded.suite.gates if not chosen or {gate.arm, *gate.beats} <= {REFERENCE, *chosen}],
+        baseline=loaded.baseline,
+        jobs=jobs,
+    )
+
+
+def _check(wanted: Wanted, options: ModelOptions, task: Task) -> None:
+    if not wanted.accept:
+        return
+    if task.baseline is None:
+        raise InputError("--accept: only a suite has a baseline; leave --cases and --dataset away")
+    if options.is_asked or options.dry_run:
+        raise InputError("--accept: a baseline is of what the suite says; leave --reader, --model and --dry-run away")
+
+
+def _arms(given: str | None) -> tuple[str, ...]:
+    from summarizing_context.evaluation.arms.table import arms
+
+    known = [arm.name for arm in arms()]
+    chosen = tuple(name.strip() for name in (given or "").split(",") if name.strip())
+    if strange := [name for name in chosen if name not in known]:
+        raise InputError(f"--arms: there is no arm {strange[0]!r}; there are {', '.join(known)}")
+    return chosen
+
+
+def _run(task: Task, cassette: Cassette | None) -> RunOutcome:
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+    from summarizing_context.evaluation.evals import run_task
+
+    if not notices().is_terminal:
+        notices().print(f"Running {len(task.sources)} sessions through {len(task.plan.chosen())} arms.")
+    if cassette is not None and cassette.mode == "forecast":
+        task = replace(task, defects=False)
+    columns = (TextColumn("sessions"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
+    with progress_bar(*columns, TextColumn("{task.fields[words]}")) as bar:
+        shown = bar.add_task("eval", total=len(task.sources), words="")
+        asked = 0
+
+        def watch(session: SessionOutcome) -> None:
+            nonlocal asked
+            asked += len(session.probes)
+            bar.update(shown, advance=1, words=f"{asked:,} probes")
+
+        def count(spent: Spent) -> None:
+            bar.update(shown, words=f"{asked:,} probes, {spent.calls:,} calls, {spent.input_tokens:,} tokens read")
+
+        if cassette is not None:
+            cassette.watch = count
+        return run_task(task, watch, cassette=cassette)
+
+
+def _show(run: RunOutcome, page: Path, seconds: float) -> None:
+    from summarizing_context.cli.eval_tables import defects_table, gates_table, main_table, misses
+
+    console = screen()
+    shown: list[Any] = [main_table(run)]
+    shown += [gates_table(run)] if run.gates else []
+    shown += [defects_table(run)] if run.defects else []
+    for made in shown:
+        console.print(made)
+    for line in misses(run):
+        console.print(line, markup=False, highlight=False)
+    probes = sum(len(session.probes) for session in run.sessions)
+    console.print(f"{probes:,} probes in {seconds:.0f} s. The whole report: {page}", markup=False)
