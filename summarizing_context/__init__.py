@@ -8,6 +8,7 @@ from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.messages import message_text_parts
+from summarizing_context.core.paging import Page
 from summarizing_context.core.view import View
 from summarizing_context.errors import (
     BudgetError,
@@ -19,6 +20,7 @@ from summarizing_context.errors import (
     MemoryNotFoundError,
     MessageError,
     MissingExtraError,
+    NodeNotFoundError,
     PromptError,
     SessionInUseError,
     SettingsError,
@@ -59,6 +61,8 @@ __all__ = [
     "MemoryNotFoundError",
     "MessageError",
     "MissingExtraError",
+    "NodeNotFoundError",
+    "Page",
     "PromptError",
     "SearchHit",
     "SessionInUseError",

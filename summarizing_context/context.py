@@ -12,6 +12,9 @@ from summarizing_context.conversation import Conversation
 from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.door import Message
 from summarizing_context.core.header import HeaderNode
+from summarizing_context.core.paging import Page
+from summarizing_context.core.places import Place
+from summarizing_context.expanding import Detail, Expanding
 from summarizing_context.memories import Memory
 from summarizing_context.parts import Parts
 from summarizing_context.searching import Search
@@ -31,6 +34,7 @@ class SummarizingContext(Conversation):
         self._checkpoints = Checkpoints(self._session)
         self._spending = Spending(self._session)
         self._search = Search(self._session, parts.meaning)
+        self._expanding = Expanding(self._session)
         self._memory = Memory(self._session, parts.meaning)
         self._closing.append(self._memory.close)
 
@@ -97,6 +101,17 @@ class SummarizingContext(Conversation):
         """
         self._check()
         return await self._search.find(query, scope, limit)
+
+    async def expand(
+        self, node_or_range: Place, detail: Detail = "full", max_tokens: int = 2_000, cursor: str | None = None
+    ) -> Page:
+        """What stands behind a node of the header, or any messages of the log: a `line`, a `paragraph` or in `full`.
+
+        A node is named as in the header, `12-47`; so are ranges, `12..47`; a pair (12, 48) leaves out its end. Of at
+        most `max_tokens`, fenced as data; `next_cursor` reads on. Raises `NodeNotFoundError` and `SettingsError`.
+        """
+        self._check()
+        return self._expanding.page(node_or_range, detail, max_tokens, cursor)
 
     def explain(self) -> list[HeaderNode]:
         """Which past each block of the present header stands for, oldest first."""

@@ -20,6 +20,7 @@ SummarizingContextError
 │   └── SummarizerRateLimited           the provider asks for fewer calls
 ├── CheckpointNotFoundError (LookupError)  the session has no such checkpoint
 ├── MemoryNotFoundError (LookupError)   the project has no such memory
+├── NodeNotFoundError (LookupError)     the session has no such node or messages, or a cursor is of another log
 ├── MissingExtraError (ImportError)     a part of the package that is installed on demand is missing
 ├── PromptError                         a prompt file is missing or malformed
 ├── CassetteError (ValueError)          recorded replies of a model cannot be read; names file and line
@@ -133,6 +134,10 @@ class CheckpointNotFoundError(SummarizingContextError, LookupError):
 
 class MemoryNotFoundError(SummarizingContextError, LookupError):
     """The project has no memory of this id."""
+
+
+class NodeNotFoundError(SummarizingContextError, LookupError):
+    """The session has no such node, messages or place to read on from."""
 
 
 class MissingExtraError(SummarizingContextError, ImportError):

@@ -132,6 +132,13 @@ class SummaryBook:
             found = self._nodes[node] = self._leaf(node) if node.rank == 0 else self._rollup(node)
         return found
 
+    def told(self, leaf: int) -> str:
+        """What is known of a segment, for somebody who asks: its summary, or, where none is ready, a quick look at its
+        source. No view depends on that."""
+        if self.is_ready(Node(0, leaf)):
+            return self.text_of(Node(0, leaf)).text
+        return self._extracts.skim(self._timeline.content(leaf), self._cap)
+
     def brief(self, text: str, max_tokens: int) -> str:
         return self._extracts.brief(text, max_tokens)
 

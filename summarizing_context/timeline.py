@@ -84,6 +84,13 @@ class Timeline:
             return self._groups.start, len(self.entries)
         return self.group_starts[-1] if self.group_starts else self._closed, self._closed
 
+    def group_start(self, index: int) -> int:
+        """First entry of the group that an entry stands in."""
+        if index >= self._closed:
+            return min(index, self._groups.start) if self._groups.is_open else index
+        at = bisect_right(self.group_starts, index)
+        return self.group_starts[at - 1] if at else index
+
     def bounds(self) -> Bounds:
         """What was said before a beginning that is rewritten now. A turn goes from one human message to the next;
         the newest may still go on."""

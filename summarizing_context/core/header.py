@@ -53,6 +53,11 @@ class HeaderNode(NamedTuple):
     text: str  # as shown
     tokens: int = 0  # of its block
 
+    @property
+    def name(self) -> str:
+        """As its fence names it: its first and its last message."""
+        return f"{self.start}-{self.stop - 1}"
+
 
 class Texts(Protocol):
     """Where the texts of nodes come from; never waits for a model."""
@@ -139,7 +144,7 @@ def block_text(node: HeaderNode) -> str:
     """A node as one block of the header."""
     if node.form == "line":
         return neutral(node.text)
-    return f'<summary messages="{node.start}-{node.stop - 1}">\n{neutral(node.text)}\n</summary>'
+    return f'<summary messages="{node.name}">\n{neutral(node.text)}\n</summary>'
 
 
 def _message(blocks: Sequence[str], nodes: Sequence[HeaderNode], style: Style) -> Header:

@@ -15,8 +15,8 @@ from summarizing_context.core.messages import Part, Reading, is_reminder
 
 RENDERER_VERSION = "1"
 
-_BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
-_FORGED = re.compile(rf"(^|[{_BREAKS}])(\\*### )")
+BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+_FORGED = re.compile(rf"(^|[{BREAKS}])(\\*### )")
 
 
 def render_messages(readings: Sequence[Reading]) -> str:
@@ -44,14 +44,15 @@ def render_topic(topic: str, record: str) -> str:
 
 
 def _render_part(reading: Reading, part: Part, names: dict[str, str], count: int, lines: list[str]) -> None:
-    label = _label(reading, part, names)
+    label = part_label(reading, part, names)
     lines.append(f"### {label} ({count} times)" if count > 1 else f"### {label}")
     lines.extend(_escape(text) for text in part.texts if text)
     if part.media and part.kind != "media":
         lines.append(f"[{len(part.media)} image or file]")
 
 
-def _label(reading: Reading, part: Part, names: dict[str, str]) -> str:
+def part_label(reading: Reading, part: Part, names: dict[str, str]) -> str:
+    """What a part of a message is; `names` holds the tools of the calls that wait for their results."""
     role = _one_line(reading.role)
     if part.kind == "call":
         names[part.id] = _one_line(part.name) or "tool"
