@@ -12,6 +12,7 @@ from summarizing_context.errors import SettingsError
 LEAST_ROOM = 40  # tokens beside the system rows without which no view is worth sending
 LEAST_CAP = 64  # tokens that a shrunk message keeps; halved with every squeeze
 MAX_SQUEEZE = 4
+CRITICAL_SHARE = 0.25  # of room, that critical messages have for themselves
 
 
 class Shares(NamedTuple):
@@ -64,6 +65,11 @@ class Room(NamedTuple):
     @property
     def pin_cap(self) -> int:
         return max(self.least_cap, int(self._squeezed(self.shares.pin_share)))
+
+    @property
+    def critical_cap(self) -> int:
+        """What critical messages may take together, before they compete with other pins."""
+        return int(self._squeezed(CRITICAL_SHARE))
 
     def message_cap(self, shown_of_group: int) -> int:
         """What the next message of a group may take, of which so much is shown already."""

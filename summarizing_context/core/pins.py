@@ -29,7 +29,7 @@ class Candidates(NamedTuple):
     first: Sequence[int]  # the first human message: all user rows before the first assistant row
     latest_human: int | None
     system: Sequence[int]  # mid-log system and developer rows, newest first
-    critical: Sequence[int]  # newest first
+    critical: Sequence[int]  # newest first; before the others where they compete
 
 
 class Pins(NamedTuple):
@@ -43,11 +43,13 @@ class Pins(NamedTuple):
 
 def choose_pins(candidates: Candidates, read: Reader, room: Room, price: Price) -> Pins:
     """Pins within the room: the first human message and the latest one up to the pin share each, and the others
-    up to it each, together up to twice that."""
-    before = _shown_together(candidates.first, read, room, price)
+    up to it each, together up to twice that. Critical messages are kept as large as the tail showed them, in room of
+    their own first."""
+    purse = _Purse(frozenset(candidates.critical), 2 * room.pin_cap, room.critical_cap)
+    before = _opening(candidates.first, purse, read, room, price)
     chosen: list[Item] = []
-    left, left_out = 2 * room.pin_cap, 0
-    others = [candidates.latest_human, *candidates.system, *candidates.critical]
+    left_out = 0
+    others = [candidates.latest_human, *candidates.critical, *candidates.system]
     taken, pinned = set(candidates.first), set[str]()
     for at, index in enumerate(others):
         if index is None or index in taken:
@@ -56,17 +58,50 @@ def choose_pins(candidates: Candidates, read: Reader, room: Room, price: Price) 
             left_out += len(others) - at
             break
         taken.add(index)
-        pin = _pin(read(index), room.pin_cap, price)
+        pin = _pin(read(index), purse.cap(index, room), price)
         said = canonical_json(pin.message)
-        if pin.tokens > left or said in pinned:
-            left_out += pin.tokens > left
+        if said in pinned:
+            continue
+        if not purse.pay(index, pin.tokens):
+            left_out += 1
             continue
         pinned.add(said)
-        left -= pin.tokens
         chosen.append(pin)
     pins = sorted((*before, *chosen), key=lambda pin: pin.seq)
     split = pins.index(before[-1]) + 1 if before else 0
     return Pins(tuple(pins[:split]), tuple(pins[split:]), sum(pin.tokens for pin in pins), left_out)
+
+
+class _Purse:
+    """Tokens that are left for pins: for all, and for critical ones alone."""
+
+    def __init__(self, critical: frozenset[int], left: int, own: int) -> None:
+        self.critical = critical
+        self._left = left
+        self._own = own
+
+    def cap(self, index: int, room: Room) -> int:
+        """What this one may take."""
+        if index not in self.critical:
+            return room.pin_cap
+        return min(room.message_cap(0), max(room.least_cap, self._own + self._left))
+
+    def pay(self, index: int, tokens: int) -> bool:
+        """Take the tokens of a pin; False where there are not enough."""
+        own = min(tokens, self._own) if index in self.critical else 0
+        if tokens - own > self._left:
+            return False
+        self._own, self._left = self._own - own, self._left - tokens + own
+        return True
+
+
+def _opening(indexes: Sequence[int], purse: _Purse, read: Reader, room: Room, price: Price) -> list[Item]:
+    """The first human message: what is critical of it by the rule for such, the rest within the pin share."""
+    whole = [index for index in indexes if index in purse.critical][:_OPENING_ROWS]
+    pins = [_pin(read(index), purse.cap(index, room), price) for index in whole]
+    paid = {index: pin for index, pin in zip(whole, pins, strict=True) if purse.pay(index, pin.tokens)}
+    rest = _shown_together([index for index in indexes if index not in paid], read, room, price)
+    return sorted((*paid.values(), *rest), key=lambda pin: pin.seq)
 
 
 def _shown_together(indexes: Sequence[int], read: Reader, room: Room, price: Price) -> list[Item]:

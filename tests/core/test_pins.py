@@ -66,8 +66,29 @@ def test_short_opening_rows_stay_whole_beside_a_long_one():
 def test_more_than_fits_is_left_out_the_newest_first_kept():
     log = [user("task"), *(assistant(f"{n} " + LONG) | {"critical": True} for n in range(9)), assistant("ok")]
     found = pins(log)
-    assert found.left_out == 7
-    assert [pin.seq for pin in found.after] == [8, 9]
+    assert found.left_out == 6
+    assert [pin.seq for pin in found.after] == [7, 8, 9]
+
+
+def test_critical_messages_come_before_rules_and_stay_whole_where_others_are_cut():
+    said = "word " * 600
+    log = [user("task"), assistant("ok"), user("c " + said) | {"critical": True}, user("n " + said), user("last")]
+    log += [system(f"rule {n} " * 100) for n in range(9)]
+    kept = {pin.seq: pin for pin in pins([*log, assistant("ok")]).after}
+    assert (kept[2].message, kept[2].repairs) == (log[2], ())
+    many = [*log[:2], *(user(f"{n} " * 60) | {"critical": True} for n in range(12)), *log[5:], assistant("ok")]
+    assert [pin.seq for pin in pins(many).after][:12] == list(range(2, 14))
+
+
+def test_a_critical_first_message_stays_whole_beside_the_others_before_the_header():
+    log = [user("word " * 600) | {"critical": True}, user("more"), assistant("ok")]
+    assert shown(pins(log).before) == log[:2]
+
+
+def test_a_critical_first_message_stands_before_the_header_in_the_smallest_room():
+    log = [user("word " * 600) | {"critical": True}, assistant("ok")]
+    found = pins(log, tokens=60)
+    assert [pin.seq for pin in found.before] == [0]
 
 
 def test_a_pinned_call_or_result_becomes_a_fenced_note():
