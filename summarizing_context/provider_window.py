@@ -67,4 +67,6 @@ def _field(holder: Any, name: str) -> Any:
 
 
 def _whole(value: Any) -> int | None:
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

@@ -26,7 +26,7 @@ from summarizing_context.assembly import Options
 from summarizing_context.context import SummarizingContext
 from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.door import Message
-from summarizing_context.errors import ContextClosedError, MessageError, WrongEventLoopError
+from summarizing_context.errors import ContextClosedError, MessageError, SettingsError, WrongEventLoopError
 from summarizing_context.statistics import Statistics
 from summarizing_context.summarizers.host_provider import HostSummarizer
 
@@ -66,7 +66,7 @@ class SummarizingContextManager:
         self._events: HostEvents | None = None
         self._meter = UsageMeter(self._observe)
         self._providers: Callable[[], Any] | None = None
-        self._make_prompt: Callable[[], Any] | None = None
+        self._system_prompt_factory: Callable[[], Any] | None = None  # hooks of the host wrap it under this name
         self._opening: asyncio.Task[SummarizingContext] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._degraded: str | None = None
@@ -100,9 +100,11 @@ class SummarizingContextManager:
         """Where to find the host's providers, for requests that name none and for summaries."""
         self._providers = mounted
 
-    async def set_system_prompt_factory(self, factory: Callable[[], Any]) -> None:
-        """Have the system prompt made anew for each request, by a function that may be async."""
-        self._make_prompt = factory
+    async def set_system_prompt_factory(self, factory: Callable[[], Any] | None) -> None:
+        """Have the system prompt made anew for each request, by a function that may be async; None for no such."""
+        if factory is not None and not callable(factory):
+            raise SettingsError(f"the system prompt's factory is {type(factory).__name__}; it is a function, or None")
+        self._system_prompt_factory = factory
 
     async def add_message(self, message: Message) -> None:
         """Add a message, with the time in its metadata; values that are no JSON are written down as text first."""
@@ -249,9 +251,9 @@ class SummarizingContextManager:
         self._options = replace(self._options, summarizer=summarizer)
 
     async def _prompt(self) -> str | None:
-        if self._make_prompt is None:
+        if self._system_prompt_factory is None:
             return None
-        made = self._make_prompt()
+        made = self._system_prompt_factory()
         made = await made if inspect.isawaitable(made) else made
         return made if made is None or isinstance(made, str) else str(made)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from summarizing_context.assembly import open_store
-from summarizing_context.errors import StoreCorruptError
+from summarizing_context.errors import StoreCorruptError, StoreReadOnlyError
 
 SUFFIX = ".db"  # of the store beside a list
 _SQLITE = b"SQLite format 3\x00"
@@ -34,18 +34,22 @@ def read_list(path: Path) -> list[Any]:
 
 
 async def is_taken_over(store: Path) -> bool:
-    """Whether a session of the store has messages: then the list was read before."""
-    if not _is_there(store):
+    """Whether a session of the store has messages: then the list was read before. A store that may not be written
+    has none to take over."""
+    if not _is_begun(store):
         return False
-    opened = await open_store(store, read_only=True)
+    try:
+        opened = await open_store(store)  # to write: one of an earlier version is brought up to date
+    except StoreReadOnlyError:
+        return True
     try:
         return any(session.messages for session in await opened.sessions())
     finally:
         await opened.close()
 
 
-def _is_there(path: Path) -> bool:
-    return path.exists()
+def _is_begun(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
 
 
 def _holds_list(path: Path) -> bool:

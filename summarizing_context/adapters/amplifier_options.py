@@ -15,8 +15,8 @@ from typing import Any
 
 from summarizing_context.errors import SettingsError
 from summarizing_context.settings import Settings
-from summarizing_context.settings_checks import KEY_ALIASES, Source, accepted
-from summarizing_context.settings_rules import shown
+from summarizing_context.settings_checks import KEY_ALIASES, Source, accepted, flattened
+from summarizing_context.settings_rules import Maybe, shown
 
 _MEMORY = ":memory:"
 _SAME_AS = {
@@ -25,6 +25,7 @@ _SAME_AS = {
     "storage_path": "store",
     **KEY_ALIASES,
 }
+_NULLABLE = frozenset(field.name for field in fields(Settings) if isinstance(field.metadata["rule"], Maybe))
 _OWN = ("preserve_system", "persistence", "summary_provider")
 _PERSISTENCE = ("enabled", "path", "required", "retain_days")
 _MOST_DAYS = 36_500
@@ -47,7 +48,7 @@ def read_options(config: Mapping[str, Any] | None) -> MountOptions:
     """The options in `config`; raises `SettingsError` that tells everything that is wrong with them."""
     if config is not None and not isinstance(config, Mapping):
         raise SettingsError(f"the options of a mount plan are a mapping, not {type(config).__name__}")
-    given = dict(config or {})
+    given = {key: value for key, value in flattened(config or {}).items() if not _is_unsaid(key, value)}
     problems = [_unknown(key, given[key]) for key in given if not _is_known(key)]
     keep_system = _flag(given, "preserve_system", True, problems)
     provider = _provider(given, problems)
@@ -75,6 +76,11 @@ def _names() -> list[str]:
 
 def _is_known(key: Any) -> bool:
     return isinstance(key, str) and key in _names()
+
+
+def _is_unsaid(key: Any, value: Any) -> bool:
+    """Whether an option is there but empty, as the host's documents have it; null for `idle_after` means never."""
+    return (value is None and _is_known(key) and key not in _NULLABLE) or (key == "storage_path" and value == "")
 
 
 def _unknown(key: Any, value: Any, names: tuple[str, ...] = (), where: str = "") -> str:

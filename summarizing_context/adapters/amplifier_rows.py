@@ -5,8 +5,11 @@ Pure, and a function of one message alone. What a request as a whole must be is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from summarizing_context.adapters.amplifier_blocks import as_block, without
 from summarizing_context.core.door import Message, canonical_json
@@ -14,6 +17,7 @@ from summarizing_context.errors import MessageError
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})  # "function" rows are dropped by a provider
 _DEEPEST = 100
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def as_json(value: Any, depth: int = 0) -> Any:
@@ -42,6 +46,25 @@ def stamped(message: Any, moment: str) -> Any:
     if not isinstance(metadata, Mapping) or metadata.get("timestamp") is not None:
         return message
     return {**message, "metadata": {**metadata, "timestamp": moment}}
+
+
+def as_sendable(message: Message) -> Message:
+    """The message as UTF-8 can say it, nearly always itself: halves of characters, which no provider's client can
+    send, become U+FFFD."""
+    try:
+        msgspec.json.encode(message)
+    except UnicodeEncodeError:
+        mended: Message = _mended(message)
+        return mended
+    return message
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return _HALF.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_mended(item) for item in value]
+    return {_mended(key): _mended(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def as_row(message: Message) -> Message:

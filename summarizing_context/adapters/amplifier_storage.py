@@ -32,18 +32,28 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
     if plan.settings.store == _MEMORY or options.read_only:
         return await start_context(plan.settings, options)
     try:
-        if not Path(plan.settings.store).parent.is_dir():
-            raise StoreReadOnlyError(f"{plan.settings.store}: its folder does not exist; create it, or name another")
+        _refuse_unusable(Path(plan.settings.store))
         context = await _in_file(plan.settings, options)
     except StoreReadOnlyError as error:
         if plan.required:
             raise
         degraded(str(error))
         logger.warning("the session is kept in memory only and ends with the process: %s", error)
-        return await start_context(replace(plan.settings, store=_MEMORY), options)
+        return await _with_list(Path(plan.settings.store), replace(plan.settings, store=_MEMORY), options)
     if plan.retain_days is not None:
         await _forget_older(store_beside(Path(plan.settings.store)), timedelta(days=plan.retain_days))
     return context
+
+
+def _refuse_unusable(path: Path) -> None:
+    """Raise `StoreReadOnlyError` where there is no file and none can be made."""
+    try:
+        if not path.parent.is_dir():
+            raise StoreReadOnlyError(f"{path}: its folder does not exist; create it, or name another")
+        if path.exists() and not path.is_file():
+            raise StoreReadOnlyError(f"{path}: this is not a file; name a file for the store")
+    except OSError as error:
+        raise StoreReadOnlyError(f"{path}: it cannot be reached: {error.strerror}; name another file") from error
 
 
 async def _in_file(settings: Settings, options: Options) -> SummarizingContext:
@@ -52,8 +62,14 @@ async def _in_file(settings: Settings, options: Options) -> SummarizingContext:
     store = store_beside(path)
     if store == path:
         return await start_context(settings, options)
-    messages = [] if await is_taken_over(store) else await _in_thread(lambda: read_list(path))
-    context = await start_context(replace(settings, store=store), options)
+    return await _with_list(path, replace(settings, store=store), options)
+
+
+async def _with_list(path: Path, settings: Settings, options: Options) -> SummarizingContext:
+    """A session that begins with the list of messages at `path`, if there is one that nobody has taken over."""
+    store = store_beside(path)
+    messages = [] if store == path or await is_taken_over(store) else await _in_thread(lambda: read_list(path))
+    context = await start_context(settings, options)
     try:
         if messages:
             await context.set_messages(messages)

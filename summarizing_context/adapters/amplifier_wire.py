@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from summarizing_context.adapters.amplifier_blocks import as_arguments, as_block, without
-from summarizing_context.adapters.amplifier_rows import as_row
+from summarizing_context.adapters.amplifier_rows import as_row, as_sendable
 from summarizing_context.core.door import Message
 from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
 from summarizing_context.core.fencing import fence
@@ -65,6 +65,7 @@ class _Fitter:
         return [wire for waiting in self._open.values() for wire in waiting if wire is not None]
 
     def rows_of(self, message: Message) -> Iterator[Message]:
+        message = as_sendable(message)
         row = as_row(message)
         if is_result(message):
             yield self._result(row, call_id(message.get("tool_call_id")), row["content"])

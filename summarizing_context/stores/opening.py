@@ -76,6 +76,8 @@ def _make_private_file(path: Path) -> None:
         except FileExistsError:
             if path.is_file() and path.stat().st_size == 0 and os.access(path, os.W_OK):
                 path.chmod(_PRIVATE_FILE)
+        except FileNotFoundError as error:  # a folder that is there, but of a file system that takes no files
+            raise not_writable(str(path)) from error
 
 
 def _set_up(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> None:

@@ -37,6 +37,7 @@ _FAULTS = {
     "InvalidRequestError": Fault.REQUEST,
     "ProviderUnavailableError": Fault.OVERLOADED,
     "NetworkError": Fault.CONNECTION,
+    "AbortError": Fault.CANCELLED,
 }
 
 

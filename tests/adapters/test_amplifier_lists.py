@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import threading
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from summarizing_context import MessageError, StoreCorruptError
 from summarizing_context.adapters.amplifier import SummarizingContextManager
+from summarizing_context.stores.inspection import APPLICATION_ID
 from tests.adapters.host import unstamped
 
 pytestmark = pytest.mark.anyio
@@ -52,6 +55,41 @@ async def test_a_crash_before_the_messages_were_kept_takes_them_over_again(tmp_p
     path.write_text(json.dumps(ROWS))
     manager = manager_of(path, session_id="s")
     assert unstamped(await manager.get_messages()) == ROWS
+    await manager.close()
+
+
+def begin(store: str, is_marked: bool) -> None:
+    """A store as a crash leaves it: its file, or its file and whose it is."""
+    Path(store).touch()
+    if is_marked:
+        with closing(sqlite3.connect(store)) as connection:
+            connection.execute(f"pragma application_id = {APPLICATION_ID:d}")
+
+
+@pytest.mark.parametrize("is_marked", [False, True])
+async def test_a_crash_while_the_store_was_made_takes_them_over_again(tmp_path: Path, is_marked: bool) -> None:
+    path = tmp_path / "context.json"
+    path.write_text(json.dumps(ROWS))
+    begin(f"{path}.db", is_marked)
+    manager = manager_of(path)
+    assert unstamped(await manager.get_messages()) == ROWS
+    figures = manager.statistics()
+    assert figures is not None
+    assert figures.store == f"{path}.db"
+    await manager.close()
+
+
+async def test_a_list_whose_folder_may_not_be_written_is_read_into_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "context.json"
+    path.write_text(json.dumps(ROWS))
+    monkeypatch.setattr("summarizing_context.stores.opening.os.access", lambda *_: False)  # as for any user but root
+    manager = manager_of(path)
+    assert unstamped(await manager.get_messages()) == ROWS
+    figures = manager.statistics()
+    assert figures is not None
+    assert "in memory only" in figures.store
     await manager.close()
 
 

@@ -161,6 +161,21 @@ async def test_a_folder_that_is_missing_is_an_error_where_persistence_is_require
     assert path.exists()
 
 
+@pytest.mark.parametrize("place", [".", "file/run.db", "x" * 300, "/proc/run.db"])
+async def test_a_path_where_no_file_can_be_means_memory_unless_persistence_is_required(
+    tmp_path: Path, place: str
+) -> None:
+    (tmp_path / "file").write_text("notes")
+    manager, cleanup = await mounted({"storage_path": str(tmp_path / place)})
+    await manager.add_message(HELLO)
+    assert "in memory only" in manager.statistics().store
+    await cleanup()
+    manager, cleanup = await mounted({"persistence": {"path": str(tmp_path / place), "required": True}})
+    with pytest.raises(summarizing_context.StoreReadOnlyError):
+        await manager.add_message(HELLO)
+    await cleanup()
+
+
 async def test_a_file_that_is_something_else_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("notes")

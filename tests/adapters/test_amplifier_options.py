@@ -40,6 +40,13 @@ def test_no_options_mean_our_defaults() -> None:
         ({"persistence": {"enabled": True}, "storage_path": "a.db"}, {"store": "a.db"}),
         ({"persistence": {"enabled": False, "path": "a.db"}, "storage_path": "b.db"}, {}),
         ({"persistence": None, "preserve_system": None}, {}),
+        ({"storage_path": None, "max_tokens": None, "compact_threshold": None, "session_id": None}, {}),
+        ({"storage_path": "", "idle_after": None}, {"idle_after": None}),
+        (
+            {"semantic_memory": {"enabled": True, "similarity_threshold": 0.7}},
+            {"memory_include": "auto", "similarity_threshold": 0.7},
+        ),
+        ({"memory": {"max_tokens": 500}}, {"memory_max_tokens": 500}),
         ({"storage_path": "~/a.db"}, {"store": str(Path("~/a.db").expanduser())}),
         (
             {"max_tokens": 1000, "max_messages": 40, "keep_recent": 10},

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from amplifier_core.testing import MockCoordinator
 
-from summarizing_context import mount
+from summarizing_context import SettingsError, mount
 from summarizing_context.adapters.amplifier_events import ANNOUNCED
 from summarizing_context.adapters.amplifier_usage import UsageMeter
 from tests.adapters.host import Model, session_of, unstamped
@@ -58,6 +58,20 @@ async def test_a_changed_prompt_is_one_activation_and_a_plain_function_will_do()
     shown = [unstamped(await manager.get_messages_for_request()) for _ in range(5)]
     assert [view[0]["content"] for view in shown] == ["One.", "One.", "Two.", "Two.", "Hello"]
     assert manager.statistics().activations_by_reason == {"system_changed": 2}
+    await cleanup()
+
+
+async def test_a_hook_may_wrap_the_factory_as_the_hosts_own_hooks_do() -> None:
+    manager, cleanup, _ = await mounted()
+    await manager.set_system_prompt_factory(lambda: "You are kind.")
+    base = manager._system_prompt_factory
+    await manager.set_system_prompt_factory(lambda: f"{base()} It is a git repository.")
+    await manager.add_message(HELLO)
+    assert (await manager.get_messages_for_request())[0]["content"] == "You are kind. It is a git repository."
+    with pytest.raises(SettingsError, match="it is a function, or None"):
+        await manager.set_system_prompt_factory("You are kind.")
+    await manager.set_system_prompt_factory(None)
+    assert unstamped(await manager.get_messages_for_request()) == [HELLO]
     await cleanup()
 
 

@@ -48,6 +48,15 @@ def test_an_id_that_was_used_before_gets_a_name_of_its_own() -> None:
     assert [row["tool_call_id"] for row in rows[2:]] == ["x", "x_2"]
 
 
+def test_halves_of_characters_are_replaced_where_they_stand() -> None:
+    half = "\ud83d"
+    rows = fitted(
+        {"role": "system", "content": half}, {"role": "user", "content": f"a{half}"}, call(half), result(half)
+    )
+    assert [row["content"] for row in rows[:2]] == ["\ufffd", "a\ufffd"]
+    assert rows[3] == result(rows[2]["content"][0]["id"])
+
+
 def test_a_call_in_flight_is_shown_with_a_result_that_says_so() -> None:
     rows = fitted(ASK, call("c1"))
     assert rows[-1] == result("c1", NOT_YET)

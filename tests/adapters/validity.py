@@ -33,9 +33,9 @@ def host_refusals(rows: Sequence[Row]) -> Iterator[str]:
         except (ValidationError, TypeError) as error:
             yield f"row {at}: Message refuses it: {type(error).__name__}"
         try:
-            json.dumps(row, allow_nan=False)
+            json.dumps(row, allow_nan=False, ensure_ascii=False).encode()
         except ValueError:
-            yield f"row {at}: not JSON"
+            yield f"row {at}: not JSON in UTF-8"
 
 
 def anthropic_refusals(rows: Sequence[Row]) -> Iterator[str]:
