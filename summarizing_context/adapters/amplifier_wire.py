@@ -78,7 +78,9 @@ class _Fitter:
 
     def _assistant(self, row: Message) -> Message:
         content = row["content"]
-        blocks = content if isinstance(content, list) else []
+        blocks = [block for block in content if not _is_unsigned(block)] if isinstance(content, list) else []
+        if isinstance(content, list) and len(blocks) < len(content):
+            row = {**row, "content": blocks}
         listed = [call for call in row.get("tool_calls") or () if isinstance(call, dict)] if _lists(row) else []
         shown = [block for block in blocks if block["type"] == "tool_call"]
         ids = {block["id"] for block in shown}
@@ -145,6 +147,11 @@ class _Fitter:
 
 def _lists(row: Message) -> bool:
     return isinstance(row.get("tool_calls"), list)
+
+
+def _is_unsigned(block: dict[str, Any]) -> bool:
+    """Thinking that no provider takes back: without a signature, and without the state that others keep."""
+    return block["type"] == "thinking" and not block.get("signature") and not block.get("content")
 
 
 def _call_of(call: dict[str, Any]) -> dict[str, Any]:

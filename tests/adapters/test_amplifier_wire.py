@@ -48,6 +48,18 @@ def test_an_id_that_was_used_before_gets_a_name_of_its_own() -> None:
     assert [row["tool_call_id"] for row in rows[2:]] == ["x", "x_2"]
 
 
+@pytest.mark.parametrize("unsigned", [{}, {"signature": None}, {"signature": "", "content": []}])
+def test_thinking_that_nobody_takes_back_is_left_out(unsigned: Row) -> None:
+    thought = {"type": "thinking", "thinking": "hm", **unsigned}
+    signed, state = {**thought, "signature": "s"}, {**thought, "content": ["encrypted", "id"]}
+    said = {"type": "text", "text": "Well."}
+    rows = fitted(ASK, {"role": "assistant", "content": [signed, thought, state, said]}, ASK)
+    assert rows[1]["content"] == [signed, state, said]
+    assert fitted(ASK, {"role": "assistant", "content": [thought]}, ASK)[1]["content"] == NO_TEXT
+    called = {"role": "assistant", "content": [thought, *call("c1")["content"]]}
+    assert fitted(ASK, called, result("c1"))[1]["content"] == call("c1")["content"]
+
+
 def test_halves_of_characters_are_replaced_where_they_stand() -> None:
     half = "\ud83d"
     rows = fitted(

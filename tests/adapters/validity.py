@@ -104,6 +104,8 @@ def _content_faults(row: Row) -> Iterator[str]:
         yield "empty content list"
     if any(block["type"] == "text" and not block["text"].strip() for block in content):
         yield "empty text block"
+    if any(block["type"] == "thinking" and not (block.get("signature") or block.get("content")) for block in content):
+        yield "thinking without a signature is dropped"
     if row["role"] == "assistant" and any(block["type"] == "image" for block in content):
         yield "an image in an assistant row"
     if all(block["type"] in ("thinking", "redacted_thinking", "reasoning") for block in content):
