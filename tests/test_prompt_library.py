@@ -19,8 +19,10 @@ RELEASED = {
     "reader/v1": "93fe741d0b8e8acedaa08a1c618df5c684a0312cea71cae30155d53b7e5fda1f",
     "rollup/v1": "d4f247f6bc42b25c8035aa0a8d67df13b2e3fa6b59898d20c5131c5431332dbf",
     "rollup/v2": "ac4f4e035d4c1079170ccfa91d43d4142b3c789a3516dbb1674af197df244a82",
+    "rollup/v3": "a2c0cf2340588a093dca1acf9a531b50c3cc9307d15316028e74f45a72336073",
     "segment/v1": "1537e25605f60bc6afbce1cdc6208364be0c9eb53960e4a07e9c4881ff8c992c",
     "segment/v2": "42fdaf74b98caf0629f83ecddd3fe31988462fe17a59adf7dfbbceba7ba0b3dd",
+    "segment/v3": "7afb568969215984528741389895d5090231161ae0c1ddb7d14fd8065991eab9",
 }
 SECTIONS = [
     "## Intent",
