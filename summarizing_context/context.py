@@ -118,6 +118,11 @@ class SummarizingContext(Conversation):
         self._check()
         return [] if self._viewer.latest is None else list(self._viewer.latest.state.nodes)
 
+    def summaries(self) -> list[HeaderNode]:
+        """Each segment's own summary as it stands now, oldest first, whether or not a view shows it."""
+        self._check()
+        return self._parts.book.leaves()
+
     def unseen_tokens(self) -> int:
         """Tokens that have left the raw tail and that neither a summarizer nor the extractive pass has read."""
         self._check()

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from summarizing_context.core.cutting import KEY_LINES, cut_results
 from summarizing_context.core.estimate import estimate_text
-from summarizing_context.core.header import Maker, NodeText
+from summarizing_context.core.header import HeaderNode, Maker, NodeText
 from summarizing_context.core.keys import output_hash, rollup_hash
 from summarizing_context.core.rendering import render_children
 from summarizing_context.core.tree import Node
@@ -138,6 +138,16 @@ class SummaryBook:
         if self.is_ready(Node(0, leaf)):
             return self.text_of(Node(0, leaf)).text
         return self._extracts.skim(self._timeline.content(leaf), self._cap)
+
+    def leaves(self) -> list[HeaderNode]:
+        """Every segment's summary, as a block of a header that shows all of them."""
+        found = []
+        for number in range(len(self._timeline.segments)):
+            node = Node(0, number)
+            text, entries = self.text_of(node), self.entries(node)
+            whole = HeaderNode(0, number, entries.start, entries.stop, "full", text.made_by, text.passes, text.text)
+            found.append(whole)
+        return found
 
     def brief(self, text: str, max_tokens: int) -> str:
         return self._extracts.brief(text, max_tokens)

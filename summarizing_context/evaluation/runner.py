@@ -54,7 +54,12 @@ class Plan:
 
     def chosen(self) -> list[Arm]:
         """The arms to run; the reference is always among them."""
-        return [arm for arm in arms() if not self.arms or arm.name in (*self.arms, REFERENCE)]
+        asking = self.tape.asking if self.tape is not None else None
+        named = (*self.arms, REFERENCE)
+        asked = asking.arms if asking is not None else ()
+        if self.arms:
+            return [arm for arm in arms() if arm.name in named]
+        return [arm for arm in arms() if not arm.on_demand or arm.name in asked]
 
 
 def run_sources(
@@ -129,7 +134,12 @@ async def _views_at(
     for arm in plan.chosen():
         if arm.name == REFERENCE:
             continue
-        made = await strategies[arm.name].fitted(first.tokens) if arm.strategy else _baseline(arm.name, past, first)
+        if arm.name == "stored":
+            made: ArmView | None = strategies[REFERENCE].stored(first)
+        elif arm.strategy:
+            made = await strategies[arm.name].fitted(first.tokens)
+        else:
+            made = _baseline(arm.name, past, first)
         if made is not None:  # else no budget gives a view so small: the report says which cuts an arm has
             views[arm.name] = made
     return views

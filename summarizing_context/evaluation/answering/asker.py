@@ -1,6 +1,7 @@
 """Asks one model through the cassette, within the project's own limits.
 
-Calls are bounded in number and in time, and tried again after growing pauses, or after what the provider asks for.
+Calls are bounded in time, and tried again after growing pauses, or after what the provider asks for. How many are
+under way is `models`' to bound.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ _backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)  # seconds
 class Asker:
     """One model, asked through the cassette."""
 
-    def __init__(self, model: ChatModel, cassette: Cassette, asking: Asking, limiter: anyio.CapacityLimiter) -> None:
+    def __init__(self, model: ChatModel, cassette: Cassette, asking: Asking) -> None:
         self.maker = maker_of(model)
-        self._model, self._cassette, self._asking, self._limiter = model, cassette, asking, limiter
+        self._model, self._cassette, self._asking = model, cassette, asking
 
     async def ask(self, request: Request, *, assumed: str = "") -> Reply:
         """The reply to a request. Raises as `Cassette.reply` does."""
@@ -42,8 +43,7 @@ class Asker:
             stop=stop_after_attempt(self._asking.attempts),
             reraise=True,
         )
-        async with self._limiter:
-            return await retrying(self._call, request)
+        return await retrying(self._call, request)
 
     async def _call(self, request: Request) -> SummaryReply:
         call = self._model.complete(request.system, request.message, request.max_tokens)

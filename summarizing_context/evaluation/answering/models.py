@@ -23,6 +23,7 @@ from summarizing_context.evaluation.answering.requests import (
     judge_request,
     read_verdict,
     reader_request,
+    view_text,
 )
 from summarizing_context.evaluation.arms.views import ArmView
 from summarizing_context.evaluation.cases.model import Probe
@@ -59,20 +60,20 @@ class Models:
             if arm in views
             for replicate in range(self._asking.replicates)
         ]
-        found = await _all_of(
-            [
-                partial(self._answer, probe, views[arm], evidence.get(probe.id, ()), replicate)
-                for probe, arm, replicate in asked
-            ]
-        )
+        shown = {arm: view_text(views[arm].texts) for arm in self._asking.arms if arm in views}
+        jobs = [
+            partial(self._answer, probe, shown[arm], evidence.get(probe.id, ()), replicate)
+            for probe, arm, replicate in asked
+        ]
+        found = await _all_of(jobs, self._asking.concurrency)
         answers: Answers = {}
         for (probe, arm, _), outcome in zip(asked, found, strict=True):
             answers.setdefault(probe.id, {}).setdefault(arm, []).append(outcome)
         return answers
 
-    async def _answer(self, probe: Probe, view: ArmView, evidence: Evidence, replicate: int) -> AnswerOutcome:
+    async def _answer(self, probe: Probe, view: str, evidence: Evidence, replicate: int) -> AnswerOutcome:
         assert self._reader is not None
-        request = reader_request(self._reader.maker, view.texts, probe, replicate)
+        request = reader_request(self._reader.maker, view, probe, replicate)
         reply = await self._reader.ask(request, assumed=f"{_ASSUMED} {request.key[:8]}")
         words = reply.text.strip()
         if reply.fault:
@@ -100,16 +101,15 @@ async def open_models(settings: Settings, asking: Asking | None, cassette: Casse
             stack.push_async_callback(model.close)
             return model
 
-        def asker(chat: Chat, asking: Asking, limiter: anyio.CapacityLimiter) -> Asker:
+        def asker(chat: Chat, asking: Asking) -> Asker:
             wanted = Settings(
                 summarizer=chat.provider, model=chat.model, base_url=chat.base_url, call_timeout=asking.call_timeout
             )
-            return Asker(opened(wanted), cassette, asking, limiter)
+            return Asker(opened(wanted), cassette, asking)
 
         reader = judge = None
         if asking is not None:
-            limiter = anyio.CapacityLimiter(asking.concurrency)
-            reader, judge = asker(asking.reader, asking, limiter), asker(asking.judge, asking, limiter)
+            reader, judge = asker(asking.reader, asking), asker(asking.judge, asking)
         summarizer = CassetteSummarizer(opened(settings), cassette) if summarizes_by_model(settings) else None
         yield Models(asking, reader, judge, summarizer)
 
@@ -119,21 +119,25 @@ def summarizes_by_model(settings: Settings) -> bool:
     return settings.summarizer in PROVIDERS
 
 
-async def _all_of(jobs: Sequence[Callable[[], Awaitable[Made]]]) -> list[Made]:
-    """What all jobs give, side by side, in their order; the first failure ends the others and is raised as it is."""
+async def _all_of(jobs: Sequence[Callable[[], Awaitable[Made]]], at_a_time: int) -> list[Made]:
+    """What all jobs give, some side by side, in their order. After a failure none is begun; those under way, which may
+    be paid for, come to their end before it is raised."""
     made: dict[int, Made] = {}
     failures: list[SummarizingContextError] = []
+    waiting = iter(range(len(jobs)))
 
-    async def run(at: int) -> None:
-        try:
-            made[at] = await jobs[at]()
-        except SummarizingContextError as error:
-            failures.append(error)
-            tasks.cancel_scope.cancel()
+    async def work() -> None:
+        for at in waiting:
+            try:
+                made[at] = await jobs[at]()
+            except SummarizingContextError as error:
+                failures.append(error)
+            if failures:
+                return
 
     async with anyio.create_task_group() as tasks:
-        for at in range(len(jobs)):
-            tasks.start_soon(run, at)
+        for _ in range(min(at_a_time, len(jobs))):
+            tasks.start_soon(work)
     if failures:
         raise failures[0]
     return [made[at] for at in range(len(jobs))]

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.cases.model import KINDS, Probe
 
-ARMS = ("hierarchical", "flat", "masking", "tail", "everything", "evidence", "nothing")
+ARMS = ("hierarchical", "masking", "tail", "everything", "evidence", "stored", "nothing")
 UNASKED = ("used",)  # hindsight asks for what a later call needs, which no reader can know
 KINDS_ASKED: tuple[str, ...] = tuple(kind for kind in KINDS if kind not in UNASKED)
 Provider = Literal["openai", "anthropic"]

@@ -23,14 +23,19 @@ _FENCE = "session_record"
 _VERDICT = re.compile(rf"\W*({RIGHT}|{WRONG})\W*", re.IGNORECASE)
 
 
-def reader_request(maker: str, view: Sequence[str], probe: Probe, replicate: int) -> Request:
-    """One question about one view."""
+def view_text(view: Sequence[str]) -> str:
+    """A view as the reader sees it: its texts in their order, in one fence."""
+    return fence(_FENCE, "\n\n".join(view))
+
+
+def reader_request(maker: str, view: str, probe: Probe, replicate: int) -> Request:
+    """One question about one view, which `view_text` wrote."""
     prompt = latest("reader")
     return Request(
         kind="reader",
         maker=maker,
         system=prompt.render(max_tokens=ANSWER_TOKENS),
-        user=(fence(_FENCE, "\n\n".join(view)), f"Question: {_one_line(probe.question)}"),
+        user=(view, f"Question: {_one_line(probe.question)}"),
         max_tokens=ANSWER_TOKENS,
         prompt=_named(prompt),
         replicate=replicate,

@@ -12,7 +12,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
-from summarizing_context.evaluation.arms.views import ArmView, Node, Piece, filled_up, first_tokens, leading_rows
+from summarizing_context.evaluation.arms.views import (
+    ArmView,
+    Node,
+    Piece,
+    filled_up,
+    first_tokens,
+    leading_rows,
+    with_summaries,
+)
 from summarizing_context.evaluation.cases.model import Case, Cut, Probe
 from summarizing_context.evaluation.scoring.texts import Text
 
@@ -150,9 +158,4 @@ def _source(past: Past, node: Node) -> str:
 def _other_words(view: ArmView, words_of: Callable[[Node, int], str]) -> ArmView:
     """The view with other words for each node, and tokens counted anew."""
     nodes = tuple(node._replace(text=words_of(node, estimate_text(node.text)), passes=1) for node in view.nodes)
-    before = sum(estimate_text(node.text) for node in view.nodes)
-    after = sum(estimate_text(node.text) for node in nodes)
-    frames = [piece for piece in view.pieces if piece.part != "summary"]
-    at = next((at for at, piece in enumerate(view.pieces) if piece.part == "summary"), 0)
-    pieces = (*frames[:at], *(Piece("summary", node.text) for node in nodes), *frames[at:])
-    return replace(view, pieces=pieces, nodes=nodes, tokens=view.tokens - before + after)
+    return with_summaries(view, nodes)

@@ -16,13 +16,23 @@ from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.core.messages import message_text_parts
 from summarizing_context.errors import BudgetError
-from summarizing_context.evaluation.arms.views import TOLERANCE, ArmView, Node, PartName, Piece, filled_up, texts_of
+from summarizing_context.evaluation.arms.views import (
+    TOLERANCE,
+    ArmView,
+    Node,
+    PartName,
+    Piece,
+    filled_up,
+    texts_of,
+    with_summaries,
+)
 from summarizing_context.evaluation.cases.model import Case
 from summarizing_context.evaluation.finding import is_header
 from summarizing_context.ports import Summarizer
 from summarizing_context.settings import Settings
 
 _FIRST = 2.5  # times the tokens of a view: the first budget that is tried for it
+_NEVER = 1_000  # failures in a row
 _TRIES = 10
 _SHY = 0.92  # a view may not be larger than what is asked for: aim a little lower
 
@@ -70,6 +80,12 @@ class StrategyArm:
             return None
         return filled_up(best, texts_of(self._case.messages[: best.raw_from]), tokens)
 
+    def stored(self, view: ArmView) -> ArmView:
+        """`view` with all that its context has stored in the place of what it shows of it: each segment's summary."""
+        kept = [Node(node.start, node.stop, node.text, node.passes) for node in self._context.summaries()]
+        last = kept[-1].stop if kept else 0
+        return with_summaries(view, (*kept, *(node for node in view.nodes if node.start >= last)))
+
     def _shown(self) -> ArmView:
         view, explained = self._context.last_view, self._context.explain()
         assert view is not None
@@ -95,5 +111,7 @@ async def open_arm(settings: Settings, case: Case, summarizer: Summarizer | None
         idle_after=None,
         start_at=0.0,  # summaries of everything, whatever the budget
     )
+    if summarizer is not None:  # which calls a breaker lets through depends on their order, and so would the views
+        settings = replace(settings, breaker_failures=_NEVER)
     async with open_context(settings, summarizer=summarizer) as context:
         yield StrategyArm(context, case)

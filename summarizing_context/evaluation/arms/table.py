@@ -23,6 +23,7 @@ class Arm:
     role: Role
     about: str
     strategy: str = ""  # the setting, for strategies
+    on_demand: bool = False  # run only where it is named
 
 
 _ALL = (
@@ -37,6 +38,7 @@ _ALL = (
     Arm("random", "baseline", "as hierarchical, each summary replaced by random sentences of its source"),
     Arm("everything", "reference", "the whole past, at whatever cost"),
     Arm("evidence", "reference", "only the lines in which the answers stand"),
+    Arm("stored", "reference", "every segment's own summary beside the raw tail, at whatever cost", on_demand=True),
     Arm("nothing", "reference", "the system rows and the newest message"),
 )
 

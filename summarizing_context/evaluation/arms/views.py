@@ -84,6 +84,16 @@ def last_tokens(text: str, tokens: int) -> str:
     return _cut(text, tokens, from_end=True)
 
 
+def with_summaries(view: ArmView, nodes: tuple[Node, ...]) -> ArmView:
+    """The view with other summaries in the place of its own, and tokens counted anew."""
+    before = sum(estimate_text(node.text) for node in view.nodes)
+    after = sum(estimate_text(node.text) for node in nodes)
+    frames = [piece for piece in view.pieces if piece.part != "summary"]
+    at = next((at for at, piece in enumerate(view.pieces) if piece.part == "summary"), 0)
+    pieces = (*frames[:at], *(Piece("summary", node.text) for node in nodes), *frames[at:])
+    return replace(view, pieces=pieces, nodes=nodes, tokens=view.tokens - before + after)
+
+
 def filled_up(view: ArmView, older: Sequence[str], tokens: int) -> ArmView:
     """The view with the end of what stands before its tail, as far as `tokens` leave room.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ from summarizing_context.core.estimate import estimate_text
 from summarizing_context.evaluation.cassettes.scrubbing import scrubbed
 
 _BETWEEN = "\n\n"
+_SHARED = 512  # texts that are remembered: a view is in a request for each question and replicate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +45,8 @@ class Request:
 
     def clean(self, secrets: Sequence[str] = ()) -> Request:
         """The request as it may be kept."""
-        user = tuple(scrubbed(part, secrets) for part in self.user)
-        return replace(self, system=scrubbed(self.system, secrets), user=user)
+        user = tuple(_scrubbed(part, tuple(secrets)) for part in self.user)
+        return replace(self, system=_scrubbed(self.system, tuple(secrets)), user=user)
 
     @property
     def key(self) -> str:
@@ -78,6 +80,7 @@ class Take:
     recorded_at: str  # a day, ISO 8601
 
 
+@lru_cache(maxsize=_SHARED)
 def text_hash(text: str) -> str:
     """SHA-256, hex, of a text without lone surrogates."""
     return hashlib.sha256(text.encode()).hexdigest()
@@ -86,3 +89,6 @@ def text_hash(text: str) -> str:
 def canonical(value: Any) -> bytes:
     """JSON with sorted keys."""
     return msgspec.json.encode(value, order="sorted")
+
+
+_scrubbed = lru_cache(maxsize=_SHARED)(scrubbed)

@@ -52,9 +52,7 @@ def curves(run: RunOutcome, rows: Sequence[Row]) -> str:
 
 
 def _traces(run: RunOutcome, rows: Sequence[Row], figure: str) -> list[Trace]:
-    found = [
-        (row.arm, by_cost(run, row.arm, figure)) for row in rows if row.arm not in ("everything", "evidence", "nothing")
-    ]
+    found = [(row.arm, by_cost(run, row.arm, figure)) for row in rows if row.role != "reference"]
     return [
         Trace(arm, _TONES.get(arm, "t7"), [Dot(cost, cell.mean, cell.low, cell.high) for cost, cell in points])
         for arm, points in found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from summarizing_context.evaluation.outcomes import RunOutcome
+from summarizing_context.evaluation.report.losses import losses
 from summarizing_context.evaluation.report.page import written
 from summarizing_context.evaluation.report.summary import Row, columns_of, headline, table_of, unequal_views
 from summarizing_context.evaluation.scoring.figures import FIGURES
@@ -26,6 +27,10 @@ def _lines(run: RunOutcome) -> Iterator[str]:
     yield from (f"- {_plain(sentence)}" for sentence in headline(run))
     yield ""
     yield from _table(table_of(run))
+    if found := losses(run):
+        yield from ("", "## Where answers are lost", "", "| what | share | |", "|---|--:|---|")
+        for name, about, share in found:
+            yield f"| {name} | {share.mean:.1%} [{share.low:.1%}, {share.high:.1%}] | {about} |"
     if run.gates:
         yield from ("", "## Gates", "", "| gate | result | figures |", "|---|---|---|")
         yield from (f"| {_plain(gate.name)} | {gate.result} | {_plain(gate.words)} |" for gate in run.gates)

@@ -15,6 +15,7 @@ from summarizing_context.evaluation.gates import BASELINE
 from summarizing_context.evaluation.intervals import DRAWS, Interval
 from summarizing_context.evaluation.outcomes import GateOutcome, RunOutcome
 from summarizing_context.evaluation.report.curves import curves, needles
+from summarizing_context.evaluation.report.losses import losses_html
 from summarizing_context.evaluation.report.probes import probes_html
 from summarizing_context.evaluation.report.summary import (
     Row,
@@ -40,6 +41,7 @@ def page(run: RunOutcome) -> str:
         _section(
             "Retention by kind of question", _kinds(run, rows), "Shares of the probes of each kind that are kept."
         ),
+        _losses(run),
         needles(run),
         _gates(run),
         _defects(run),
@@ -232,6 +234,12 @@ def _bottom(run: RunOutcome) -> str:
             items = "".join(f"<li>{escape(line)}</li>" for line in lines[:60])
             parts.append(f"<details><summary>{len(lines):,} {title}</summary><ul>{items}</ul></details>")
     return f"<footer>{''.join(parts)}</footer>"
+
+
+def _losses(run: RunOutcome) -> str:
+    words = "Shares of the questions that a reader answers right, every time, and where the others are lost."
+    body = losses_html(run)
+    return _section("Where answers are lost", body, words) if body else ""
 
 
 def _asked(run: RunOutcome) -> str:
