@@ -1,0 +1,109 @@
+"""`eval record` and `eval run` with a reader: recorded against the provider on the loopback, replayed without it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from summarizing_context.cli import main
+from summarizing_context.evaluation.cases.files import write_case
+from summarizing_context.evaluation.report.writing import HTML, JSON, MARKDOWN
+from tests.evaluation.scored.building import generated
+
+from .protocols import KEY, MODEL, PROTOCOLS, Protocol
+from .serve import serving_apart
+from .server import Answer
+from .test_recorded_evals import answering, kind_of, vague
+
+SDKS = (anthropic, openai)  # imported before the clock of a call runs
+
+
+@pytest.fixture(scope="module")
+def case(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = generated(tokens=6_000)
+    planted = tuple(probe for probe in made.probes if probe.kind != "used")  # hindsight is found anew when it is read
+    return write_case(replace(made, probes=planted), tmp_path_factory.mktemp("case"))
+
+
+def command(name: str, case: Path, tmp_path: Path, *more: object, model: str = MODEL) -> list[str]:
+    asked = ["--reader", more[0] if more else "openai", "--model", model, "--probes", 2, "--replicates", 2]
+    place = ["--cassette", tmp_path / "c.jsonl", "--out", tmp_path / name, "--arms", "tail"]
+    return [str(word) for word in ["eval", name, "--cases", case, "--budget", "3k", *asked, *place, *more[1:]]]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
+def test_a_recorded_run_is_replayed_to_the_byte(
+    protocol: Protocol, case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    key = f"{protocol.name.upper()}_API_KEY"
+    monkeypatch.setenv(key, KEY)
+    with serving_apart(partial(answering, text=vague)) as server:
+        url = ("--base-url", protocol.base_url(server.root))
+        assert main(command("record", case, tmp_path, protocol.name, *url, "--max-calls", 7)) == 4
+        assert "max_calls" in capsys.readouterr().err
+        assert main(command("record", case, tmp_path, protocol.name, *url)) == 0
+        assert f"{len(server.requests) - 7:,} calls" in capsys.readouterr().out
+        kinds = {kind_of(request.body) for request in server.requests}
+        asked = len(server.requests)
+    monkeypatch.delenv(key)
+    assert main(command("run", case, tmp_path, protocol.name)) == 0
+    assert len(server.requests) == asked
+    assert kinds == {"reader", "judge"}
+    for name in (HTML, JSON, MARKDOWN):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "record" / name).read_bytes()
+    page = (tmp_path / "run" / HTML).read_text("utf8")
+    assert "Something of that kind, I believe." in page
+    assert "by judge" in page
+    assert MODEL in page
+    assert "127.0.0.1" not in page
+
+    assert main(command("run", case, tmp_path, protocol.name, model="another-model")) == 2
+    missed = capsys.readouterr().err
+    assert f"maker: recorded {protocol.name}/{MODEL};layout=1, asked {protocol.name}/another-model" in missed
+    assert "eval record" in missed
+
+
+def test_a_dry_run_tells_the_price_and_sends_nothing(
+    case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with serving_apart(lambda _: Answer()) as server:
+        url = ("--base-url", f"{server.root}/v1", "--dry-run", "--json", "-")
+        assert main(command("record", case, tmp_path, "openai", *url, model="gpt-5.4-mini")) == 0
+        assert server.requests == []
+    told: dict[str, Any] = json.loads(capsys.readouterr().out)
+    assert told["by_kind"]["reader"] == told["by_kind"]["judge"] > 3
+    assert told["input_tokens"] * 0.75e-6 < told["estimated_cost"] < told["input_tokens"] * 2e-6
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--reader", "oracle", "--model", "m", "--cassette", "c"), "openai and anthropic"),
+        (("--reader", "openai", "--cassette", "c"), "--model"),
+        (("--reader", "openai", "--model", "m"), "--cassette"),
+        (("--reader", "openai", "--model", "m", "--cassette", "missing.jsonl"), "no such cassette"),
+        (("--record",), "nothing to record"),
+    ],
+)
+def test_wrong_arguments_are_explained(
+    case: Path, tmp_path: Path, more: tuple[str, ...], words: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["eval", "run", "--cases", str(case), "--out", str(tmp_path), "--jobs", "1", *more]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_a_reader_without_a_key_sends_nothing_and_names_the_variable(
+    case: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert main(command("record", case, tmp_path)) == 2
+    assert "OPENAI_API_KEY" in capsys.readouterr().err
