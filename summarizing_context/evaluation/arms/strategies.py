@@ -81,10 +81,11 @@ class StrategyArm:
         return filled_up(best, texts_of(self._case.messages[: best.raw_from]), tokens)
 
     def stored(self, view: ArmView) -> ArmView:
-        """`view` with all that its context has stored in the place of what it shows of it: each segment's summary."""
+        """`view` with all that its context has stored in the place of what it shows of it: each segment's summary, and
+        of what no segment holds yet what the view says."""
         kept = [Node(node.start, node.stop, node.text, node.passes) for node in self._context.summaries()]
         last = kept[-1].stop if kept else 0
-        return with_summaries(view, (*kept, *(node for node in view.nodes if node.start >= last)))
+        return with_summaries(view, (*kept, *(node for node in view.nodes if node.stop > last)))
 
     def _shown(self) -> ArmView:
         view, explained = self._context.last_view, self._context.explain()

@@ -26,7 +26,7 @@ from summarizing_context.summarizers.retries import told
 Mode = Literal["replay", "record", "refresh", "forecast"]
 Send = Callable[[Request], Awaitable[str | SummaryReply]]  # of the request as it is kept, without secrets
 
-_SAVE_AFTER = 16  # new replies; what a killed process can lose
+_SAVE_AFTER = 64  # new replies; what a killed process can lose
 
 
 class Cassette:
