@@ -139,7 +139,11 @@ def opened(options: ModelOptions, tape: Tape | None) -> Iterator[Cassette | None
             return
         caps = Caps(options.max_calls, options.max_input_tokens)
         with Cassette.open(tape.path, options.mode, caps=caps) as cassette:
-            yield cassette
+            try:
+                yield cassette
+            except KeyboardInterrupt:
+                notices().print(f"Stopped. {kept_words(cassette)}", markup=False, soft_wrap=True)
+                raise
     except CassetteMissError as error:
         for line in error.difference:
             notices().print(plain(line), markup=False, highlight=False, soft_wrap=True)
@@ -173,6 +177,13 @@ def show_forecast(cassette: Cassette, plan: Plan, json_path: str | None) -> None
         ("price", dollars(spent.cost(price)), _price_words(price)),
     ]
     screen().print(facts(f"Recording with {plain(str(model), 60)}: nothing is sent", rows))
+
+
+def kept_words(cassette: Cassette) -> str:
+    """What an interrupted recording leaves."""
+    if not cassette.sends:
+        return "Nothing was sent."
+    return plain(f"{len(cassette):,} replies are kept in {cassette.path}; called again, it goes on from there.")
 
 
 def spent_words(cassette: Cassette, plan: Plan) -> str:
