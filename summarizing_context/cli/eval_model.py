@@ -24,7 +24,7 @@ from summarizing_context.errors import CassetteMissError
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.answering.plan import Asking, Chat, Provider, Tape
-    from summarizing_context.evaluation.cassettes import Cassette, Mode
+    from summarizing_context.evaluation.cassettes import Caps, Cassette, Mode
     from summarizing_context.evaluation.runner import Plan
     from summarizing_context.evaluation.suites import LoadedSuite
     from summarizing_context.prices import ModelPrice
@@ -139,6 +139,8 @@ def opened(options: ModelOptions, tape: Tape | None) -> Iterator[Cassette | None
             return
         caps = Caps(options.max_calls, options.max_input_tokens)
         with Cassette.open(tape.path, options.mode, caps=caps) as cassette:
+            if cassette.sends:
+                notices().print(_opening_words(cassette, caps), markup=False, soft_wrap=True)
             try:
                 yield cassette
             except KeyboardInterrupt:
@@ -177,6 +179,13 @@ def show_forecast(cassette: Cassette, plan: Plan, json_path: str | None) -> None
         ("price", dollars(spent.cost(price)), _price_words(price)),
     ]
     screen().print(facts(f"Recording with {plain(str(model), 60)}: nothing is sent", rows))
+
+
+def _opening_words(cassette: Cassette, caps: Caps) -> str:
+    named = (("calls", caps.max_calls), ("input tokens", caps.max_input_tokens))
+    told = [f"at most {most:,} {name}" for name, most in named if most is not None] or ["without a cap"]
+    there = f"{len(cassette):,} replies are there already" if len(cassette) else "a new file"
+    return plain(f"Recording into {cassette.path} ({there}), {' and '.join(told)}; --dry-run tells what it takes.")
 
 
 def kept_words(cassette: Cassette) -> str:

@@ -75,7 +75,7 @@ def read_takes(path: Path) -> dict[str, Take]:
 
 def save_takes(path: Path, takes: Mapping[str, Take]) -> dict[str, Take]:
     """Put `takes` into the file beside what it holds by now; what it holds then."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    check_writable(path)
     try:
         with FileLock(f"{path}.lock", timeout=_WAIT):
             merged = {**(read_takes(path) if path.exists() else {}), **takes}
@@ -87,7 +87,19 @@ def save_takes(path: Path, takes: Mapping[str, Take]) -> dict[str, Take]:
                 beside.unlink(missing_ok=True)
     except Timeout as error:
         raise CassetteError(f"{path}: another process holds {path.name}.lock; end it, and record again") from error
+    except OSError as error:
+        raise CassetteError(f"{path}: the cassette cannot be written ({error.strerror})") from error
     return merged
+
+
+def check_writable(path: Path) -> None:
+    """Raise `CassetteError` where no file could be put, before anything is paid for."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
+            raise CassetteError(f"{path}: no cassette can be written here; name another file, or correct the rights")
+    except OSError as error:
+        raise CassetteError(f"{path}: no cassette can be written here ({error.strerror}); name another file") from error
 
 
 def _parsed(line: bytes, number: int, path: Path) -> _Head | _Text | _Line:

@@ -15,7 +15,7 @@ import anyio
 
 from summarizing_context.core.estimate import estimate_text
 from summarizing_context.errors import CassetteError, CassetteLimitError, CassetteMissError, SummarizerRefused
-from summarizing_context.evaluation.cassettes.files import read_takes, save_takes
+from summarizing_context.evaluation.cassettes.files import check_writable, read_takes, save_takes
 from summarizing_context.evaluation.cassettes.misses import difference, differing, nearest
 from summarizing_context.evaluation.cassettes.requests import Reply, Request, Take
 from summarizing_context.evaluation.cassettes.scrubbing import own_secrets
@@ -76,6 +76,8 @@ class Cassette:
         file = Path(path)
         if mode == "replay" and not file.exists():
             raise CassetteError(f"{file}: there is no such cassette; `summarizing-context eval record` makes it")
+        if mode in ("record", "refresh"):
+            check_writable(file)
         takes = read_takes(file) if file.exists() else {}
         return cls(file, mode, takes, caps=caps or Caps(), today=today or _today, secrets=secrets)
 
@@ -110,6 +112,8 @@ class Cassette:
             return kept
         if self.mode == "replay":
             raise self._noted(self._miss(request, key))
+        if self._failure is not None:
+            raise self._failure  # nothing more is paid for
         try:
             self.spent.admit(request, self._caps)
         except CassetteLimitError as error:
@@ -159,7 +163,10 @@ class Cassette:
         self._new[key] = self._takes[key] = Take(request, reply, self._today())
         self._unsaved += 1
         if self._unsaved >= _SAVE_AFTER:
-            self.save()
+            try:
+                self.save()
+            except CassetteError as error:
+                raise self._noted(error) from None
 
     def _forecast(self, request: Request, key: str, assumed: str) -> Reply:
         reply = Reply(assumed, output_tokens=estimate_text(assumed) if assumed else request.max_tokens)

@@ -195,6 +195,13 @@ async def test_a_cassette_that_is_not_there_can_be_recorded_but_not_replayed(tmp
         opened(tmp_path, "replay")
 
 
+async def test_where_nothing_can_be_written_nothing_is_paid_for(tmp_path: Path):
+    (tmp_path / "file").write_text("", encoding="utf8")
+    for path in (tmp_path, tmp_path / "file" / "c.jsonl"):
+        with pytest.raises(CassetteError, match="written here"):
+            Cassette.open(path, "record")
+
+
 @pytest.mark.parametrize(
     "secret",
     [
