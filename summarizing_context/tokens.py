@@ -81,8 +81,9 @@ class Calibration:
         return round(own * self.ratio)
 
     def own_tokens(self, provider: int) -> int:
-        """How many tokens of ours probably fit into `provider` tokens of the provider's."""
-        return int(provider / self.ratio)
+        """How many tokens of ours fit into `provider` tokens of the provider's. Never more than as many: what made a
+        provider count less, such as images that it has for less, may have left the next view."""
+        return int(provider / max(1.0, self.ratio))
 
 
 def usage_total(*counts: object) -> int:

@@ -106,7 +106,8 @@ class Viewer:
                 raise self._too_small(showing, budget, now)
             return self._unforced(showing, now) or self._opening(showing, room, now)
         if reason is None:
-            reason = "budget_lowered" if room.tokens < showing.state.room else "high_water"
+            before = Room(showing.state.room, self._policy.shares)
+            reason = "budget_lowered" if room.tokens < before.tokens and now <= before.high else "high_water"
         system = self.leading.tokens
         report = ActivationReport(True, reason, system + now, system + proposal.tokens, now - proposal.tokens)
         state = activated(showing.state, proposal, reason, self._counter, self.leading.name)

@@ -295,3 +295,4 @@ def test_tokens_are_converted_both_ways():
     calibration = Calibration(ratio=1.25)
     assert calibration.provider_tokens(1_000) == 1_250
     assert calibration.own_tokens(1_250) == 1_000
+    assert Calibration(ratio=0.8).own_tokens(1_000) == 1_000

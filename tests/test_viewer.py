@@ -112,6 +112,16 @@ def test_a_lower_budget_is_its_own_reason():
     assert host.reasons[-1] == "budget_lowered"
 
 
+def test_a_budget_that_follows_usage_is_no_reason_where_the_view_is_full_anyway():
+    host = Host()
+    host.run(session(messages=60))
+    for step, message in enumerate(session(seed=3, messages=120)):
+        host.add(message)
+        host.view(budget=BUDGET - step % 3)
+    assert len(host.reasons) > 4
+    assert set(host.reasons) == {"high_water"}
+
+
 def test_alternating_providers_keep_a_view_each():
     host = Host()
     host.run(session(messages=100), "one")
