@@ -19,6 +19,7 @@ from summarizing_context.adapters.amplifier_import import is_taken_over, read_li
 from summarizing_context.adapters.amplifier_options import MountOptions
 from summarizing_context.assembly import Options, open_store, start_context
 from summarizing_context.context import SummarizingContext
+from summarizing_context.core.door import decode_message
 from summarizing_context.errors import SessionInUseError, StoreError, StoreReadOnlyError
 from summarizing_context.settings import Settings
 
@@ -39,7 +40,7 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
             raise
         degraded(str(error))
         logger.warning("the session is kept in memory only and ends with the process: %s", error)
-        return await _with_list(Path(plan.settings.store), replace(plan.settings, store=_MEMORY), options)
+        return await _in_memory(plan.settings, options)
     if plan.retain_days is not None:
         await _forget_older(store_beside(Path(plan.settings.store)), timedelta(days=plan.retain_days))
     return context
@@ -60,24 +61,45 @@ async def _in_file(settings: Settings, options: Options) -> SummarizingContext:
     """The session in its file; where that is a list of messages, in a store beside it that takes them over once."""
     path = Path(settings.store)
     store = store_beside(path)
-    if store == path:
-        return await start_context(settings, options)
-    return await _with_list(path, replace(settings, store=store), options)
+    return await _begun_with(await _listed(path), replace(settings, store=store), options)
 
 
-async def _with_list(path: Path, settings: Settings, options: Options) -> SummarizingContext:
-    """A session that begins with the list of messages at `path`, if there is one that nobody has taken over."""
-    store = store_beside(path)
-    messages = [] if store == path or await is_taken_over(store) else await _in_thread(lambda: read_list(path))
+async def _in_memory(settings: Settings, options: Options) -> SummarizingContext:
+    """The session in memory, begun with what its file holds, where that can be read."""
+    path = Path(settings.store)
+    messages = await _listed(path) or await _logged(store_beside(path), settings.session_id)
+    return await _begun_with(messages, replace(settings, store=_MEMORY), options)
+
+
+async def _begun_with(messages: list[Any], settings: Settings, options: Options) -> SummarizingContext:
     context = await start_context(settings, options)
     try:
         if messages:
             await context.set_messages(messages)
-            logger.info("messages were taken over from a list", extra={"messages": len(messages)})
+            logger.info("messages were taken over", extra={"messages": len(messages)})
     except BaseException:
         await context.close()
         raise
     return context
+
+
+async def _listed(path: Path) -> list[Any]:
+    """The messages of a list that nobody has taken over."""
+    store = store_beside(path)
+    return [] if store == path or await is_taken_over(store) else await _in_thread(lambda: read_list(path))
+
+
+async def _logged(path: Path, session_id: str) -> list[Any]:
+    """The log in a file that may not be written."""
+    try:
+        store = await open_store(path, read_only=True)
+    except StoreError:  # there is none, or it cannot be read either; the warning has said so
+        return []
+    try:
+        session = await store.load(session_id)
+        return [] if session is None else [decode_message(entry.message) for entry in session.entries]
+    finally:
+        await store.close()
 
 
 async def _in_thread(work: Callable[[], list[Any]]) -> list[Any]:

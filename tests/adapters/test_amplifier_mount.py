@@ -176,6 +176,25 @@ async def test_a_path_where_no_file_can_be_means_memory_unless_persistence_is_re
     await cleanup()
 
 
+async def test_a_file_that_may_only_be_read_is_gone_on_from_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(tmp_path / "run.db")
+    manager, cleanup = await mounted({"storage_path": path})
+    await manager.add_message(HELLO)
+    await cleanup()
+    monkeypatch.setattr("summarizing_context.stores.opening.os.access", lambda *_: False)  # as for any user but root
+    manager, cleanup = await mounted({"storage_path": path})
+    await manager.add_message({"role": "user", "content": "Go on."})
+    assert [row["content"] for row in await manager.get_messages()] == ["Hello", "Go on."]
+    assert "in memory only" in manager.statistics().store
+    await cleanup()
+    monkeypatch.undo()
+    manager, cleanup = await mounted({"storage_path": path})
+    assert unstamped(await manager.get_messages()) == [HELLO]
+    await cleanup()
+
+
 async def test_a_file_that_is_something_else_is_left_as_it_is(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_text("notes")
