@@ -18,6 +18,7 @@ from summarizing_context.core.activation import (
     cuts,
     cuts_to_count,
     decide,
+    decide_by_count,
     decide_for_note,
     decide_freely,
 )
@@ -73,7 +74,11 @@ class Decider:
         present, keep = showing.state.cut, self._policy.keep_recent or 0
         head, waters = showing.state.head_tokens, self.waters(room)
         now = head + tail.tokens
-        overflow, high, too_many = skipped > 0 or now > room.tokens, now > waters.high(head), self._too_many(tail)
+        overflow, high, too_many = (
+            skipped > 0 or now > room.tokens,
+            now > waters.high(head),
+            self._too_many(showing, tail),
+        )
         needed = overflow or high or too_many or asked == "explicit"
         if not needed and (asked is None or tail.tokens < room.low + self._policy.leaf):
             return None
@@ -96,7 +101,7 @@ class Decider:
         if too_many:
             left = int((self._policy.max_messages or 0) * room.shares.low_water / room.shares.high_water)
             found = self._allowed(cuts_to_count(tail, present, segments, max(left, keep, 1)), present)
-            return decide_freely(now, found, room, build)
+            return decide_by_count(now, waters, found, build)
         if asked == "explicit":
             return decide_freely(now, found, room, build)
         return decide(now, waters, found, build)
@@ -126,9 +131,14 @@ class Decider:
             return True
         return self._timeline.history_tokens - showing.attempted_at >= room.min_free
 
-    def _too_many(self, tail: Tail) -> bool:
+    def _too_many(self, showing: Showing, tail: Tail) -> bool:
+        """Whether the view has more messages than it should; half of them at least are the tail's."""
         most = self._policy.max_messages
-        return most is not None and len(tail.items) > most
+        if most is None:
+            return False
+        leading = max(self._timeline.leading, bool(showing.state.system))
+        raw = max(most - leading - len(showing.state.head), most // 2, self._policy.keep_recent or 1)
+        return len(tail.items) > raw
 
     def _builder(self, showing: Showing, shown: Tail, topic: str | None) -> Build:
         """Composes a prefix and a tail for a cut."""

@@ -353,8 +353,19 @@ async def test_max_messages_is_a_further_high_water():
     async with open_context(small(max_tokens=100_000, max_messages=30)) as context:
         for message in session(messages=300, size=40):
             await context.add_message(message)
-            assert len(await context.get_messages_for_request()) <= 40
+            assert len(await context.get_messages_for_request()) <= 33  # a group is never split for it
         assert context.statistics().activations > 5
+
+
+@pytest.mark.parametrize("strategy", ["hierarchical", "truncate"])
+async def test_max_messages_counts_all_rows_of_a_view_also_where_a_header_costs_more_than_it_frees(strategy):
+    async with open_context(Settings(max_messages=20, strategy=strategy, token_counter="estimate")) as context:
+        await context.add_message(system("rules"))
+        for number in range(80):
+            await context.add_message(user(f"q {number}"))
+            assert len(await context.get_messages_for_request()) <= 20
+            await context.add_message(assistant(f"a {number}"))
+        assert 5 < context.statistics().activations < 20
 
 
 async def test_keep_recent_keeps_messages_raw_where_they_fit():

@@ -131,6 +131,16 @@ def decide_freely(now: int, found: Sequence[Cut], room: Room, build: Build) -> P
     return None
 
 
+def decide_by_count(now: int, waters: Waters, found: Sequence[Cut], build: Build) -> Proposal | None:
+    """The activation to make when a view has too many messages: the first that is not too full, though it frees no
+    tokens."""
+    for cut in found:
+        proposal = build(cut, waters.room)
+        if proposal.tokens <= max(now, waters.high(proposal.head_tokens)) and proposal.tokens <= waters.room.tokens:
+            return proposal
+    return None
+
+
 def decide_for_note(now: int, waters: Waters, found: Sequence[Cut], build: Build) -> Proposal | None:
     """The activation to make when a note is asked for: the first whose header has one and that is not too full."""
     room = waters.room
