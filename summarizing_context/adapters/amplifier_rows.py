@@ -5,6 +5,7 @@ Pure, and a function of one message alone. What a request as a whole must be is 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -17,12 +18,17 @@ from summarizing_context.errors import MessageError
 
 _ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})  # "function" rows are dropped by a provider
 _DEEPEST = 100
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")  # a character as two
 _HALF = re.compile("[\ud800-\udfff]")
 
 
 def as_json(value: Any, depth: int = 0) -> Any:
     """The value with everything that JSON has no form for written down: models as mappings, the rest as text."""
-    if value is None or isinstance(value, str | int | float):
+    if isinstance(value, str):
+        return _PAIR.sub(lambda halves: halves[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    if value is None or isinstance(value, int | float):
         return value
     if depth > _DEEPEST:
         raise MessageError(f"the message is nested more than {_DEEPEST} levels deep")

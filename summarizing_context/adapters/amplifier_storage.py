@@ -17,6 +17,7 @@ from typing import Any
 
 from summarizing_context.adapters.amplifier_import import is_taken_over, read_list, store_beside
 from summarizing_context.adapters.amplifier_options import MountOptions
+from summarizing_context.adapters.amplifier_rows import as_json
 from summarizing_context.assembly import Options, open_store, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.core.door import decode_message
@@ -75,7 +76,7 @@ async def _begun_with(messages: list[Any], settings: Settings, options: Options)
     context = await start_context(settings, options)
     try:
         if messages:
-            await context.set_messages(messages)
+            await context.set_messages(as_json(messages))
             logger.info("messages were taken over", extra={"messages": len(messages)})
     except BaseException:
         await context.close()

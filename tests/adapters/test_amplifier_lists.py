@@ -26,7 +26,14 @@ def manager_of(path: Path, **options: Any) -> SummarizingContextManager:
     return SummarizingContextManager(storage_path=str(path), **options)
 
 
-@pytest.mark.parametrize("text", [json.dumps(ROWS), "\ufeff\n " + json.dumps(ROWS, indent=2)])
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(ROWS),
+        "\ufeff\n " + json.dumps(ROWS, indent=2),
+        json.dumps([*ROWS[:1], {**ROWS[1], "cost": float("nan")}]),
+    ],
+)
 async def test_a_list_is_taken_over_once_and_kept(tmp_path: Path, text: str) -> None:
     path = tmp_path / "context.json"
     path.write_text(text, encoding="utf-8")

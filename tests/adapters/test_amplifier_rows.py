@@ -145,6 +145,19 @@ async def test_values_that_are_no_json_are_written_down() -> None:
     await manager.close()
 
 
+async def test_numbers_and_characters_that_json_does_not_know_are_written_down_in_any_place() -> None:
+    manager = SummarizingContextManager()
+    call = {
+        "id": "c",
+        "tool": "scale",
+        "arguments": {"by": float("nan"), "icon": "\ud83d\ude00", "most": [float("inf")]},
+    }
+    await manager.add_message({"role": "assistant", "content": "", "tool_calls": [call]})
+    (row,) = await manager.get_messages()
+    assert row["tool_calls"][0]["arguments"] == {"by": "nan", "icon": "\U0001f600", "most": ["inf"]}
+    await manager.close()
+
+
 def test_sets_are_written_in_one_order() -> None:
     assert as_json({"b", "a", "c"}) == ["a", "b", "c"]
 
