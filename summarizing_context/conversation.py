@@ -96,6 +96,13 @@ class Conversation:
         self._check(writes=True)
         await self._session.replace([])
 
+    def expect_provider(self, provider: Any) -> None:
+        """Tell whose window the first request will have to fit; later ones say so themselves."""
+        self._check()
+        if self._last_view is None:
+            window = read_provider(provider)
+            self._session.key, self._session.budget = window.key, self._budgeting.choose(None, window)
+
     async def should_compact(self) -> bool:
         """Whether the next view, for the provider of the last one, would be above its high water."""
         self._check()

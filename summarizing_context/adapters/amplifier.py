@@ -161,11 +161,14 @@ class SummarizingContextManager:
 
     async def should_compact(self) -> bool:
         """Whether the next view would compact."""
-        return await (await self._context()).should_compact()
+        context = await self._context()
+        context.expect_provider(self._provider())
+        return await context.should_compact()
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport:
         """Compact now, if that frees anything. The log stays as it is."""
         context = await self._context()
+        context.expect_provider(self._provider())
         with as_host_error():
             return await context.compact(focus=focus)
 

@@ -163,6 +163,20 @@ async def test_without_a_provider_in_the_call_the_mounted_one_tells_the_budget()
         assert [Message(**row).role for row in rows]
 
 
+async def test_the_older_contract_compacts_for_the_mounted_provider_before_any_request() -> None:
+    async with session_of(SMALL, model=Model(window=4_000, output=500)) as session:
+        context = session.coordinator.get("context")
+        assert not await context.should_compact()
+        for number in range(60):
+            await context.add_message({"role": "user", "content": f"{number}: " + "some words of a person " * 20})
+        assert await context.should_compact()
+        assert (await context.compact()).activated
+        assert not await context.should_compact()
+        assert len(await context.get_messages()) == 60
+        assert await session.execute("Go on.") == "Answer 3."
+        assert context.statistics().activations == 1
+
+
 async def test_two_sessions_of_one_process_do_not_meet(tmp_path: Path) -> None:
     config = {"storage_path": str(tmp_path / "run.db")}
     async with session_of(config, session_id="one") as one, session_of(config, session_id="one_child") as other:
