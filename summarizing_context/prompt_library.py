@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
@@ -19,6 +20,7 @@ from summarizing_context.errors import PromptError
 _NAME = re.compile(r"([a-z][a-z0-9_]*)/v([1-9][0-9]{0,5})")
 _PLACEHOLDER = re.compile(r"\{\{([a-z][a-z0-9_]*)\}\}")
 _REQUIRED = ("name", "version", "purpose", "placeholders")
+_RELEASED = "released.toml"  # beside the prompts: each released one with its hash
 _FOCUS = "focus"  # `focus_1`, `focus_2`, … in the front matter: what a rollup of that rank keeps
 
 
@@ -64,6 +66,20 @@ def prompts_root() -> Traversable:
     """The prompt folder: inside the installed package, or beside it in a checkout."""
     installed = files("summarizing_context") / "prompts"
     return installed if installed.is_dir() else Path(__file__).parents[1] / "prompts"
+
+
+def names(root: Traversable | None = None) -> list[str]:
+    """All prompts of a folder, such as `segment/v1`, by purpose and version."""
+    folders = [folder for folder in (root or prompts_root()).iterdir() if folder.is_dir()]
+    found = [f"{folder.name}/{file.name.removesuffix('.md')}" for folder in folders for file in folder.iterdir()
+             if file.name.endswith(".md")]  # fmt: skip
+    matched = [match for name in found if (match := _NAME.fullmatch(name))]
+    return [match[0] for match in sorted(matched, key=lambda match: (match[1], int(match[2])))]
+
+
+def released() -> dict[str, str]:
+    """The prompts that were released, with their hashes: none of them is ever edited."""
+    return tomllib.loads((prompts_root() / _RELEASED).read_text(encoding="utf-8"))
 
 
 def load(name: str, *, root: Traversable | None = None) -> Prompt:

@@ -48,7 +48,11 @@ def front(version: int = 1, placeholders: str = "size", more: str = "") -> str:
 def test_every_prompt_in_the_folder_is_a_released_one_and_was_not_edited():
     folders = [folder for folder in prompt_library.prompts_root().iterdir() if folder.is_dir()]
     names = [f"{folder.name}/{file.name.removesuffix('.md')}" for folder in folders for file in folder.iterdir()]
-    assert {name: load(name).hash for name in sorted(names)} == RELEASED
+    assert {name: load(name).hash for name in sorted(names)} == RELEASED == prompt_library.released()
+
+
+def test_prompts_are_listed_by_purpose_and_version():
+    assert prompt_library.names() == list(RELEASED)
 
 
 @pytest.mark.parametrize("rank", [0, 1, 2, 3, 9])

@@ -24,6 +24,7 @@ from summarizing_context.errors import (
     CassetteError,
     CassetteLimitError,
     MessageError,
+    PromptError,
     SettingsError,
     SummarizingContextError,
     TranscriptError,
@@ -189,7 +190,10 @@ def _status_of(error: Exception) -> Status:
         return Status.REFUSED
     if isinstance(error, CassetteLimitError):
         return Status.ENVIRONMENT
-    if isinstance(error, (CassetteError, TranscriptError, SettingsError, MessageError, InputError, LookupError)):
+    if isinstance(
+        error,
+        (CassetteError, TranscriptError, SettingsError, MessageError, InputError, PromptError, LookupError),
+    ):
         return Status.BAD_INPUT
     return Status.ENVIRONMENT
 

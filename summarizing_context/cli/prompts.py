@@ -1,0 +1,246 @@
+"""`summarizing-context prompts`: what the prompts say and cost, what changed between versions, what is wrong with one.
+
+What the commands print is `prompt_tables`.
+"""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from summarizing_context.cli.output import InputError, JsonPath, Status, help_text, plain, screen, write_json
+
+if TYPE_CHECKING:
+    from summarizing_context.ports import TokenCounter
+    from summarizing_context.prompt_library import Prompt
+
+_EXAMPLES = """[bold]Examples[/bold]
+
+summarizing-context prompts list
+
+summarizing-context prompts diff segment    [dim]# the newest version against the one before[/dim]
+
+summarizing-context prompts render segment run.jsonl    [dim]# the request for a real segment, part by part[/dim]
+
+summarizing-context prompts check --prompts my-prompts/
+"""
+_FOLDER = Annotated[
+    Path | None,
+    typer.Option("--prompts", metavar="FOLDER", help="A folder of yours with <purpose>/v<N>.md, before the shipped."),
+]
+_NAME = Annotated[str, typer.Argument(metavar="NAME", help="segment/v2, or segment for the newest version.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the family to the app."""
+    family = typer.Typer(
+        help="Look at the prompts, compare and check them.",
+        epilog=_EXAMPLES,
+        no_args_is_help=True,
+        rich_markup_mode="rich",
+    )
+    family.command("list", help=help_text(list_prompts))(list_prompts)
+    for command in (show, diff, render, check):
+        family.command(command.__name__, help=help_text(command))(command)
+    app.add_typer(family, name="prompts")
+
+
+def list_prompts(prompts: _FOLDER = None, json_path: JsonPath = None) -> int:
+    """List all prompts with the tokens that their fixed text costs in every request."""
+    from summarizing_context.cli.prompt_tables import facts_of, list_table
+    from summarizing_context.prompt_library import load, names
+
+    root, counter = _root(prompts), _counter()
+    rows = [facts_of(load(name, root=root), counter.count) for name in names(root)]
+    if json_path is not None:
+        write_json(json_path, {"token_counter": counter.name, "prompts": rows})
+    if json_path != "-":
+        screen().print(list_table(rows, counter.name))
+    return Status.OK
+
+
+def show(name: _NAME, prompts: _FOLDER = None, json_path: JsonPath = None) -> int:
+    """Show one prompt: what it is for, what it costs, and its whole text."""
+    from summarizing_context.cli.prompt_tables import facts_of, show_prompt
+
+    prompt, counter = find_prompt(name, prompts), _counter()
+    facts = facts_of(prompt, counter.count)
+    if json_path is not None:
+        whole = {"placeholders": sorted(prompt.placeholders), "focuses": list(prompt.focuses), "text": prompt.text}
+        write_json(json_path, {**facts, "token_counter": counter.name, **whole})
+    if json_path != "-":
+        show_prompt(prompt, facts, counter.name)
+    return Status.OK
+
+
+def diff(
+    first: _NAME,
+    second: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="What to compare it with.")] = None,
+    prompts: _FOLDER = None,
+    json_path: JsonPath = None,
+) -> int:
+    """Compare two versions of a prompt; of one name alone, the version before it with it."""
+    from summarizing_context.cli.prompt_tables import diff_document, show_diff
+
+    if second is None:
+        new = find_prompt(first, prompts)
+        old = _before(new, prompts)
+    else:
+        old, new = find_prompt(first, prompts), find_prompt(second, prompts)
+    counter = _counter()
+    if json_path is not None:
+        write_json(json_path, {**diff_document(old, new, counter.count), "token_counter": counter.name})
+    if json_path != "-":
+        show_diff(old, new, counter.count)
+    return Status.OK
+
+
+def render(
+    name: _NAME,
+    transcript: Annotated[
+        Path | None, typer.Argument(metavar="[TRANSCRIPT]", help="A .jsonl or .jsonl.gz file of messages.")
+    ] = None,
+    *,
+    session: Annotated[str | None, typer.Option(metavar="ID", help="A stored session instead, with --store.")] = None,
+    store: Annotated[
+        Path | None, typer.Option(metavar="FILE", envvar="SUMMARIZING_CONTEXT_STORE", help="Where it is stored.")
+    ] = None,
+    number: Annotated[int, typer.Option(metavar="N", help="Which segment or rollup, from 1.")] = 1,
+    rank: Annotated[int, typer.Option(metavar="R", min=1, help="Of rollups: how high in the tree.")] = 1,
+    topic: Annotated[str, typer.Option(metavar="WORDS", help="Of focus prompts: the topic.")] = "",
+    full: Annotated[bool, typer.Option("--full", help="Print the record whole, not only how it begins and ends.")] = (
+        False
+    ),
+    prompts: _FOLDER = None,
+    json_path: JsonPath = None,
+) -> int:
+    """Show the exact request that a prompt is sent with for a real segment, and what each part costs.
+
+    Nothing is sent. Messages are cut into segments as a session would cut them.
+    """
+    import anyio
+
+    from summarizing_context.cli.prompt_tables import show_rendered
+    from summarizing_context.evaluation.prompting.rendering import RENDERED, jobs_for, render_request
+    from summarizing_context.settings import Settings
+
+    prompt, counter = find_prompt(name, prompts), _counter()
+    if prompt.name not in RENDERED:
+        raise InputError(f"{prompt.name} is not sent with parts of a session; those are {', '.join(RENDERED)}")
+    if prompt.name == "focus" and not topic.strip():
+        raise InputError("a focus prompt is about a topic; name one with --topic")
+    messages, settings = _messages(transcript, session, store), Settings.load(store=":memory:", summarizer="extractive")
+    jobs = anyio.run(partial(jobs_for, messages, settings, purpose=prompt.name, topic=topic, rank=rank))
+    rendered = render_request(prompt, jobs, number, counter.count)
+    if json_path is not None:
+        from dataclasses import asdict
+
+        parts = [part._asdict() for part in rendered.parts]
+        sums = {"tokens": rendered.tokens, "fixed_tokens": rendered.fixed_tokens, "token_counter": counter.name}
+        write_json(json_path, {**asdict(rendered), **sums, "parts": parts})
+    if json_path != "-":
+        show_rendered(rendered, counter.name, full=full)
+    return Status.OK
+
+
+def check(prompts: _FOLDER = None, json_path: JsonPath = None) -> int:
+    """Check form, length, sections and names of all prompts. Exit status 1 if anything is wrong."""
+    from summarizing_context.evaluation.prompting.checks import check_prompts
+    from summarizing_context.prompt_library import names
+
+    root, counter = _root(prompts), _counter()
+    complaints = check_prompts(root, counter.count)
+    if json_path is not None:
+        document = {"prompts": names(root), "complaints": [complaint._asdict() for complaint in complaints]}
+        write_json(json_path, {**document, "token_counter": counter.name})
+    if json_path != "-":
+        console = screen()
+        for complaint in complaints:
+            console.print(
+                f"{plain(complaint.name)}: {plain(complaint.words)}", markup=False, highlight=False, soft_wrap=True
+            )
+        console.print(f"{len(names(root))} prompts, {len(complaints)} complaints (tokens by {counter.name})")
+    return Status.LAW_BROKEN if complaints else Status.OK
+
+
+def find_prompt(name: str, folder: Path | None) -> Prompt:
+    """A prompt of the user's folder, else a shipped one; an error that names the nearest if there is none."""
+    from summarizing_context.prompt_library import latest, load, names
+
+    roots = [_root(folder), None] if folder is not None else [None]
+    for root in roots:
+        known = names(root)
+        if name in known:
+            return load(name, root=root)
+        if any(one.startswith(f"{name}/") for one in known):
+            return latest(name, root=root)
+    everything = [one for root in roots for one in names(root)]
+    near = get_close_matches(name, everything, n=1, cutoff=0.4)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(everything)}"
+    raise InputError(f"there is no prompt {plain(name, 40)!r}; {hint}")
+
+
+def _before(prompt: Prompt, folder: Path | None) -> Prompt:
+    from summarizing_context.prompt_library import names
+
+    known = {*names(), *(names(_root(folder)) if folder is not None else ())}
+    versions = [int(name.partition("/v")[2]) for name in known if name.startswith(f"{prompt.name}/v")]
+    older = [version for version in versions if version < prompt.version]
+    if not older:
+        raise InputError(f"{prompt.name}/v{prompt.version} is the first; name another prompt to compare it with")
+    return find_prompt(f"{prompt.name}/v{max(older)}", folder)
+
+
+def _root(folder: Path | None) -> Any:
+    from summarizing_context.prompt_library import names, prompts_root
+
+    if folder is None:
+        return prompts_root()
+    if not folder.is_dir():
+        raise InputError(f"--prompts: {folder} is no folder; it holds files such as segment/v1.md")
+    if not names(folder):
+        raise InputError(f"--prompts: {folder} holds no prompt; a prompt is a file such as segment/v1.md in it")
+    return folder
+
+
+def _counter() -> TokenCounter:
+    import anyio
+
+    from summarizing_context.tokens import choose_counter
+
+    return anyio.run(choose_counter, "auto")
+
+
+def _messages(transcript: Path | None, session: str | None, store: Path | None) -> list[dict[str, Any]]:
+    if (transcript is None) == (session is None):
+        raise InputError("name what to render for: a transcript, or --session with --store")
+    if transcript is not None:
+        from summarizing_context.evaluation.transcripts import find_transcripts, read_transcript
+
+        files = find_transcripts([transcript])
+        if len(files) > 1:
+            raise InputError(f"{transcript} holds {len(files)} transcripts; name one of them")
+        return [line.message for line in read_transcript(files[0])]
+    return _stored(session or "", store)
+
+
+def _stored(session: str, store: Path | None) -> list[dict[str, Any]]:
+    import anyio
+
+    from summarizing_context.assembly import open_context
+    from summarizing_context.cli.sessions import find_session
+    from summarizing_context.settings import Settings
+
+    if store is None:
+        raise InputError("--session: say with --store where it is stored")
+    find_session(store, session)
+
+    async def read() -> list[dict[str, Any]]:
+        async with open_context(Settings.load(store=store, session_id=session), read_only=True) as context:
+            return await context.get_messages()
+
+    return anyio.run(read)

@@ -1,0 +1,92 @@
+"""`prompts`: list, show, diff, render, check."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli.commands import Runner, fill_store, says, write_transcript
+
+from summarizing_context.prompt_library import latest, load, names
+
+OWN = "---\nname: segment\nversion: 9\npurpose: Mine.\nplaceholders: max_tokens\n---\n{{max_tokens}} \x1b[31mtokens"
+
+
+def own_folder(root: Path) -> Path:
+    (root / "segment").mkdir(parents=True)
+    (root / "segment" / "v9.md").write_text(OWN, encoding="utf8")
+    return root
+
+
+def test_the_list_names_each_prompt_with_its_tokens_hash_and_release(run: Runner):
+    ran = run("prompts", "list", "--json", "-")
+    assert [row["name"] for row in ran.document["prompts"]] == names()
+    assert all(row["released"] and 100 < row["fixed_tokens"] <= 400 for row in ran.document["prompts"])
+    assert load("segment/v2").hash[:12] in run("prompts", "list").out
+
+
+def test_one_prompt_is_shown_with_its_text(run: Runner):
+    assert latest("focus").text.splitlines()[-1] in run("prompts", "show", "focus").out
+    assert run("prompts", "show", "rollup/v1", "--json", "-").document["focuses"] == list(load("rollup/v1").focuses)
+
+
+def test_a_name_alone_is_compared_with_the_version_before_it(run: Runner):
+    ran = run("prompts", "diff", "segment", "--json", "-")
+    assert (ran.document["first"]["name"], ran.document["second"]["name"]) == ("segment/v1", "segment/v2")
+    assert ["+", "## Intent"] not in ran.document["changes"]
+    assert "390 → 314 tokens" in run("prompts", "diff", "segment/v1", "segment/v2").out
+    assert "is the first" in run("prompts", "diff", "focus/v1").err
+
+
+def test_a_folder_of_the_user_goes_before_what_is_shipped(run: Runner, tmp_path: Path):
+    folder = own_folder(tmp_path / "mine")
+    ran = run("prompts", "show", "segment", "--prompts", folder)
+    assert "segment/v9: Mine." in ran.out
+    assert "\x1b" not in ran.out
+    assert "not released" in ran.out
+    assert run("prompts", "show", "focus", "--prompts", folder).status == 0
+
+
+def test_a_check_that_finds_something_fails(run: Runner, tmp_path: Path):
+    assert run("prompts", "check").status == 0
+    ran = run("prompts", "check", "--prompts", own_folder(tmp_path / "mine"), "--json", "-")
+    assert ran.status == 1
+    assert ran.document["complaints"][0]["name"] == "segment/v9"
+
+
+def test_a_request_is_rendered_for_a_transcript_and_for_a_stored_session(run: Runner, tmp_path: Path):
+    messages = [says("user", f"{at} " + "look at the log in /var/log/app.log again " * 200) for at in range(6)]
+    file = write_transcript(tmp_path / "run.jsonl", messages)
+    store = fill_store(tmp_path / "run.db", "s1", messages)
+    first = run("prompts", "render", "segment", file, "--json", "-").document
+    second = run("prompts", "render", "segment", "--session", "s1", "--store", store, "--json", "-").document
+    assert first == second
+    assert [part["fixed"] for part in first["parts"]] == [True, True, False, True]
+    assert "more; --full prints them" not in run("prompts", "render", "segment", file, "--full").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["show", "segmen"], "did you mean segment/v"),
+        (["render", "segment"], "name what to render for"),
+        (["render", "focus", "x.jsonl"], "--topic"),
+        (["render", "segment", "--session", "s1"], "--store"),
+        (["list", "--prompts", "nowhere"], "is no folder"),
+        (["check", "--prompts", "."], "holds no prompt"),
+    ],
+)
+def test_what_cannot_be_done_is_bad_input(
+    run: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
+):
+    monkeypatch.chdir(tmp_path)
+    ran = run("prompts", *arguments)
+    assert ran.status == 2
+    assert said in ran.err
+
+
+def test_a_broken_file_in_a_users_folder_is_bad_input(run: Runner, tmp_path: Path):
+    folder = own_folder(tmp_path / "mine")
+    (folder / "segment" / "v9.md").write_text("no front matter", encoding="utf8")
+    assert run("prompts", "list", "--prompts", folder).status == 2
+    assert run("prompts", "check", "--prompts", folder).status == 1
