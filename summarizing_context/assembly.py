@@ -12,14 +12,13 @@ from typing import Any
 
 from summarizing_context.clocks import choose_clock
 from summarizing_context.context import SummarizingContext
-from summarizing_context.core.estimate import estimate_text
 from summarizing_context.core.segments import Limits as SegmentLimits
 from summarizing_context.core.shrinking import Price
 from summarizing_context.errors import SettingsError
 from summarizing_context.intake import Intake
 from summarizing_context.jobs import Recipe
 from summarizing_context.loading import load_session
-from summarizing_context.making import AnyCaller, make_caller, make_embedder
+from summarizing_context.making import AnyCaller, make_caller, make_embedder, make_extracts
 from summarizing_context.meaning import Meaning, check_embedder
 from summarizing_context.parts import Parts
 from summarizing_context.ports import Clock, Embedder, Events, Summarizer
@@ -29,11 +28,8 @@ from summarizing_context.settings import Settings
 from summarizing_context.shelves import SessionStore
 from summarizing_context.showing import policy_of
 from summarizing_context.stores.sqlite import SqliteStore
-from summarizing_context.summaries import Extracts, SummaryBook
-from summarizing_context.summarizers.extractive import brief_of, skim, summarize_extractively
-from summarizing_context.summarizers.focusing import excerpt_about, lines_about
+from summarizing_context.summaries import SummaryBook
 from summarizing_context.summarizers.gates import ExtractiveCaller, ModelCaller
-from summarizing_context.summarizers.key_lines import key_lines
 from summarizing_context.timeline import Timeline
 from summarizing_context.tokens import choose_counter
 from summarizing_context.viewer import Viewer
@@ -139,7 +135,7 @@ class _Assembly:
         timeline = Timeline(limits, settings.image_tokens)
         own = isinstance(self.caller, ExtractiveCaller)
         recipe = make_recipe(settings, self.caller.recipe, own=own, redact=self.options.redact)
-        book = SummaryBook(timeline, _EXTRACTS, maker=recipe.maker, cap=settings.summary_max_tokens)
+        book = SummaryBook(timeline, make_extracts(settings), maker=recipe.maker, cap=settings.summary_max_tokens)
         price = Price(counter.count, settings.image_tokens)
         viewer = Viewer(timeline, book, policy_of(settings), price, counter.name)
         worker = self.worker(timeline, book, recipe, viewer)
@@ -225,19 +221,3 @@ def _price(settings: Settings, caller: AnyCaller) -> ModelPrice | None:
     """What the summaries cost, as far as it is known."""
     table = load_prices(settings.prices)
     return FREE if isinstance(caller, ExtractiveCaller) else table.price_of(caller.model)
-
-
-def _thorough(content: str, *, kind: str, max_tokens: int) -> str:
-    return summarize_extractively(
-        content, kind="rollup" if kind == "rollup" else "segment", max_tokens=max_tokens, count=estimate_text
-    )
-
-
-_EXTRACTS = Extracts(
-    _thorough,
-    lambda content, most: skim(content, max_tokens=most, count=estimate_text),
-    lambda text, most: brief_of(text, max_tokens=most, count=estimate_text),
-    lambda text, most: key_lines(text, max_tokens=most, count=estimate_text),
-    lambda content, topic, most: lines_about(content, topic, max_tokens=most, count=estimate_text),
-    lambda content, topic, most: excerpt_about(content, topic, max_tokens=most, count=estimate_text),
-)

@@ -1,4 +1,4 @@
-"""Makers of summaries and of vectors: the classes that settings name.
+"""Makers of summaries and of vectors: the classes and functions that settings name.
 
 Part of `assembly`, which puts the rest together.
 """
@@ -6,15 +6,21 @@ Part of `assembly`, which puts the rest together.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 from summarizing_context.core.estimate import estimate_text
 from summarizing_context.embedders.openai_embeddings import OpenAIEmbedder
 from summarizing_context.errors import SettingsError
 from summarizing_context.ports import Clock, Summarizer
 from summarizing_context.settings import Settings
+from summarizing_context.summaries import Extracts
 from summarizing_context.summarizers.anthropic_messages import AnthropicSummarizer
+from summarizing_context.summarizers.extractive import brief_of, skim, summarize_extractively
+from summarizing_context.summarizers.focusing import excerpt_about, lines_about
 from summarizing_context.summarizers.gates import ChatModel, ExtractiveCaller, ModelCaller
+from summarizing_context.summarizers.key_lines import key_lines
 from summarizing_context.summarizers.openai_chat import OpenAIChatSummarizer
+from summarizing_context.summarizers.parameter_files import load_parameters
 from summarizing_context.summarizers.resilient import Limits, ResilientSummarizer
 
 AnyCaller = ExtractiveCaller | ResilientSummarizer
@@ -23,7 +29,7 @@ AnyCaller = ExtractiveCaller | ResilientSummarizer
 def make_caller(settings: Settings, given: Summarizer | None, clock: Clock, *, read_only: bool) -> AnyCaller:
     """How summaries are made: by the object that is given, else by what the settings name."""
     if given is None and settings.summarizer == "extractive":
-        return ExtractiveCaller(estimate_text)
+        return ExtractiveCaller(estimate_text, load_parameters(settings.extractive_parameters))
     limits = Limits(
         call_timeout=settings.call_timeout,
         job_timeout=settings.job_timeout,
@@ -54,6 +60,26 @@ def make_model(settings: Settings, *, read_only: bool) -> ChatModel:
     key = settings.api_key or ("unused" if read_only else None)
     make = makers[settings.summarizer]
     return make(settings.model, base_url=settings.base_url, api_key=key, timeout=settings.call_timeout)
+
+
+def make_extracts(settings: Settings) -> Extracts:
+    """The extractive passes of a session, whoever makes its summaries."""
+    parameters = load_parameters(settings.extractive_parameters)
+
+    def thorough(content: str, *, kind: str, max_tokens: int) -> str:
+        made: Literal["segment", "rollup"] = "rollup" if kind == "rollup" else "segment"
+        return summarize_extractively(
+            content, kind=made, max_tokens=max_tokens, count=estimate_text, parameters=parameters
+        )
+
+    return Extracts(
+        thorough,
+        lambda content, most: skim(content, max_tokens=most, count=estimate_text),
+        lambda text, most: brief_of(text, max_tokens=most, count=estimate_text),
+        lambda text, most: key_lines(text, max_tokens=most, count=estimate_text),
+        lambda content, topic, most: lines_about(content, topic, max_tokens=most, count=estimate_text),
+        lambda content, topic, most: excerpt_about(content, topic, max_tokens=most, count=estimate_text),
+    )
 
 
 def make_embedder(settings: Settings, *, read_only: bool) -> OpenAIEmbedder | None:

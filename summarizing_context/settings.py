@@ -119,6 +119,8 @@ class Settings:
     )
     api_key: str | None = _setting(None, Maybe(Text(r"\S+", "a string without white space")), secret=True)
 
+    extractive_parameters: str | Path | None = _setting(None, Maybe(Place("a path to a TOML file")))  # tuned figures
+
     prices: str | Path | None = _setting(None, Maybe(Place("a path to a TOML file")))  # over the table of ours
 
     # counting

@@ -25,6 +25,7 @@ UNSET = [
     "model",
     "base_url",
     "api_key",
+    "extractive_parameters",
     "prices",
     "max_messages",
     "keep_recent",

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from summarizing_context.summarizers.errors_seen import line_at
 from summarizing_context.summarizers.listings import CALLED, LOOKED, Listings, ids_in
+from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters, Ranks
 from summarizing_context.summarizers.sections import Line
 from summarizing_context.summarizers.sentences import clip, shown
 from summarizing_context.summarizers.steps import (
@@ -32,6 +33,7 @@ _TALLY = re.compile(
 )
 _TALLY_HINTS = (" pass", " fail", "FAIL", "\nok", "PASS", " error", "OK", " tests", " warning", " problem")
 _TIMES = re.compile(r" \((\d{1,9}) times\)\Z")
+_FAILED_RANK = 3
 
 
 class Deed(NamedTuple):
@@ -42,10 +44,10 @@ class Deed(NamedTuple):
     rank: int
 
 
-def find_deeds(steps: Sequence[Step]) -> list[Line]:
+def find_deeds(steps: Sequence[Step], by: ExtractiveParameters = SHIPPED) -> list[Line]:
     """What the steps changed or checked, oldest first; a deed done again stands once, with its last outcome."""
     deeds: dict[str, tuple[Deed, int]] = {}
-    listed = Listings()
+    listed = Listings(by)
     for step in steps:
         for id in ids_in(value for _, value in step.items):
             listed.add(CALLED, id)
@@ -53,7 +55,7 @@ def find_deeds(steps: Sequence[Step]) -> list[Line]:
             if step.path:
                 listed.add(LOOKED, step.path)
             continue
-        for deed in _deeds_of(step) if step.answered >= 0 else ():
+        for deed in _deeds_of(step, by.ranks) if step.answered >= 0 else ():
             if not deed.outcome and listed.read(deed.key):
                 continue
             times = deeds.pop(deed.key)[1] if deed.key in deeds else 0
@@ -82,23 +84,24 @@ def add_up(texts: Iterable[str]) -> list[str]:
     return [key + (f" ({times} times)" if times > 1 else "") + tail for key, (times, tail) in kept.items()]
 
 
-def _deeds_of(step: Step) -> list[Deed]:
+def _deeds_of(step: Step, ranks: Ranks) -> list[Deed]:
     if patched := patched_files(step):
-        return [_file_deed(_PATCH_VERBS[verb], path.strip(), step) for verb, path in patched]
+        return [_file_deed(_PATCH_VERBS[verb], path.strip(), step, ranks) for verb, path in patched]
     if step.path and (not step.command or " " not in step.command):
         verb = verb_of(step.command or step.tool)
-        return [_file_deed(verb, step.path, step)] if verb else []
+        return [_file_deed(verb, step.path, step, ranks)] if verb else []
     if step.command:
-        return [_command_deed(step)]
-    return [Deed(tell_call(step, 80), _outcome(step), 10 if verb_of(step.tool) else 8)]
+        return [_command_deed(step, ranks)]
+    return [Deed(tell_call(step, 80), _outcome(step), ranks.file if verb_of(step.tool) else ranks.call)]
 
 
-def _file_deed(verb: str, path: str, step: Step) -> Deed:
-    return Deed(f"{verb} {shown(path)}", "failed" if step.failed else "", 3 if step.failed else 10)
+def _file_deed(verb: str, path: str, step: Step, ranks: Ranks) -> Deed:
+    rank = min(_FAILED_RANK, ranks.file) if step.failed else ranks.file
+    return Deed(f"{verb} {shown(path)}", "failed" if step.failed else "", rank)
 
 
-def _command_deed(step: Step) -> Deed:
-    return Deed(f"ran {tell_call(step)}", _outcome(step), 2 * rank_command(step.command))
+def _command_deed(step: Step, ranks: Ranks) -> Deed:
+    return Deed(f"ran {tell_call(step)}", _outcome(step), ranks.command * rank_command(step.command))
 
 
 def _outcome(step: Step) -> str:

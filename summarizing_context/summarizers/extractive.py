@@ -14,8 +14,9 @@ from summarizing_context.errors import SummarizerError
 from summarizing_context.ports import SummaryJob, SummaryReply
 from summarizing_context.summarizers.blocks import is_rendered
 from summarizing_context.summarizers.briefs import brief_sections
-from summarizing_context.summarizers.leaves import SHARES, leaf_sections
-from summarizing_context.summarizers.rollups import ROLLUP_SHARES, rollup_sections
+from summarizing_context.summarizers.leaves import leaf_sections
+from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters
+from summarizing_context.summarizers.rollups import rollup_sections
 from summarizing_context.summarizers.sections import fit
 from summarizing_context.summarizers.skims import SKIM_SHARES, skim_sections
 
@@ -28,6 +29,7 @@ def summarize_extractively(
     kind: Literal["segment", "rollup"] = "segment",
     max_tokens: int,
     count: Callable[[str], int],
+    parameters: ExtractiveParameters = SHIPPED,
 ) -> str:
     """The summary of a job's content in the fixed sections, at most `max_tokens` (at least 1) by `count`.
 
@@ -35,9 +37,11 @@ def summarize_extractively(
     """
     if not content:
         return ""
+    strict = parameters.room.strict
     if kind == "rollup":
-        return fit(rollup_sections(content, max_tokens, count), ROLLUP_SHARES, max_tokens, count)
-    return fit(leaf_sections(content), SHARES, max_tokens, count)
+        merged = rollup_sections(content, max_tokens, count, parameters)
+        return fit(merged, parameters.rollup, max_tokens, count, strict=strict)
+    return fit(leaf_sections(content, parameters), parameters.leaf, max_tokens, count, strict=strict)
 
 
 def skim(content: str, *, max_tokens: int, count: Callable[[str], int]) -> str:
@@ -58,10 +62,10 @@ def brief_of(content_or_summary: str, *, max_tokens: int = 60, count: Callable[[
 class ExtractiveSummarizer:
     """Summarizes one job at a time in one worker thread, which starts with the first job."""
 
-    recipe = RECIPE
-
-    def __init__(self, *, count: Callable[[str], int]) -> None:
+    def __init__(self, *, count: Callable[[str], int], parameters: ExtractiveParameters = SHIPPED) -> None:
+        self.recipe = f"{RECIPE}, {parameters.name}" if parameters.name else RECIPE
         self._count = count
+        self._parameters = parameters
         self._thread: ThreadPoolExecutor | None = None
         self._jobs: set[Future[str]] = set()
         self._closed = False
@@ -89,4 +93,6 @@ class ExtractiveSummarizer:
         thread.shutdown(wait=True)  # it has nothing left to do: this does not keep the loop waiting
 
     def _run(self, job: SummaryJob) -> str:
-        return summarize_extractively(job.content, kind=job.kind, max_tokens=job.max_tokens, count=self._count)
+        return summarize_extractively(
+            job.content, kind=job.kind, max_tokens=job.max_tokens, count=self._count, parameters=self._parameters
+        )

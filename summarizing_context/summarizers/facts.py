@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters, Facts
 from summarizing_context.summarizers.scoring import (
     Words,
     choose_diverse,
@@ -20,9 +21,6 @@ from summarizing_context.summarizers.scoring import (
 from summarizing_context.summarizers.sections import Line
 from summarizing_context.summarizers.sentences import LONGEST, bare, list_whole, shown, split_lines
 
-POOL = 28  # candidates that compete by MMR
-MOST = 14  # facts of one summary, before they are fitted
-
 _NUMBERED = re.compile(r"\s{0,8}(\d{1,6})(?:→|\t|[:|-](?!\d)) ?")
 _PLACE = re.compile(r"[^\s:]{1,120}\.\w{1,8}:\d{1,6}: |\d{1,6}(?:→|: )")
 _LISTED = re.compile(r"\s{0,8}[-dl][r-][w-][x-][rwx-]{6}[@+. ]")
@@ -31,7 +29,6 @@ _DEFINITION = re.compile(
     r"(?:^|→|\t|:) {0,8}(?:(?:export|default|async|public|private|protected|static|abstract|final|pub) ){0,4}"
     r"(?:def|class|func|function|fn|interface|struct|enum|trait|type) (?:\([^()\n]{1,60}\) )?([A-Za-z_$][\w$]{1,80})"
 )
-_NAMES_LENGTH = 160  # characters
 _FILES = 3
 _PUNCTUATION = b"{}();<>[]|\\\"'`=+*#-_.,:!&"
 
@@ -58,36 +55,41 @@ def find_in_lines(body: str, role: int, source: str = "") -> list[Found]:
     ]
 
 
-def find_facts(found: Sequence[Found], talk: Iterable[Words], told: Iterable[str]) -> list[Line]:
+def find_facts(
+    found: Sequence[Found], talk: Iterable[Words], told: Iterable[str], by: ExtractiveParameters = SHIPPED
+) -> list[Line]:
     """The facts in the order of the content, ranked by the order of choice. `told` is what other sections say."""
-    weight_of = weigh_words((line.words for line in found), talk).__getitem__
+    facts = by.facts
+    plain, rich, recency, length = facts.plain, facts.rich, facts.recency, facts.length
+    weight_of = weigh_words((line.words for line in found), talk, facts).__getitem__
     scores: list[tuple[int, int]] = []
     known: set[str] = set()
     newest = len(found)
     for at, (text, words, role, _, values) in enumerate(found):
         if len(words) > 2 and text not in known:
             known.add(text)
-            weight = sum(map(weight_of, set(words))) * 8 // (len(words) + 8)
-            scores.append((-weight * role * (2 + values) * (newest + at), at))  # of two values the newer holds
+            weight = sum(map(weight_of, set(words))) * 8 // (len(words) + length)
+            score = weight * role * (plain + rich * values) * (newest + recency * at)  # of two values the newer holds
+            scores.append((-score, at))
     scores.sort()
-    pool = [(-_refined(-score, found[at]), at) for score, at in scores[: 2 * POOL]]
-    pool = [(-score, at) for score, at in sorted(pool)[:POOL] if score < 0]
+    pool = [(-_refined(-score, found[at], facts), at) for score, at in scores[: 2 * facts.pool]]
+    pool = [(-score, at) for score, at in sorted(pool)[: facts.pool] if score < 0]
     least = pool[0][0] // 12 if pool else 0
     pool = [pair for pair in pool if pair[0] >= least]
     candidates = [(score, found[at].words) for score, at in pool]
-    chosen = choose_diverse(candidates, [words_of(text) for text in told], MOST)
-    ranks = {pool[index][1]: MOST - place for place, index in enumerate(chosen)}
-    return [*find_names(found), *(Line(tell(found[at]), ranks[at]) for at in sorted(ranks))]
+    chosen = choose_diverse(candidates, [words_of(text) for text in told], facts.most, facts.diversity)
+    ranks = {pool[index][1]: facts.most - place for place, index in enumerate(chosen)}
+    return [*find_names(found, by), *(Line(tell(found[at]), ranks[at]) for at in sorted(ranks))]
 
 
-def find_names(found: Sequence[Found]) -> list[Line]:
+def find_names(found: Sequence[Found], by: ExtractiveParameters) -> list[Line]:
     """What the newest files that were read define, a line for each file."""
     names: dict[str, dict[str, None]] = {}
     for line in found:
         if line.source and not _DEFINING.isdisjoint(line.words) and (defined := _DEFINITION.search(line.text)):
             names.setdefault(line.source, {})[defined[1]] = None
     return [
-        Line(f"{source} defines " + list_whole(names[source], _NAMES_LENGTH), MOST // 2)
+        Line(f"{source} defines " + list_whole(names[source], by.lengths.names), by.facts.most // 2)
         for source in list(names)[-_FILES:]
     ]
 
@@ -117,10 +119,10 @@ def is_from_file(text: str) -> bool:
     return _PLACE.match(text) is not None
 
 
-def _refined(score: int, line: Found) -> int:
+def _refined(score: int, line: Found, by: Facts) -> int:
     """The score without line numbers."""
     numbered = _NUMBERED.match(line.text)
     if not numbered:
         return dampen(score, line.text)
     text = line.text[numbered.end() :]
-    return dampen(score * (2 + count_values(text)) // (2 + line.values), text)
+    return dampen(score * (by.plain + by.rich * count_values(text)) // (by.plain + by.rich * line.values), text)

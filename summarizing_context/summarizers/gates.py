@@ -10,6 +10,7 @@ from typing import Protocol
 
 from summarizing_context.ports import Clock, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive import ExtractiveSummarizer
+from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters
 from summarizing_context.summarizers.resilient import Limits, ResilientStatistics, ResilientSummarizer
 
 
@@ -32,8 +33,8 @@ class ChatModel(ClosableSummarizer, Protocol):
 class ExtractiveCaller:
     """The extractive summarizer behind a gate that is always open."""
 
-    def __init__(self, count: Callable[[str], int]) -> None:
-        self._summarizer = ExtractiveSummarizer(count=count)
+    def __init__(self, count: Callable[[str], int], parameters: ExtractiveParameters = SHIPPED) -> None:
+        self._summarizer = ExtractiveSummarizer(count=count, parameters=parameters)
         self.recipe = self._summarizer.recipe
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:

@@ -14,6 +14,7 @@ from summarizing_context.summarizers.deeds import find_deeds
 from summarizing_context.summarizers.errors_seen import first_error_line
 from summarizing_context.summarizers.facts import Found, find_facts, find_in_lines
 from summarizing_context.summarizers.human import Sentence, find_constraints, find_intent, sentence, unmarked
+from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters, Weights
 from summarizing_context.summarizers.scoring import count_values, words_of
 from summarizing_context.summarizers.sections import (
     CONSTRAINTS,
@@ -32,19 +33,18 @@ from summarizing_context.summarizers.sentences import cleaned, clip, shown, spli
 from summarizing_context.summarizers.statements import find_decisions, find_fix, find_outcomes, find_state
 from summarizing_context.summarizers.steps import Step, base_name, is_look, last_call, read_steps, tell_call
 
-SHARES = (16, 30, 18, 10, 14, 14, 20)  # percent of the room for each section, before what is left over is given out
-
 _TODO = re.compile(r"\{[^{}]{1,600}\}")
 _TODO_TEXT = ("content", "step", "title", "task", "text", "description")
 _MOST_ERRORS = 16
 _DONE_WORDS = frozenset({"completed", "complete", "done", "cancelled", "canceled", "closed"})
-_ROLES = {"user": 20, "assistant": 20, "thinks": 10, "system": 6, "note": 4, "other": 10}  # weights of facts
+_ROLES = frozenset(("user", "assistant", "thinks", "system", "note", "other"))
 
 
 class _Read:
     """What one pass over the blocks gathers."""
 
-    def __init__(self) -> None:
+    def __init__(self, weights: Weights) -> None:
+        self.weights = weights
         self.human: list[Sentence] = []
         self.said: list[Sentence] = []
         self.thoughts: list[Sentence] = []
@@ -52,11 +52,11 @@ class _Read:
         self.pasted_errors: list[str] = []
 
 
-def leaf_sections(content: str) -> Sections:
+def leaf_sections(content: str, by: ExtractiveParameters = SHIPPED) -> Sections:
     """All lines that a segment's summary may hold, ranked within their sections."""
     blocks = split_blocks(content)
     steps = read_steps(blocks)
-    read = _read_blocks(blocks, steps)
+    read = _read_blocks(blocks, steps, by.weights)
     sections = empty_sections()
     sections[CONSTRAINTS] = find_constraints(read.human)
     sections[INTENT] = find_intent(read.human, {unmarked(line.text) for line in sections[CONSTRAINTS]})
@@ -65,10 +65,10 @@ def leaf_sections(content: str) -> Sections:
     known = {line.text for section in (STATE, CONSTRAINTS, INTENT) for line in sections[section]}
     sections[DECISIONS] = _unless(known, find_decisions(read.said, read.human, read.thoughts))
     known.update(line.text for line in sections[DECISIONS])
-    sections[DONE] = [*find_deeds(steps), *_unless(known, find_outcomes(read.said))]
+    sections[DONE] = [*find_deeds(steps, by), *_unless(known, find_outcomes(read.said, by.ranks.outcome))]
     told = [line.text for section in sections for line in section]
     talk = (said.words for said in (*read.human, *read.said, *read.thoughts))
-    sections[FACTS] = find_facts(read.found, talk, told)
+    sections[FACTS] = find_facts(read.found, talk, told, by)
     if not any(sections):
         sections[FACTS] = nothing_readable(content)
     return sections
@@ -78,8 +78,8 @@ def _unless(known: Container[str], lines: Sequence[Line]) -> list[Line]:
     return [line for line in lines if line.text not in known]
 
 
-def _read_blocks(blocks: Sequence[Block], steps: Sequence[Step]) -> _Read:
-    read = _Read()
+def _read_blocks(blocks: Sequence[Block], steps: Sequence[Step], weights: Weights) -> _Read:
+    read = _Read(weights)
     spoken = {"user": read.human, "assistant": read.said, "thinks": read.thoughts}
     calls = {step.at: step for step in steps}
     answers = {step.answered: step for step in steps}
@@ -89,9 +89,9 @@ def _read_blocks(blocks: Sequence[Block], steps: Sequence[Step]) -> _Read:
         if block.kind in _ROLES:
             _read_prose(read, spoken.get(block.kind), at, block)
         elif block.kind == "call":
-            read.found.extend(_argument_lines(calls[at]))
+            read.found.extend(_argument_lines(calls[at], weights.arguments))
         elif block.kind in ("result", "failed"):
-            role, source = _result_weight(answers.get(at))
+            role, source = _result_weight(answers.get(at), weights)
             read.found.extend(find_in_lines(cleaned(block.body), role, source))
     return read
 
@@ -101,28 +101,30 @@ def _read_prose(read: _Read, spoken: list[Sentence] | None, at: int, block: Bloc
     sentences = [sentence(text, at) for text in prose]
     if spoken is not None:
         spoken.extend(sentences)
-    role = _ROLES[block.kind]
+    role: int = getattr(read.weights, block.kind)
     read.found.extend(Found(said.text, said.words, role, "", count_values(said.text)) for said in sentences)
     for part in code:
-        read.found.extend(find_in_lines(part, 5))
+        read.found.extend(find_in_lines(part, read.weights.code))
 
 
-def _argument_lines(step: Step) -> list[Found]:
+def _argument_lines(step: Step, weight: int) -> list[Found]:
     """The lines of a call's arguments, the path and the command excepted: what was done tells them."""
     if not step.items:
-        return find_in_lines(step.body, 3)
+        return find_in_lines(step.body, weight)
     told = (step.path, step.command)
     texts = [value if len(value) > 60 else f"{key}={value}" for key, value in step.items if value not in told]
-    return find_in_lines("\n".join(texts), 3)
+    return find_in_lines("\n".join(texts), weight)
 
 
-def _result_weight(step: Step | None) -> tuple[int, str]:
+def _result_weight(step: Step | None, weights: Weights) -> tuple[int, str]:
     """How much the lines of a result weigh, and from which file they were read."""
     if step is None:
-        return 9, ""
+        return weights.result, ""
     if not is_look(step):
-        return (1, "") if step.path and " " not in step.command else (9, "")
-    return (4, base_name(step.path)) if step.path else (4 if step.command else 9, "")
+        return (weights.changed if step.path and " " not in step.command else weights.result), ""
+    if step.path:
+        return weights.looked, base_name(step.path)
+    return (weights.looked if step.command else weights.result), ""
 
 
 def _error_lines(steps: Sequence[Step], read: _Read) -> list[Line]:

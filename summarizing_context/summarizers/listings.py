@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from summarizing_context.summarizers.parameters import ExtractiveParameters
 from summarizing_context.summarizers.sections import Line
 from summarizing_context.summarizers.sentences import GONE, shown
 
@@ -21,17 +22,16 @@ CHANGED = (
 _LISTED = re.compile(rf"({'|'.join((*CHANGED, LOOKED, CALLED))}) ([^\n]+)\Z")
 _TIMES = re.compile(r" \(\d{1,9} times\)\Z")
 _ID = re.compile(r"#?[A-Za-z0-9][\w#.:@-]{3,39}\Z")
-_LENGTHS = {LOOKED: 420, CALLED: 320}  # characters of a line
-_CHANGED_LENGTH = 420
-_RANKS = {LOOKED: 7, CALLED: 6}
-_CHANGED_RANK = 12
 
 
 class Listings:
     """What has been dealt with, and how it was dealt with last."""
 
-    def __init__(self) -> None:
+    def __init__(self, by: ExtractiveParameters) -> None:
         self._last: dict[str, str] = {}  # name: verb, the newest last
+        self._lengths = {LOOKED: by.lengths.looked, CALLED: by.lengths.called}
+        self._ranks = {LOOKED: by.ranks.looked, CALLED: by.ranks.called}
+        self._changed = by.lengths.changed, by.ranks.changed
 
     def add(self, verb: str, name: str) -> None:
         """Note a name. What was changed stays changed when it is looked at later."""
@@ -55,14 +55,12 @@ class Listings:
     def lines(self) -> list[Line]:
         """A line for each verb, the names dealt with last kept first where there are too many."""
         verbs = dict.fromkeys(self._last.values())
-        return [
-            Line(
-                f"{verb} {list_newest([name for name, last in self._last.items() if last == verb], _length(verb))}",
-                _RANKS.get(verb, _CHANGED_RANK),
-            )
-            for verb in (*CHANGED, CALLED, LOOKED)
-            if verb in verbs
-        ]
+        return [self._line(verb) for verb in (*CHANGED, CALLED, LOOKED) if verb in verbs]
+
+    def _line(self, verb: str) -> Line:
+        length, rank = self._changed
+        names = [name for name, last in self._last.items() if last == verb]
+        return Line(f"{verb} {list_newest(names, self._lengths.get(verb, length))}", self._ranks.get(verb, rank))
 
 
 def ids_in(values: Iterable[str]) -> list[str]:
@@ -86,7 +84,3 @@ def list_newest(names: list[str], limit: int) -> str:
         kept.append(told)
         size += len(told) + 2
     return ", ".join(reversed(kept))
-
-
-def _length(verb: str) -> int:
-    return _LENGTHS.get(verb, _CHANGED_LENGTH)

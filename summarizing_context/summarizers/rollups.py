@@ -11,8 +11,9 @@ from summarizing_context.summarizers.blocks import is_rendered, split_children, 
 from summarizing_context.summarizers.deeds import add_up, rank_deed
 from summarizing_context.summarizers.facts import dampen, is_from_file
 from summarizing_context.summarizers.human import mark_superseded, rank_constraint
-from summarizing_context.summarizers.leaves import SHARES, leaf_sections
+from summarizing_context.summarizers.leaves import leaf_sections
 from summarizing_context.summarizers.listings import Listings
+from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters, Facts
 from summarizing_context.summarizers.scoring import choose_diverse, count_values, relevance, weigh_words, words_of
 from summarizing_context.summarizers.sections import (
     CONSTRAINTS,
@@ -31,15 +32,14 @@ from summarizing_context.summarizers.sections import (
     read_sections,
 )
 
-ROLLUP_SHARES = (10, 32, 46, 14, 12, 10, 6)  # percent; strict constraints go before all others
 _POOL = 64  # lines of one section that compete by MMR
 
 
-def rollup_sections(content: str, max_tokens: int, count: Count) -> Sections:
+def rollup_sections(content: str, max_tokens: int, count: Count, by: ExtractiveParameters = SHIPPED) -> Sections:
     """All lines that the merged summary may hold, ranked within their sections."""
     texts = split_children(content)
     share = max(max_tokens // max(len(texts), 1), 40)
-    children = [_read_child(unescape_labels(text), share, count) for text in texts]
+    children = [_read_child(unescape_labels(text), share, count, by) for text in texts]
     sections = empty_sections()
     sections[INTENT] = _merge_intents([child[INTENT] for child in children])
     sections[CONSTRAINTS] = _merge_constraints([child[CONSTRAINTS] for child in children])
@@ -48,19 +48,21 @@ def rollup_sections(content: str, max_tokens: int, count: Count) -> Sections:
     done, decided, facts = (
         [line.text for child in children for line in child[section]] for section in (DONE, DECISIONS, FACTS)
     )
-    listed = Listings()
+    listed = Listings(by)
     others = [text for text in done if not listed.read(text)]
-    sections[DONE] = [*listed.lines(), *_thin(add_up(others), rank_deed)]
-    sections[DECISIONS] = _thin(decided, count_values)
-    sections[FACTS] = _thin(facts, _rank_fact)
+    sections[DONE] = [*listed.lines(), *_thin(add_up(others), rank_deed, by.facts)]
+    sections[DECISIONS] = _thin(decided, count_values, by.facts)
+    sections[FACTS] = _thin(facts, _rank_fact, by.facts)
     if not any(sections):
         sections[FACTS] = nothing_readable(content)
     return sections
 
 
-def _read_child(text: str, share: int, count: Count) -> Sections:
+def _read_child(text: str, share: int, count: Count, by: ExtractiveParameters) -> Sections:
     """A child's sections. A segment so short that its own text stands for it is summarized first."""
-    return read_sections(fit(leaf_sections(text), SHARES, share, count) if is_rendered(text) else text)
+    if is_rendered(text):
+        text = fit(leaf_sections(text, by), by.leaf, share, count, strict=by.room.strict)
+    return read_sections(text)
 
 
 def _merge_intents(children: Sequence[Sequence[Line]]) -> list[Line]:
@@ -88,20 +90,27 @@ def _rank_fact(text: str) -> int:
     return dampen(count_values(text) * (2 if is_from_file(text) else 4), text)
 
 
-def _thin(texts: Iterable[str], rank: Callable[[str], int]) -> list[Line]:
+def _thin(texts: Iterable[str], rank: Callable[[str], int], by: Facts) -> list[Line]:
     """Each line once, ranked by what it adds; what says nothing new is left out."""
     lines = _last_of_each(texts)
     words = [words_of(text) for text in lines]
-    weights = weigh_words(words, ())
-    newest = 4 * len(lines)
+    weights = weigh_words(words, (), by)
+    newest = len(lines)
     candidates = [
-        (1 + relevance(words[at], weights) * (2 + rank(text)) * (newest + 4 * at), words[at])
+        (
+            1 + relevance(words[at], weights, by.length) * _worth(rank(text), by) * (newest + by.recency * at) * 4,
+            words[at],
+        )
         for at, text in enumerate(lines)
     ]
     pool = sorted(range(len(lines)), key=lambda at: (-candidates[at][0], -at))[:_POOL]
-    chosen = [pool[index] for index in choose_diverse([candidates[at] for at in pool], (), _POOL)]
+    chosen = [pool[index] for index in choose_diverse([candidates[at] for at in pool], (), _POOL, by.diversity)]
     ranks = {at: len(chosen) - place for place, at in enumerate(chosen)}
     return [Line(lines[at], ranks[at]) for at in sorted(ranks)]
+
+
+def _worth(rank: int, by: Facts) -> int:
+    return by.plain + by.rich * rank
 
 
 def _last_of_each(texts: Iterable[str]) -> list[str]:

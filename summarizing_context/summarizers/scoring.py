@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
+from summarizing_context.summarizers.parameters import Facts
+
 Words = list[bytes]
 
 _KEPT = b"abcdefghijklmnopqrstuvwxyz0123456789_"
@@ -57,26 +59,28 @@ def measure_lines(body: str) -> list[tuple[Words, int]]:
     return [(said, min(marks, _MOST_VALUES)) for said, marks in zip(words, values, strict=True)]
 
 
-def weigh_words(everything: Iterable[Words], talk: Iterable[Words]) -> dict[bytes, int]:
+def weigh_words(everything: Iterable[Words], talk: Iterable[Words], by: Facts) -> dict[bytes, int]:
     """A weight for each word: rare words weigh more, and twice as much when the people and the agent use them."""
     counts = Counter(chain.from_iterable(everything))
     total = sum(counts.values())
-    by_count = {count: rarity(total, count) for count in dict.fromkeys(counts.values())}
+    by_count = {count: rarity(total, count, by.rarity) for count in dict.fromkeys(counts.values())}
     weights = {word: by_count[count] for word, count in counts.items()}
     for word, times in Counter(chain.from_iterable(talk)).items():
-        weights[word] = weights.get(word, 0) * (4 + min(times, 4)) // 4
+        weights[word] = weights.get(word, 0) * (4 + min(times, by.reuse)) // 4
     for word in STOP_WORDS:
         if word in weights:
             weights[word] = 0
     return weights
 
 
-def relevance(words: Words, weights: Mapping[bytes, int]) -> int:
+def relevance(words: Words, weights: Mapping[bytes, int], length: int) -> int:
     """What the distinct words of a line weigh, damped by its length."""
-    return sum(map(weights.__getitem__, set(words))) * 8 // (len(words) + 8)
+    return sum(map(weights.__getitem__, set(words))) * 8 // (len(words) + length)
 
 
-def choose_diverse(candidates: Sequence[tuple[int, Words]], said: Iterable[Words], most: int) -> list[int]:
+def choose_diverse(
+    candidates: Sequence[tuple[int, Words]], said: Iterable[Words], most: int, diversity: int
+) -> list[int]:
     """Indices of at most `most` candidates (score, words), best first, each new against `said` and those before it."""
     words = [frozenset(words) for _, words in candidates]
     left = [at for at, (score, _) in enumerate(candidates) if score > 0 and words[at]]
@@ -91,12 +95,13 @@ def choose_diverse(candidates: Sequence[tuple[int, Words]], said: Iterable[Words
         left = [at for at in left if overlap[at] <= _TOO_MUCH]
         if not left or len(chosen) == most:
             return chosen
-        best = max(left, key=lambda at: (candidates[at][0] * (80 - overlap[at]), -at))
+        best = max(left, key=lambda at: (candidates[at][0] * (diversity - overlap[at]), -at))
         chosen.append(best)
         left.remove(best)
         taken = words[best]
 
 
-def rarity(total: int, count: int) -> int:
-    """Four times the binary logarithm of total over count, rounded down, by whole numbers."""
-    return ((total // count) ** 4).bit_length()
+def rarity(total: int, count: int, times: int = 4) -> int:
+    """So many times the binary logarithm of total over count, rounded down, by whole numbers, and one more."""
+    power: int = (total // count) ** times
+    return power.bit_length()

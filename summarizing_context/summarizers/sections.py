@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from summarizing_context.summarizers.parameters import SHIPPED
 from summarizing_context.summarizers.sentences import GONE, clip, shown
 
 Count = Callable[[str], int]
+STRICT_SHARE = SHIPPED.room.strict
 
 INTENT, CONSTRAINTS, DONE, DECISIONS, ERRORS, STATE, FACTS = range(7)
 NAMES = (
@@ -25,7 +27,6 @@ NAMES = (
 PRIORITY = (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, DONE, FACTS)  # what is kept longest comes first
 _SECOND = (CONSTRAINTS, ERRORS, DONE, FACTS, DECISIONS, STATE, INTENT)  # who is asked first for what is left over
 STRICT_RANK = 6  # of constraints: from here on they forbid or demand
-_STRICT_SHARE = 70  # percent of the room that such constraints may take before all others
 _BY_HEADING = {f"## {name}": section for section, name in enumerate(NAMES)}
 
 
@@ -124,10 +125,13 @@ class _Room:
         return cost
 
 
-def fit(sections: Sections, shares: Sequence[int], max_tokens: int, count: Count) -> str:
-    """The summary of the lines that fit. `shares` are percents for each section; what is left over goes by priority."""
+def fit(sections: Sections, shares: Sequence[int], max_tokens: int, count: Count, *, strict: int = STRICT_SHARE) -> str:
+    """The summary of the lines that fit. `shares` are percents for each section; what is left over goes by priority.
+
+    `strict` is the percentage of the room that strict constraints may take before all others.
+    """
     room = _Room(max_tokens, count)
-    room.take(CONSTRAINTS, sections[CONSTRAINTS], max_tokens * _STRICT_SHARE // 100, STRICT_RANK)
+    room.take(CONSTRAINTS, sections[CONSTRAINTS], max_tokens * strict // 100, STRICT_RANK)
     for section in PRIORITY:
         room.take(section, sections[section], max_tokens * shares[section] // 100)
     for section in _SECOND:

@@ -44,10 +44,10 @@ def find_decisions(said: Sequence[Sentence], human: Sequence[Sentence], thoughts
     return _once([lines[key] for key in sorted(lines, key=lambda key: key[0])])
 
 
-def find_outcomes(said: Sequence[Sentence]) -> list[Line]:
+def find_outcomes(said: Sequence[Sentence], rank: int) -> list[Line]:
     """Sentences that report something as done."""
     return [
-        Line(shown(sentence.text), 7)
+        Line(shown(sentence.text), rank)
         for sentence in said
         if OUTCOME_WORDS.found_in(sentence.words)
         and _worth(sentence)
