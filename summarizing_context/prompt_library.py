@@ -112,6 +112,24 @@ def latest(purpose: str, *, root: Traversable | None = None) -> Prompt:
     return load(f"{purpose}/v{max(versions)}", root=root)
 
 
+def in_use(purpose: str, folder: str | Path | None) -> Prompt:
+    """The newest version of a prompt in a user's folder, else the newest that is shipped."""
+    if folder is None:
+        return latest(purpose)
+    root = Path(folder)
+    if not root.is_dir():
+        raise PromptError(f"prompts: {folder} is no folder; it holds files such as segment/v1.md")
+    return latest(purpose, root=root if (root / purpose).is_dir() else None)
+
+
+def write_prompt(prompt: Prompt) -> str:
+    """A prompt as its file holds it."""
+    focuses = [f"{_FOCUS}_{rank}: {text}" for rank, text in enumerate(prompt.focuses, start=1)]
+    placeholders = ", ".join(sorted(prompt.placeholders))
+    facts = [f"name: {prompt.name}", f"version: {prompt.version}", f"purpose: {prompt.purpose}"]
+    return "\n".join(["---", *facts, f"placeholders: {placeholders}", *focuses, "---", prompt.text, ""])
+
+
 def _split(content: str, name: str) -> tuple[dict[str, str], str]:
     """Front matter and text of a prompt file."""
     opening, found, rest = content.partition("---\n")

@@ -11,7 +11,7 @@ from summarizing_context.core.keys import recipe_hash
 from summarizing_context.core.rendering import RENDERER_VERSION
 from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.jobs import Prompted, Recipe
-from summarizing_context.prompt_library import latest
+from summarizing_context.prompt_library import in_use
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.attribution import ATTRIBUTION_VERSION
 
@@ -22,7 +22,7 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Call
     A summarizer without a name makes summaries for this session only: nobody could tell them from another's. A
     `redact` function may say in an attribute `version` what it takes out.
     """
-    prompts = {purpose: latest(purpose) for purpose in get_args(Prompted)}
+    prompts = {purpose: in_use(purpose, settings.prompts) for purpose in get_args(Prompted)}
     common = {
         "summarizer": name or f"private/{uuid.uuid4().hex}",
         "max_tokens": settings.summary_max_tokens,

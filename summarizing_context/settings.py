@@ -121,6 +121,8 @@ class Settings:
 
     extractive_parameters: str | Path | None = _setting(None, Maybe(Place("a path to a TOML file")))  # tuned figures
 
+    prompts: str | Path | None = _setting(None, Maybe(Place("a path to a folder")))  # of a user's own, over the shipped
+
     prices: str | Path | None = _setting(None, Maybe(Place("a path to a TOML file")))  # over the table of ours
 
     # counting

@@ -26,6 +26,7 @@ UNSET = [
     "base_url",
     "api_key",
     "extractive_parameters",
+    "prompts",
     "prices",
     "max_messages",
     "keep_recent",

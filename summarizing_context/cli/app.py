@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from summarizing_context.cli import checkpoints, demo, eval, prompts, replay, search, sessions, status, view
+from summarizing_context.cli import checkpoints, demo, eval, prompts, replay, search, sessions, status, tune, view
 
 PROGRAM = "summarizing-context"
 
@@ -44,7 +44,7 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(about)
-    for family in (demo, replay, sessions, view, status, search, checkpoints, eval, prompts):
+    for family in (demo, replay, sessions, view, status, search, checkpoints, eval, prompts, tune):
         family.register(app)
     return app
 

@@ -55,6 +55,20 @@ def difference(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Interv
     return mean_of({key: ours[key] - theirs[key] for key in ours if key in theirs})
 
 
+def recovered(ours: Mapping[str, float], start: Mapping[str, float], goal: Mapping[str, float]) -> Interval | None:
+    """How much of the way from `start` to `goal` our mean has gone; 1 is all of it. None where a draw has no such way,
+    for then nothing can be said."""
+    keys = sorted(ours.keys() & start.keys() & goal.keys())
+    if not keys:
+        return None
+    gone, way = [ours[key] - start[key] for key in keys], [goal[key] - start[key] for key in keys]
+    ways = _means(way)
+    if sum(way) <= 0 or min(ways) <= 0:
+        return None
+    shares = sorted(mine / whole for mine, whole in zip(_means(gone), ways, strict=True))
+    return Interval(sum(gone) / sum(way), _at(shares, _LOW), _at(shares, _HIGH), len(keys))
+
+
 def _means(values: Sequence[float]) -> list[float]:
     count = len(values)
     return [sum(map(values.__getitem__, draw)) / count for draw in _draws(count)]

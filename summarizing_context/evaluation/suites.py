@@ -101,6 +101,8 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gates: list[Gate] = []
     settings: dict[str, Any] = {}
     model: Model | None = None
+    start: dict[str, dict[str, int]] = {}  # for `tune`: figures of the extractive summarizer to begin with
+    recovers: float = 0.0  # for `tune`: share of the way from the start to the shipped figures that must be regained
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,11 +61,16 @@ class StrategyArm:
             return None
         return self._shown()
 
-    async def fitted(self, tokens: int) -> ArmView | None:
-        """The largest view of at most `tokens` tokens that is found, filled up with what stands before its tail."""
+    async def fitted(self, tokens: int, *, tries: int = _TRIES) -> ArmView | None:
+        """The largest view of at most `tokens` tokens that is found, filled up with what stands before its tail.
+
+        After so many `tries` the best is taken; where none fits, it goes on to the usual number.
+        """
         best: ArmView | None = None
         budget, fits, exceeds = float(tokens) * _FIRST, 0.0, 0.0
-        for _ in range(_TRIES):
+        for tried in range(_TRIES):
+            if tried >= tries and best is not None:
+                break
             view = await self.view(round(budget))
             if view is None or view.tokens <= tokens:
                 fits = max(fits, budget)

@@ -83,10 +83,7 @@ class Ground(NamedTuple):
 
 def score_view(view: ArmView, ground: Ground) -> Scored:
     """All figures of one view."""
-    text = Text(view.texts)
-    verdicts = {probe.id: judge(probe, text) for probe in ground.probes}
-    sums = _retention(ground.probes, verdicts)
-    sums |= _in_summaries(view, ground.probes)
+    sums, verdicts = score_retention(view, ground.probes)
     right, artifacts, claims = score_artifacts(
         ground.artifacts, operations_in_view(view.summaries, ground.reads[view.raw_from :], ground.artifacts)
     )
@@ -107,6 +104,13 @@ def score_view(view: ArmView, ground: Ground) -> Scored:
         support.unsupported,
         support.drifted,
     )
+
+
+def score_retention(view: ArmView, probes: Sequence[Probe]) -> tuple[Sums, dict[str, Verdict]]:
+    """What a view still holds of what is asked, by kind; the quick part of the figures."""
+    text = Text(view.texts)
+    verdicts = {probe.id: judge(probe, text) for probe in probes}
+    return _retention(probes, verdicts) | _in_summaries(view, probes), verdicts
 
 
 def _retention(probes: Sequence[Probe], verdicts: Mapping[str, Verdict]) -> Sums:

@@ -1,0 +1,184 @@
+"""`summarizing-context tune`: variants of figures or prompts, tried on one half of the sessions, judged on the other.
+
+What it prints is `tune_tables`; what it does is `evaluation.tuning`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from summarizing_context.cli.output import (
+    InputError,
+    JsonPath,
+    Status,
+    help_text,
+    notices,
+    progress_bar,
+    read_tokens,
+    write_json,
+)
+
+if TYPE_CHECKING:
+    from summarizing_context.evaluation.tuning.outcome import TuneOutcome
+    from summarizing_context.evaluation.tuning.tuner import TuneTask
+    from summarizing_context.evaluation.tuning.variants import Variant
+
+_EXAMPLES = """[bold]Examples[/bold]
+
+summarizing-context tune    [dim]# in a checkout: from naive figures, judged on held-out sessions[/dim]
+
+summarizing-context tune --cases logs/ --budget 16k --write mine/    [dim]# figures for your own transcripts[/dim]
+
+summarizing-context tune --cases logs/ --try a.toml --try b.toml    [dim]# which of these is better?[/dim]
+
+[bold]Exit status[/bold]
+
+0 done · 1 a suite's claim about tuning failed · 2 bad input · 4 environment
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the app."""
+    app.command("tune", help=help_text(tune), epilog=_EXAMPLES)(tune)
+
+
+def tune(
+    suite: Annotated[str, typer.Argument(metavar="[SUITE]", help="A suite of the checkout, without --cases.")] = (
+        "tuning_start"
+    ),
+    cases: Annotated[
+        list[Path] | None, typer.Option(metavar="PATH", help="Transcripts of yours instead: files or folders.")
+    ] = None,
+    *,
+    budget: Annotated[str, typer.Option(metavar="N", help="Of your transcripts: tokens of a request.")] = "8k",
+    start: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Figures to begin with; the suite's, else the shipped ones.")
+    ] = None,
+    tries: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--try", metavar="PATH", help="A grid: files of figures, or folders of prompts, one variant each."
+        ),
+    ] = None,
+    evaluations: Annotated[int, typer.Option(metavar="N", min=1, help="Variants to try at most.")] = 120,
+    seconds: Annotated[
+        float | None, typer.Option(metavar="S", min=0, help="Stop after so long; the same command goes on later.")
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Another split of the sessions, another order.")] = 0,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where reports and evaluations go.")] = Path(
+        "tune-report"
+    ),
+    write: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write the winner there, as a new file.")] = None,
+    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Sessions at a time; one for each core.")] = None,
+    json_path: JsonPath = None,
+) -> int:
+    """Find better figures for the extractive summarizer, or the best of given variants, by what views still hold.
+
+    Half of the sessions are tuned on, the others judge; what is reported was never tuned on. Every variant's views have
+    the same number of tokens. An interrupted run goes on where it was; reports are the same on every run.
+    """
+    from summarizing_context.evaluation.tuning.report import HTML, document, write_reports
+    from summarizing_context.evaluation.tuning.tuner import tune as run_tuning
+    from summarizing_context.evaluation.tuning.winner import write_winner
+
+    task = _task(
+        suite, cases, budget=read_tokens(budget), start=start, tries=tries or (), folder=out, seed=seed,
+        evaluations=evaluations, seconds=seconds, jobs=jobs or os.cpu_count() or 1,
+    )  # fmt: skip
+    began = time.perf_counter()
+    run, winner = _run(task, run_tuning)
+    write_reports(run, out)
+    written = write_winner(run, winner, write) if write is not None else []
+    if json_path is not None:
+        write_json(json_path, {**document(run), "written": [str(path) for path in written]})
+    if json_path != "-":
+        from summarizing_context.cli.tune_tables import show
+
+        show(run, written, out / HTML, time.perf_counter() - began)
+    return Status.LAW_BROKEN if run.verdict.failed else Status.OK
+
+
+def _task(
+    suite: str,
+    cases: list[Path] | None,
+    *,
+    budget: int,
+    start: Path | None,
+    tries: Sequence[Path],
+    folder: Path,
+    seed: int,
+    evaluations: int,
+    seconds: float | None,
+    jobs: int,
+) -> TuneTask:
+    from summarizing_context.evaluation.cases.sources import folder_sources
+    from summarizing_context.evaluation.suites import Suite, load_suite
+    from summarizing_context.evaluation.tuning.optimizers import CoordinateSearch, Grid
+    from summarizing_context.evaluation.tuning.tuner import TuneTask
+    from summarizing_context.evaluation.tuning.variants import Variant
+    from summarizing_context.settings import Settings
+    from summarizing_context.summarizers.parameter_files import load_parameters, read_parameters
+
+    if cases:
+        told, settings, sources = (
+            Suite(name="your sessions", claim=_YOURS),
+            Settings(),
+            folder_sources(cases, budget=budget),
+        )
+    else:
+        loaded = load_suite(suite, Path.cwd())
+        told, settings, sources = loaded.suite, loaded.settings(), loaded.sources()
+    given = load_parameters(start) if start is not None else read_parameters(told.start, suite)
+    return TuneTask(
+        name=told.name,
+        claim=told.claim,
+        sources=sources,
+        settings=settings,
+        start=Variant(name="start", parameters=given),
+        optimizer=Grid([_variant(path) for path in tries]) if tries else CoordinateSearch(seed),
+        folder=folder,
+        seed=seed,
+        evaluations=evaluations,
+        seconds=seconds,
+        wanted=0.0 if tries or start is not None else told.recovers,
+        jobs=jobs,
+    )
+
+
+_YOURS = "Figures that keep more of what later tool calls in these sessions really used, at equal tokens."
+
+
+def _variant(path: Path) -> Variant:
+    """A file of figures, or a folder of prompts, as a candidate."""
+    from summarizing_context.evaluation.tuning.variants import Variant
+    from summarizing_context.summarizers.parameter_files import load_parameters
+
+    if path.is_dir():
+        raise InputError(f"--try: {path} is a folder; prompts are tried with a model only")
+    return Variant(name=path.name, parameters=load_parameters(path))
+
+
+def _run(
+    task: TuneTask, run_tuning: Callable[[TuneTask, Callable[[int, Variant, float], None]], tuple[TuneOutcome, Variant]]
+) -> tuple[TuneOutcome, Variant]:
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+
+    if not notices().is_terminal:
+        notices().print(f"Tuning on {len(task.sources)} sessions, {task.evaluations} variants at most.")
+    columns = (TextColumn("variants"), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.fields[best]}"))
+    with progress_bar(*columns) as bar:
+        shown = bar.add_task("tune", total=task.evaluations, best="")
+        best = 0.0
+
+        def watch(number: int, variant: Variant, worth: float) -> None:
+            nonlocal best
+            best = max(best, worth)
+            bar.update(shown, completed=number, best=f"best {best:.4f}")
+
+        return run_tuning(task, watch)

@@ -1,0 +1,70 @@
+"""What a run of tuning has found. Values that are JSON, the same on every machine and on every run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from summarizing_context.evaluation.intervals import Interval
+
+FORMAT = 1
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """What one variant came to on one side."""
+
+    quality: Interval
+    figures: dict[str, float]  # means over sessions of its parts
+    summary_tokens: float  # a view
+    view_tokens: float  # a view
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """One variant."""
+
+    number: int  # in the order in which they were tried, from 0
+    name: str
+    key: str
+    train: Figures
+    validation: Figures | None  # only of those that the report is about
+    changes: list[str]  # against the start
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the held-out sessions say about the winner."""
+
+    gain: Interval | None  # over the start
+    gap: Interval | None  # of the shipped over the start
+    recovered: Interval | None  # share of that gap
+    wanted: float  # of it; 0 where nothing was asked
+
+    @property
+    def failed(self) -> bool:
+        if not self.wanted:
+            return False
+        gained = self.gain is not None and self.gain.low > 0
+        return not gained or self.recovered is None or self.recovered.mean < self.wanted
+
+
+class TuneOutcome(msgspec.Struct, frozen=True):
+    """A whole run."""
+
+    suite: str
+    claim: str
+    optimizer: str
+    seed: int
+    stopped: str  # why it ended
+    sessions: dict[str, list[str]]  # by side
+    tried: list[Tried]
+    start: int  # numbers of variants
+    winner: int
+    shipped: int
+    verdict: Verdict
+    winner_tables: dict[str, dict[str, int]]  # its figures
+    winner_prompts: dict[str, str]  # hashes by purpose
+    settings: dict[str, Any]
+    format: int = FORMAT
+
+    def at(self, number: int) -> Tried:
+        return self.tried[number]

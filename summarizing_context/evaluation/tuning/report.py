@@ -1,0 +1,201 @@
+"""The reports of a run of tuning: JSON for machines, Markdown for reviews, one HTML page for people.
+
+The same bytes on every run: no clock, no path, no name of a machine. Names of variants and sessions are escaped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from summarizing_context.evaluation.intervals import DRAWS, Interval
+from summarizing_context.evaluation.report.scatter import Spot, frontier, scatter_chart, steps_chart
+from summarizing_context.evaluation.tuning.outcome import Figures, Tried, TuneOutcome
+from summarizing_context.evaluation.tuning.quality import TOLD
+from summarizing_context.evaluation.tuning.words import headline
+
+HTML, MARKDOWN, JSON = "tune.html", "tune.md", "tune.json"
+_TITLES = {"used": "hindsight retention", "literals": "literal retention"}
+_BELOW = "tokens that summaries take in a view"
+
+
+def write_reports(run: TuneOutcome, folder: Path) -> None:
+    """All of them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / HTML).write_text(page(run), encoding="utf-8")
+    (folder / MARKDOWN).write_text("\n".join(_markdown(run)) + "\n", encoding="utf-8")
+    (folder / JSON).write_bytes(msgspec.json.format(msgspec.json.encode(document(run)), indent=1) + b"\n")
+
+
+def document(run: TuneOutcome) -> dict[str, Any]:
+    """The run as JSON values."""
+    found: dict[str, Any] = msgspec.to_builtins(run)
+    return {**found, "failed": run.verdict.failed, "headline": headline(run)}
+
+
+def page(run: TuneOutcome) -> str:
+    """The HTML page."""
+    style = (files("summarizing_context.evaluation.report") / "style.css").read_text(encoding="utf-8")
+    judged = [tried for tried in run.tried if tried.validation is not None]
+    parts = [
+        _top(run),
+        _section(
+            "Quality against cost",
+            f'<div class="grid2"><div class="card"><h3>On held-out sessions</h3>{_frontier_chart(run)}</div>'
+            f'<div class="card"><h3>The search, on the sessions tuned on</h3>{_search_chart(run)}</div></div>',
+            f"Quality is {TOLD}, at equal tokens of a view. Bars are 95 % intervals; the dashed line joins the "
+            "variants that no other beats in both quality and cost.",
+        ),
+        _section("Variants", f'<div class="card">{_table(run, judged)}</div>', _TABLE_WORDS),
+        _section("What changed in the winner", f'<div class="card">{_changes(run)}</div>', "Against the start."),
+        _section("Sessions", f'<div class="card">{_sessions(run)}</div>', "Split by session, never by question."),
+        f"<footer><p>Intervals: {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate.</p></footer>",
+    ]
+    return (
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>Tuning: {escape(run.suite)}</title><style>{style}</style></head><body><main>"
+        + "\n".join(parts)
+        + "</main></body></html>\n"
+    )
+
+
+_TABLE_WORDS = (
+    "Variants were chosen by the sessions tuned on alone. The held-out ones were looked at when the search was over, "
+    "for the start, the shipped figures, the winner and the last steps before it. Means over sessions, 95 % intervals."
+)
+
+
+def _top(run: TuneOutcome) -> str:
+    badge = ""
+    if run.verdict.wanted:
+        tone, words = ("bad", "claim failed") if run.verdict.failed else ("good", "claim holds")
+        badge = f' <span class="badge {tone}">{words}</span>'
+    numbers = [
+        (f"{len(run.tried):,}", "variants"),
+        (f"{len(run.sessions['train'])}", "sessions tuned on"),
+        (f"{len(run.sessions['validation'])}", "sessions held out"),
+        (_of(run.at(run.start)), "start, held out"),
+        (_of(run.at(run.winner)), "winner, held out"),
+        (_of(run.at(run.shipped)), "shipped, held out"),
+    ]
+    tiles = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for value, name in numbers)
+    told = "".join(f"<li>{escape(line)}</li>" for line in headline(run))
+    return (
+        f'<h1>Tuning: {escape(run.suite)}{badge}</h1><p class="soft">{escape(run.claim)}</p>'
+        f'<div class="numbers">{tiles}</div><div class="card"><h3>What it says</h3><ul>{told}</ul></div>'
+    )
+
+
+def _of(tried: Tried) -> str:
+    return f"{tried.validation.quality.mean:.1%}" if tried.validation else "–"
+
+
+def _spots(run: TuneOutcome) -> list[Spot]:
+    spots = []
+    for tried in run.tried:
+        if (held_out := tried.validation) is not None:
+            found = held_out.quality
+            title = f"{tried.name}: {found.mean:.1%} [{found.low:.1%}, {found.high:.1%}]"
+            tone = "t0" if tried.number == run.winner else "t3" if _roles(run, tried) else "t5"
+            name = ", ".join(_roles(run, tried))
+            spots.append(Spot(held_out.summary_tokens, found.mean, found.low, found.high, tone, title, name))
+    return spots
+
+
+def _frontier_chart(run: TuneOutcome) -> str:
+    return scatter_chart(_spots(run), label=f"quality over {_BELOW}, on held-out sessions", below=_BELOW)
+
+
+def _search_chart(run: TuneOutcome) -> str:
+    values = [tried.train.quality.mean for tried in run.tried]
+    return steps_chart(values, label="quality of each variant, and the best so far", below="variants tried")
+
+
+def _roles(run: TuneOutcome, tried: Tried) -> list[str]:
+    roles = (("start", run.start), ("shipped", run.shipped), ("winner", run.winner))
+    return [name for name, number in roles if number == tried.number]
+
+
+def _table(run: TuneOutcome, judged: Sequence[Tried]) -> str:
+    head = "<th>variant</th><th>tuned on</th><th>held out</th>" + "".join(
+        f"<th>{title}, held out</th>" for title in _TITLES.values()
+    )
+    edge = {spot.title for spot in frontier(_spots(run))}
+    rows = []
+    for tried in judged:
+        assert tried.validation is not None
+        tone = "ours" if tried.number == run.winner else ""
+        on_edge = any(title.startswith(f"{tried.name}: ") for title in edge)
+        roles = "".join(f' <span class="badge plain">{role}</span>' for role in _roles(run, tried))
+        mark = ' <span class="soft">◆</span>' if on_edge else ""
+        parts = "".join(_share(tried.validation, figure) for figure in _TITLES)
+        rows.append(
+            f'<tr class="{tone}"><td class="words"><b>{escape(tried.name)}</b>{roles}{mark}</td>'
+            f"{_cell(tried.train.quality)}{_cell(tried.validation.quality)}{parts}"
+            f"<td>{tried.validation.summary_tokens:,.0f}</td><td>{tried.validation.view_tokens:,.0f}</td></tr>"
+        )
+    head += "<th>summary tokens</th><th>view tokens</th>"
+    return (
+        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
+        '<p class="soft">◆ on the frontier of quality and cost.</p>'
+    )
+
+
+def _cell(interval: Interval) -> str:
+    return f"<td>{interval.mean:.1%}<small>{interval.low:.1%} – {interval.high:.1%}</small></td>"
+
+
+def _share(figures: Figures, name: str) -> str:
+    return f"<td>{figures.figures[name]:.1%}</td>" if name in figures.figures else '<td class="soft">–</td>'
+
+
+def _changes(run: TuneOutcome) -> str:
+    changes = run.at(run.winner).changes
+    listed = "".join(f"<li><code>{escape(line)}</code></li>" for line in changes)
+    return f"<ul>{listed}</ul>" if changes else "<p>Nothing: the start has won.</p>"
+
+
+def _sessions(run: TuneOutcome) -> str:
+    titles = {"train": "tuned on", "validation": "held out"}
+    return "".join(
+        f"<details><summary>{len(names)} {titles[side]}</summary><ul>"
+        + "".join(f"<li>{escape(name)}</li>" for name in names)
+        + "</ul></details>"
+        for side, names in run.sessions.items()
+    )
+
+
+def _section(title: str, body: str, words: str) -> str:
+    return f'<h2>{escape(title)}</h2><p class="soft">{escape(words)}</p>{body}'
+
+
+def _markdown(run: TuneOutcome) -> Iterator[str]:
+    yield f"# Tuning: {_plain(run.suite)}"
+    yield from ("", _plain(run.claim), "")
+    sides = f"{len(run.sessions['train'])} sessions tuned on, {len(run.sessions['validation'])} held out"
+    yield f"{len(run.tried):,} variants ({run.optimizer}, seed {run.seed}), {sides}. Quality is {TOLD}."
+    yield ""
+    yield from (f"- {_plain(line)}" for line in headline(run))
+    yield from ("", "| variant | tuned on | held out | summary tokens |", "|---|--:|--:|--:|")
+    for tried in run.tried:
+        if (held_out := tried.validation) is not None:
+            name = _plain(", ".join([*_roles(run, tried), tried.name]))
+            cost = f"{held_out.summary_tokens:,.0f}"
+            yield f"| {name} | {_interval(tried.train.quality)} | {_interval(held_out.quality)} | {cost} |"
+    yield from ("", "## What changed in the winner", "")
+    yield from (f"- `{_plain(line)}`" for line in run.at(run.winner).changes or ["nothing"])
+
+
+def _interval(interval: Interval) -> str:
+    return f"{interval.mean:.4f} [{interval.low:.4f}, {interval.high:.4f}]"
+
+
+def _plain(words: str) -> str:
+    """Words that mean nothing in Markdown."""
+    return words.replace("|", "\\|").replace("<", "&lt;").replace("`", "'").replace("\n", " ")

@@ -1,0 +1,111 @@
+"""One variant on one session: views of an equal number of tokens, what they hold, and what they cost.
+
+Sessions are loaded once in each process and kept, for many variants meet the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import lru_cache, partial
+from multiprocessing import get_context
+
+import anyio
+import msgspec
+
+from summarizing_context.core.estimate import estimate_text
+from summarizing_context.evaluation.arms.strategies import open_arm
+from summarizing_context.evaluation.arms.views import ArmView
+from summarizing_context.evaluation.cases.model import Case, Cut, Probe
+from summarizing_context.evaluation.cases.reading import read_session, tokens_before
+from summarizing_context.evaluation.cases.sources import CaseSource
+from summarizing_context.evaluation.scoring.figures import score_retention
+from summarizing_context.evaluation.scoring.verdicts import Verdict
+from summarizing_context.settings import Settings
+
+VIEW_SHARE = 0.5  # of a cut's budget: the tokens that every variant's view is given
+_TRIES = 4  # budgets to find such a view
+_LOST = 12  # lost values of one session that are told
+
+Sum = tuple[float, float]  # of, out of
+
+
+class SessionScore(msgspec.Struct, frozen=True):
+    """What one variant's views of one session hold."""
+
+    group: str
+    sums: dict[str, Sum]  # by figure
+    view_tokens: int
+    summary_tokens: int  # of these
+    views: int
+    lost: list[str] = []  # in words, for whoever proposes better prompts
+
+
+class Bench:
+    """Tries variants on sessions, some at a time."""
+
+    def __init__(self, jobs: int = 1) -> None:
+        self._pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if jobs > 1 else None
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def scores(self, sources: Sequence[CaseSource], settings: Settings) -> Iterator[SessionScore]:
+        """A score for each session, in their order."""
+        try_one = partial(try_variant, settings=settings)
+        return map(try_one, sources) if self._pool is None else self._pool.map(try_one, sources)
+
+
+def try_variant(source: CaseSource, settings: Settings) -> SessionScore:
+    """The variant that the settings say, on one session."""
+    return anyio.run(_try, load(source), settings)
+
+
+@lru_cache(maxsize=512)
+def load(source: CaseSource) -> Case:
+    """A session; the same object again for the same source."""
+    return source.load()
+
+
+async def _try(case: Case, settings: Settings) -> SessionScore:
+    before = tokens_before(read_session(case.messages))
+    sums: dict[str, Sum] = {}
+    lost: list[str] = []
+    views: list[ArmView] = []
+    async with open_arm(settings, case) as arm:
+        for cut in sorted(case.cuts, key=lambda cut: cut.at):
+            if before[cut.at] <= cut.budget:
+                continue  # nothing has to be left out
+            await arm.feed(cut.at)
+            view = await arm.fitted(round(VIEW_SHARE * cut.budget), tries=_TRIES) or ArmView(pieces=(), tokens=0)
+            verdicts = _add(sums, view, case.probes_at(cut))
+            lost += [_told(probe, cut) for probe in case.probes_at(cut) if not verdicts[probe.id].kept]
+            views.append(view)
+    return SessionScore(
+        group=case.group or case.id,
+        sums=sums,
+        view_tokens=sum(view.tokens for view in views),
+        summary_tokens=sum(estimate_text(text) for view in views for text in view.summaries),
+        views=len(views),
+        lost=lost[:_LOST],
+    )
+
+
+def _add(sums: dict[str, Sum], view: ArmView, probes: Sequence[Probe]) -> dict[str, Verdict]:
+    found, verdicts = score_retention(view, probes)
+    for name, (of, out_of) in found.items():
+        if out_of:
+            known = sums.get(name, (0, 0))
+            sums[name] = (known[0] + of, known[1] + out_of)
+    return verdicts
+
+
+def _told(probe: Probe, cut: Cut) -> str:
+    """Hindsight in words: what was needed later, and was dropped."""
+    words = ", ".join(probe.literals[:3])
+    when = f"used later at message {probe.used_at}" if probe.used_at is not None else f"asked for at message {cut.at}"
+    return f"{words!r} ({probe.kind}), {when}, was dropped"

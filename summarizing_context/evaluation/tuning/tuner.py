@@ -1,0 +1,193 @@
+"""Runs an optimizer against the sessions that are tuned on, then judges on the held-out ones what it found.
+
+The held-out sessions are looked at when the search is over, and nothing is chosen by them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from summarizing_context.errors import SettingsError
+from summarizing_context.evaluation.cases.sources import CaseSource
+from summarizing_context.evaluation.intervals import difference, recovered
+from summarizing_context.evaluation.tuning.ledger import Ledger
+from summarizing_context.evaluation.tuning.optimizers import Optimizer
+from summarizing_context.evaluation.tuning.outcome import Figures, Tried, TuneOutcome, Verdict
+from summarizing_context.evaluation.tuning.quality import FIGURES, cost, qualities, quality
+from summarizing_context.evaluation.tuning.splits import Side, Split, identity, split_sessions
+from summarizing_context.evaluation.tuning.trials import Bench, SessionScore
+from summarizing_context.evaluation.tuning.variants import Variant
+from summarizing_context.settings import Settings
+
+_SHOWN = 8  # variants besides start, shipped and winner that the held-out sessions judge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneTask:
+    """What to tune, on what, and how far."""
+
+    name: str
+    claim: str
+    sources: Sequence[CaseSource]
+    settings: Settings
+    start: Variant
+    optimizer: Optimizer
+    folder: Path
+    seed: int = 0
+    evaluations: int = 120  # variants tried on the sessions that are tuned on
+    seconds: float | None = None
+    wanted: float = 0.0  # share of the gap to the shipped figures that must be regained
+    jobs: int = 1
+
+
+class _Spent(Exception):
+    """The budget is spent. Never leaves this module."""
+
+
+@dataclass(slots=True)
+class _Run:
+    task: TuneTask
+    split: Split
+    ledger: Ledger
+    bench: Bench
+    watch: Callable[[int, Variant, float], None]
+    began: float = field(default_factory=time.monotonic)
+    order: dict[str, Variant] = field(default_factory=dict)  # by key, as they were asked for
+    worth: dict[str, float] = field(default_factory=dict)
+
+    def ask(self, variant: Variant) -> float:
+        """What a variant is worth on the sessions that are tuned on."""
+        if variant.key in self.worth:
+            return self.worth[variant.key]
+        if len(self.order) >= self.task.evaluations:
+            raise _Spent(f"the {self.task.evaluations:,} evaluations were spent")
+        known = self.ledger.find(variant.key, "train") is not None
+        if not known and self.task.seconds is not None and time.monotonic() - self.began > self.task.seconds:
+            raise _Spent(f"the {self.task.seconds:g} seconds were spent; run it again to go on")
+        found = quality(self.scores(variant, "train"))
+        if found is None:
+            raise SettingsError("the sessions that are tuned on ask for nothing: no value in them is used later")
+        self.order[variant.key] = variant
+        self.worth[variant.key] = found.mean
+        self.watch(len(self.order), variant, found.mean)
+        return found.mean
+
+    def scores(self, variant: Variant, side: Side) -> list[SessionScore]:
+        known = self.ledger.find(variant.key, side)
+        if known is None:
+            settings = variant.placed(self.task.settings, self.task.folder / "variants")
+            known = list(self.bench.scores(self.split.side(side), settings))
+            self.ledger.add(variant.key, side, known)
+        return known
+
+    def add_shipped(self) -> Variant:
+        """The shipped figures and prompts, tried whatever the budget says; never a candidate."""
+        return self.order.setdefault((shipped := Variant(name="shipped")).key, shipped)
+
+
+def tune(task: TuneTask, watch: Callable[[int, Variant, float], None] = lambda *_: None) -> tuple[TuneOutcome, Variant]:
+    """The whole run, and the variant that won; goes on where the folder's earlier run was interrupted.
+
+    `watch` is told of each variant that is tried, by number, with its worth.
+    """
+    split = split_sessions(task.sources, task.seed)
+    with Bench(task.jobs) as bench:
+        run = _Run(task, split, Ledger(task.folder, _fingerprint(task, split)), bench, watch)
+        stopped = "it found nothing better" if task.optimizer.name != "grid" else "all were tried"
+        try:
+            task.optimizer.run(task.start, run.ask)
+        except _Spent as spent:
+            stopped = str(spent)
+        return _outcome(run, stopped), run.order[winner_of(run.worth)]
+
+
+def winner_of(worth: dict[str, float]) -> str:
+    """The key of the best variant; of equals the first."""
+    return max(worth, key=lambda key: worth[key])
+
+
+def _outcome(run: _Run, stopped: str) -> TuneOutcome:
+    task, start = run.task, run.task.start
+    best = run.order[winner_of(run.worth)]
+    shipped = run.add_shipped()
+    judged = {variant.key for variant in (start, best, shipped)} | _frontier(run)
+    numbers = {key: number for number, key in enumerate(run.order)}
+    tried = [_tried(run, variant, numbers[key], judged=key in judged) for key, variant in run.order.items()]
+    held_out = {key: qualities(run.scores(run.order[key], "validation")) for key in (start.key, best.key, shipped.key)}
+    verdict = Verdict(
+        gain=difference(held_out[best.key], held_out[start.key]),
+        gap=difference(held_out[shipped.key], held_out[start.key]),
+        recovered=recovered(held_out[best.key], held_out[start.key], held_out[shipped.key]),
+        wanted=task.wanted,
+    )
+    return TuneOutcome(
+        suite=task.name,
+        claim=task.claim,
+        optimizer=task.optimizer.name,
+        seed=task.seed,
+        stopped=stopped,
+        sessions={side: _names(run.split.side(side)) for side in ("train", "validation")},
+        tried=tried,
+        start=numbers[start.key],
+        winner=numbers[best.key],
+        shipped=numbers[shipped.key],
+        verdict=verdict,
+        winner_tables=best.parameters.tables(),
+        winner_prompts={prompt.name: prompt.hash for prompt in best.prompts},
+        settings=_told(task),
+    )
+
+
+def _frontier(run: _Run) -> set[str]:
+    """Variants that are better than all that were tried before them, the newest few: the way the search took."""
+    better: list[str] = []
+    for key in run.worth:
+        if not better or run.worth[key] > run.worth[better[-1]]:
+            better.append(key)
+    return set(list(run.worth) if len(run.worth) <= 2 * _SHOWN else better[-_SHOWN:])
+
+
+def _tried(run: _Run, variant: Variant, number: int, *, judged: bool) -> Tried:
+    return Tried(
+        number=number,
+        name=variant.name,
+        key=variant.key,
+        train=_figures(run.scores(variant, "train")),
+        validation=_figures(run.scores(variant, "validation")) if judged else None,
+        changes=variant.differences(run.task.start),
+    )
+
+
+def _figures(scores: Sequence[SessionScore]) -> Figures:
+    found = quality(scores)
+    views = max(1, sum(score.views for score in scores))
+    parts = {}
+    for figure in FIGURES:
+        shares = [of / out_of for score in scores for of, out_of in [score.sums.get(figure, (0, 0))] if out_of]
+        if shares:
+            parts[figure] = sum(shares) / len(shares)
+    if found is None:
+        raise SettingsError("the held-out sessions ask for nothing: no value in them is used later; give more sessions")
+    return Figures(found, parts, cost(scores), sum(score.view_tokens for score in scores) / views)
+
+
+def _names(sources: Sequence[CaseSource]) -> list[str]:
+    return sorted({"/".join(identity(source)) for source in sources})
+
+
+def _told(task: TuneTask) -> dict[str, str]:
+    mine, plain = task.settings, type(task.settings)()
+    names = [name for name in mine.__slots__ if not name.startswith("_") and name not in ("store", "api_key")]
+    return {name: str(getattr(mine, name)) for name in names if getattr(mine, name) != getattr(plain, name)}
+
+
+def _fingerprint(task: TuneTask, split: Split) -> str:
+    """Names sessions, split and settings: under another one, old evaluations say nothing."""
+    told = [[repr(source) for source in side] for side in split]
+    return hashlib.sha256(msgspec.json.encode([told, _told(task)], order="deterministic")).hexdigest()[:16]
