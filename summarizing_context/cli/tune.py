@@ -23,8 +23,11 @@ from summarizing_context.cli.output import (
     read_tokens,
     write_json,
 )
+from summarizing_context.cli.tune_inputs import Speaker, read_variant
 
 if TYPE_CHECKING:
+    from summarizing_context.evaluation.cassettes import Cassette
+    from summarizing_context.evaluation.tuning.optimizers import Optimizer
     from summarizing_context.evaluation.tuning.outcome import TuneOutcome
     from summarizing_context.evaluation.tuning.tuner import TuneTask
     from summarizing_context.evaluation.tuning.variants import Variant
@@ -36,6 +39,10 @@ summarizing-context tune    [dim]# in a checkout: from naive figures, judged on 
 summarizing-context tune --cases logs/ --budget 16k --write mine/    [dim]# figures for your own transcripts[/dim]
 
 summarizing-context tune --cases logs/ --try a.toml --try b.toml    [dim]# which of these is better?[/dim]
+
+summarizing-context tune --cases logs/ --model gpt-5.4-mini --record --cassette t.jsonl --try my/segment/v3.md
+
+summarizing-context tune --cases logs/ --model gpt-5.4-mini --record --cassette t.jsonl --gepa --write my/
 
 [bold]Exit status[/bold]
 
@@ -63,7 +70,9 @@ def tune(
     tries: Annotated[
         list[Path] | None,
         typer.Option(
-            "--try", metavar="PATH", help="A grid: files of figures, or folders of prompts, one variant each."
+            "--try",
+            metavar="PATH",
+            help="A grid: a file of figures, a prompt file, or a folder of prompts, each a variant.",
         ),
     ] = None,
     evaluations: Annotated[int, typer.Option(metavar="N", min=1, help="Variants to try at most.")] = 120,
@@ -75,6 +84,13 @@ def tune(
         "tune-report"
     ),
     write: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write the winner there, as a new file.")] = None,
+    model: Annotated[str | None, typer.Option(metavar="M", help="A model summarizes: for tuning prompts.")] = None,
+    provider: Annotated[str, typer.Option(metavar="NAME", help="Whose model: openai or anthropic.")] = "openai",
+    cassette: Annotated[Path | None, typer.Option(metavar="FILE", help="Where the model's replies are kept.")] = None,
+    record: Annotated[bool, typer.Option("--record", help="Ask the model for what is not kept yet.")] = False,
+    base_url: Annotated[str | None, typer.Option(metavar="URL", help="Record from another server.")] = None,
+    max_calls: Annotated[int | None, typer.Option(metavar="N", min=0, help="Stop recording after so many.")] = None,
+    gepa: Annotated[bool, typer.Option("--gepa", help="Let the model write better prompts (the extra gepa).")] = False,
     jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Sessions at a time; one for each core.")] = None,
     json_path: JsonPath = None,
 ) -> int:
@@ -87,12 +103,14 @@ def tune(
     from summarizing_context.evaluation.tuning.tuner import tune as run_tuning
     from summarizing_context.evaluation.tuning.winner import write_winner
 
-    task = _task(
-        suite, cases, budget=read_tokens(budget), start=start, tries=tries or (), folder=out, seed=seed,
-        evaluations=evaluations, seconds=seconds, jobs=jobs or os.cpu_count() or 1,
-    )  # fmt: skip
+    speaker = Speaker(model, provider, cassette, base_url, record=record, max_calls=max_calls, gepa=gepa)
     began = time.perf_counter()
-    run, winner = _run(task, run_tuning)
+    with speaker.opened() as tape:
+        task = _task(
+            suite, cases, speaker, tape, budget=read_tokens(budget), start=start, tries=tries or (), folder=out,
+            seed=seed, evaluations=evaluations, seconds=seconds, jobs=jobs or os.cpu_count() or 1,
+        )  # fmt: skip
+        run, winner = _run(task, run_tuning)
     write_reports(run, out)
     written = write_winner(run, winner, write) if write is not None else []
     if json_path is not None:
@@ -107,6 +125,8 @@ def tune(
 def _task(
     suite: str,
     cases: list[Path] | None,
+    speaker: Speaker,
+    tape: Cassette | None,
     *,
     budget: int,
     start: Path | None,
@@ -119,7 +139,6 @@ def _task(
 ) -> TuneTask:
     from summarizing_context.evaluation.cases.sources import folder_sources
     from summarizing_context.evaluation.suites import Suite, load_suite
-    from summarizing_context.evaluation.tuning.optimizers import CoordinateSearch, Grid
     from summarizing_context.evaluation.tuning.tuner import TuneTask
     from summarizing_context.evaluation.tuning.variants import Variant
     from summarizing_context.settings import Settings
@@ -139,29 +158,36 @@ def _task(
         name=told.name,
         claim=told.claim,
         sources=sources,
-        settings=settings,
+        settings=speaker.settings(settings),
         start=Variant(name="start", parameters=given),
-        optimizer=Grid([_variant(path) for path in tries]) if tries else CoordinateSearch(seed),
+        optimizer=_optimizer(tries, speaker, tape, seed=seed, evaluations=evaluations),
         folder=folder,
         seed=seed,
         evaluations=evaluations,
         seconds=seconds,
-        wanted=0.0 if tries or start is not None else told.recovers,
+        wanted=0.0 if tries or speaker.model or start is not None else told.recovers,
         jobs=jobs,
+        cassette=tape,
     )
 
 
 _YOURS = "Figures that keep more of what later tool calls in these sessions really used, at equal tokens."
 
 
-def _variant(path: Path) -> Variant:
-    """A file of figures, or a folder of prompts, as a candidate."""
-    from summarizing_context.evaluation.tuning.variants import Variant
-    from summarizing_context.summarizers.parameter_files import load_parameters
+def _optimizer(
+    tries: Sequence[Path], speaker: Speaker, tape: Cassette | None, *, seed: int, evaluations: int
+) -> Optimizer:
+    from summarizing_context.evaluation.tuning.optimizers import CoordinateSearch, Grid
 
-    if path.is_dir():
-        raise InputError(f"--try: {path} is a folder; prompts are tried with a model only")
-    return Variant(name=path.name, parameters=load_parameters(path))
+    if speaker.gepa:
+        if tries:
+            raise InputError("--gepa and --try: take one of them")
+        return speaker.gepa_prompts(tape, seed=seed, proposals=evaluations)
+    if tries:
+        return Grid([read_variant(path, has_model=tape is not None) for path in tries])
+    if tape is not None:
+        raise InputError("--model: say what to try, prompts with --try, or --gepa to have them written")
+    return CoordinateSearch(seed)
 
 
 def _run(

@@ -26,6 +26,7 @@ def show(run: TuneOutcome, written: Sequence[Path], page: Path, seconds: float) 
     console.print(variants_table(run))
     for line in headline(run):
         console.print(plain(line), markup=False, highlight=False, soft_wrap=True)
+    console.print(f"Cost is counted in {run.cost}.", style="dim")
     changes = run.at(run.winner).changes
     if changes:
         console.print(Text("What changed", style="bold"))
@@ -41,7 +42,7 @@ def show(run: TuneOutcome, written: Sequence[Path], page: Path, seconds: float) 
 def variants_table(run: TuneOutcome) -> Table:
     """The variants that the held-out sessions judged."""
     made = table(
-        f"Tuning on {plain(run.suite, 40)}", "variant", "#tuned on", "#held out", "#interval", "#summary tokens",
+        f"Tuning on {plain(run.suite, 40)}", "variant", "#tuned on", "#held out", "#interval", "#cost",
         wide="variant",
     )  # fmt: skip
     for tried in run.tried:
@@ -56,7 +57,7 @@ def variants_table(run: TuneOutcome) -> Table:
             f"{tried.train.quality.mean:.4f}",
             f"{held_out.mean:.4f}",
             told(held_out),
-            number(round(tried.validation.summary_tokens)),
+            number(round(tried.validation.cost)),
         )
     return made
 

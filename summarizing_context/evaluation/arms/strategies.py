@@ -45,6 +45,12 @@ class StrategyArm:
         self._fed = 0
         self._asked = 0
 
+    @property
+    def model_tokens(self) -> int:
+        """Tokens that a model has read and written for this arm's summaries."""
+        found = self._context.statistics()
+        return found.model_input_tokens + found.model_output_tokens
+
     async def feed(self, cut: int) -> None:
         """Add the messages before a cut, and let every summary be made."""
         await self._context.set_messages(self._case.messages[:cut])

@@ -11,10 +11,24 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from summarizing_context.evaluation.tuning.space import Axis, axes, stepped
+from summarizing_context.evaluation.tuning.trials import SessionScore
 from summarizing_context.evaluation.tuning.variants import Variant
 
 Ask = Callable[[Variant], float]
 _LEAST_GAIN = 1e-9
+
+
+class Trial(Protocol):
+    """What an optimizer may ask: everything about the sessions that are tuned on."""
+
+    @property
+    def sessions(self) -> int: ...
+
+    def worth(self, variant: Variant) -> float:
+        """The quality of a variant over all of them."""
+
+    def scores(self, variant: Variant) -> Sequence[SessionScore]:
+        """What it came to in each."""
 
 
 class Optimizer(Protocol):
@@ -23,7 +37,7 @@ class Optimizer(Protocol):
     @property
     def name(self) -> str: ...
 
-    def run(self, start: Variant, ask: Ask) -> None: ...
+    def run(self, start: Variant, trial: Trial) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +47,9 @@ class Grid:
     variants: Sequence[Variant]
     name: str = "grid"
 
-    def run(self, start: Variant, ask: Ask) -> None:
+    def run(self, start: Variant, trial: Trial) -> None:
         for variant in (start, *self.variants):
-            ask(variant)
+            trial.worth(variant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,22 +63,24 @@ class CoordinateSearch:
     rounds: int = 4
     name: str = "search"
 
-    def run(self, start: Variant, ask: Ask) -> None:
+    def run(self, start: Variant, trial: Trial) -> None:
         dice = random.Random(f"tune/{self.seed}")
-        best, worth = start, ask(start)
+        best, worth = start, trial.worth(start)
         for round in range(self.rounds):
             ways = axes(best.parameters)
             dice.shuffle(ways)
             found = False
             for axis in ways:
-                better, worth = _follow(best, worth, axis, round, ask)
+                better, worth = _follow(best, worth, axis, round, trial.worth)
                 found |= better is not best
                 best = better
             if not found:
                 return
 
 
-def _follow(best: Variant, worth: float, axis: Axis, round: int, ask: Ask) -> tuple[Variant, float]:
+def _follow(
+    best: Variant, worth: float, axis: Axis, round: int, ask: Callable[[Variant], float]
+) -> tuple[Variant, float]:
     """As far along an axis as it helps."""
     while (figures := stepped(best.parameters, axis, round)) is not None:
         value = getattr(getattr(figures, axis.table), axis.name)

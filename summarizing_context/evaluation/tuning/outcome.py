@@ -16,7 +16,7 @@ class Figures(msgspec.Struct, frozen=True):
 
     quality: Interval
     figures: dict[str, float]  # means over sessions of its parts
-    summary_tokens: float  # a view
+    cost: float  # in what the run says
     view_tokens: float  # a view
 
 
@@ -55,6 +55,7 @@ class TuneOutcome(msgspec.Struct, frozen=True):
     optimizer: str
     seed: int
     stopped: str  # why it ended
+    cost: str  # what the variants' cost is counted in
     sessions: dict[str, list[str]]  # by side
     tried: list[Tried]
     start: int  # numbers of variants

@@ -11,6 +11,8 @@ from summarizing_context.evaluation.intervals import Interval, mean_of
 from summarizing_context.evaluation.tuning.trials import SessionScore
 
 FIGURES = ("used", "literals")
+MODEL_COST = "tokens a model reads and writes for 1,000 tokens of history"
+VIEW_COST = "tokens that summaries take in a view"
 TOLD = "the mean of hindsight retention and literal retention"
 
 
@@ -37,5 +39,7 @@ def quality(scores: Sequence[SessionScore]) -> Interval | None:
 
 
 def cost(scores: Sequence[SessionScore]) -> float:
-    """Tokens that summaries take in a view, on average."""
+    """What the summaries cost: where a model makes them, what it reads and writes, else their tokens in a view."""
+    if spent := sum(score.model_tokens for score in scores):
+        return 1_000 * spent / max(1, sum(score.history_tokens for score in scores))
     return sum(score.summary_tokens for score in scores) / max(1, sum(score.views for score in scores))

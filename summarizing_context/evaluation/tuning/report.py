@@ -21,7 +21,6 @@ from summarizing_context.evaluation.tuning.words import headline
 
 HTML, MARKDOWN, JSON = "tune.html", "tune.md", "tune.json"
 _TITLES = {"used": "hindsight retention", "literals": "literal retention"}
-_BELOW = "tokens that summaries take in a view"
 
 
 def write_reports(run: TuneOutcome, folder: Path) -> None:
@@ -48,7 +47,8 @@ def page(run: TuneOutcome) -> str:
             "Quality against cost",
             f'<div class="grid2"><div class="card"><h3>On held-out sessions</h3>{_frontier_chart(run)}</div>'
             f'<div class="card"><h3>The search, on the sessions tuned on</h3>{_search_chart(run)}</div></div>',
-            f"Quality is {TOLD}, at equal tokens of a view. Bars are 95 % intervals; the dashed line joins the "
+            f"Quality is {TOLD}, at equal tokens of a view. Cost is counted in {run.cost}. "
+            "Bars are 95 % intervals; the dashed line joins the "
             "variants that no other beats in both quality and cost.",
         ),
         _section("Variants", f'<div class="card">{_table(run, judged)}</div>', _TABLE_WORDS),
@@ -104,12 +104,12 @@ def _spots(run: TuneOutcome) -> list[Spot]:
             title = f"{tried.name}: {found.mean:.1%} [{found.low:.1%}, {found.high:.1%}]"
             tone = "t0" if tried.number == run.winner else "t3" if _roles(run, tried) else "t5"
             name = ", ".join(_roles(run, tried))
-            spots.append(Spot(held_out.summary_tokens, found.mean, found.low, found.high, tone, title, name))
+            spots.append(Spot(held_out.cost, found.mean, found.low, found.high, tone, title, name))
     return spots
 
 
 def _frontier_chart(run: TuneOutcome) -> str:
-    return scatter_chart(_spots(run), label=f"quality over {_BELOW}, on held-out sessions", below=_BELOW)
+    return scatter_chart(_spots(run), label=f"quality over {run.cost}, on held-out sessions", below=run.cost)
 
 
 def _search_chart(run: TuneOutcome) -> str:
@@ -138,9 +138,9 @@ def _table(run: TuneOutcome, judged: Sequence[Tried]) -> str:
         rows.append(
             f'<tr class="{tone}"><td class="words"><b>{escape(tried.name)}</b>{roles}{mark}</td>'
             f"{_cell(tried.train.quality)}{_cell(tried.validation.quality)}{parts}"
-            f"<td>{tried.validation.summary_tokens:,.0f}</td><td>{tried.validation.view_tokens:,.0f}</td></tr>"
+            f"<td>{tried.validation.cost:,.0f}</td><td>{tried.validation.view_tokens:,.0f}</td></tr>"
         )
-    head += "<th>summary tokens</th><th>view tokens</th>"
+    head += "<th>cost</th><th>view tokens</th>"
     return (
         f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
         '<p class="soft">◆ on the frontier of quality and cost.</p>'
@@ -180,13 +180,14 @@ def _markdown(run: TuneOutcome) -> Iterator[str]:
     yield from ("", _plain(run.claim), "")
     sides = f"{len(run.sessions['train'])} sessions tuned on, {len(run.sessions['validation'])} held out"
     yield f"{len(run.tried):,} variants ({run.optimizer}, seed {run.seed}), {sides}. Quality is {TOLD}."
+    yield f"Cost is counted in {run.cost}."
     yield ""
     yield from (f"- {_plain(line)}" for line in headline(run))
-    yield from ("", "| variant | tuned on | held out | summary tokens |", "|---|--:|--:|--:|")
+    yield from ("", "| variant | tuned on | held out | cost |", "|---|--:|--:|--:|")
     for tried in run.tried:
         if (held_out := tried.validation) is not None:
             name = _plain(", ".join([*_roles(run, tried), tried.name]))
-            cost = f"{held_out.summary_tokens:,.0f}"
+            cost = f"{held_out.cost:,.0f}"
             yield f"| {name} | {_interval(tried.train.quality)} | {_interval(held_out.quality)} | {cost} |"
     yield from ("", "## What changed in the winner", "")
     yield from (f"- `{_plain(line)}`" for line in run.at(run.winner).changes or ["nothing"])

@@ -5,22 +5,27 @@ Sessions are loaded once in each process and kept, for many variants meet the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import asynccontextmanager
 from functools import lru_cache, partial
 from multiprocessing import get_context
+from pathlib import Path
 
 import anyio
 import msgspec
 
 from summarizing_context.core.estimate import estimate_text
+from summarizing_context.evaluation.answering.models import open_models, summarizes_by_model
 from summarizing_context.evaluation.arms.strategies import open_arm
 from summarizing_context.evaluation.arms.views import ArmView
 from summarizing_context.evaluation.cases.model import Case, Cut, Probe
 from summarizing_context.evaluation.cases.reading import read_session, tokens_before
 from summarizing_context.evaluation.cases.sources import CaseSource
+from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.scoring.figures import score_retention
 from summarizing_context.evaluation.scoring.verdicts import Verdict
+from summarizing_context.ports import Summarizer
 from summarizing_context.settings import Settings
 
 VIEW_SHARE = 0.5  # of a cut's budget: the tokens that every variant's view is given
@@ -38,14 +43,18 @@ class SessionScore(msgspec.Struct, frozen=True):
     view_tokens: int
     summary_tokens: int  # of these
     views: int
+    history_tokens: int = 0
+    model_tokens: int = 0  # read and written for its summaries
     lost: list[str] = []  # in words, for whoever proposes better prompts
 
 
 class Bench:
-    """Tries variants on sessions, some at a time."""
+    """Tries variants on sessions, some at a time. While a cassette records, they run one by one."""
 
-    def __init__(self, jobs: int = 1) -> None:
-        self._pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if jobs > 1 else None
+    def __init__(self, jobs: int = 1, cassette: Cassette | None = None) -> None:
+        self._cassette = cassette
+        parallel = jobs > 1 and (cassette is None or not cassette.sends)
+        self._pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if parallel else None
 
     def __enter__(self) -> Bench:
         return self
@@ -56,13 +65,24 @@ class Bench:
 
     def scores(self, sources: Sequence[CaseSource], settings: Settings) -> Iterator[SessionScore]:
         """A score for each session, in their order."""
-        try_one = partial(try_variant, settings=settings)
-        return map(try_one, sources) if self._pool is None else self._pool.map(try_one, sources)
+        if self._pool is not None:
+            path = None if self._cassette is None else self._cassette.path
+            return self._pool.map(partial(_replayed, settings=settings, path=path), sources)
+        return map(partial(try_variant, settings=settings, cassette=self._cassette), sources)
 
 
-def try_variant(source: CaseSource, settings: Settings) -> SessionScore:
-    """The variant that the settings say, on one session."""
-    return anyio.run(_try, load(source), settings)
+def try_variant(source: CaseSource, settings: Settings, cassette: Cassette | None = None) -> SessionScore:
+    """The variant that the settings say, on one session; what a model says comes through the cassette."""
+    return anyio.run(_try, load(source), settings, cassette)
+
+
+def _replayed(source: CaseSource, settings: Settings, path: Path | None) -> SessionScore:
+    return try_variant(source, settings, None if path is None else _recorded(path))
+
+
+@lru_cache(maxsize=1)
+def _recorded(path: Path) -> Cassette:
+    return Cassette.open(path)
 
 
 @lru_cache(maxsize=512)
@@ -71,28 +91,43 @@ def load(source: CaseSource) -> Case:
     return source.load()
 
 
-async def _try(case: Case, settings: Settings) -> SessionScore:
+async def _try(case: Case, settings: Settings, cassette: Cassette | None) -> SessionScore:
     before = tokens_before(read_session(case.messages))
     sums: dict[str, Sum] = {}
     lost: list[str] = []
     views: list[ArmView] = []
-    async with open_arm(settings, case) as arm:
+    async with _summarizer(settings, cassette) as summarizer, open_arm(settings, case, summarizer) as arm:
         for cut in sorted(case.cuts, key=lambda cut: cut.at):
             if before[cut.at] <= cut.budget:
                 continue  # nothing has to be left out
             await arm.feed(cut.at)
+            if cassette is not None:
+                cassette.check()  # a context makes good what is missing; a trial must not
             view = await arm.fitted(round(VIEW_SHARE * cut.budget), tries=_TRIES) or ArmView(pieces=(), tokens=0)
             verdicts = _add(sums, view, case.probes_at(cut))
             lost += [_told(probe, cut) for probe in case.probes_at(cut) if not verdicts[probe.id].kept]
             views.append(view)
+        model_tokens = arm.model_tokens
     return SessionScore(
         group=case.group or case.id,
         sums=sums,
         view_tokens=sum(view.tokens for view in views),
         summary_tokens=sum(estimate_text(text) for view in views for text in view.summaries),
         views=len(views),
+        history_tokens=before[-1],
+        model_tokens=model_tokens,
         lost=lost[:_LOST],
     )
+
+
+@asynccontextmanager
+async def _summarizer(settings: Settings, cassette: Cassette | None) -> AsyncIterator[Summarizer | None]:
+    """The model that summarizes, behind the cassette; None where none is asked."""
+    if cassette is None or not summarizes_by_model(settings):
+        yield None
+        return
+    async with open_models(settings, None, cassette) as models:
+        yield models.summarizer
 
 
 def _add(sums: dict[str, Sum], view: ArmView, probes: Sequence[Probe]) -> dict[str, Verdict]:

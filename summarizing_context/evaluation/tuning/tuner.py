@@ -15,11 +15,12 @@ import msgspec
 
 from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.cases.sources import CaseSource
+from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.intervals import difference, recovered
 from summarizing_context.evaluation.tuning.ledger import Ledger
 from summarizing_context.evaluation.tuning.optimizers import Optimizer
 from summarizing_context.evaluation.tuning.outcome import Figures, Tried, TuneOutcome, Verdict
-from summarizing_context.evaluation.tuning.quality import FIGURES, cost, qualities, quality
+from summarizing_context.evaluation.tuning.quality import FIGURES, MODEL_COST, VIEW_COST, cost, qualities, quality
 from summarizing_context.evaluation.tuning.splits import Side, Split, identity, split_sessions
 from summarizing_context.evaluation.tuning.trials import Bench, SessionScore
 from summarizing_context.evaluation.tuning.variants import Variant
@@ -44,6 +45,7 @@ class TuneTask:
     seconds: float | None = None
     wanted: float = 0.0  # share of the gap to the shipped figures that must be regained
     jobs: int = 1
+    cassette: Cassette | None = None  # where a model summarizes: what it has said, or says now
 
 
 class _Spent(Exception):
@@ -59,26 +61,34 @@ class _Run:
     watch: Callable[[int, Variant, float], None]
     began: float = field(default_factory=time.monotonic)
     order: dict[str, Variant] = field(default_factory=dict)  # by key, as they were asked for
-    worth: dict[str, float] = field(default_factory=dict)
+    qualities: dict[str, float] = field(default_factory=dict)
 
-    def ask(self, variant: Variant) -> float:
+    @property
+    def sessions(self) -> int:
+        return len(self.split.train)
+
+    def scores(self, variant: Variant) -> list[SessionScore]:
+        self.worth(variant)
+        return self.of(variant, "train")
+
+    def worth(self, variant: Variant) -> float:
         """What a variant is worth on the sessions that are tuned on."""
-        if variant.key in self.worth:
-            return self.worth[variant.key]
+        if variant.key in self.qualities:
+            return self.qualities[variant.key]
         if len(self.order) >= self.task.evaluations:
             raise _Spent(f"the {self.task.evaluations:,} evaluations were spent")
         known = self.ledger.find(variant.key, "train") is not None
         if not known and self.task.seconds is not None and time.monotonic() - self.began > self.task.seconds:
             raise _Spent(f"the {self.task.seconds:g} seconds were spent; run it again to go on")
-        found = quality(self.scores(variant, "train"))
+        found = quality(self.of(variant, "train"))
         if found is None:
             raise SettingsError("the sessions that are tuned on ask for nothing: no value in them is used later")
         self.order[variant.key] = variant
-        self.worth[variant.key] = found.mean
+        self.qualities[variant.key] = found.mean
         self.watch(len(self.order), variant, found.mean)
         return found.mean
 
-    def scores(self, variant: Variant, side: Side) -> list[SessionScore]:
+    def of(self, variant: Variant, side: Side) -> list[SessionScore]:
         known = self.ledger.find(variant.key, side)
         if known is None:
             settings = variant.placed(self.task.settings, self.task.folder / "variants")
@@ -97,14 +107,14 @@ def tune(task: TuneTask, watch: Callable[[int, Variant, float], None] = lambda *
     `watch` is told of each variant that is tried, by number, with its worth.
     """
     split = split_sessions(task.sources, task.seed)
-    with Bench(task.jobs) as bench:
+    with Bench(task.jobs, task.cassette) as bench:
         run = _Run(task, split, Ledger(task.folder, _fingerprint(task, split)), bench, watch)
         stopped = "it found nothing better" if task.optimizer.name != "grid" else "all were tried"
         try:
-            task.optimizer.run(task.start, run.ask)
+            task.optimizer.run(task.start, run)
         except _Spent as spent:
             stopped = str(spent)
-        return _outcome(run, stopped), run.order[winner_of(run.worth)]
+        return _outcome(run, stopped), run.order[winner_of(run.qualities)]
 
 
 def winner_of(worth: dict[str, float]) -> str:
@@ -114,12 +124,12 @@ def winner_of(worth: dict[str, float]) -> str:
 
 def _outcome(run: _Run, stopped: str) -> TuneOutcome:
     task, start = run.task, run.task.start
-    best = run.order[winner_of(run.worth)]
+    best = run.order[winner_of(run.qualities)]
     shipped = run.add_shipped()
     judged = {variant.key for variant in (start, best, shipped)} | _frontier(run)
     numbers = {key: number for number, key in enumerate(run.order)}
     tried = [_tried(run, variant, numbers[key], judged=key in judged) for key, variant in run.order.items()]
-    held_out = {key: qualities(run.scores(run.order[key], "validation")) for key in (start.key, best.key, shipped.key)}
+    held_out = {key: qualities(run.of(run.order[key], "validation")) for key in (start.key, best.key, shipped.key)}
     verdict = Verdict(
         gain=difference(held_out[best.key], held_out[start.key]),
         gap=difference(held_out[shipped.key], held_out[start.key]),
@@ -132,6 +142,7 @@ def _outcome(run: _Run, stopped: str) -> TuneOutcome:
         optimizer=task.optimizer.name,
         seed=task.seed,
         stopped=stopped,
+        cost=MODEL_COST if any(score.model_tokens for score in run.of(best, "validation")) else VIEW_COST,
         sessions={side: _names(run.split.side(side)) for side in ("train", "validation")},
         tried=tried,
         start=numbers[start.key],
@@ -147,10 +158,10 @@ def _outcome(run: _Run, stopped: str) -> TuneOutcome:
 def _frontier(run: _Run) -> set[str]:
     """Variants that are better than all that were tried before them, the newest few: the way the search took."""
     better: list[str] = []
-    for key in run.worth:
-        if not better or run.worth[key] > run.worth[better[-1]]:
+    for key in run.qualities:
+        if not better or run.qualities[key] > run.qualities[better[-1]]:
             better.append(key)
-    return set(list(run.worth) if len(run.worth) <= 2 * _SHOWN else better[-_SHOWN:])
+    return set(list(run.qualities) if len(run.qualities) <= 2 * _SHOWN else better[-_SHOWN:])
 
 
 def _tried(run: _Run, variant: Variant, number: int, *, judged: bool) -> Tried:
@@ -158,8 +169,8 @@ def _tried(run: _Run, variant: Variant, number: int, *, judged: bool) -> Tried:
         number=number,
         name=variant.name,
         key=variant.key,
-        train=_figures(run.scores(variant, "train")),
-        validation=_figures(run.scores(variant, "validation")) if judged else None,
+        train=_figures(run.of(variant, "train")),
+        validation=_figures(run.of(variant, "validation")) if judged else None,
         changes=variant.differences(run.task.start),
     )
 
