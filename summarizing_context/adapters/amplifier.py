@@ -22,7 +22,7 @@ from summarizing_context.adapters.amplifier_rows import as_json, stamped
 from summarizing_context.adapters.amplifier_storage import open_session
 from summarizing_context.adapters.amplifier_usage import UsageMeter
 from summarizing_context.adapters.amplifier_wire import fit_rows
-from summarizing_context.assembly import Options
+from summarizing_context.assembly import Options, recipe_of
 from summarizing_context.context import SummarizingContext
 from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.door import Message
@@ -63,6 +63,8 @@ class SummarizingContextManager:
     ) -> None:
         self._plan = read_options({**(config or {}), **named} if named else config)
         self._options = options or Options()
+        if self._plan.settings.summarizer not in ("extractive", "host"):
+            recipe_of(self._plan.settings)  # told now that no model is named, and not at each message
         self._events: HostEvents | None = None
         self._meter = UsageMeter(self._observe)
         self._providers: Callable[[], Any] | None = None

@@ -139,6 +139,8 @@ async def test_on_session_ready_leaves_another_context_alone() -> None:
 async def test_options_that_nobody_knows_are_refused_at_once() -> None:
     with pytest.raises(SettingsError, match="did you mean max_tokens"):
         await mount(MockCoordinator(), {"max_token": 100})
+    with pytest.raises(SettingsError, match="needs a model"):
+        await mount(MockCoordinator(), {"summarizer": "openai"})
 
 
 async def test_a_folder_that_is_missing_means_memory_and_says_so(tmp_path: Path) -> None:
