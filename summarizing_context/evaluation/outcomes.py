@@ -32,6 +32,7 @@ class ProbeOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     why: str  # the verdict in the reference arm
     words: str  # of its view
     answers: dict[str, list[AnswerOutcome]] = {}  # by arm, where a reader was asked
+    asked: str = ""  # the question as the reader got it, where that is another
 
 
 class ViewOutcome(msgspec.Struct, frozen=True):

@@ -20,6 +20,7 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.answering.models import Answers, Models, open_models, summarizes_by_model
 from summarizing_context.evaluation.answering.outcomes import answer_sums
 from summarizing_context.evaluation.answering.plan import Tape
+from summarizing_context.evaluation.answering.questions import as_asked
 from summarizing_context.evaluation.arms import baselines
 from summarizing_context.evaluation.arms.strategies import StrategyArm, open_arm
 from summarizing_context.evaluation.arms.table import REFERENCE, Arm, arms
@@ -104,8 +105,9 @@ async def run_case(case: Case, plan: Plan, cassette: Cassette | None = None) -> 
                 results.skipped.append(f"{cut.at}: everything before it fits into {cut.budget} tokens")
             else:
                 evidence = results.evidence(cut)
-                answers = await models.answers(case.probes_at(cut), views, evidence) if models else {}
-                results.add(cut, views, answers)
+                asked = as_asked(case.probes_at(cut), reads) if models else []
+                answers = await models.answers(asked, views, evidence) if models else {}
+                results.add(cut, views, answers, {probe.id: probe.question for probe in asked})
     return results.outcome([arm.name for arm in plan.chosen()])
 
 
@@ -187,7 +189,7 @@ class _Results:
             probe.id: [(at, self._words(at, probe)) for at in probe.evidence] for probe in self._case.probes_at(cut)
         }
 
-    def add(self, cut: Cut, views: Mapping[str, ArmView], answers: Answers) -> None:
+    def add(self, cut: Cut, views: Mapping[str, ArmView], answers: Answers, asked: Mapping[str, str]) -> None:
         ground = self._ground(cut)
         target = views[REFERENCE].tokens
         scored: dict[str, Scored] = {}
@@ -198,7 +200,11 @@ class _Results:
             self._views.setdefault(name, []).append(told)
         self._add_answers(answers)
         self._probes += [
-            msgspec.structs.replace(self._probe(probe, views[REFERENCE], scored), answers=answers.get(probe.id, {}))
+            msgspec.structs.replace(
+                self._probe(probe, views[REFERENCE], scored),
+                answers=answers.get(probe.id, {}),
+                asked=asked[probe.id] if answers.get(probe.id) and asked[probe.id] != probe.question else "",
+            )
             for probe in ground.probes
         ]
 

@@ -17,7 +17,6 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.answering.models import summarizes_by_model
 from summarizing_context.evaluation.answering.plan import (
     ARMS,
-    KINDS_ASKED,
     Asking,
     Chat,
     Provider,
@@ -27,6 +26,7 @@ from summarizing_context.evaluation.answering.plan import (
 from summarizing_context.evaluation.arms.table import arms
 from summarizing_context.evaluation.cases.generator.domains import domain_names
 from summarizing_context.evaluation.cases.generator.sessions import Recipe
+from summarizing_context.evaluation.cases.model import KINDS
 from summarizing_context.evaluation.cases.sources import CaseSource, Generated, folder_sources
 from summarizing_context.evaluation.scoring.figures import FIGURES
 from summarizing_context.settings import Settings
@@ -74,7 +74,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     judge_provider: Provider | None = None
     replicates: int = 3
     arms: tuple[str, ...] = ARMS
-    kinds: tuple[str, ...] = KINDS_ASKED
+    kinds: tuple[str, ...] = KINDS
     probes: int | None = None  # of one cut; all of them if not told
 
     def asking(self) -> Asking:

@@ -11,8 +11,6 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.cases.model import KINDS, Probe
 
 ARMS = ("hierarchical", "masking", "tail", "everything", "evidence", "stored", "nothing")
-UNASKED = ("used",)  # hindsight asks for what a later call needs, which no reader can know
-KINDS_ASKED: tuple[str, ...] = tuple(kind for kind in KINDS if kind not in UNASKED)
 Provider = Literal["openai", "anthropic"]
 PROVIDERS = get_args(Provider)
 
@@ -34,7 +32,7 @@ class Asking:
     judge: Chat
     replicates: int = 3  # answers to one question about one view
     arms: tuple[str, ...] = ARMS
-    kinds: tuple[str, ...] = KINDS_ASKED
+    kinds: tuple[str, ...] = KINDS
     most: int | None = None  # probes of one cut; the kinds in turn
     concurrency: int = 8
     attempts: int = 3
@@ -63,7 +61,7 @@ class Tape:
 def check_asking(asking: Asking, known_arms: Sequence[str]) -> Asking:
     """The plan as it is, or `SettingsError` with all that is wrong."""
     problems = [_strange(arm, "arm", known_arms) for arm in asking.arms if arm not in known_arms]
-    problems += [_strange(kind, "kind to ask for", KINDS_ASKED) for kind in asking.kinds if kind not in KINDS_ASKED]
+    problems += [_strange(kind, "kind of question", KINDS) for kind in asking.kinds if kind not in KINDS]
     if asking.replicates < 1 or (asking.most is not None and asking.most < 1):
         problems.append("replicates and probes are at least 1")
     if problems:

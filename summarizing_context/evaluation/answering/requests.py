@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from summarizing_context.core.fencing import fence
+from summarizing_context.core.fencing import fence, neutral
 from summarizing_context.evaluation.cases.model import Probe
 from summarizing_context.evaluation.cassettes.requests import Request
 from summarizing_context.prompt_library import Prompt, latest
@@ -35,7 +35,7 @@ def reader_request(maker: str, view: str, probe: Probe, replicate: int) -> Reque
         kind="reader",
         maker=maker,
         system=prompt.render(max_tokens=ANSWER_TOKENS),
-        user=(view, f"Question: {_one_line(probe.question)}"),
+        user=(view, f"Question: {neutral(_one_line(probe.question))}"),
         max_tokens=ANSWER_TOKENS,
         prompt=_named(prompt),
         replicate=replicate,

@@ -94,6 +94,7 @@ def _probe_html(probe: ProbeOutcome) -> str:
         ),
         ("other arms", others),
     ]
+    rows += [("asked as", escape(probe.asked))] if probe.asked else []
     rows += [(f"reader, {arm}", answers_html(answers, probe)) for arm, answers in probe.answers.items()]
     listed = "".join(f"<dt>{escape(name)}</dt><dd>{words}</dd>" for name, words in rows)
     return (
