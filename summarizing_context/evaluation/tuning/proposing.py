@@ -29,7 +29,7 @@ class Proposer:
         again = self._asked[question] = self._asked.get(question, -1) + 1  # the same question wants another answer
         model = make_model(self._settings, read_only=not self._cassette.sends)
         try:
-            asker = Asker(model, self._cassette, self._asking, anyio.CapacityLimiter(1))
+            asker = Asker(model, self._cassette, self._asking)
             request = Request(
                 kind="proposal", maker=asker.maker, system="", user=(question,), max_tokens=_MOST, replicate=again
             )
