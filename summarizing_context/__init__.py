@@ -7,6 +7,8 @@ from summarizing_context.adapters.amplifier import mount, on_session_ready
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.core.activation import ActivationReport
+from summarizing_context.core.facts import Fact
+from summarizing_context.core.ledger_rules import LedgerRule
 from summarizing_context.core.messages import message_text_parts
 from summarizing_context.core.paging import Page
 from summarizing_context.core.view import View
@@ -56,6 +58,8 @@ __all__ = [
     "Checkpoint",
     "CheckpointNotFoundError",
     "ContextClosedError",
+    "Fact",
+    "LedgerRule",
     "Memory",
     "MemoryEntry",
     "MemoryNotFoundError",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -12,11 +12,14 @@ from typing import Any
 
 from summarizing_context.clocks import choose_clock
 from summarizing_context.context import SummarizingContext
+from summarizing_context.core.ledger_rules import LedgerRule, RuleBook, check_rules
+from summarizing_context.core.reading_calls import CallReader, Detectors
 from summarizing_context.core.segments import Limits as SegmentLimits
 from summarizing_context.core.shrinking import Price
 from summarizing_context.errors import SettingsError
 from summarizing_context.intake import Intake
 from summarizing_context.jobs import Recipe
+from summarizing_context.ledgers import LedgerBook
 from summarizing_context.loading import load_session
 from summarizing_context.making import AnyCaller, make_caller, make_embedder, make_extracts
 from summarizing_context.meaning import Meaning, check_embedder
@@ -30,6 +33,7 @@ from summarizing_context.showing import policy_of
 from summarizing_context.stores.sqlite import SqliteStore
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.summarizers.gates import ExtractiveCaller, ModelCaller
+from summarizing_context.summarizers.quotes import error_line, quotes, superseded
 from summarizing_context.timeline import Timeline
 from summarizing_context.tokens import choose_counter
 from summarizing_context.viewer import Viewer
@@ -47,19 +51,29 @@ async def open_context(
     read_only: bool = False,
     events: Events | None = None,
     embedder: Embedder | Callable[[list[str]], Any] | None = None,
+    ledger_rules: Sequence[LedgerRule] = (),
 ) -> AsyncIterator[SummarizingContext]:
     """A session, opened for the length of an `async with`.
 
     `summarizer` is any object with `async def summarize(job) -> str`; without it the settings name one.
     `count_tokens` counts the tokens of a text; `clock` gives seconds that never go back; `redact` runs over all
     text before it reaches a summarizer or an embedder. `embedder` turns a list of texts into a list of vectors (the
-    extra `vectors`), so that searching finds what is near in meaning. With `read_only` nothing is
-    written and nothing is summarized.
+    extra `vectors`), so that searching finds what is near in meaning. `ledger_rules` say what tools of yours do; they
+    go before the rules for common tools. With `read_only` nothing is written and nothing is summarized.
     Raises `SettingsError`, `SessionInUseError` or `StoreError` on entering.
     """
     context = await start_context(
         Settings() if settings is None else settings,
-        Options(summarizer, count_tokens, clock, redact, read_only, events, embedder=embedder),
+        Options(
+            summarizer,
+            count_tokens,
+            clock,
+            redact,
+            read_only,
+            events,
+            embedder=embedder,
+            ledger_rules=ledger_rules,
+        ),
     )
     try:
         yield context
@@ -82,6 +96,7 @@ class Options:
     events: Events | None = None
     store: SessionStore | None = None
     embedder: Embedder | Callable[[list[str]], Any] | None = None
+    ledger_rules: Sequence[LedgerRule] = ()
 
 
 async def start_context(settings: Settings, options: Options) -> SummarizingContext:
@@ -137,13 +152,15 @@ class _Assembly:
         recipe = make_recipe(settings, self.caller.recipe, own=own, redact=self.options.redact)
         book = SummaryBook(timeline, make_extracts(settings), maker=recipe.maker, cap=settings.summary_max_tokens)
         price = Price(counter.count, settings.image_tokens)
-        viewer = Viewer(timeline, book, policy_of(settings), price, counter.name)
-        worker = self.worker(timeline, book, recipe, viewer)
+        ledger = self.ledger(timeline)
+        viewer = Viewer(timeline, book, policy_of(settings), price, counter.name, ledger=ledger)
+        worker = self.worker(timeline, book, recipe, viewer, ledger)
         executor = ThreadPoolExecutor(1, thread_name_prefix="counting")
         return Parts(
             settings=settings,
             timeline=timeline,
             book=book,
+            ledger=ledger,
             viewer=viewer,
             worker=worker,
             store=self.store,
@@ -158,6 +175,10 @@ class _Assembly:
             meaning=self.meaning(),
         )
 
+    def ledger(self, timeline: Timeline) -> LedgerBook:
+        rules = RuleBook(check_rules(self.options.ledger_rules))
+        return LedgerBook(timeline, CallReader(rules, Detectors(error_line, quotes)), superseded)
+
     def meaning(self) -> Meaning | None:
         own = None if self.options.embedder else make_embedder(self.settings, read_only=self.options.read_only)
         embedder = self.options.embedder or own
@@ -169,7 +190,9 @@ class _Assembly:
             embedder, vectors, redact=self.options.redact, timeout=self.settings.call_timeout, owned=own is not None
         )
 
-    def worker(self, timeline: Timeline, book: SummaryBook, recipe: Recipe, viewer: Viewer) -> Worker:
+    def worker(
+        self, timeline: Timeline, book: SummaryBook, recipe: Recipe, viewer: Viewer, ledger: LedgerBook
+    ) -> Worker:
         settings = self.settings
         caller: Caller = self.caller
 
@@ -190,6 +213,7 @@ class _Assembly:
             past_start=past_start,
             rollups=settings.strategy == "hierarchical",
             notify=self.notify,
+            ledger=ledger if settings.ledger_share else None,
         )
 
     def notify(self, name: str, data: dict[str, object]) -> None:
@@ -211,6 +235,7 @@ def _check(settings: Settings, options: Options) -> None:
         raise SettingsError(
             f"summarizer is {type(options.summarizer).__name__}; it needs a method `async def summarize(job) -> str`"
         )
+    check_rules(options.ledger_rules)
     if options.embedder is not None:
         check_embedder(options.embedder)
     if options.redact is not None and not callable(options.redact):

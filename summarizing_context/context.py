@@ -11,6 +11,7 @@ from summarizing_context.checkpoints import Checkpoints
 from summarizing_context.conversation import Conversation
 from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.door import Message
+from summarizing_context.core.facts import Fact
 from summarizing_context.core.header import HeaderNode
 from summarizing_context.core.paging import Page
 from summarizing_context.core.places import Place
@@ -52,6 +53,12 @@ class SummarizingContext(Conversation):
         """Activate now unless so many tokens are free; the report tells what the view takes after it."""
         self._check()
         return await self._spending.make_space(tokens)
+
+    def ledger(self) -> list[Fact]:
+        """What calls, results and the human's words tell of the whole log, oldest first: paths, commands, errors, URLs,
+        identifiers, decisions and constraints. No model is asked."""
+        self._check()
+        return self._parts.ledger.facts()
 
     async def checkpoint(self, name: str | None = None) -> str:
         """Keep the present state of the session: its log (ephemeral messages excepted) and what is shown of it. The id

@@ -34,12 +34,15 @@ from summarizing_context.core.header import (
     compose_header,
     left_out_header,
     note_node,
+    with_ledger,
 )
+from summarizing_context.core.ledger_block import ledger_block
 from summarizing_context.core.memory_block import memory_block
 from summarizing_context.core.overflow import Newest, fit, last_cuts
 from summarizing_context.core.pins import Pins, choose_pins
 from summarizing_context.core.shrinking import Price
 from summarizing_context.core.tail import Item, Tail
+from summarizing_context.ledgers import LedgerBook
 from summarizing_context.showing import Policy, Showing
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.timeline import Timeline
@@ -50,11 +53,14 @@ _NOTES = 3  # the note about a topic takes at most this part of the header's sha
 class Decider:
     """Decides about activations of one session. Plain functions: nothing here waits."""
 
-    def __init__(self, timeline: Timeline, book: SummaryBook, policy: Policy, price: Price) -> None:
+    def __init__(
+        self, timeline: Timeline, book: SummaryBook, policy: Policy, price: Price, ledger: LedgerBook | None
+    ) -> None:
         self._timeline = timeline
         self._book = book
         self._policy = policy
         self._price = price
+        self._ledger = ledger
         self.memories: Sequence[str] = ()  # for the next activation, the most relevant first
         self._style = Style(price.remembered(), policy.header_role, policy.summary_cap, policy.flat)
 
@@ -170,7 +176,8 @@ class Decider:
         )
         if self._policy.truncate:
             return left_out_header(plan, self._style)
-        return compose_header(plan, self._book, room, self._style)
+        header = compose_header(plan, self._book, room, self._style)
+        return with_ledger(header, self._ledger_block(cut, room, header), self._price.count)
 
     def _focus(self, showing: Showing, cut: Cut, topic: str | None) -> Focus | None:
         """What a note is kept about: a new topic goes before that of the state, in the past that will be covered."""
@@ -193,6 +200,14 @@ class Decider:
         if block is None:
             return pins
         return pins._replace(after=(*pins.after, block), tokens=pins.tokens + block.tokens)
+
+    def _ledger_block(self, cut: Cut, room: Room, header: Header) -> str:
+        """The ledger of what is covered, in its share of the room; none where the room had to be squeezed."""
+        cap = 0 if room.squeeze else int(self._policy.ledger_share * room.tokens)
+        if self._ledger is None or not cap or header.message is None:
+            return ""
+        known = "\n".join(node.text for node in header.nodes)
+        return ledger_block(self._ledger.current(), cut.stop, known, cap, self._price.count)
 
     def memory_block(self, room: Room) -> Item | None:
         """The memories that fit into the room, as one message."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from summarizing_context.core.tree import Node
 from summarizing_context.intake import Intake
+from summarizing_context.ledgers import LedgerBook
 from summarizing_context.meaning import Meaning
 from summarizing_context.ports import Clock, Events, TokenCounter
 from summarizing_context.prices import ModelPrice
@@ -31,6 +32,7 @@ class Parts:
     settings: Settings
     timeline: Timeline
     book: SummaryBook
+    ledger: LedgerBook
     viewer: Viewer
     worker: Worker
     store: SessionStore

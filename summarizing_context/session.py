@@ -94,6 +94,7 @@ class Session:
     def replaced(self, log: Sequence[Entry]) -> None:
         """A new log is committed: go on from it."""
         self.parts.timeline.replace(log)
+        self.parts.ledger.keep(self.parts.timeline.kept)
         self.parts.book.reset()
         self.parts.worker.reset()
         self.parts.viewer.forget("log_replaced")

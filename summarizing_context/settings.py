@@ -88,6 +88,7 @@ class Settings:
     message_share: float = _setting(0.25, share())
     group_share: float = _setting(0.40, share())
     pin_share: float = _setting(0.10, share())
+    ledger_share: float = _setting(0.06, Number(0, 0.5))  # 0: no ledger in the view
     band: Literal["fidelity", "economy"] = _setting("fidelity", Choice(("fidelity", "economy")))
     cache_read_price: float = _setting(0.1, Number(0, 100))  # of a token; an uncached one costs 1
     cache_write_price: float = _setting(1.25, Number(0, 100))

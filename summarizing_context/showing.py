@@ -30,6 +30,7 @@ class Policy(NamedTuple):
     max_messages: int | None = None
     keep_recent: int | None = None
     memory_tokens: int = 1_000  # that a block of memories may take
+    ledger_share: float = 0.0  # of room
     economy: Economy | None = None  # activate as early as pays; None for as late as may be
 
 
@@ -56,6 +57,7 @@ def policy_of(settings: Settings) -> Policy:
         settings.max_messages,
         settings.keep_recent,
         settings.memory_max_tokens,
+        0.0 if settings.strategy == "truncate" else settings.ledger_share,
         _economy(settings) if settings.band == "economy" else None,
     )
 

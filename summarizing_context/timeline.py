@@ -32,6 +32,7 @@ class Timeline:
         self._image_tokens = image_tokens
         self.entries: list[Entry] = []
         self.version = 0  # how often the log was replaced
+        self.kept = 0  # entries that were not worked out again when it was replaced last
         self.riders: list[tuple[int, Entry]] = []  # ephemeral messages, each before the entry of this index
         self._rider_tokens = 0
         self.leading = 0  # system and developer rows at the beginning
@@ -120,7 +121,7 @@ class Timeline:
         """Make `log` the whole log. What stands before the first difference is not worked out again."""
         version = self.version + 1
         stop = self._forget(self.common_prefix(log))
-        self.version, self.riders, self._rider_tokens = version, [], 0
+        self.version, self.kept, self.riders, self._rider_tokens = version, stop, [], 0
         durable = 0
         for entry in log:
             if entry.facts.ephemeral:

@@ -21,6 +21,7 @@ from summarizing_context.core.view import ActivationState, RepairCounts, View, a
 from summarizing_context.deciding import Decider
 from summarizing_context.errors import BudgetError
 from summarizing_context.leading import LeadingRows
+from summarizing_context.ledgers import LedgerBook
 from summarizing_context.showing import Change, Marks, Policy, Showing
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.timeline import Timeline
@@ -31,12 +32,21 @@ MAX_KEYS = 4  # providers whose state is kept
 class Viewer:
     """Makes the views of one session. Plain functions: nothing here waits."""
 
-    def __init__(self, timeline: Timeline, book: SummaryBook, policy: Policy, price: Price, counter: str) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        book: SummaryBook,
+        policy: Policy,
+        price: Price,
+        counter: str,
+        *,
+        ledger: LedgerBook | None = None,
+    ) -> None:
         self._timeline = timeline
         self._notes = book.notes
         self._policy = policy
         self._price = price
-        self._decider = Decider(timeline, book, policy, price)
+        self._decider = Decider(timeline, book, policy, price, ledger)
         self._counter = counter
         self.leading = LeadingRows(timeline, price)
         self._showings: OrderedDict[str, Showing] = OrderedDict()
@@ -223,10 +233,8 @@ class Viewer:
         tail, late, skipped = showing.tail, None, 0
         backlog = tokens[-1] - tokens[tail.next]
         if backlog > 3 * room.tokens and (start := self._late_start(tail.next, room)) > tail.next:
-            late, skipped = (
-                Tail(start, room, self._price, (), tail.bounds),
-                tail.tokens + tokens[start] - tokens[tail.next],
-            )
+            late = Tail(start, room, self._price, (), tail.bounds)
+            skipped = tail.tokens + tokens[start] - tokens[tail.next]
         self._timeline.feed(late or tail)
         return late or tail, skipped
 
@@ -253,12 +261,9 @@ class Viewer:
         tail = self._within(showing.tail, bounds)
         total, after = self.leading.tokens + now, self.leading.tokens + self._head_tokens(showing) + tail.tokens
         report = ActivationReport(True, showing.pending, total, after, total - after)
+        serial, system = showing.state.serial + 1, self.leading.name
         state = msgspec.structs.replace(
-            showing.state,
-            serial=showing.state.serial + 1,
-            reason=showing.pending,
-            system=self.leading.name,
-            bounds=bounds,
+            showing.state, serial=serial, reason=showing.pending, system=system, bounds=bounds
         )
         return Change(showing, showing.state, state, tail, (), report)
 

@@ -21,6 +21,7 @@ from summarizing_context.core.tree import NOTE, Node
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.flights import alone_with
 from summarizing_context.jobs import Jobs, Recipe
+from summarizing_context.ledgers import LedgerBook
 from summarizing_context.ports import Clock, Store, StoredSummary, SummaryJob, SummaryReply
 from summarizing_context.setbacks import LONGEST_NAP, Setbacks
 from summarizing_context.summaries import SummaryBook
@@ -74,6 +75,7 @@ class Worker:
         past_start: Callable[[], bool],
         rollups: bool,
         notify: Callable[[str, dict[str, object]], None],
+        ledger: LedgerBook | None = None,
     ) -> None:
         self._timeline = timeline
         self._book = book
@@ -87,6 +89,7 @@ class Worker:
         self._concurrency = concurrency
         self._past_start = past_start
         self._notify = notify
+        self._ledger = ledger
         self._planner = Planner(book, rollups=rollups)
         self._running: dict[str, Want] = {}
         self._setbacks = Setbacks(cooldown)
@@ -163,6 +166,9 @@ class Worker:
                     tasks.start_soon(self._make, want)
                 if not self._running and not gives_way:
                     self._signal()
+                if self._ledger is not None and self._ledger.lags and not gives_way:  # a piece each turn
+                    self._ledger.read_on()
+                    self._awake.set()
                 with anyio.move_on_after(_GLANCE if gives_way else self._nap()):
                     await self._awake.wait()
 

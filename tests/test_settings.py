@@ -52,6 +52,7 @@ DEFAULTS: dict[str, Any] = dict.fromkeys(UNSET) | {
     "message_share": 0.25,
     "group_share": 0.40,
     "pin_share": 0.10,
+    "ledger_share": 0.06,
     "band": "fidelity",
     "start_at": 0.5,
     "cache_read_price": 0.1,

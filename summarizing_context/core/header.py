@@ -134,6 +134,15 @@ def left_out_header(plan: HeaderPlan, style: Style) -> Header:
     return _message([node.text], [node], style)
 
 
+def with_ledger(header: Header, ledger: str, count: Count) -> Header:
+    """The header with a ledger behind its last node; as it is where it says one line for all."""
+    message = header.message
+    if not ledger or message is None or message["content"][-1]["text"] != END:
+        return header
+    content = [*message["content"][:-1], {"type": "text", "text": ledger}, message["content"][-1]]
+    return header._replace(message={**message, "content": content}, tokens=header.tokens + count(ledger))
+
+
 def note_node(text: str, focus: Focus, made_by: Maker, count: Count) -> HeaderNode:
     """A note as a block of the header."""
     node = HeaderNode(-1, 0, focus.start, focus.stop, "note", made_by, 1, text)
