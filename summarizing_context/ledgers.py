@@ -1,7 +1,7 @@
-"""The ledger of a session, kept up with its log: each closed group is read once, when it is needed or before.
+"""The ledger of a session, kept up with its log: each closed group is read once, by the worker or when it is needed.
 
-Reading is a function of the log alone, so what an activation shows does not depend on how far the worker had come.
-What a group says is `core.reading_calls`' business, how facts add up is that of `core.facts`.
+Of a long log that nobody has read, a view reads only the newest part, and the worker the gap before it: what is missing
+is shown by the next activation. What a group says is `core.reading_calls`' business; how facts add up, `core.facts`'.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from summarizing_context.core.messages import Reading
 from summarizing_context.core.reading_calls import CallReader
 from summarizing_context.timeline import Timeline
 
-_AT_ONCE = 8_000  # estimated tokens that are read in one go ahead of need
+_PIECE = 8_000  # tokens that are read in one go ahead of need
+_BACKLOG = 40_000  # tokens that a view may have to read
 
 Read = Callable[[Sequence[tuple[int, Reading]]], list[Touch]]
 
@@ -27,54 +28,71 @@ class LedgerBook:
         self._reader = reader
         self._supersede = supersede
         self._ledger = Ledger()
-        self._read: list[Touch] = []  # of all groups before `_stop`, in order
-        self._stop = 0  # entries read
+        self._read: list[Touch] = []
+        self._next = 0  # first entry that has not been read, behind the gap
+        self._gap = (0, 0)  # entries that were passed over
 
     @property
     def lags(self) -> bool:
         """Whether there are closed segments that have not been read."""
-        return self._stop < self._timeline.covered_by_segments
+        return self._gap[0] < self._gap[1] or self._next < self._timeline.covered_by_segments
 
     def current(self) -> Ledger:
-        """The ledger of all closed groups."""
-        self._read_to(self._timeline.closed_groups_stop)
+        """The ledger of the closed groups; of a long backlog only of its newest part."""
+        tokens, stop = self._timeline.tokens, self._timeline.closed_groups_stop
+        if self._gap[0] == self._gap[1] and tokens[stop] - tokens[self._next] > _BACKLOG:
+            first = bisect_left(tokens, tokens[stop] - _BACKLOG, hi=stop)
+            at = bisect_left(self._timeline.group_starts, first)
+            if at < len(self._timeline.group_starts):
+                start = self._timeline.group_starts[at]
+                self._gap, self._next = (self._next, start), start
+        self._next = self._read_from(self._next, stop)
         return self._ledger
 
     def read_on(self) -> None:
-        """Read some of the closed segments, ahead of need."""
-        timeline = self._timeline
-        place = bisect_left(timeline.segments, self._stop + 1, key=lambda segment: segment.stop)
-        size, stop = 0, self._stop
-        while place < len(timeline.segments) and size < _AT_ONCE:
-            size += timeline.segments[place].size
-            stop = timeline.segments[place].stop
-            place += 1
-        self._read_to(stop)
+        """Read some of what has not been read, ahead of need."""
+        start, stop = self._gap
+        if start < stop:
+            self._gap = self._read_from(start, min(stop, self._after(start))), stop
+        else:
+            self._next = self._read_from(self._next, min(self._timeline.covered_by_segments, self._after(self._next)))
 
     def keep(self, stop: int) -> None:
         """The log was replaced from entry `stop` on."""
-        if stop < self._stop:
-            self._read = [touch for touch in self._read if touch.stop <= stop]
-            self._ledger, self._stop = Ledger(self._read), stop
+        if stop >= self._next:
+            return
+        if self._gap[0] < self._gap[1]:
+            stop = min(stop, self._gap[0])
+        self._read = [touch for touch in self._read if touch.stop <= stop]
+        self._ledger, self._next, self._gap = Ledger(self._read), stop, (0, 0)
 
     def facts(self) -> list[Fact]:
         """Everything that is known of the whole log, its open end included."""
-        ledger = self.current()
+        self._gap = self._read_from(*self._gap), self._gap[1]
+        self._next = self._read_from(self._next, self._timeline.closed_groups_stop)
+        ledger = self._ledger
         start, stop = self._timeline.closed_groups_stop, len(self._timeline)
         if start < stop:
             ledger += Ledger(self._touches(start, stop))
         return ledger.facts(self._supersede)
 
-    def _read_to(self, stop: int) -> None:
+    def _after(self, start: int) -> int:
+        """An entry about a piece behind `start`."""
+        tokens = self._timeline.tokens
+        return bisect_left(tokens, tokens[start] + _PIECE)
+
+    def _read_from(self, start: int, stop: int) -> int:
+        """Read the groups that begin between two entries; where the last of them ends."""
         starts = self._timeline.group_starts
-        place = bisect_left(starts, self._stop)
+        place = bisect_left(starts, start)
         while place < len(starts) and starts[place] < stop:
             end = starts[place + 1] if place + 1 < len(starts) else self._timeline.closed_groups_stop
             for touch in self._touches(starts[place], end):
                 self._read.append(touch)
                 self._ledger.add(touch)
-            self._stop = end
+            start = end
             place += 1
+        return max(start, stop)
 
     def _touches(self, start: int, stop: int) -> list[Touch]:
         """What a group says; most messages that call nothing and that no human wrote are not even looked at."""

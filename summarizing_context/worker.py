@@ -116,7 +116,7 @@ class Worker:
 
     def wake(self) -> None:
         """Look for work; cheap when there is none."""
-        if self._stopped or not self._startable(1):
+        if self._stopped or not (self._startable(1) or self._reads_on()):
             return
         if self._owner is None or self._owner.done():
             self._owner = asyncio.create_task(self._own(), name="summarizing worker")
@@ -125,7 +125,7 @@ class Worker:
     async def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until nothing runs or could run; False when that took longer than `timeout` seconds, or was stopped."""
         with anyio.move_on_after(timeout):
-            while not self._stopped and (self._running or self._startable(1)):
+            while not self._stopped and (self._running or self._startable(1) or self._reads_on()):
                 self.wake()
                 await self._changed.wait()
             return not self._stopped
@@ -164,13 +164,17 @@ class Worker:
                 for want in [] if gives_way else self._startable(self._concurrency - len(self._running)):
                     self._running[want.hash] = want
                     tasks.start_soon(self._make, want)
-                if not self._running and not gives_way:
-                    self._signal()
-                if self._ledger is not None and self._ledger.lags and not gives_way:  # a piece each turn
+                if self._ledger is not None and self._reads_on() and not gives_way:
                     self._ledger.read_on()
-                    self._awake.set()
+                    self._awake.set()  # a piece each turn of the event loop
+                elif not self._running and not gives_way:
+                    self._signal()
                 with anyio.move_on_after(_GLANCE if gives_way else self._nap()):
                     await self._awake.wait()
+
+    def _reads_on(self) -> bool:
+        """Whether the ledger is to be read ahead of need."""
+        return self._ledger is not None and self._ledger.lags and self._past_start()
 
     def _gives_way(self) -> bool:
         """While many messages are being added at once, writing them down goes first; not for ever."""

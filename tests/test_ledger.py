@@ -147,7 +147,7 @@ def test_the_block_tells_what_matters_most_first_and_nothing_twice():
         "edited done.py",
         "not fixed: E  boom",
         "read seen.py",
-        "ran `go test` → exit 0",
+        "ran go test → exit 0",
     ]
     assert ledger_block(ledger, 20, "", 10, count) == ""
     assert "done.py" in ledger_block(ledger, 20, "", 30, count)
@@ -158,3 +158,23 @@ async def test_an_ordinary_session_is_read_in_every_dialect():
         async with open_context(Settings()) as context:
             await context.set_messages(session(messages=60, dialect=dialect))
             assert {fact.kind for fact in context.ledger()} >= {"path"}
+
+
+async def test_a_long_log_that_is_new_is_read_from_its_newest_part_on():
+    log, last = work(7, 2_500)
+    settings = small(start_at=0.0)
+    async with (
+        open_context(settings, count_tokens=count) as context,
+        open_context(settings, count_tokens=count) as slow,
+    ):
+        await context.set_messages(log)
+        at_once = ledger_of(await context.get_messages_for_request())
+        assert paths(context.ledger()) == last
+        await slow.set_messages(log)
+        await slow.wait_idle()
+        assert ledger_of(await slow.get_messages_for_request()) == at_once
+        assert slow.ledger() == context.ledger()
+        for each in (context, slow):
+            await each.set_messages(log[:900])
+            assert paths(each.ledger()).keys() == last.keys()
+        assert context.ledger() == slow.ledger()

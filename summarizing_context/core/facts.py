@@ -62,6 +62,8 @@ class Ledger:
     def __init__(self, touches: Iterable[Touch] = ()) -> None:
         self._all: dict[tuple[Kind, str, str], Touch] = {}
         self._holding: dict[Kind, dict[str, Touch]] = {kind: {} for kind in KINDS}  # by value, the latest last
+        self._newest = -1  # message
+        self._in_order = True
         self._done: dict[str, tuple[int, int, int]] = {}  # by what was tried: (start, order, stop) of its last success
         for touch in touches:
             self.add(touch)
@@ -75,6 +77,8 @@ class Ledger:
     def add(self, touch: Touch) -> None:
         """Take in one touch."""
         key = touch[:3]
+        self._in_order &= touch.start >= self._newest
+        self._newest = max(self._newest, touch.start)
         if (known := self._all.get(key)) is not None:
             times = known.times + touch.times
             touch = (touch if touch.place >= known.place else known)._replace(times=times)
@@ -99,6 +103,10 @@ class Ledger:
 
     def newest(self, kind: Kind) -> Iterator[Touch]:
         """What holds of each thing of a kind, the latest first."""
+        if not self._in_order:
+            for each, holding in self._holding.items():
+                self._holding[each] = dict(sorted(holding.items(), key=lambda held: held[1].place))
+            self._in_order = True
         return reversed(self._holding[kind].values())
 
     def fixed_at(self, error: Touch) -> int | None:

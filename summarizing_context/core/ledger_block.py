@@ -19,6 +19,9 @@ _TAG = "ledger"
 _EACH = 96  # things of one kind that are looked at
 _FADES = 8  # things after which one of the same kind weighs half
 _JOINT = 2  # tokens between two names
+_RAN, _BROKEN, _DECIDED = "ran", "not fixed:", "decided:"
+_OWN_LINES = {section: f"\n{section} " for section in (_RAN, _BROKEN, _DECIDED)}
+_LONGEST = 160  # characters of a command
 
 
 class _Entry(NamedTuple):
@@ -57,7 +60,7 @@ def _told(entries: Iterable[_Entry]) -> str:
     lines: dict[str, list[str]] = {}
     for entry in entries:
         lines.setdefault(entry.section, []).append(entry.text)
-    told = [f"{section} {', '.join(texts)}" for section, texts in lines.items()]
+    told = [f"{section} {(_OWN_LINES.get(section) or ', ').join(texts)}" for section, texts in lines.items()]
     return fence(_TAG, "\n".join([PREFACE, *told]))
 
 
@@ -74,18 +77,18 @@ def _entries(ledger: Ledger, stop: int, known: str) -> Iterator[_Entry]:
     errors = (touch for touch in _covered(ledger.newest("error"), stop) if ledger.fixed_at(touch) is None)
     for place, touch in enumerate(errors):
         if touch.value not in known:
-            yield _Entry(_faded(7.0, 3 * place, touch), "not fixed:", touch.value)
+            yield _Entry(_faded(7.0, 3 * place, touch), _BROKEN, touch.value)
     for place, touch in enumerate(_covered(ledger.newest("command"), stop)):
         broken = not touch.went_well
-        if touch.value not in known:
+        if touch.value not in known and len(touch.value) <= _LONGEST:
             outcome = "" if touch.operation == "ran" else f" → {touch.operation}"
-            yield _Entry(_faded(6.0 if broken else 3.0, 2 * place, touch), "ran", f"`{touch.value}`{outcome}")
+            yield _Entry(_faded(6.0 if broken else 3.0, 2 * place, touch), _RAN, f"{touch.value}{outcome}")
     for place, touch in enumerate(_covered(ledger.newest("url"), stop)):
         if touch.value not in known:
             yield _Entry(_faded(5.0, place, touch), touch.operation, touch.value)
     for place, touch in enumerate(_covered(ledger.newest("decision"), stop)):
         if touch.value not in known:
-            yield _Entry(_faded(5.0, place, touch), "decided:", touch.value)
+            yield _Entry(_faded(5.0, place, touch), _DECIDED, touch.value)
 
 
 def _covered(touches: Iterator[Touch], stop: int) -> Iterator[Touch]:

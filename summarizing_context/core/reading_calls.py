@@ -149,7 +149,7 @@ class CallReader:
         operation = f"exit {code}" if code else "failed" if failed else "ran"
         yield Touch("command", value, operation, start, stop, about=about, went_well=result is not None and not failed)
         for path, done, program in files_of(command):
-            if not (failed and f"{program}:" in text[:_SHORT]):
+            if f"{program}: " not in text[:_SHORT]:
                 yield Touch("path", path, done, start, stop, about=path)
         if line and failed:
             yield Touch("error", line, "seen", start, stop, about=about)

@@ -10,8 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 _READ = 4_000  # characters of a command that are looked at
+_TRIED = 600  # characters of a command that say what it tries
 _MOST = 24  # file operations of one command
-_CHANGE_DIRECTORY = re.compile(r"cd (?:\"([^\"\n]{1,300})\"|'([^'\n]{1,300})'|([^\s;&|]{1,300}))\s{0,3}(?:&&|;)\s{0,3}")
+_CHANGE_DIRECTORY = re.compile(
+    r"cd (?:\"([^\"\n]{1,300})\"|'([^'\n]{1,300})'|([^\s;&|]{1,300}))[ \t]{0,3}(?:&&|;|\n)\s{0,3}"
+)
 _SHELL = re.compile(r"(?:/\S{0,40}/)?(?:ba|z|da)?sh -l?c ")
 _LOOKS = re.compile(
     r"(?:ls|cat|bat|head|tail|grep|rg|find|pwd|wc|which|nl|tree|stat|file|env|less|awk|jq|cd|sleep|sed -n|"
@@ -23,6 +26,7 @@ COMMITS = re.compile(
     r"git (?:-C \S+ )?(?:commit|push|merge|rebase|tag|cherry-pick|revert|reset|stash))\b"
 )
 _HEREDOC = re.compile(r"<<-?\s{0,3}(['\"]?)(\w{1,40})\1([^\n]{0,400})\n.*?(?:\n\s{0,8}\2(?=\W|\Z)|\Z)", re.DOTALL)
+_COMMENT = re.compile(r"^[ \t]{0,40}#[^\n]{0,1000}", re.MULTILINE)
 _HINT = re.compile(r"\b(?:rm|mv|cp|touch|mkdir|tee|unlink|rmdir|sed -[a-z]{0,3}i)\b|>")
 _TOKEN = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|&&|\|\||[0-9&]?>>?(?:&\d)?|[;|\n&<()]|(?:[^\s;|&<>()'\"\\]|\\.)+|\\")
 _ENDS = frozenset({"&&", "||", ";", "|", "\n", "&", "(", ")"})
@@ -43,8 +47,14 @@ class FileDeed(NamedTuple):
 
 def bare_command(command: str) -> str:
     """The command without a shell around it and a change of folder in front."""
-    start = _SHELL.sub("", command.lstrip()[:_READ], count=1).lstrip()
+    start = _without_shell(command)
     return _CHANGE_DIRECTORY.sub("", start, count=1) if start.startswith("cd ") else start
+
+
+def _without_shell(command: str) -> str:
+    start = command.lstrip()[:_READ]
+    around = _SHELL.match(start)
+    return start[around.end() :].lstrip() if around else start
 
 
 def only_looks(command: str) -> bool:
@@ -54,23 +64,31 @@ def only_looks(command: str) -> bool:
 
 def tried(command: str) -> str:
     """What a bare command tries, whatever its options and whoever reads its output: two runs of it are alike."""
-    return " ".join(_OPTION.sub("", _PIPED.sub("", command.split("\n", 1)[0])).split())[:200]
+    line = command.split("\n", 1)[0][:_TRIED]
+    line = _PIPED.sub("", line) if "|" in line else line
+    return " ".join((_OPTION.sub("", line) if " -" in line else line).split())[:200]
 
 
 def files_of(command: str) -> list[FileDeed]:
     """The files that a command obviously creates, changes, moves or deletes, in order."""
     if not _HINT.search(command[:_READ]):
         return []
-    start = _SHELL.sub("", command.lstrip()[:_READ], count=1).lstrip()
+    start = _without_shell(command)
     folder = _CHANGE_DIRECTORY.match(start)
     found: list[FileDeed] = []
-    for words, written in _simple_commands(_HEREDOC.sub(r"<<\2\3 ", start)):
+    for words, written in _simple_commands(_without_text(start)):
         found += [FileDeed(path, "wrote", "sh") for path in written]
         found += _deeds(words)
         if len(found) >= _MOST:
             break
     base = (folder[1] or folder[2] or folder[3]) if folder else ""
     return [_within(base, deed) for deed in found[:_MOST] if _is_plain(deed.path)]
+
+
+def _without_text(command: str) -> str:
+    """The command without comments and the bodies of here-documents."""
+    bare = _COMMENT.sub("", command) if "#" in command else command
+    return _HEREDOC.sub(r"<<\2\3 ", bare) if "<<" in bare else bare
 
 
 def _simple_commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
@@ -102,7 +120,7 @@ def _deeds(words: Sequence[str]) -> list[FileDeed]:
         at += 1
     program = words[at] if at < len(words) else ""
     options = [word for word in words[at + 1 :] if word.startswith("-")]
-    names = [word for word in words[at + 1 :] if not word.startswith("-")]
+    names = [word for word in words[at + 1 :] if word and not word.startswith("-")]
     if program in _OPERATIONS:
         return [FileDeed(name, _OPERATIONS[program], program) for name in names]
     if program == "tee":

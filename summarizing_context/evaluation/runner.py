@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from typing import Protocol
@@ -91,9 +91,7 @@ async def run_case(case: Case, plan: Plan, cassette: Cassette | None = None) -> 
         models = await stack.enter_async_context(_models(plan, cassette))
         summarizer = models.summarizer if models is not None else None
         strategies = {
-            arm.name: await stack.enter_async_context(
-                open_arm(replace(plan.settings, strategy=arm.strategy), case, summarizer)
-            )
+            arm.name: await stack.enter_async_context(open_arm(arm.settings(plan.settings), case, summarizer))
             for arm in plan.chosen()
             if arm.strategy
         }

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
+from summarizing_context.core.ledger_block import is_ledger
 from summarizing_context.core.messages import message_text_parts
 from summarizing_context.errors import BudgetError
 from summarizing_context.evaluation.arms.views import (
@@ -106,9 +107,15 @@ class StrategyArm:
         pieces: list[Piece] = []
         for at, message in enumerate(view.messages):
             part: PartName = "summary" if at == header else "frame" if header is None or at < header else "tail"
-            pieces += [Piece(part, text) for text in message_text_parts(message)]
+            pieces += [Piece("ledger" if is_ledger(text) else part, text) for text in message_text_parts(message)]
         nodes = tuple(Node(node.start, node.stop, node.text, node.passes) for node in explained)
-        return ArmView(pieces=tuple(pieces), tokens=view.tokens, nodes=nodes, raw_from=stop)
+        made = ArmView(pieces=tuple(pieces), tokens=view.tokens, nodes=nodes, raw_from=stop)
+        return replace(made, facts=self._facts()) if made.ledger else made
+
+    def _facts(self) -> tuple[tuple[str, str], ...]:
+        """What the ledger says was last done to each path."""
+        facts = self._context.ledger()
+        return tuple((fact.value, fact.operation) for fact in facts if fact.kind == "path" and not fact.superseded)
 
 
 @asynccontextmanager

@@ -5,8 +5,8 @@ A strategy that a later version adds to the settings joins the table by itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from summarizing_context.errors import SettingsError
 from summarizing_context.settings import Settings
@@ -24,10 +24,18 @@ class Arm:
     about: str
     strategy: str = ""  # the setting, for strategies
     on_demand: bool = False  # run only where it is named
+    changed: tuple[tuple[str, Any], ...] = ()  # other settings that it differs in
+
+    def settings(self, given: Settings) -> Settings:
+        """The settings of its context."""
+        return replace(given, strategy=self.strategy, **dict(self.changed))
 
 
 _ALL = (
-    Arm("hierarchical", "strategy", "segment summaries rolled up in a tree", "hierarchical"),
+    Arm("hierarchical", "strategy", "segment summaries rolled up in a tree, and the ledger", "hierarchical"),
+    Arm(
+        "no-ledger", "strategy", "as hierarchical, without the ledger", "hierarchical", changed=(("ledger_share", 0.0),)
+    ),
     Arm("flat", "strategy", "segment summaries one after the other, the oldest dropped", "summarize"),
     Arm("importance", "strategy", "messages chosen by importance", "importance"),
     Arm("truncation", "strategy", "first request, then only the newest messages", "truncate"),

@@ -14,7 +14,7 @@ from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
 from summarizing_context.core.messages import message_text_parts
 from summarizing_context.evaluation.cases.model import Message
 
-PartName = Literal["frame", "summary", "tail"]
+PartName = Literal["frame", "summary", "ledger", "tail"]
 TOLERANCE = 0.02  # of the tokens that all arms are given
 
 
@@ -42,6 +42,7 @@ class ArmView:
     tokens: int
     nodes: tuple[Node, ...] = ()
     raw_from: int = 0  # the first message of the raw tail
+    facts: tuple[tuple[str, str], ...] = ()  # of its ledger: paths, and what was last done to them
 
     @property
     def texts(self) -> list[str]:
@@ -53,9 +54,14 @@ class ArmView:
         return [node.text for node in self.nodes]
 
     @property
+    def ledger(self) -> list[str]:
+        """The block of the ledger, if it shows one."""
+        return [piece.text for piece in self.pieces if piece.part == "ledger"]
+
+    @property
     def frame(self) -> list[str]:
-        """All of it that is no summary."""
-        return [piece.text for piece in self.pieces if piece.part != "summary"]
+        """All of it that is neither a summary nor the ledger."""
+        return [piece.text for piece in self.pieces if piece.part not in ("summary", "ledger")]
 
     def passes_at(self, message: int) -> int:
         """Through how many summarizations went what this message says; 0 where it is raw."""
@@ -85,13 +91,13 @@ def last_tokens(text: str, tokens: int) -> str:
 
 
 def with_summaries(view: ArmView, nodes: tuple[Node, ...]) -> ArmView:
-    """The view with other summaries in the place of its own, and tokens counted anew."""
-    before = sum(estimate_text(node.text) for node in view.nodes)
+    """The view with other summaries in the place of its own and of its ledger, and tokens counted anew."""
+    before = sum(map(estimate_text, [*view.summaries, *view.ledger]))
     after = sum(estimate_text(node.text) for node in nodes)
-    frames = [piece for piece in view.pieces if piece.part != "summary"]
+    frames = [piece for piece in view.pieces if piece.part not in ("summary", "ledger")]
     at = next((at for at, piece in enumerate(view.pieces) if piece.part == "summary"), 0)
     pieces = (*frames[:at], *(Piece("summary", node.text) for node in nodes), *frames[at:])
-    return replace(view, pieces=pieces, nodes=nodes, tokens=view.tokens - before + after)
+    return replace(view, pieces=pieces, nodes=nodes, facts=(), tokens=view.tokens - before + after)
 
 
 def filled_up(view: ArmView, older: Sequence[str], tokens: int) -> ArmView:

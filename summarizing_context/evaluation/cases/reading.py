@@ -21,6 +21,7 @@ class Call(NamedTuple):
 
     tool: str
     values: tuple[tuple[str, str], ...]  # (name, text) of each argument, nested ones too
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Read:
     calls: tuple[Call, ...]
     is_result: bool
     tokens: int
+    results: tuple[tuple[str, str, bool], ...] = ()  # (id of the call, text, whether it is marked as failed)
 
     @property
     def texts(self) -> Iterator[str]:
@@ -67,11 +69,12 @@ def _read(message: Message) -> Read:
     reading = read_message(message)
     said = tuple(text for part in reading.parts if part.kind != "call" for text in part.texts)
     calls = tuple(
-        Call(part.name, tuple(_values("", part.texts[0] if part.texts else "")))
+        Call(part.name, tuple(_values("", part.texts[0] if part.texts else "")), part.id)
         for part in reading.parts
         if part.kind == "call"
     )
-    return Read(reading.role, reading.human, said, calls, bool(reading.answers), message_tokens(message))
+    results = tuple((part.id, "\n".join(part.texts), part.failed) for part in reading.parts if part.kind == "result")
+    return Read(reading.role, reading.human, said, calls, bool(reading.answers), message_tokens(message), results)
 
 
 def _values(name: str, text: str) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ from summarizing_context.evaluation.scoring.figures import FIGURES
 
 _TONES = {
     "hierarchical": "t0",
+    "no-ledger": "t6",
     "flat": "t1",
     "importance": "t2",
     "truncation": "t3",

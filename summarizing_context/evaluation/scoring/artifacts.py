@@ -7,9 +7,10 @@ calls. Both use the same few verbs, and neither uses the summarizer's own code.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from summarizing_context.evaluation.cases.reading import Call, Read
+from summarizing_context.evaluation.scoring.shell_replay import Change, shell_changes
 from summarizing_context.evaluation.scoring.texts import folded
 
 _MADE, _CHANGED, _GONE = "made", "changed", "gone"
@@ -24,18 +25,30 @@ _OPERATION = {verb: operation for operation, verbs in _VERBS.items() for verb in
 _PATH_NAMES = frozenset(
     ("file_path", "path", "filename", "file", "filepath", "target_file", "notebook_path", "file_name", "ticket")
 )
-_PATCHED = re.compile(r"\*\*\* (Add|Update|Delete) File: ([^\n\\\"]{1,400})")
+_PATCHED = re.compile(r"\*\*\* (Add|Update|Delete) File: ([^\n\\\"]{1,400})(?:\n\*\*\* Move to: ([^\n\\\"]{1,400}))?")
 _PATCHES = {"Add": _MADE, "Update": _CHANGED, "Delete": _GONE}
+_SAME = {"moved": "removed"}  # from where it was
+_COMMANDS = ("command", "cmd", "script")
+_REFUSED = re.compile(
+    r"(?i)\W{0,3}(?:error|failed|failure|fatal|invalid|cannot|could not|unable to|no such|not found)\b"
+)
 _SHORT = 400  # characters of a path
+_SEEN = 2_000  # characters of a result in which a program would complain
 
 
 def last_operations(reads: Iterable[Read]) -> dict[str, str]:
-    """What the calls last did to each path that they changed."""
-    found: dict[str, str] = {}
+    """What the calls last did to each path that they changed; what its result refuses was not done."""
+    done: list[list[Change]] = []  # by call
+    waiting: dict[str, int] = {}
     for read in reads:
         for call in read.calls:
-            found.update(_done_by(call))
-    return found
+            waiting[call.id] = len(done)
+            done.append(list(_done_by(call)))
+        for id, text, failed in read.results:
+            at = waiting.pop(id, None)
+            if at is not None:
+                done[at] = [change for change in done[at] if not _is_refused(change, text, failed)]
+    return {change.path: change.operation for changes in done for change in changes}
 
 
 def claimed_operations(lines: Iterable[str], paths: Iterable[str]) -> dict[str, str]:
@@ -51,6 +64,12 @@ def claimed_operations(lines: Iterable[str], paths: Iterable[str]) -> dict[str, 
     return found
 
 
+def ledger_operations(facts: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """What a ledger says was last done to the paths that it calls changed."""
+    changed = ((path, _VERB.search(_SAME.get(operation, operation))) for path, operation in facts)
+    return {path: _OPERATION[found[0]] for path, found in changed if found}
+
+
 def score_artifacts(truth: Mapping[str, str], claimed: Mapping[str, str]) -> tuple[int, int, int]:
     """(right claims, artifacts, claims)."""
     right = sum(truth.get(path) == operation for path, operation in claimed.items())
@@ -63,20 +82,27 @@ def operations_in_view(summaries: Sequence[str], tail: Sequence[Read], truth: Ma
     return {**claimed, **{path: done for path, done in last_operations(tail).items() if path in truth}}
 
 
-def _done_by(call: Call) -> dict[str, str]:
-    patched = {
-        path.strip(): _PATCHES[verb]
-        for _, text in call.values
-        if "*** " in text
-        for verb, path in _PATCHED.findall(text)
-    }
+def _done_by(call: Call) -> Iterator[Change]:
+    patched = [match for _, text in call.values if "*** " in text for match in _PATCHED.findall(text)]
+    for verb, path, target in patched:
+        yield Change(path.strip(), _GONE if target else _PATCHES[verb], "")
+        if target:
+            yield Change(target.strip(), _MADE, "")
     if patched:
-        return patched
+        return
     operation = _operation_of(call)
-    if operation is None:
-        return {}
     path = next((text for name, text in call.values if name in _PATH_NAMES and len(text) < _SHORT), "")
-    return {path: operation} if path else {}
+    if operation is not None and path:
+        yield Change(path, operation, "")
+    elif command := " ".join(text for name, text in call.values if name in _COMMANDS):
+        yield from shell_changes(command)
+
+
+def _is_refused(change: Change, text: str, failed: bool) -> bool:
+    """A tool's own failure; of a command, the complaint of the program that should have made the change."""
+    if change.program:
+        return f"{change.program}: " in text[:_SEEN]
+    return failed or _REFUSED.match(text) is not None
 
 
 def _operation_of(call: Call) -> str | None:

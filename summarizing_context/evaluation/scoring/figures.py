@@ -12,7 +12,7 @@ from typing import NamedTuple
 from summarizing_context.evaluation.arms.views import ArmView
 from summarizing_context.evaluation.cases.model import KINDS, MEANING, Probe
 from summarizing_context.evaluation.cases.reading import Read
-from summarizing_context.evaluation.scoring.artifacts import operations_in_view, score_artifacts
+from summarizing_context.evaluation.scoring.artifacts import ledger_operations, operations_in_view, score_artifacts
 from summarizing_context.evaluation.scoring.support import Source, check_support
 from summarizing_context.evaluation.scoring.texts import Text
 from summarizing_context.evaluation.scoring.verdicts import Verdict, judge
@@ -51,6 +51,8 @@ FIGURES: dict[str, Figure] = {
     "agreement": Figure("agreement", "questions on which all replicates came to the same end", 0),
     "artifact_recall": Figure("artifact recall", "changed files and records with what was last done to them", 1),
     "artifact_precision": Figure("artifact precision", "claims about files that are right", 1),
+    "ledger_recall": Figure("ledger recall", "changed files and records that the ledger has, with the last change", 1),
+    "ledger_precision": Figure("ledger precision", "changes that the ledger tells and that are the last ones", 1),
     "unsupported": Figure("unsupported", "exact values in summaries that their source does not hold", -1),
     "drift": Figure("numeric drift", "numbers in summaries beside words they never stood beside", -1),
     "tokens": Figure("view tokens", "tokens of the view", 0, share=False),
@@ -85,12 +87,16 @@ def score_view(view: ArmView, ground: Ground) -> Scored:
     """All figures of one view."""
     sums, verdicts = score_retention(view, ground.probes)
     right, artifacts, claims = score_artifacts(
-        ground.artifacts, operations_in_view(view.summaries, ground.reads[view.raw_from :], ground.artifacts)
+        ground.artifacts,
+        operations_in_view([*view.summaries, *view.ledger], ground.reads[view.raw_from :], ground.artifacts),
     )
-    support = check_support(view.summaries, ground.source)
+    known, _, told = score_artifacts(ground.artifacts, ledger_operations(view.facts))
+    support = check_support([*view.summaries, *view.ledger], ground.source)
     sums |= {
         "artifact_recall": Sum(right, artifacts),
         "artifact_precision": Sum(right, claims),
+        "ledger_recall": Sum(known, artifacts if view.nodes else 0),
+        "ledger_precision": Sum(known, told),
         "unsupported": Sum(len(support.unsupported), support.values),
         "drift": Sum(len(support.drifted), support.numbers),
         "tokens": Sum(view.tokens, 1),
@@ -124,9 +130,9 @@ def _retention(probes: Sequence[Probe], verdicts: Mapping[str, Verdict]) -> Sums
 
 
 def _in_summaries(view: ArmView, probes: Sequence[Probe]) -> Sums:
-    """What summaries themselves keep: of the used values that no raw part holds, those that a summary holds."""
+    """What summaries, the ledger among them, keep: of the used values that no raw part holds, those that they hold."""
     if not view.nodes:
         return {}
-    frame, summaries = Text(view.frame), Text(view.summaries)
+    frame, summaries = Text(view.frame), Text([*view.summaries, *view.ledger])
     needed = [probe for probe in probes if probe.kind == "used" and not judge(probe, frame).kept]
     return {"summary_used": Sum(sum(judge(probe, summaries).kept for probe in needed), len(needed))}
