@@ -261,10 +261,8 @@ class Viewer:
         tail = self._within(showing.tail, bounds)
         total, after = self.leading.tokens + now, self.leading.tokens + self._head_tokens(showing) + tail.tokens
         report = ActivationReport(True, showing.pending, total, after, total - after)
-        serial, system = showing.state.serial + 1, self.leading.name
-        state = msgspec.structs.replace(
-            showing.state, serial=serial, reason=showing.pending, system=system, bounds=bounds
-        )
+        state = msgspec.structs.replace(showing.state, reason=showing.pending, system=self.leading.name, bounds=bounds)
+        state = msgspec.structs.replace(state, serial=state.serial + 1)
         return Change(showing, showing.state, state, tail, (), report)
 
     def _within(self, tail: Tail, bounds: Bounds) -> Tail:

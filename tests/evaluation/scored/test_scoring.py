@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from summarizing_context.evaluation.cases.reading import read_session
-from summarizing_context.evaluation.scoring.artifacts import claimed_operations, last_operations, score_artifacts
+from summarizing_context.evaluation.scoring.artifacts import (
+    claimed_operations,
+    last_operations,
+    ledger_operations,
+    score_artifacts,
+)
 from summarizing_context.evaluation.scoring.defects import try_defects
 from summarizing_context.evaluation.scoring.support import Source, check_support
 from summarizing_context.evaluation.scoring.texts import Text
@@ -93,3 +98,18 @@ def test_artifacts_are_those_that_calls_changed_last():
 def test_every_seeded_defect_is_tried_and_caught():
     found = try_defects([generated(domain, tokens=30_000) for domain in ("travel", "support", "software")])
     assert [(defect.name, defect.tried, defect.caught) for defect in found if defect.missed or not defect.tried] == []
+
+
+def test_what_a_result_refuses_was_not_done():
+    log = [
+        call("1", "edit_file", path="a.py"),
+        {"role": "tool", "tool_call_id": "1", "content": "Error: no such text"},
+        call("2", "bash", command="cd /r && rm b.py > log.txt; mv c.py d.py"),
+        {"role": "tool", "tool_call_id": "2", "content": "mv: no such file"},
+    ]
+    assert last_operations(read_session(log)) == {"/r/b.py": "gone", "/r/log.txt": "made"}
+
+
+def test_the_operations_of_a_ledger_are_held_to_the_same_few_words():
+    facts = [("a", "wrote"), ("b", "undid an edit of"), ("c", "moved"), ("d", "read"), ("e", "dropped")]
+    assert ledger_operations(facts) == {"a": "made", "b": "changed", "c": "gone", "e": "gone"}
