@@ -16,7 +16,7 @@ _CHANGE_DIRECTORY = re.compile(
     r"cd (?:\"([^\"\n]{1,300})\"|'([^'\n]{1,300})'|([^\s;&|]{1,300}))[ \t]{0,3}(?:&&|;|\n)\s{0,3}"
 )
 _SHELL = re.compile(r"(?:/\S{0,40}/)?(?:ba|z|da)?sh -l?c ")
-_LOOKS = re.compile(
+LOOKS = re.compile(
     r"(?:ls|cat|bat|head|tail|grep|rg|find|pwd|wc|which|nl|tree|stat|file|env|less|awk|jq|cd|sleep|sed -n|"
     r"gh \w+ (?:view|list|status|diff|checks)|"
     r"git (?:-C \S+ )?(?:status|diff|log|show|branch|blame|rev-parse|remote|grep|ls-files|tag -))\b"
@@ -59,7 +59,7 @@ def _without_shell(command: str) -> str:
 
 def only_looks(command: str) -> bool:
     """Whether a bare command begins by looking, and commits nothing."""
-    return _LOOKS.match(command) is not None and not COMMITS.search(command)
+    return LOOKS.match(command) is not None and not COMMITS.search(command)
 
 
 def tried(command: str) -> str:

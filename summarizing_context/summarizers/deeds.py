@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from summarizing_context.core.reading_words import PATCH_VERBS
 from summarizing_context.summarizers.errors_seen import line_at
 from summarizing_context.summarizers.listings import CALLED, LOOKED, Listings, ids_in
 from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters, Ranks
@@ -25,7 +26,6 @@ from summarizing_context.summarizers.steps import (
 )
 
 _PLANS = re.compile(r"(?i)todo|plan\b|_plan|think")
-_PATCH_VERBS = {"Add": "created", "Update": "edited", "Delete": "deleted"}
 _EXIT_CODE = re.compile(r"(?i)\b(?:exit(?:ed)?(?: with)?(?: code| status)?)[ :=]{1,3}(-?\d{1,5})\b")
 _TALLY = re.compile(
     r"\b\d{1,7} (?:passed|failed|failures?|pass|fail|errors?|tests?|warnings?|problems?)\b|"
@@ -86,7 +86,7 @@ def add_up(texts: Iterable[str]) -> list[str]:
 
 def _deeds_of(step: Step, ranks: Ranks) -> list[Deed]:
     if patched := patched_files(step):
-        return [_file_deed(_PATCH_VERBS[verb], path.strip(), step, ranks) for verb, path in patched]
+        return [_file_deed(PATCH_VERBS[verb], path.strip(), step, ranks) for verb, path in patched]
     if step.path and (not step.command or " " not in step.command):
         verb = verb_of(step.command or step.tool)
         return [_file_deed(verb, step.path, step, ranks)] if verb else []

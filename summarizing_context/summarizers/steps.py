@@ -12,6 +12,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
+from summarizing_context.core.ledger_rules import COMMAND_KEYS
+from summarizing_context.core.reading_words import PATCHED
+from summarizing_context.core.shell import COMMITS, LOOKS
 from summarizing_context.summarizers.blocks import Block
 from summarizing_context.summarizers.errors_seen import first_error_line
 from summarizing_context.summarizers.sentences import cleaned, clip, shown
@@ -21,8 +24,6 @@ _HEAD, _END = 300, 600  # characters of a result
 _PATH_KEY = re.compile(r'"(?:\w{0,20}_)?(?:path|file|filename|filepath)"\s?:\s?"([^"\\\n]{1,400})"')
 _COMMAND_KEY = re.compile(r'"(?:command|cmd|script)"\s?:\s?"((?:[^"\\\n]|\\.){1,400})"')
 _PATH_KEYS = ("file_path", "path", "filename", "file", "filepath", "target_file", "notebook_path", "file_name")
-_COMMAND_KEYS = ("command", "cmd", "script")
-_PATCHED = re.compile(r"\*\*\* (Add|Update|Delete) File: ([^\n\\\"]{1,400})")
 _NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _VERBS = {
     **dict.fromkeys(("edit", "multiedit", "replace", "insert", "patch", "str"), "edited"),
@@ -45,15 +46,6 @@ _LOOKING = frozenset(
         *("read", "view", "open", "cat", "get", "list", "ls", "grep", "glob", "search", "find", "fetch", "lookup"),
         *("query", "think", "calculate", "check", "show", "describe", "inspect", "look", "wait", "poll", "screenshot"),
     )
-)
-_LOOKS = re.compile(
-    r"(?:ls|cat|bat|head|tail|grep|rg|find|pwd|wc|which|nl|tree|stat|file|env|less|awk|jq|cd|sleep|sed -n|"
-    r"gh \w+ (?:view|list|status|diff|checks)|"
-    r"git (?:-C \S+ )?(?:status|diff|log|show|branch|blame|rev-parse|remote|grep|ls-files|tag -))\b"
-)
-_COMMITS = re.compile(
-    r"\b(?:gh pr (?:create|merge)|"
-    r"git (?:-C \S+ )?(?:commit|push|merge|rebase|tag|cherry-pick|revert|reset|stash))\b"
 )
 _CHECKS = re.compile(
     r"\b(?:(?:go|cargo|npm|pnpm|yarn|bun|deno|dotnet|mix|swift|gradle|mvn)\b(?: run)? ?"
@@ -100,7 +92,7 @@ def read_steps(blocks: Sequence[Block]) -> list[Step]:
 def is_look(step: Step) -> bool:
     """Whether a call only looks at something."""
     if step.command and (not step.path or " " in step.command):
-        return _LOOKS.match(_bare_command(step.command)) is not None and not _COMMITS.search(step.command)
+        return LOOKS.match(_bare_command(step.command)) is not None and not COMMITS.search(step.command)
     return looks_only(step.command or step.tool)
 
 
@@ -121,19 +113,19 @@ def tell_call(step: Step, limit: int = 140) -> str:
         return f"{step.command or step.tool} {path}"
     if step.command:
         return f"`{clip(shown(_bare_command(step.command)), limit)}`"
-    if patched := _PATCHED.search(step.body):
+    if patched := PATCHED.search(step.body):
         return f"{step.tool} {shown(patched[2])}"
     return f"{step.tool}({clip(_short_items(step), limit)})"
 
 
 def patched_files(step: Step) -> list[tuple[str, str]]:
     """What a patch among the arguments does to which files: (Add, Update or Delete; path)."""
-    return _PATCHED.findall(step.body) if "*** " in step.body else []
+    return [(verb, path) for verb, path, _ in PATCHED.findall(step.body)] if "*** " in step.body else []
 
 
 def rank_command(command: str) -> int:
     """How much a command matters afterwards: commits most, then checks, then changes."""
-    if _COMMITS.search(command):
+    if COMMITS.search(command):
         return COMMIT_RANK
     if _CHECKS.search(command):
         return CHECK_RANK
@@ -172,7 +164,7 @@ def _read_call(at: int, block: Block) -> Step:
     if items:
         given = dict(items)
         path = next((given[key] for key in _PATH_KEYS if isinstance(args.get(key), str)), "")
-        command = next((_joined(args[key]) for key in _COMMAND_KEYS if args.get(key)), "")
+        command = next((_joined(args[key]) for key in COMMAND_KEYS if args.get(key)), "")
         return Step(at, block.tool, command, path, body, items)
     path_found, command_found = _PATH_KEY.search(body), _COMMAND_KEY.search(body)
     path = path_found[1] if path_found else ""

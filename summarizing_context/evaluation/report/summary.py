@@ -25,6 +25,8 @@ MAIN = (
     "agreement",
     "artifact_recall",
     "artifact_precision",
+    "ledger_recall",
+    "ledger_precision",
     "stale",
     "unsupported",
     "drift",

@@ -1,4 +1,4 @@
-"""The ledger as the evals see it: exact on generated sessions, in the view's block too, and absent from the arm without."""
+"""The ledger as the evals see it: exact on generated sessions, in the view's block too."""
 
 from __future__ import annotations
 
