@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from summarizing_context.core.ledger_rules import LedgerRule, check_rules
 from summarizing_context.errors import SettingsError
 from summarizing_context.settings import Settings
 from summarizing_context.settings_checks import KEY_ALIASES, Source, accepted, flattened
@@ -26,7 +27,7 @@ _SAME_AS = {
     **KEY_ALIASES,
 }
 _NULLABLE = frozenset(field.name for field in fields(Settings) if isinstance(field.metadata["rule"], Maybe))
-_OWN = ("preserve_system", "persistence", "summary_provider")
+_OWN = ("preserve_system", "persistence", "summary_provider", "ledger_rules")
 _PERSISTENCE = ("enabled", "path", "required", "retain_days")
 _MOST_DAYS = 36_500
 _LONGEST_ID = 200
@@ -41,6 +42,7 @@ class MountOptions:
     preserve_system: bool = True  # else leading system rows are left out of views that stand on summaries
     required: bool = False  # no falling back to memory when the file cannot be used
     retain_days: int | None = None  # sessions unused for longer are deleted from the file
+    ledger_rules: tuple[LedgerRule, ...] = ()  # what tools of the host do
     summary_provider: str | None = None  # mounted provider that makes the summaries; else the one of lowest priority
 
 
@@ -52,7 +54,7 @@ def read_options(config: Mapping[str, Any] | None) -> MountOptions:
     problems = [_unknown(key, given[key]) for key in given if not _is_known(key)]
     keep_system = _flag(given, "preserve_system", True, problems)
     provider = _provider(given, problems)
-    plan = _persistence(given, problems)
+    plan = _persistence(given, problems) | _ledger(given, problems)
     settings = _settings(given, plan.pop("store", None), problems)
     if not keep_system and settings is not None and settings.header_role != "user":
         problems.append(f"preserve_system = False needs header_role = 'user', not {settings.header_role!r}")
@@ -142,6 +144,14 @@ def _persistence(given: Mapping[str, Any], problems: list[str]) -> dict[str, Any
     elif not {"store", "storage_path"} & given.keys():
         problems.append("persistence is enabled but names no file; give persistence.path, or enabled = False")
     return plan
+
+
+def _ledger(given: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
+    try:
+        return {"ledger_rules": check_rules(given.get("ledger_rules") or ())}
+    except SettingsError as error:
+        problems.extend(error.problems)
+        return {}
 
 
 def _provider(given: Mapping[str, Any], problems: list[str]) -> str | None:

@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 async def open_session(plan: MountOptions, options: Options, degraded: Callable[[str], None]) -> SummarizingContext:
     """An open context that the caller closes; `degraded` is told why it is kept in memory only, if it is."""
+    options = replace(options, ledger_rules=(*options.ledger_rules, *plan.ledger_rules))
     if plan.settings.store == _MEMORY or options.read_only:
         return await start_context(plan.settings, options)
     try:

@@ -7,8 +7,8 @@ Pure. Rules are tried from the top; a host's own come first. Applying them to ca
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Literal, get_args
 
@@ -126,11 +126,16 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 def check_rules(rules: object) -> tuple[LedgerRule, ...]:
-    """A host's rules, or `SettingsError`."""
-    if isinstance(rules, str | Mapping) or not hasattr(rules, "__iter__"):
+    """A host's rules, each a `LedgerRule` or a mapping of its four fields; or `SettingsError`."""
+    if isinstance(rules, str | Mapping) or not isinstance(rules, Iterable):
         raise SettingsError(f"ledger_rules is {type(rules).__name__}; it is a sequence of LedgerRule")
-    found = tuple(rules)
-    wrong = next((rule for rule in found if not isinstance(rule, LedgerRule)), None)
-    if wrong is not None:
-        raise SettingsError(f"ledger_rules holds a {type(wrong).__name__}; each of them is a LedgerRule")
-    return found
+    return tuple(map(_rule, rules))
+
+
+def _rule(given: object) -> LedgerRule:
+    if isinstance(given, LedgerRule):
+        return given
+    names = [field.name for field in fields(LedgerRule)]
+    if not isinstance(given, Mapping) or sorted(map(str, given)) != sorted(names):
+        raise SettingsError(f"ledger_rules holds a {type(given).__name__}; each is a LedgerRule of {', '.join(names)}")
+    return LedgerRule(**given)

@@ -121,3 +121,11 @@ def test_any_id_of_the_host_names_a_session_and_different_ones_stay_apart(one: s
     names = [session_id_from(one), session_id_from(other)]
     assert [Settings(session_id=name).session_id for name in names] == names
     assert (names[0] == names[1]) == (one == other)
+
+
+def test_rules_for_the_ledger_may_stand_in_a_plan() -> None:
+    rule = {"tool": "deploy", "kind": "identifier", "key": "service", "operation": "deployed"}
+    (read,) = read_options({"ledger_rules": [rule]}).ledger_rules
+    assert (read.tool, read.operation) == ("deploy", "deployed")
+    assert read_options({"ledger_rules": None}).ledger_rules == ()
+    assert "ledger_rules" in refusal({"ledger_rules": ["deploy"]})[0]

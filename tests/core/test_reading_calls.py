@@ -145,6 +145,13 @@ def test_a_rule_that_says_nothing_is_refused():
             check_rules(rules)
 
 
+def test_rules_may_be_given_as_mappings():
+    (rule,) = check_rules([{"tool": "edit", "kind": "path", "key": "p", "operation": "edited"}])
+    assert rule == LedgerRule("edit", "path", "p", "edited")
+    with pytest.raises(SettingsError, match="tool, kind, key, operation"):
+        check_rules([{"tool": "edit"}])
+
+
 def test_huge_arguments_still_tell_their_path():
     assert done("write_file", {"path": "big.txt", "content": "x y" * 1_000_000}) == [("path", "big.txt", "wrote")]
 
