@@ -14,6 +14,7 @@ Kind = Literal["path", "command", "error", "url", "identifier", "decision", "con
 KINDS: tuple[Kind, ...] = ("path", "command", "error", "url", "identifier", "decision", "constraint")
 
 LOOKS = frozenset({"read", "searched", "listed", "used", "seen", "fetched"})  # operations that change nothing
+_WORDS = 12  # of what was tried
 OPEN, FIXED, SAID = "open", "fixed", "said"
 
 Supersede = Callable[[Sequence[str]], Sequence[bool]]  # of quotes, oldest first: which ones no longer hold
@@ -110,9 +111,14 @@ class Ledger:
         return reversed(self._holding[kind].values())
 
     def fixed_at(self, error: Touch) -> int | None:
-        """Where what an error is about had gone well again; None if it has not."""
-        done = self._done.get(error.about)
-        return done[2] if done is not None and done[:2] > error.place else None
+        """Where what an error is about had gone well again, by itself or as part of more; None if it has not."""
+        words = error.about.split(" ")[:_WORDS]
+        wider = [" ".join(words[:count]) for count in range(len(words) - 1, 1, -1)]  # `go test ./pkg` of `... TestA`
+        for about in (error.about, *wider):
+            done = self._done.get(about)
+            if done is not None and done[:2] > error.place:
+                return done[2]
+        return None
 
     def _note_success(self, about: str, done: tuple[int, int, int]) -> None:
         self._done[about] = max(done, self._done.get(about, done))

@@ -21,6 +21,7 @@ from summarizing_context.core.reading_words import (
     patched_files,
     read_arguments,
     refuses,
+    signature,
     told_ids,
     told_urls,
 )
@@ -101,7 +102,7 @@ class CallReader:
         looks = all(done in LOOKS for kind, _, done in claims if kind != "command")
         if not command and _went_wrong(result, looks=looks) and result is not None:
             if line := self._detectors.error_line(both_ends(result.text), True):
-                yield Touch("error", line, "seen", start, stop, about=about)
+                yield Touch("error", signature(line), "seen", start, stop, about=about)
             return
         for kind, value, operation in claims:
             if kind != "command":
@@ -152,7 +153,7 @@ class CallReader:
             if f"{program}: " not in text[:_SHORT]:
                 yield Touch("path", path, done, start, stop, about=path)
         if line and failed:
-            yield Touch("error", line, "seen", start, stop, about=about)
+            yield Touch("error", signature(line), "seen", start, stop, about=about)
 
 
 def _calls(group: Sequence[tuple[int, Reading]]) -> list[_Call]:

@@ -28,6 +28,7 @@ _EXIT = re.compile(
     r"(?i)\b(?:exit(?:ed)?[ _]?(?:with )?(?:exit )?(?:code|status)|return[_ ]?code|exit(?=[=:]))"
     r"[\"'\s:=]{1,4}(-?\d{1,5})\b"
 )
+_TOOK = re.compile(r"\s{0,3}(?:\(\d[\d.]{0,12}\s?m?s\)|in \d[\d.]{0,12}\s?m?s)[ =]{0,80}\Z")
 _URL = re.compile(r"https?://[^\s\"'<>`)\]},\\|]{3,400}")
 _ID = re.compile(r"#?[A-Za-z0-9][\w#.:@-]{3,63}\Z")
 _ID_IN_RESULT = re.compile(
@@ -100,6 +101,11 @@ def is_id(value: str) -> bool:
         and any(map(str.isdigit, value))
         and not value.replace(".", "").replace("-", "").replace(":", "").isdigit()
     )
+
+
+def signature(line: str) -> str:
+    """An error's line without the time that it took, which is another one each time."""
+    return _TOOK.sub("", line)
 
 
 def told_ids(text: str) -> list[str]:

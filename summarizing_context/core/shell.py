@@ -34,6 +34,7 @@ _PLAIN = re.compile(r"[\w./~+@%:=,-]{1,400}\Z")
 _OPERATIONS = {"rm": "deleted", "unlink": "deleted", "rmdir": "deleted", "touch": "touched", "mkdir": "created"}
 _BEFORE = frozenset({"sudo", "command", "env", "time", "then", "do", "else", "!"})
 _PIPED = re.compile(r"\s{0,9}(?:2>&1\s{0,9})?\|\s{0,9}(?:tail|head|grep|cat|tee|less|wc|sort)\b[^\"']{0,200}\Z")
+_REDIRECT = re.compile(r"\s\d?>{1,2}\s?&?[\w./-]{1,200}")
 _OPTION = re.compile(r"\s-{1,2}[\w-]{1,40}(?:=\S{0,200})?(?=\s|\Z)")
 
 
@@ -66,6 +67,7 @@ def tried(command: str) -> str:
     """What a bare command tries, whatever its options and whoever reads its output: two runs of it are alike."""
     line = command.split("\n", 1)[0][:_TRIED]
     line = _PIPED.sub("", line) if "|" in line else line
+    line = _REDIRECT.sub("", line) if ">" in line else line
     return " ".join((_OPTION.sub("", line) if " -" in line else line).split())[:200]
 
 

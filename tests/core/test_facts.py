@@ -76,6 +76,17 @@ def test_an_error_is_fixed_once_the_same_thing_goes_well():
     assert facts(again, error._replace(start=12, stop=13))[1].operation == "open"
 
 
+def test_an_error_is_fixed_by_more_going_well_but_not_by_less():
+    error = Touch("error", "FAIL TestA", "seen", 1, 3, 1, "go test ./pkg TestA")
+    wider = Touch("command", "go test ./pkg", "ran", 5, 7, 0, "go test ./pkg", True)
+    other = Touch("command", "go vet", "ran", 5, 7, 0, "go", True)
+    assert facts(error, wider)[0].operation == "fixed"
+    assert facts(error, other)[0].operation == "open"
+    assert (
+        facts(error._replace(about="go test ./pkg"), wider._replace(about="go test ./pkg TestA"))[0].operation == "open"
+    )
+
+
 def test_a_quote_that_a_later_one_replaces_is_superseded():
     told = [Touch("constraint", text, "said", at, at + 1) for at, text in enumerate(("use port 1", "use port 2"))]
     found = Ledger(told).facts(lambda quotes: [quote == "use port 1" for quote in quotes])

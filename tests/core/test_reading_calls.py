@@ -90,6 +90,15 @@ def test_an_operation_that_failed_has_not_happened():
     assert done("bash", {"command": "rm a.py"}, "rm: cannot remove 'a.py'\nexit code 1")[0][2] == "exit 1"
 
 
+def test_one_error_has_one_signature_however_long_it_took():
+    for took in ("0.03s", "7.11s"):
+        assert done("bash", {"command": "go test"}, f"--- FAIL: TestA ({took})")[1] == (
+            "error",
+            "--- FAIL: TestA",
+            "seen",
+        )
+
+
 def test_ids_and_addresses_of_calls_and_short_results_are_told():
     found = done(
         "cancel_order", {"order_id": "W100", "why": "late"}, '{"refund_id": "RF-77", "url": "https://x.io/r/77"}'

@@ -41,8 +41,8 @@ _SHY = 0.92  # a view may not be larger than what is asked for: aim a little low
 class StrategyArm:
     """One strategy's context, fed with one session as far as its cuts ask."""
 
-    def __init__(self, context: SummarizingContext, case: Case) -> None:
-        self._context, self._case = context, case
+    def __init__(self, context: SummarizingContext, case: Case, *, has_ledger: bool) -> None:
+        self._context, self._case, self._has_ledger = context, case, has_ledger
         self._fed = 0
         self._asked = 0
 
@@ -110,7 +110,7 @@ class StrategyArm:
             pieces += [Piece("ledger" if is_ledger(text) else part, text) for text in message_text_parts(message)]
         nodes = tuple(Node(node.start, node.stop, node.text, node.passes) for node in explained)
         made = ArmView(pieces=tuple(pieces), tokens=view.tokens, nodes=nodes, raw_from=stop)
-        return replace(made, facts=self._facts()) if made.ledger else made
+        return replace(made, facts=self._facts()) if self._has_ledger else made
 
     def _facts(self) -> tuple[tuple[str, str], ...]:
         """What the ledger says was last done to each path."""
@@ -133,4 +133,4 @@ async def open_arm(settings: Settings, case: Case, summarizer: Summarizer | None
     if summarizer is not None:  # which calls a breaker lets through depends on their order, and so would the views
         settings = replace(settings, breaker_failures=_NEVER)
     async with open_context(settings, summarizer=summarizer) as context:
-        yield StrategyArm(context, case)
+        yield StrategyArm(context, case, has_ledger=settings.ledger_share > 0 and settings.strategy != "truncate")
