@@ -18,6 +18,7 @@ from summarizing_context.core.places import Place
 from summarizing_context.expanding import Detail, Expanding
 from summarizing_context.memories import Memory
 from summarizing_context.parts import Parts
+from summarizing_context.recalling import Recalling
 from summarizing_context.searching import Search
 from summarizing_context.shelves import Checkpoint, SearchHit
 from summarizing_context.spending import BudgetReport, Spending
@@ -36,6 +37,7 @@ class SummarizingContext(Conversation):
         self._spending = Spending(self._session)
         self._search = Search(self._session, parts.meaning)
         self._expanding = Expanding(self._session)
+        self._recalling = Recalling(self._session, self._search, self._expanding)
         self._memory = Memory(self._session, parts.meaning)
         self._closing.append(self._memory.close)
 
@@ -119,6 +121,12 @@ class SummarizingContext(Conversation):
         """
         self._check()
         return self._expanding.page(node_or_range, detail, max_tokens, cursor)
+
+    async def recall(self, query: str, max_tokens: int = 2_000) -> Page:
+        """What the log holds about a query, in plain words, and the view does not show: excerpts of the best messages,
+        and exact values that are likely needed, cited by message. Raises `SettingsError`."""
+        self._check()
+        return await self._recalling.page(query, max_tokens)
 
     def explain(self) -> list[HeaderNode]:
         """Which past each block of the present header stands for, oldest first."""

@@ -37,15 +37,23 @@ class Search:
         settings = self._session.parts.settings
         where = scope_of(scope, settings.session_id, settings.project)
         terms = query_terms(query)
+        by_words = best_matches(terms, await self.matches(terms, where, _SPARE * limit))
+        return best_hits(terms, await self.with_meaning(query, by_words, where, _SPARE * limit), limit)
+
+    async def matches(self, terms: Sequence[str], where: Scope, limit: int) -> list[Match]:
+        """What holds any of the terms, once all is indexed."""
         while await self._index.catch_up():
             pass
-        by_words = best_matches(terms, await self._index.find(terms, where, _SPARE * limit))
+        return await self._index.find(terms, where, limit)
+
+    async def with_meaning(self, query: str, by_words: list[Match], where: Scope, limit: int) -> list[Match]:
+        """Matches by words, and those by meaning where there is an embedding, as one ranking."""
         if self._meaning is None or not query.strip():
-            return best_hits(terms, by_words, limit)
-        least = NEAR if settings.similarity_threshold is None else settings.similarity_threshold
-        by_meaning = await self._meaning.matches(query, where, least, _SPARE * limit)
+            return by_words
+        threshold = self._session.parts.settings.similarity_threshold
+        near = await self._meaning.matches(query, where, NEAR if threshold is None else threshold, limit)
         self._session.last_error = self._meaning.last_error or self._session.last_error
-        return best_hits(terms, fused(by_words, by_meaning), limit)
+        return fused(by_words, near)
 
 
 def scope_of(scope: str, session_id: str, project: str | None) -> Scope:

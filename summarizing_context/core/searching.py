@@ -31,7 +31,7 @@ def searchable(message: bytes) -> str:
     return "\n".join(texts).encode("utf-8", "replace").decode("utf-8")  # SQLite takes no lone surrogates
 
 
-def query_terms(query: str) -> list[str]:
+def query_terms(query: str, most: int = MOST_TERMS) -> list[str]:
     """What a query asks for: each run of characters without a space, and its words where it has several."""
     terms: dict[str, None] = {}
     for run in query.split():
@@ -40,9 +40,9 @@ def query_terms(query: str) -> list[str]:
             terms[" ".join(words)] = None
         if len(words) > 1:
             terms.update(dict.fromkeys(words))
-        if len(terms) >= MOST_TERMS:
+        if len(terms) >= most:
             break
-    return list(terms)[:MOST_TERMS]
+    return list(terms)[:most]
 
 
 def coverage(terms: Sequence[str], text: str) -> float:

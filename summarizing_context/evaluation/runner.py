@@ -29,6 +29,7 @@ from summarizing_context.evaluation.cases.model import Case, Cut, Probe
 from summarizing_context.evaluation.cases.reading import Read, read_session, tokens_before
 from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.outcomes import ProbeOutcome, SessionOutcome, ViewOutcome
+from summarizing_context.evaluation.recalls import recalled
 from summarizing_context.evaluation.scoring.artifacts import last_operations
 from summarizing_context.evaluation.scoring.figures import Ground, Scored, Sum, Sums, score_view
 from summarizing_context.evaluation.scoring.support import Source
@@ -95,6 +96,7 @@ async def run_case(case: Case, plan: Plan, cassette: Cassette | None = None) -> 
             for arm in plan.chosen()
             if arm.strategy
         }
+        recaller = await stack.enter_async_context(open_arm(plan.settings, case)) if models is None else None
         for cut in sorted(case.cuts, key=lambda cut: cut.at):
             views = await _views_at(_past(case, cut, reads), strategies, plan)
             if cassette is not None:
@@ -106,6 +108,9 @@ async def run_case(case: Case, plan: Plan, cassette: Cassette | None = None) -> 
                 asked = as_asked(case.probes_at(cut), reads) if models else []
                 answers = await models.answers(asked, views, evidence) if models else {}
                 results.add(cut, views, answers, {probe.id: probe.question for probe in asked})
+                if recaller is not None:  # with summaries by a model each use would have to be in the cassette
+                    used = [probe for probe in case.probes_at(cut) if probe.kind == "used"]
+                    results.add_recalled(await recalled(recaller, case, used, cut.budget))
     return results.outcome([arm.name for arm in plan.chosen()])
 
 
@@ -205,6 +210,11 @@ class _Results:
             )
             for probe in ground.probes
         ]
+
+    def add_recalled(self, found: Sum) -> None:
+        """What one recall brings back at each use; of the reference arm alone."""
+        if found.out_of:
+            self._add_sums(REFERENCE, {"recalled": found})
 
     def outcome(self, order: Sequence[str]) -> SessionOutcome:
         case = self._case

@@ -16,6 +16,7 @@ from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.core.ledger_block import is_ledger
 from summarizing_context.core.messages import message_text_parts
+from summarizing_context.core.searching import query_terms
 from summarizing_context.errors import BudgetError
 from summarizing_context.evaluation.arms.views import (
     TOLERANCE,
@@ -67,6 +68,10 @@ class StrategyArm:
         except BudgetError:
             return None
         return self._shown()
+
+    async def recall(self, query: str, tokens: int) -> str:
+        """One page about a query, after a view was asked for."""
+        return (await self._context.recall(query, tokens)).text if query_terms(query) else ""
 
     async def fitted(self, tokens: int, *, tries: int = _TRIES) -> ArmView | None:
         """The largest view of at most `tokens` tokens that is found, filled up with what stands before its tail.

@@ -18,6 +18,7 @@ AGES = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)  # tokens; the las
 MAIN = (
     "used",
     "summary_used",
+    "recalled",
     "literals",
     "constraint",
     "answered",

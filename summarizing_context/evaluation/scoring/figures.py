@@ -43,6 +43,9 @@ class Sum(NamedTuple):
 FIGURES: dict[str, Figure] = {
     "used": Figure("hindsight retention", "values that later calls used and that the view holds", 1),
     "summary_used": Figure("used, in summaries", "of the used values outside of raw parts, those in summaries", 1),
+    "recalled": Figure(
+        "within one recall of 2k tokens", "values that calls used and the view left out, on one page", 1
+    ),
     "literals": Figure("literal retention", "planted answers of all kinds that the view holds", 1),
     **{kind: Figure(kind, MEANING[kind], 1) for kind in KINDS if kind != "used"},
     "stale": Figure("stale", "changed values that the view still gives as if they held", -1),

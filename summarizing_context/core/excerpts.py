@@ -1,0 +1,67 @@
+"""Excerpts: of a text that is too long to be shown whole, the lines around what was asked for.
+
+Pure. A term weighs the more the fewer of the texts hold it; neighbouring lines are shown together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from math import log, sqrt
+
+from summarizing_context.core.shrinking import Count, cut_middle
+
+_WORD = re.compile(r"[^\W_]+")
+_LONG_LINE = 400  # characters; a longer line is taken apart
+_BESIDE = 1  # lines shown before and after one that holds something
+
+
+def term_weights(terms: Sequence[str], texts: Sequence[str]) -> dict[str, float]:
+    """How much each word of the terms tells, by how few of the texts hold it."""
+    words = {word for term in terms for word in term.split() if len(word) > 2}
+    held = [frozenset(_WORD.findall(text.lower())) for text in texts]
+    counts = {word: sum(word in have for have in held) for word in words}
+    return {word: log(1 + len(texts) / count) for word, count in counts.items() if count}
+
+
+def excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count) -> str:
+    """The text, if it has at most so many tokens, or the lines of it that hold most of what weighs."""
+    if len(text) <= 16 * tokens and count(text) <= tokens:
+        return text
+    lines = _lines(text)
+    worth = [_worth(line, weights) for line in lines]
+    kept: set[int] = set()
+    left = tokens - 2
+    for at in sorted(range(len(lines)), key=lambda at: (-worth[at], at)):
+        if worth[at] <= 0 and kept:
+            break
+        near = range(max(0, at - _BESIDE), min(len(lines), at + _BESIDE + 1))
+        for wanted in (near, (at,)):
+            fresh = [line for line in wanted if line not in kept]
+            cost = sum(1 + count(lines[line]) for line in fresh) + 1
+            if cost <= left:
+                kept.update(fresh)
+                left -= cost
+                break
+    if not kept:
+        return cut_middle(lines[max(range(len(lines)), key=worth.__getitem__)], tokens * 2, tokens, count)
+    return "\n".join(lines[at] if at - 1 in kept or not at else f"… {lines[at]}" for at in sorted(kept))
+
+
+def _worth(line: str, weights: Mapping[str, float]) -> float:
+    words = frozenset(_WORD.findall(line.lower()))
+    return sum(weight for word, weight in weights.items() if word in words) / sqrt(4 + len(words))
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text; what is longer than a line should be is taken apart between words."""
+    found: list[str] = []
+    for line in text.splitlines():
+        while len(line) > _LONG_LINE:
+            at = line.rfind(" ", _LONG_LINE // 2, _LONG_LINE)
+            at = at if at > 0 else _LONG_LINE
+            found.append(line[:at])
+            line = line[at:].lstrip()
+        if line.strip():
+            found.append(line)
+    return found or [""]

@@ -1,0 +1,159 @@
+"""Recalling: what the log holds about a query and the view does not show, on one page.
+
+Two things share the page. Excerpts of the messages that fit the query best, found by `searching`; and lines of exact
+values (paths, ids, numbers, names) that are most likely needed, ranked in `core.ranking`. A short query asks for
+something, so excerpts get more of the page; a long one describes a situation, and values serve it better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import anyio
+
+from summarizing_context.core.entries import Entry
+from summarizing_context.core.excerpts import excerpt, term_weights
+from summarizing_context.core.messages import read_message
+from summarizing_context.core.paging import Page, PagePart, block_of, fenced_page, page_room, read_tokens
+from summarizing_context.core.ranking import MessageValues, Query, chosen_values, gather, read_values
+from summarizing_context.core.searching import query_terms
+from summarizing_context.core.values import exact_values, word_parts
+from summarizing_context.errors import SettingsError
+from summarizing_context.expanding import Expanding
+from summarizing_context.searching import Search, scope_of
+from summarizing_context.session import Session
+from summarizing_context.shelves import Match
+
+_MOST_TERMS = 64  # of a query
+_MATCHES = 200
+_EXCERPTED = 12  # matches of which excerpts are shown at most
+_SHORT = 12  # words up to which a query asks for something
+_ASKED, _DESCRIBED = 0.5, 0.2  # share of the page for excerpts
+_LEAST = 24  # tokens of an excerpt
+_BYTES = 4_000_000  # of the newest hidden messages, and of the view, that are looked through for values
+_KEPT = 20_000  # messages whose values are remembered
+_VALUES = "[exact values by message]"
+_NOTHING = "Nothing in the log holds any of these words."
+
+
+class Hidden(NamedTuple):
+    """What a page is made from: entries that the view does not show, and the texts that it shows."""
+
+    entries: Sequence[tuple[int, Entry]]
+    shown: Sequence[str]
+
+
+class Recalling:
+    """Pages of what one session's log holds about something."""
+
+    def __init__(self, session: Session, search: Search, expanding: Expanding) -> None:
+        self._session, self._search, self._expanding = session, search, expanding
+        self._values: dict[bytes, MessageValues] = {}  # by content
+
+    async def page(self, query: object, max_tokens: object) -> Page:
+        """The best of what there is, within the tokens."""
+        if not isinstance(query, str):
+            raise SettingsError(f"a query is a text, not {type(query).__name__}")
+        terms, most = query_terms(query, _MOST_TERMS), read_tokens(max_tokens)
+        if not terms:
+            raise SettingsError("the query holds no words; write what to look for in plain words")
+        parts = self._session.parts
+        last = max(0, len(parts.timeline) - 1)
+        room = page_room(most, fenced_page([], f"0-{last}", "recall"), parts.counter.count)
+        where = scope_of("session", self._session.id, None)
+        by_words = await self._search.matches(terms, where, _MATCHES)
+        matches = await self._search.with_meaning(query, by_words, where, _MATCHES)
+        matches = [match for match in matches if match.stop <= len(parts.timeline)]
+        hidden = self._hidden()
+        blocks = self._excerpts(terms, matches, {index for index, _ in hidden.entries}, room)
+        asked = Query(word_parts(query), len(parts.timeline), _relevance(matches))
+        left = room - sum(1 + parts.counter.count(block) for _, block in blocks) - parts.counter.count(_VALUES) - 2
+        lines = await anyio.to_thread.run_sync(self._lines, hidden, [block for _, block in blocks], asked, left)
+        return self._composed(blocks, lines, most)
+
+    def _composed(self, blocks: list[tuple[Match, str]], lines: list[str], most: int) -> Page:
+        """The page; where the counter counts more for the whole than for its parts, less of it."""
+        while True:
+            places = [(match.start, match.stop) for match, _ in blocks]
+            places += [(at, at + 1) for at in (int(line.partition(":")[0]) for line in lines)]
+            start, stop = min((a for a, _ in places), default=0), max((b for _, b in places), default=0)
+            shown = [block for _, block in sorted(blocks, key=lambda found: found[0].start)]
+            shown += [_VALUES, *lines] if lines else []
+            text = fenced_page(shown or [_NOTHING], f"{start}-{max(start, stop - 1)}", "recall")
+            if self._session.parts.counter.count(text) <= most or not (blocks or lines):
+                return Page(text, start, stop)
+            blocks, lines = (blocks, lines[1:]) if lines else (blocks[:-1], lines)
+
+    def _hidden(self) -> Hidden:
+        """What the present view does not show; all of the log where nothing is left out."""
+        timeline, latest = self._session.parts.timeline, self._session.parts.viewer.latest
+        stop = latest.state.stop if latest is not None else 0
+        if latest is None or stop <= timeline.leading:
+            return Hidden(list(enumerate(timeline.entries)), [])
+        rows = [*latest.state.head, *(item.message for item in latest.tail.items)]
+        newest = [timeline.entries[at].message() for at in range(max(stop, latest.tail.next), len(timeline))]
+        return Hidden(
+            list(enumerate(timeline.entries[:stop])),
+            [text for row in (*rows, *newest) for text in read_message(row).texts],
+        )
+
+    def _excerpts(
+        self, terms: Sequence[str], matches: Sequence[Match], hidden: set[int], room: int
+    ) -> list[tuple[Match, str]]:
+        """Of the best matches that the view does not show, as much as their share of the page holds."""
+        count = self._session.parts.counter.count
+        words = sum(len(term.split()) == 1 for term in terms)
+        left = int(room * (_ASKED if words <= _SHORT else _DESCRIBED))
+        most = max(_LEAST, left // 2)
+        weights = term_weights(terms, [match.text for match in matches])
+        left_out = [match for match in matches if match.start in hidden]
+        chosen: list[tuple[Match, str]] = []
+        for match in (left_out or matches)[:_EXCERPTED]:
+            if left < _LEAST:
+                break
+            if match.kind == "summary" and any(match.start <= other.start < match.stop for other, _ in chosen):
+                continue
+            label = self._label(match)
+            part = PagePart(match.start, match.stop, 0, label, "")
+            head = count(block_of(part, "")) + 2
+            text = excerpt(match.text, weights, min(most, left - head), count) if left > head + _LEAST // 2 else ""
+            block = block_of(part, text)
+            if text and (cost := 1 + count(block)) <= left:
+                chosen.append((match, block))
+                left -= cost
+        return chosen
+
+    def _label(self, match: Match) -> str:
+        if match.kind == "summary":
+            return "summary"
+        return "; ".join(dict.fromkeys(part.label for part in self._expanding.message(match.start)))[:80]
+
+    def _lines(self, hidden: Hidden, excerpts: Sequence[str], query: Query, room: int) -> list[str]:
+        """Lines of values. Runs beside the event loop: it reads much."""
+        if room <= 0:
+            return []
+        shown = {value for text in (*hidden.shown, *excerpts) for value in exact_values(text)}
+        known = gather(self._read(hidden.entries), query)
+        return chosen_values(known, shown, query, room, self._session.parts.counter.count)
+
+    def _read(self, entries: Sequence[tuple[int, Entry]]) -> Iterator[tuple[int, MessageValues]]:
+        """The values of the newest entries, oldest first."""
+        size, first = 0, len(entries)
+        while first and size < _BYTES:
+            first -= 1
+            size += len(entries[first][1].data)
+        for index, entry in entries[first:]:
+            content = entry.facts.content
+            if content not in self._values:
+                if len(self._values) >= _KEPT:
+                    self._values.clear()
+                self._values[content] = read_values(entry.read(index).reading)
+            yield index, self._values[content]
+
+
+def _relevance(matches: Sequence[Match]) -> dict[int, float]:
+    """How much each message has to do with the query, from 0 to 1."""
+    best = max((match.score for match in matches), default=0.0)
+    found = {match.start: match.score / best for match in matches if match.kind == "message"} if best > 0 else {}
+    return {index: max(0.0, score) for index, score in found.items()}
