@@ -43,6 +43,7 @@ from summarizing_context.errors import (
 )
 from summarizing_context.memories import Memory, MemoryEntry
 from summarizing_context.ports import SummaryJob, SummaryReply
+from summarizing_context.recall_tool import recall_tool_schema
 from summarizing_context.settings import Settings
 from summarizing_context.shelves import Checkpoint, SearchHit
 from summarizing_context.spending import BudgetReport
@@ -95,4 +96,5 @@ __all__ = [
     "mount",
     "on_session_ready",
     "open_context",
+    "recall_tool_schema",
 ]

@@ -18,6 +18,7 @@ from summarizing_context.core.places import Place
 from summarizing_context.expanding import Detail, Expanding
 from summarizing_context.memories import Memory
 from summarizing_context.parts import Parts
+from summarizing_context.recall_tool import RecallTool
 from summarizing_context.recalling import Recalling
 from summarizing_context.searching import Search
 from summarizing_context.shelves import Checkpoint, SearchHit
@@ -38,6 +39,7 @@ class SummarizingContext(Conversation):
         self._search = Search(self._session, parts.meaning)
         self._expanding = Expanding(self._session)
         self._recalling = Recalling(self._session, self._search, self._expanding)
+        self._recall_tool = RecallTool(self._session, self._expanding, self._recalling)
         self._memory = Memory(self._session, parts.meaning)
         self._closing.append(self._memory.close)
 
@@ -127,6 +129,12 @@ class SummarizingContext(Conversation):
         and exact values that are likely needed, cited by message. Raises `SettingsError`."""
         self._check()
         return await self._recalling.page(query, max_tokens)
+
+    async def call_recall_tool(self, arguments: object) -> str:
+        """The answer to a model's call of `context_recall`, whose schema `recall_tool_schema()` gives. Arguments are an
+        object, or JSON; what is wrong with them is told in the answer."""
+        self._check()
+        return await self._recall_tool.call(arguments)
 
     def explain(self) -> list[HeaderNode]:
         """Which past each block of the present header stands for, oldest first."""

@@ -20,6 +20,7 @@ from summarizing_context.adapters.amplifier_options import read_options, session
 from summarizing_context.adapters.amplifier_providers import choose_provider
 from summarizing_context.adapters.amplifier_rows import as_json, stamped
 from summarizing_context.adapters.amplifier_storage import open_session
+from summarizing_context.adapters.amplifier_tool import mount_recall_tool
 from summarizing_context.adapters.amplifier_usage import UsageMeter
 from summarizing_context.adapters.amplifier_wire import fit_rows
 from summarizing_context.assembly import Options, recipe_of
@@ -42,7 +43,7 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Ca
     if callable(announce := getattr(coordinator, "register_contributor", None)):
         announce("observability.events", _NAME, lambda: list(ANNOUNCED))
     await coordinator.mount("context", manager)
-    return manager.close
+    return await mount_recall_tool(coordinator, manager) if manager.offers_recall else manager.close
 
 
 async def on_session_ready(coordinator: Any) -> None:
@@ -78,6 +79,11 @@ class SummarizingContextManager:
     def session_id(self) -> str:
         """The name of the session in its store."""
         return self._plan.settings.session_id
+
+    @property
+    def offers_recall(self) -> bool:
+        """Whether the options ask for the tool `context_recall`."""
+        return self._plan.recall_tool
 
     @property
     def is_ready(self) -> bool:
@@ -177,6 +183,10 @@ class SummarizingContextManager:
     async def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until no summary is being made or could be."""
         return await (await self._context()).wait_idle(timeout)
+
+    async def call_recall_tool(self, arguments: object) -> str:
+        """The answer to a model's call of `context_recall`."""
+        return await (await self._context()).call_recall_tool(arguments)
 
     def statistics(self) -> Statistics | None:
         """The figures of the session; None before its first use. `store` says so where the file cannot be used."""

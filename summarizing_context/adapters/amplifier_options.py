@@ -27,7 +27,7 @@ _SAME_AS = {
     **KEY_ALIASES,
 }
 _NULLABLE = frozenset(field.name for field in fields(Settings) if isinstance(field.metadata["rule"], Maybe))
-_OWN = ("preserve_system", "persistence", "summary_provider", "ledger_rules")
+_OWN = ("preserve_system", "persistence", "summary_provider", "ledger_rules", "recall_tool")
 _PERSISTENCE = ("enabled", "path", "required", "retain_days")
 _MOST_DAYS = 36_500
 _LONGEST_ID = 200
@@ -43,6 +43,7 @@ class MountOptions:
     required: bool = False  # no falling back to memory when the file cannot be used
     retain_days: int | None = None  # sessions unused for longer are deleted from the file
     ledger_rules: tuple[LedgerRule, ...] = ()  # what tools of the host do
+    recall_tool: bool = False  # mount the tool `context_recall`
     summary_provider: str | None = None  # mounted provider that makes the summaries; else the one of lowest priority
 
 
@@ -53,6 +54,7 @@ def read_options(config: Mapping[str, Any] | None) -> MountOptions:
     given = {key: value for key, value in flattened(config or {}).items() if not _is_unsaid(key, value)}
     problems = [_unknown(key, given[key]) for key in given if not _is_known(key)]
     keep_system = _flag(given, "preserve_system", True, problems)
+    tool = _flag(given, "recall_tool", False, problems)
     provider = _provider(given, problems)
     plan = _persistence(given, problems) | _ledger(given, problems)
     settings = _settings(given, plan.pop("store", None), problems)
@@ -60,7 +62,9 @@ def read_options(config: Mapping[str, Any] | None) -> MountOptions:
         problems.append(f"preserve_system = False needs header_role = 'user', not {settings.header_role!r}")
     if problems or settings is None:
         raise SettingsError(problems)
-    return MountOptions(settings, "session_id" in given, keep_system, summary_provider=provider, **plan)
+    return MountOptions(
+        settings, "session_id" in given, keep_system, recall_tool=tool, summary_provider=provider, **plan
+    )
 
 
 def session_id_from(host_id: str) -> str:

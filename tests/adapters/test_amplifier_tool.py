@@ -1,0 +1,75 @@
+"""The tool `context_recall` on the real coordinator: mounted on demand, called by a loop, unmounted at cleanup."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from amplifier_core import ChatResponse, TextBlock, ToolResult
+from amplifier_core.message_models import ToolCall, ToolCallBlock
+from amplifier_core.testing import MockCoordinator
+
+from summarizing_context import SettingsError, mount
+from tests.adapters.host import Model, session_of
+
+pytestmark = pytest.mark.anyio
+SMALL = {"segment_min": 200, "segment_target": 600, "segment_max": 1200, "summary_max_tokens": 60}
+
+
+class Asking(Model):
+    """A provider that, when asked to remember, calls the tool and then answers with what it said."""
+
+    def _answer(self, request: Any) -> ChatResponse:
+        last = request.messages[-1].model_dump()
+        if last["role"] == "user" and "remember" in str(last["content"]).lower():
+            arguments = {"query": "which port does the walrus use"}
+            block = ToolCallBlock(id="recall_1", name="context_recall", input=arguments)
+            made = ToolCall(id="recall_1", name="context_recall", arguments=arguments)
+            return ChatResponse(content=[block], tool_calls=[made])
+        if last["role"] == "tool" and last.get("tool_call_id") == "recall_1":
+            return ChatResponse(content=[TextBlock(text=str(last["content"]))])
+        return super()._answer(request)
+
+
+async def test_a_model_in_a_real_session_gets_back_what_its_view_has_lost() -> None:
+    model = Asking(window=6_000)
+    async with session_of({**SMALL, "recall_tool": True}, model=model) as session:
+        await session.execute("The walrus listens on port 48231.")
+        for turn in range(12):
+            await session.execute(f"Turn {turn}: read the next files.")
+        answer = await session.execute("Do you remember the port?")
+        assert "48231" in answer
+        assert answer.startswith("[context_recall ")
+
+
+async def test_the_tool_follows_the_hosts_protocol_and_leaves_with_the_session() -> None:
+    async with session_of({"recall_tool": True}) as session:
+        coordinator = session.coordinator
+        tool = coordinator.get("tools")["context_recall"]
+        assert tool.name == "context_recall"
+        assert "earlier part of this conversation" in tool.description
+        assert tool.input_schema["properties"]["query"]["type"] == "string"
+        wrong = await tool.execute({"question": "?"})
+        assert isinstance(wrong, ToolResult)
+        assert wrong.success
+        assert "needs other arguments" in wrong.output
+    assert "context_recall" not in (coordinator.get("tools") or {})
+    late = await tool.execute({"query": "walrus"})
+    assert not late.success
+    assert late.error["type"] == "ContextClosedError"
+
+
+async def test_without_the_option_no_tool_is_mounted() -> None:
+    async with session_of({}) as session:
+        assert list(session.coordinator.get("tools")) == ["read"]
+    with pytest.raises(SettingsError, match="recall_tool"):
+        await mount(MockCoordinator(), {"recall_tool": "yes"})
+
+
+async def test_a_tool_that_somebody_else_mounted_in_its_place_stays() -> None:
+    coordinator = MockCoordinator()
+    cleanup = await mount(coordinator, {"recall_tool": True})
+    other = type("Other", (), {"name": "context_recall"})()
+    await coordinator.mount("tools", other, name="context_recall")
+    await cleanup()
+    assert coordinator.get("tools")["context_recall"] is other
