@@ -16,8 +16,9 @@ from summarizing_context.core.entries import Entry
 from summarizing_context.core.excerpts import excerpt, term_weights
 from summarizing_context.core.messages import read_message
 from summarizing_context.core.paging import Page, PagePart, block_of, fenced_page, page_room, read_tokens
-from summarizing_context.core.ranking import MessageValues, Query, chosen_values, gather, read_values
+from summarizing_context.core.ranking import MessageValues, Query, gather, read_values
 from summarizing_context.core.searching import query_terms
+from summarizing_context.core.value_lines import ValueLine, chosen_lines
 from summarizing_context.core.values import exact_values, word_parts
 from summarizing_context.errors import SettingsError
 from summarizing_context.expanding import Expanding
@@ -29,7 +30,7 @@ _MOST_TERMS = 64  # of a query
 _MATCHES = 200
 _EXCERPTED = 12  # matches of which excerpts are shown at most
 _SHORT = 12  # words up to which a query asks for something
-_ASKED, _DESCRIBED = 0.5, 0.2  # share of the page for excerpts
+_ASKED, _DESCRIBED = 0.5, 0.1  # share of the page for excerpts
 _LEAST = 24  # tokens of an excerpt
 _BYTES = 4_000_000  # of the newest hidden messages, and of the view, that are looked through for values
 _KEPT = 20_000  # messages whose values are remembered
@@ -72,14 +73,14 @@ class Recalling:
         lines = await anyio.to_thread.run_sync(self._lines, hidden, [block for _, block in blocks], asked, left)
         return self._composed(blocks, lines, most)
 
-    def _composed(self, blocks: list[tuple[Match, str]], lines: list[str], most: int) -> Page:
+    def _composed(self, blocks: list[tuple[Match, str]], lines: list[ValueLine], most: int) -> Page:
         """The page; where the counter counts more for the whole than for its parts, less of it."""
         while True:
             places = [(match.start, match.stop) for match, _ in blocks]
-            places += [(at, at + 1) for at in (int(line.partition(":")[0]) for line in lines)]
+            places += [(place, place + 1) for line in lines for place in line.places]
             start, stop = min((a for a, _ in places), default=0), max((b for _, b in places), default=0)
             shown = [block for _, block in sorted(blocks, key=lambda found: found[0].start)]
-            shown += [_VALUES, *lines] if lines else []
+            shown += [_VALUES, *(line.text for line in lines)] if lines else []
             text = fenced_page(shown or [_NOTHING], f"{start}-{max(start, stop - 1)}", "recall")
             if self._session.parts.counter.count(text) <= most or not (blocks or lines):
                 return Page(text, start, stop)
@@ -129,13 +130,13 @@ class Recalling:
             return "summary"
         return "; ".join(dict.fromkeys(part.label for part in self._expanding.message(match.start)))[:80]
 
-    def _lines(self, hidden: Hidden, excerpts: Sequence[str], query: Query, room: int) -> list[str]:
+    def _lines(self, hidden: Hidden, excerpts: Sequence[str], query: Query, room: int) -> list[ValueLine]:
         """Lines of values. Runs beside the event loop: it reads much."""
         if room <= 0:
             return []
         shown = {value for text in (*hidden.shown, *excerpts) for value in exact_values(text)}
         known = gather(self._read(hidden.entries), query)
-        return chosen_values(known, shown, query, room, self._session.parts.counter.count)
+        return chosen_lines(known, shown, query, room, self._session.parts.counter.count)
 
     def _read(self, entries: Sequence[tuple[int, Entry]]) -> Iterator[tuple[int, MessageValues]]:
         """The values of the newest entries, oldest first."""

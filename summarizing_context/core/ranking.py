@@ -15,12 +15,9 @@ from math import exp, log, log1p
 from typing import Any, NamedTuple
 
 from summarizing_context.core.messages import Reading
-from summarizing_context.core.shrinking import Count
 from summarizing_context.core.values import exact_values, parts_of_value
 
 _REFERENCE = 400  # characters of an argument beyond which it is content rather than a reference
-_THRIFT = 0.5  # how much a value's tokens count against it
-_TOO_LITTLE = 6  # tokens for one more value
 _NEVER = 6.0  # stands for the age of a use where there was none
 
 
@@ -86,30 +83,6 @@ def gather(messages: Iterable[tuple[int, MessageValues]], query: Query) -> list[
     return list(known.values())
 
 
-def chosen_values(values: Sequence[Known], shown: Collection[str], query: Query, room: int, count: Count) -> list[str]:
-    """Lines of values by message, `12: a b c`, within `room` tokens: the likeliest for what they cost first, without
-    those that are `shown` or stand in another one."""
-    worth = likelihoods(values, query)
-    costs = [1 + count(known.value) for known in values]
-    order = sorted(range(len(values)), key=lambda at: -worth[at] / costs[at] ** _THRIFT)
-    lines: dict[int, list[str]] = {}
-    held: set[str] = set(shown)
-    for at in order:
-        known = values[at]
-        if known.value in held:
-            continue
-        place = next((place for place in reversed(known.places) if place in lines), known.places[-1])
-        cost = costs[at] + (0 if place in lines else 1 + count(f"{place}: "))
-        if cost > room:
-            if room < _TOO_LITTLE:
-                break
-            continue
-        room -= cost
-        lines.setdefault(place, []).append(known.value)
-        held.update(_within(known.value))
-    return [f"{place}: {' '.join(lines[place])}" for place in sorted(lines)]
-
-
 def likelihoods(values: Sequence[Known], query: Query) -> list[float]:
     """How likely each value is needed, from 0 to 1; good for comparing, not for betting."""
     shared = [parts_of_value(known.value) & query.parts for known in values]
@@ -142,15 +115,6 @@ def factors(known: Known, shared: Collection[str], rarity: Mapping[str, float], 
 # for: was used, age, age of the last use, alone, relevance, parts in common, place of the first, how many, path,
 # number, holds digits
 WEIGHTS = (0.0, 1.6, -0.4, -0.75, 0.35, 0.75, 0.8, -0.25, -0.15, 0.3, 0.55, 0.6)
-
-
-def _within(value: str) -> Iterator[str]:
-    """The values that can be read off another one: a path holds its folders and its name."""
-    yield value
-    steps = value.split("/")
-    yield from steps
-    for stop in range(2, len(steps)):
-        yield "/".join(steps[:stop])
 
 
 def _arguments(text: str) -> Iterator[str]:

@@ -56,6 +56,7 @@ def _of_piece(piece: str) -> tuple[str, ...]:
     if len(piece) < 3:
         return ()
     if "/" in piece:
+        piece = piece[2:] if piece.startswith(("a/", "b/")) and piece.count("/") > 1 else piece  # as diffs have it
         return (piece,) if _is_path(piece) else tuple(v for part in piece.split("/") for v in _of_piece(part))
     if "@" in piece and "." in piece.partition("@")[2]:
         return (piece,)

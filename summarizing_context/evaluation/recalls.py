@@ -6,6 +6,7 @@ value, never the arguments of the use.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 from summarizing_context.core.messages import Reading, is_reminder, read_message
@@ -15,6 +16,7 @@ from summarizing_context.evaluation.scoring.figures import Sum
 from summarizing_context.evaluation.scoring.texts import Text
 
 TOKENS = 2_000  # of the page
+_FOLDER = re.compile(r"(\S*/)\{([^\s{}]+)\}")
 
 
 async def recalled(arm: StrategyArm, case: Case, probes: Sequence[Probe], budget: int) -> Sum:
@@ -30,10 +32,16 @@ async def recalled(arm: StrategyArm, case: Case, probes: Sequence[Probe], budget
         shown = Text(view.texts if view else ())
         asked = [probe for probe in uses[at] if not shown.holds(probe.literals[0])]
         if asked:
-            page = Text([await arm.recall(query_before(case.messages, at), TOKENS)])
+            page = Text([written_out(await arm.recall(query_before(case.messages, at), TOKENS))])
             held += sum(page.holds(probe.literals[0]) for probe in asked)
             missing += len(asked)
     return Sum(held, missing)
+
+
+def written_out(page: str) -> str:
+    """A page with the paths of a folder, `src/{app.py,page.py}`, one by one, as its reader understands them."""
+    paths = [f"{folder}{name}" for folder, names in _FOLDER.findall(page) for name in names.split(",")]
+    return "\n".join([page, *paths])
 
 
 def query_before(messages: Sequence[Message], at: int) -> str:

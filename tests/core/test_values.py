@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.core.ranking import MessageValues, Query, chosen_values, gather
+from summarizing_context.core.ranking import MessageValues, Query, gather
+from summarizing_context.core.value_lines import ValueLine, chosen_lines
 from summarizing_context.core.values import exact_values, word_parts
 
 
@@ -36,15 +37,25 @@ def test_used_recent_and_related_values_go_first() -> None:
         (900, MessageValues(("new_one",), ())),
     ]
     query = Query(word_parts("billing"), 1_000, {})
-    lines = chosen_values(gather(messages, query), {"new_one"}, query, 24, lambda text: (len(text) + 3) // 4)
+    chosen = chosen_lines(gather(messages, query), {"new_one"}, query, 26, lambda text: (len(text) + 3) // 4)
+    lines = [line.text for line in chosen]
     assert lines[0].startswith("0: billing_key")
     assert "2: src/used.py" in lines
     assert "new_one" not in " ".join(lines)
     assert " ".join(lines).count("filler") < 4
 
 
-def test_what_stands_in_a_chosen_path_is_not_listed_again() -> None:
-    messages = [(3, MessageValues((), ("a/b/c_d.py", "c_d.py", "a/b")))]
+def test_paths_of_one_folder_stand_together_and_cite_the_messages_that_hold_them() -> None:
+    messages = [(3, MessageValues((), ("src/a/one.py", "src/a/two.py"))), (7, MessageValues((), ("src/a/three.py",)))]
+    query = Query(frozenset(), 8, {})
+    (line,) = chosen_lines(gather(messages, query), (), query, 100, len)
+    assert sorted(line.places) == [3, 7]
+    folder, names = line.text.partition(": ")[2].split("{")
+    assert folder == "src/a/"
+    assert sorted(names.rstrip("}").split(",")) == ["one.py", "three.py", "two.py"]
+
+
+def test_what_can_be_read_off_a_path_is_not_listed_again() -> None:
+    messages = [(3, MessageValues((), ("src/app_main.py",))), (2, MessageValues(("app_main.py",), ()))]
     query = Query(frozenset(), 4, {})
-    lines = chosen_values(gather(messages, query), (), query, 100, len)
-    assert " ".join(lines).count("c_d.py") == 2  # the shorter ones are cheaper, so they may go first
+    assert chosen_lines(gather(messages, query), (), query, 100, len) == [ValueLine((3,), "3: src/app_main.py")]
