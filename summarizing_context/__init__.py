@@ -5,6 +5,7 @@
 
 from summarizing_context.adapters.amplifier import mount, on_session_ready
 from summarizing_context.assembly import open_context
+from summarizing_context.commands import CommandResult
 from summarizing_context.context import SummarizingContext
 from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.facts import Fact
@@ -58,6 +59,7 @@ __all__ = [
     "CassetteMissError",
     "Checkpoint",
     "CheckpointNotFoundError",
+    "CommandResult",
     "ContextClosedError",
     "Fact",
     "LedgerRule",

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Literal
 
 from summarizing_context.checkpoints import Checkpoints
+from summarizing_context.commands import CommandResult, run_command
 from summarizing_context.conversation import Conversation
 from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.door import Message
@@ -135,6 +136,12 @@ class SummarizingContext(Conversation):
         object, or JSON; what is wrong with them is told in the answer."""
         self._check()
         return await self._recall_tool.call(arguments)
+
+    async def handle_command(self, text: str) -> CommandResult:
+        """Run what somebody typed after `/context`, such as `status` or `search failed deploy`; `help` lists all. What
+        is wrong with a command is told in its result."""
+        self._check()
+        return await run_command(self, text)
 
     def explain(self) -> list[HeaderNode]:
         """Which past each block of the present header stands for, oldest first."""

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import typer
 
-from summarizing_context.cli import checkpoints, demo, eval, prompts, replay, search, sessions, status, tune, view
+from summarizing_context.cli import (
+    checkpoints,
+    commands,
+    completion,
+    demo,
+    eval,
+    prompts,
+    replay,
+    search,
+    sessions,
+    status,
+    tune,
+    view,
+)
 
 PROGRAM = "summarizing-context"
 
@@ -44,7 +57,20 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(about)
-    for family in (demo, replay, sessions, view, status, search, checkpoints, eval, prompts, tune):
+    for family in (
+        demo,
+        replay,
+        sessions,
+        view,
+        status,
+        search,
+        commands,
+        checkpoints,
+        eval,
+        prompts,
+        tune,
+        completion,
+    ):
         family.register(app)
     return app
 

@@ -99,6 +99,11 @@ def plain(text: str, width: int = 0) -> str:
     return harmless if not width or len(harmless) <= width else harmless[: width - 1] + "…"
 
 
+def harmless(text: str) -> str:
+    """`text` as it stands, without anything that a terminal would act upon but line ends."""
+    return "".join(char if char.isprintable() or char == "\n" else " " if char == "\t" else "·" for char in text)
+
+
 def table(title: str, *columns: str, wide: str = "") -> Table:
     """An empty table. Columns whose name begins with `#` hold figures; `wide` takes what room the others leave."""
     made = Table(

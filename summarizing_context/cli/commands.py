@@ -1,0 +1,123 @@
+"""`summarizing-context summarize`, `expand`, `recall`, `memory`, `budget`: `/context` commands on a stored session.
+
+What they do and say is in `commands`; here their arguments are put together.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from summarizing_context.cli.output import (
+    InputError,
+    JsonPath,
+    Status,
+    StorePath,
+    harmless,
+    help_text,
+    read_tokens,
+    screen,
+    write_json,
+)
+from summarizing_context.cli.sessions import find_session
+
+if TYPE_CHECKING:
+    from summarizing_context.commands import CommandResult
+    from summarizing_context.settings import Settings
+
+_EXAMPLES = """[bold]Examples[/bold]
+
+summarizing-context expand s1 12-47 --store run.db --detail paragraph
+
+summarizing-context recall s1 failed deploy of staging --store run.db
+
+summarizing-context summarize s1 --store run.db --budget 16k
+"""
+_SESSION = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
+_WORDS = Annotated[list[str], typer.Argument(metavar="WORDS", help="What to look for: plain words.")]
+_BUDGET = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="N", help="Tokens that a view may use; the setting max_tokens if not given."),
+]
+_NODE = Annotated[
+    str, typer.Argument(metavar="NODE", help="A node of the header, '12-47', or messages, '12..20' or '12'.")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to the app."""
+    for command in (summarize, expand, recall, memory, budget):
+        app.command(command.__name__, help=help_text(command), epilog=_EXAMPLES)(command)
+
+
+def summarize(
+    session: _SESSION,
+    store: StorePath,
+    topic: Annotated[str, typer.Option(metavar="TEXT", help="Keep a note of what the past says about it.")] = "",
+    tokens: _BUDGET = None,
+    json_path: JsonPath = None,
+) -> int:
+    """Cover more of a session's past now, so that its next view is shorter. The log stays whole."""
+    return _run(f"summarize {topic}", store, session, tokens, json_path, writes=True)
+
+
+def expand(
+    session: _SESSION,
+    node: _NODE,
+    store: StorePath,
+    *,
+    detail: Annotated[str, typer.Option(metavar="D", help="line, paragraph or full.")] = "full",
+    cursor: Annotated[str, typer.Option(metavar="C", help="Where the page before ended.")] = "",
+    json_path: JsonPath = None,
+) -> int:
+    """Show what stands behind a node of the header, or any messages, page by page."""
+    return _run(f"expand {node.replace(' ', '')} {detail} {cursor}", store, session, None, json_path)
+
+
+def recall(
+    session: _SESSION, words: _WORDS, store: StorePath, tokens: _BUDGET = None, json_path: JsonPath = None
+) -> int:
+    """One page of what a session's log holds about something and its view leaves out."""
+    return _run(f"recall {' '.join(words)}", store, session, tokens, json_path)
+
+
+def memory(session: _SESSION, words: _WORDS, store: StorePath, json_path: JsonPath = None) -> int:
+    """Find memories that the sessions of this one's project keep for each other."""
+    return _run(f"memory {' '.join(words)}", store, session, None, json_path)
+
+
+def budget(session: _SESSION, store: StorePath, tokens: _BUDGET = None, json_path: JsonPath = None) -> int:
+    """How much of its budget a session's view takes."""
+    return _run("budget", store, session, tokens, json_path)
+
+
+def _run(
+    text: str, store: Path, session: str, tokens: str | None, json_path: str | None, *, writes: bool = False
+) -> int:
+    import anyio
+
+    from summarizing_context.settings import Settings
+
+    info = find_session(store, session)
+    given: dict[str, Any] = {} if tokens is None else {"max_tokens": read_tokens(tokens)}
+    settings = Settings.load(store=store, session_id=session, project=info.project, **given)
+    result = anyio.run(partial(_ask, settings, text, writes))
+    if not result.ok:
+        raise InputError(str(result.data["error"]))
+    if json_path is not None:
+        write_json(json_path, dict(result.data))
+    if json_path != "-":
+        screen().print(harmless(result.text), markup=False, highlight=False, soft_wrap=True)
+    return Status.OK
+
+
+async def _ask(settings: Settings, text: str, writes: bool) -> CommandResult:
+    from summarizing_context.assembly import open_context
+
+    async with open_context(settings, read_only=not writes) as context:
+        if not writes:
+            await context.get_messages_for_request(token_budget=settings.max_tokens)
+        return await context.handle_command(text)

@@ -1,0 +1,238 @@
+"""`/context ...`: what a person can ask of a session in a host that passes slash commands on.
+
+Each command is one function over the context's own methods: readable text, and the same as data. What is wrong with
+a command is told in its result; nothing here raises for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from typing import Any, Literal, NamedTuple, Protocol
+
+from summarizing_context.core.activation import ActivationReport
+from summarizing_context.core.header import HeaderNode
+from summarizing_context.core.paging import Page
+from summarizing_context.core.text_table import text_facts, text_table
+from summarizing_context.errors import SettingsError, SummarizingContextError
+from summarizing_context.expanding import Detail
+from summarizing_context.memories import Memory
+from summarizing_context.shelves import Checkpoint, SearchHit
+from summarizing_context.spending import BudgetReport
+from summarizing_context.statistics import Statistics
+
+PREFIX = "/context"
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """What a command says: for people, for programs (JSON values only), and whether it did what it was asked."""
+
+    text: str
+    data: Mapping[str, Any]
+    ok: bool = True
+
+
+class Commanded(Protocol):
+    """What commands need of a context."""
+
+    @property
+    def memory(self) -> Memory: ...
+
+    def statistics(self) -> Statistics: ...
+
+    def budget(self) -> BudgetReport: ...
+
+    def explain(self) -> list[HeaderNode]: ...
+
+    async def compact(self, *, focus: str | None = None) -> ActivationReport: ...
+
+    async def checkpoint(self, name: str | None = None) -> str: ...
+
+    async def restore(self, id: str) -> str: ...
+
+    async def list_checkpoints(self) -> list[Checkpoint]: ...
+
+    async def search(
+        self, query: str, *, scope: Literal["session", "project", "all"] = "session", limit: int = 10
+    ) -> list[SearchHit]: ...
+
+    async def expand(
+        self, node_or_range: str, detail: Detail = "full", max_tokens: int = 2_000, cursor: str | None = None
+    ) -> Page: ...
+
+    async def recall(self, query: str, max_tokens: int = 2_000) -> Page: ...
+
+
+Run = Callable[[Commanded, str], Awaitable[CommandResult]]
+
+
+class Command(NamedTuple):
+    """One command: how it is called, what it does."""
+
+    usage: str
+    about: str
+    run: Run
+
+
+async def run_command(context: Commanded, text: object) -> CommandResult:
+    """Run what somebody typed, with or without `/context` in front."""
+    if not isinstance(text, str):
+        return _wrong(f"a command is a text such as '{PREFIX} status', not {type(text).__name__}")
+    words = text.strip()
+    words = words.removeprefix(PREFIX) if words.split(maxsplit=1)[:1] == [PREFIX] else words
+    name, _, rest = words.strip().partition(" ")
+    name = name.lower() or "help"
+    command = COMMANDS.get(name)
+    if command is None:
+        near = get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+        hint = f"did you mean '{near[0]}'?" if near else f"'{PREFIX} help' lists all"
+        return _wrong(f"there is no command {name!r:.40}; {hint}", nearest=near[0] if near else None)
+    try:
+        return await command.run(context, rest.strip())
+    except SummarizingContextError as error:
+        return _wrong(str(error), usage=f"{PREFIX} {command.usage}")
+
+
+async def _status(context: Commanded, rest: str) -> CommandResult:
+    figures, budget = context.statistics(), context.budget()
+    ready = f"{figures.summaries_ready:,} of {figures.segments:,} segments, {figures.summaries_pending} pending"
+    rows: list[tuple[str, object]] = [
+        ("budget", f"{budget.used_tokens:,} of {budget.max_tokens:,} tokens ({budget.percent_used:.0%})"),
+        ("messages", f"{figures.messages:,} ({figures.history_tokens:,} tokens)"),
+        ("summaries", ready),
+        ("activations", figures.activations),
+        ("stand-ins", figures.stand_ins),
+        ("breaker", figures.breaker),
+        ("store", figures.store),
+    ]
+    if figures.last_error:
+        rows.append(("last error", figures.last_error))
+    nodes = [[node.name, node.form, node.made_by, node.tokens] for node in context.explain()]
+    shown = "\n\n" + text_table(("node", "form", "made by", "tokens"), nodes) if nodes else ""
+    data = {"budget": _budget_data(budget), "statistics": _plain(asdict(figures)), "nodes": _nodes_data(context)}
+    return CommandResult(text_facts(rows) + shown, data)
+
+
+async def _summarize(context: Commanded, rest: str) -> CommandResult:
+    report = await context.compact(focus=rest or None)
+    said = (
+        f"The view now takes {report.tokens_after:,} tokens instead of {report.tokens_before:,}."
+        if report.activated
+        else f"Nothing to summarize: the view takes {report.tokens_after:,} tokens, and covering more would free none."
+    )
+    return CommandResult(said, report._asdict())
+
+
+async def _checkpoint(context: Commanded, rest: str) -> CommandResult:
+    id = await context.checkpoint(rest or None)
+    return CommandResult(f"Checkpoint {id}. To return: {PREFIX} restore {id}", {"id": id, "name": rest or None})
+
+
+async def _checkpoints(context: Commanded, rest: str) -> CommandResult:
+    found = await context.list_checkpoints()
+    rows = [[one.id, one.seq, one.created_at[:19].replace("T", " "), one.name] for one in found]
+    text = text_table(("id", "messages", "made", "name"), rows) if rows else "No checkpoints yet."
+    return CommandResult(text, {"checkpoints": [asdict(one) for one in found]})
+
+
+async def _restore(context: Commanded, rest: str) -> CommandResult:
+    before = await context.restore(_needed(rest, "the id or the name of a checkpoint"))
+    return CommandResult(f"Restored {rest}. To return: {PREFIX} restore {before}", {"restored": rest, "before": before})
+
+
+async def _search(context: Commanded, rest: str) -> CommandResult:
+    hits = await context.search(_needed(rest, "words to look for"))
+    rows = [
+        [str(hit.start) if hit.stop == hit.start + 1 else f"{hit.start}-{hit.stop - 1}", hit.kind, hit.snippet]
+        for hit in hits
+    ]
+    text = text_table(("messages", "kind", "words"), rows) if rows else "Nothing holds any of these words."
+    return CommandResult(text, {"query": rest, "hits": [asdict(hit) for hit in hits]})
+
+
+async def _expand(context: Commanded, rest: str) -> CommandResult:
+    words = _needed(rest, "a node, such as 12-47, or a message's number").split()
+    details = [word for word in words[1:] if word in ("line", "paragraph", "full")]
+    cursors = [word for word in words[1:] if ":" in word]
+    if len(words) > 1 + len(details) + len(cursors) or len(details) > 1 or len(cursors) > 1:
+        raise SettingsError("behind the node stand only its detail (line, paragraph, full) and a cursor")
+    detail: Any = details[0] if details else cursors[0].partition(":")[0] if cursors else "full"
+    page = await context.expand(words[0], detail, cursor=cursors[0] if cursors else None)
+    more = f"\n\nMore: {PREFIX} expand {words[0]} {page.next_cursor}" if page.next_cursor else ""
+    return CommandResult(page.text + more, asdict(page))
+
+
+async def _recall(context: Commanded, rest: str) -> CommandResult:
+    page = await context.recall(_needed(rest, "words to look for"))
+    return CommandResult(page.text, asdict(page))
+
+
+async def _memory(context: Commanded, rest: str) -> CommandResult:
+    found = await context.memory.retrieve(_needed(rest, "words to look for in the project's memories"), limit=10)
+    rows = [[entry.id, entry.content] for entry in found]
+    text = text_table(("id", "memory"), rows) if rows else "No memory holds any of these words."
+    return CommandResult(text, {"query": rest, "memories": [_plain(asdict(entry)) for entry in found]})
+
+
+async def _budget(context: Commanded, rest: str) -> CommandResult:
+    budget = context.budget()
+    rows = [
+        ("budget", budget.max_tokens),
+        ("used", budget.used_tokens),
+        ("free", budget.max_tokens - budget.used_tokens),
+    ]
+    return CommandResult(text_facts([*rows, ("percent", f"{budget.percent_used:.1%}")]), _budget_data(budget))
+
+
+async def _help(context: Commanded, rest: str) -> CommandResult:
+    rows = [[f"{PREFIX} {command.usage}", command.about] for command in COMMANDS.values()]
+    return CommandResult(text_table(("command", "what it does"), rows), {"commands": list(COMMANDS)})
+
+
+COMMANDS: dict[str, Command] = {
+    "status": Command("status", "how full the view is, and which nodes stand for the past", _status),
+    "summarize": Command("summarize [TOPIC]", "cover more of the past now, with a note of a topic", _summarize),
+    "checkpoint": Command("checkpoint [NAME]", "keep the present state, to go back to", _checkpoint),
+    "checkpoints": Command("checkpoints", "list the checkpoints", _checkpoints),
+    "restore": Command("restore ID", "go back to a checkpoint; the present is kept as one", _restore),
+    "search": Command("search QUERY", "find messages and summaries by their words", _search),
+    "expand": Command("expand NODE [line|paragraph|full] [CURSOR]", "what stands behind a node or a message", _expand),
+    "recall": Command("recall QUERY", "one page of what the view leaves out", _recall),
+    "memory": Command("memory QUERY", "what sessions of this project have kept for each other", _memory),
+    "budget": Command("budget", "tokens of the budget, and how many are used", _budget),
+    "help": Command("help", "this list", _help),
+}
+
+
+def _wrong(text: str, **data: Any) -> CommandResult:
+    usage = f"\nUsage: {data['usage']}" if data.get("usage") else ""
+    return CommandResult(text + usage, {"error": text, **data}, ok=False)
+
+
+def _place(hit: SearchHit) -> str:
+    return str(hit.start) if hit.stop == hit.start + 1 else f"{hit.start}-{hit.stop - 1}"
+
+
+def _needed(rest: str, what: str) -> str:
+    if not rest:
+        raise SettingsError(f"give {what}")
+    return rest
+
+
+def _budget_data(budget: BudgetReport) -> dict[str, Any]:
+    return {**asdict(budget), "percent_used": budget.percent_used}
+
+
+def _nodes_data(context: Commanded) -> list[dict[str, Any]]:
+    return [{"name": node.name, **node._asdict()} for node in context.explain()]
+
+
+def _plain(value: Any) -> Any:
+    """A value in the types that JSON has."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return [_plain(inner) for inner in value]
+    return value

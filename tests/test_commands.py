@@ -1,0 +1,129 @@
+"""`/context ...` commands, as a host passes them on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from summarizing_context import CommandResult, ContextClosedError, Settings, SummarizingContext, open_context
+from summarizing_context.commands import COMMANDS
+from summarizing_context.core.text_table import text_table
+from tests.laws.builders import count, session, user
+from tests.laws.judge import SMALL
+
+pytestmark = pytest.mark.anyio
+LOG = [user("The walrus is called Ursula."), *session(3, 60, rules="")]
+
+
+@asynccontextmanager
+async def opened(budget: int = 2_000) -> AsyncIterator[SummarizingContext]:
+    async with open_context(Settings(**SMALL, max_tokens=budget), count_tokens=count) as context:
+        await context.set_messages(LOG)
+        await context.wait_idle()
+        await context.get_messages_for_request()
+        yield context
+
+
+async def run(context: SummarizingContext, text: Any) -> CommandResult:
+    result = await context.handle_command(text)
+    assert json.loads(json.dumps(result.data)) == result.data
+    assert result.text.strip()
+    return result
+
+
+async def test_every_command_answers_with_text_and_data() -> None:
+    async with opened() as context:
+        name = context.explain()[0].name
+        for text in (
+            "/context",
+            "/context help",
+            "/context status",
+            "/context budget",
+            "/context summarize",
+            "/context summarize the walrus",
+            "/context checkpoint before the move",
+            "/context checkpoints",
+            "/context restore before the move",
+            "/context search walrus",
+            f"/context expand {name} line",
+            "expand 0",
+            "recall name of the walrus",
+            "Memory walrus",
+        ):
+            assert (await run(context, text)).ok, text
+        helped = await run(context, "help")
+        assert helped.data["commands"] == list(COMMANDS)
+        assert all(f"/context {command.usage}" in helped.text for command in COMMANDS.values())
+
+
+async def test_status_tells_the_budget_and_names_the_nodes_to_expand() -> None:
+    async with opened() as context:
+        status = await run(context, "/context status")
+        assert "of 2,000 tokens" in status.text
+        names = [node["name"] for node in status.data["nodes"]]
+        assert names == [node.name for node in context.explain()]
+        assert all(name in status.text for name in names)
+
+
+async def test_expand_takes_a_detail_and_reads_on() -> None:
+    async with opened() as context:
+        page = await run(context, f"expand 0-{len(LOG) - 1}")
+        assert "Ursula" in page.text
+        assert page.data["next_cursor"] in page.text
+        onward = await run(context, f"expand 0-{len(LOG) - 1} {page.data['next_cursor']}")
+        assert onward.data["start"] >= page.data["stop"] - 1
+
+
+async def test_a_checkpoint_is_gone_back_to() -> None:
+    async with opened() as context:
+        made = await run(context, "checkpoint start")
+        await context.add_message(user("One more."))
+        back = await run(context, f"restore {made.data['id']}")
+        assert len(context) == len(LOG)
+        assert back.data["before"] in back.text
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("/context statsu", "did you mean 'status'?"),
+        ("/context xyzzy", "'/context help' lists all"),
+        ("/context restore", "checkpoint"),
+        ("/context restore c99", "no checkpoint"),
+        ("/context search", "Usage: /context search QUERY"),
+        ("/context expand", "Usage: /context expand"),
+        ("/context expand 900", "messages 0 to"),
+        ("/context expand 1 all of it", "detail"),
+        ("/context recall ?!", "words"),
+        (None, "NoneType"),
+    ],
+)
+async def test_what_is_wrong_with_a_command_is_told_not_raised(text: Any, says: str) -> None:
+    async with opened() as context:
+        result = await run(context, text)
+        assert not result.ok
+        assert says in result.text
+        assert result.data["error"]
+
+
+async def test_what_may_not_be_written_is_told_and_a_closed_context_is_an_error(tmp_path: Any) -> None:
+    settings = Settings(store=tmp_path / "run.db")
+    async with open_context(settings) as context:
+        await context.add_message(user("Hello"))
+    async with open_context(settings, read_only=True) as context:
+        assert not (await run(context, "checkpoint")).ok
+        assert (await run(context, "status")).ok
+    with pytest.raises(ContextClosedError):
+        await context.handle_command("status")
+
+
+def test_tables_set_figures_to_the_right_and_cut_only_what_is_followed() -> None:
+    made = text_table(("id", "messages", "name"), [["c1", 1_200, "a" * 70], ["b" * 70, 7, None]]).splitlines()
+    assert made[0].split() == ["id", "messages", "name"]
+    assert made[2].endswith("a" * 70)
+    assert made[3].startswith("b" * 59 + "…")
+    assert made[3].endswith("       7  –")
