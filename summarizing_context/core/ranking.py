@@ -109,12 +109,13 @@ def factors(known: Known, shared: Collection[str], rarity: Mapping[str, float], 
         float("/" in known.value),
         float(known.value.strip("#$").replace(",", "").replace(".", "").isdigit()),
         float("/" not in known.value and any(map(str.isdigit, known.value))),
+        float(not known.uses and len(known.places) == 1),
     )
 
 
 # for: was used, age, age of the last use, alone, relevance, parts in common, place of the first, how many, path,
-# number, holds digits
-WEIGHTS = (0.0, 1.6, -0.4, -0.75, 0.35, 0.75, 0.8, -0.25, -0.15, 0.3, 0.55, 0.6)
+# number, holds digits, seen once only
+WEIGHTS = (0.7, 1.3, -0.4, -0.75, 0.35, 0.7, 0.85, -0.25, -0.2, 0.5, 0.5, 0.55, -0.6)
 
 
 def _arguments(text: str) -> Iterator[str]:
