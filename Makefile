@@ -7,9 +7,10 @@ READY := $(VENV)/.ready
 CORPUS ?=
 BUDGETS ?= 8000,16000,64000
 LAWS_OPERATIONS ?= 1000000
+GATE_REPLIES ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format laws corpus host-corpus weather strategies evals bench bench-peers bench-search simulate clean
+.PHONY: help demo test lint format laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search simulate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -39,6 +40,9 @@ format: $(READY) ## mend what can be mended by machine
 
 laws: $(READY) ## the laws against a million random operations a strategy, and against random faults (LAWS_OPERATIONS=...)
 	LAWS_OPERATIONS=$(LAWS_OPERATIONS) $(BIN)/python -m pytest -n 2 tests/laws/test_random_operations.py tests/laws/test_random_faults.py
+
+literals: $(READY) ## the literal gate against 10,000 replies that hold inventions (GATE_REPLIES=...)
+	GATE_REPLIES=$(GATE_REPLIES) $(BIN)/python -m pytest -q tests/summarizers/test_literal_gate.py
 
 corpus: $(READY) ## replay a folder of transcripts (CORPUS=<folder>, BUDGETS=...)
 	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make corpus CORPUS=<folder>"; exit 2; }

@@ -82,6 +82,7 @@ def gather(parts: Parts, activations: Counter[str], last_error: str | None) -> S
         stand_ins=sum(node.made_by == "stand-in" for node in nodes),
         stand_ins_total=book.stand_ins_made,
         refused_replies=calls.refused_replies,
+        dropped_lines=calls.dropped_lines,
         repairs=dict(repairs.kinds),
         elided_tokens=repairs.left_out,
         max_passes=max((node.passes for node in nodes), default=0),

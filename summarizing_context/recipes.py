@@ -14,6 +14,7 @@ from summarizing_context.jobs import Prompted, Recipe
 from summarizing_context.prompt_library import in_use
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.attribution import ATTRIBUTION_VERSION
+from summarizing_context.summarizers.literal_gate import GATE_VERSION
 
 
 def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Callable[[str], str] | None) -> Recipe:
@@ -27,6 +28,7 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Call
         "summarizer": name or f"private/{uuid.uuid4().hex}",
         "max_tokens": settings.summary_max_tokens,
         "renderer": RENDERER_VERSION if own else f"{RENDERER_VERSION}, {CUTTING_VERSION}, {ATTRIBUTION_VERSION}",
+        **({} if own else {"gate": GATE_VERSION}),
         "redacted": redact is not None and not own and str(getattr(redact, "version", True)),
     }
 

@@ -26,6 +26,9 @@ class CallFigures(Protocol):
     def refused_replies(self) -> int: ...
 
     @property
+    def dropped_lines(self) -> int: ...
+
+    @property
     def breaker(self) -> str: ...
 
     @property
@@ -52,6 +55,7 @@ class Statistics:
     stand_ins: int  # in the present header
     stand_ins_total: int
     refused_replies: int
+    dropped_lines: int  # out of summaries, for they held literals that their source does not hold
     repairs: Mapping[str, int]  # by kind
     elided_tokens: int  # left out of shrunk messages
     max_passes: int  # summarizations that the oldest fact of the present header went through

@@ -38,3 +38,4 @@ class ResilientStatistics:
     breaker: BreakerState
     last_error: str | None  # one short line without message text
     cached_tokens: int = 0  # of the input, what the provider read from its prompt cache
+    dropped_lines: int = 0  # out of summaries, for they held literals that the source does not hold

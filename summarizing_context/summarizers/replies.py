@@ -37,6 +37,7 @@ class Refusal(StrEnum):
     ECHO = "the reply repeats what it was given"
     OVER_CAP = "the reply is much longer than the cap"
     OVER_HALF = "the reply is larger than half of its source"
+    UNSUPPORTED = "the reply holds literals that its source does not"
 
 
 def check_reply(

@@ -72,6 +72,7 @@ class ResilientSummarizer:
         self._breaker = Breaker(failures=limits.breaker_failures, cooldown=limits.breaker_cooldown)
         self._caps = Caps(limits)
         self._output_tokens = self._cached_tokens = self._refused_replies = self._failed_jobs = 0
+        self._dropped_lines = 0
         self._last_error: str | None = None
 
     def ready_in(self) -> float | None:
@@ -93,6 +94,7 @@ class ResilientSummarizer:
             breaker=self._breaker.state(self._clock.now()),
             last_error=self._last_error,
             cached_tokens=self._cached_tokens,
+            dropped_lines=self._dropped_lines,
         )
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
@@ -113,6 +115,9 @@ class ResilientSummarizer:
             self._refuse_unless_ready()
             return await retrying(self._attempt, run)
         except Exception as error:
+            if run.salvaged is not None:
+                self._dropped_lines += run.salvaged.dropped
+                return run.salvaged.reply
             self._failed_jobs += run.calls > 0
             raise giving_up(run, error, ready_in=self.ready_in()) from (run.failure or error)
 
@@ -130,7 +135,15 @@ class ResilientSummarizer:
             raise
         self._breaker.succeeded(call.ticket)
         output_tokens = self._count(checked.text) if checked.output_tokens is None else checked.output_tokens
-        return replace(checked, input_tokens=call.spent.tokens, output_tokens=output_tokens)
+        return self._checked(run, replace(checked, input_tokens=call.spent.tokens, output_tokens=output_tokens))
+
+    def _checked(self, run: JobRun, reply: SummaryReply) -> SummaryReply:
+        """The reply, if its source bears it out. A model that makes things up answers: no case for the breaker."""
+        try:
+            return run.check_literals(reply)
+        except SummarizerRefused as error:
+            self._note_refusal(run, error)
+            raise
 
     async def _ask(self, job: SummaryJob) -> object:
         return await self._inner.summarize(job)
@@ -185,10 +198,13 @@ class ResilientSummarizer:
             output_tokens = self._count(text) if len(text) <= COUNTED_CHARS else len(text) // 4
         self._output_tokens += output_tokens
 
-    def _note_failure(self, run: JobRun, call: _Call, error: Exception) -> None:
+    def _note_refusal(self, run: JobRun, error: Exception) -> None:
         run.note_failure(error)
         self._refused_replies += isinstance(error, SummarizerRefused)
         self._last_error = told(error)
+
+    def _note_failure(self, run: JobRun, call: _Call, error: Exception) -> None:
+        self._note_refusal(run, error)
         self._breaker.failed(call.ticket, self._clock.now(), seconds_asked_for(error))
 
     def _warn_of_caps(self, now: float) -> None:

@@ -5,9 +5,11 @@ No effects but on the run itself. When to stop and how long to wait is decided i
 
 from __future__ import annotations
 
+import json
 import math
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from summarizing_context.errors import (
     SummarizerError,
@@ -16,7 +18,9 @@ from summarizing_context.errors import (
     SummarizerRefused,
     SummarizerTimeout,
 )
-from summarizing_context.ports import SummaryJob
+from summarizing_context.ports import SummaryJob, SummaryReply
+from summarizing_context.summarizers.grounds import Grounds, grounds_of
+from summarizing_context.summarizers.literal_gate import trim, unsupported_literals
 from summarizing_context.summarizers.providers import Fault
 from summarizing_context.summarizers.replies import Refusal
 
@@ -26,6 +30,12 @@ TERSE = (
     "Your last answer could not be used. Answer with the summary alone, in at most {words} words: "
     "no preamble, no code fence, no copied passages."
 )
+UNSUPPORTED = (
+    "Your last answer held values that the record does not: {values}. Write the summary again: copy every path, "
+    "number, id, address and quote as it stands in the record, and leave out what does not stand there."
+)
+_MOST_NAMED = 12
+_LONGEST_NAME = 80  # characters
 TELLING_ERRORS = (SummarizerTimeout, SummarizerRefused, SummarizerRateLimited)  # subclasses that callers tell apart
 
 
@@ -33,7 +43,15 @@ class NotAdmitted(SummarizerError):
     """The breaker, a cap or the job's time let no call through. Never leaves this package: see `giving_up`."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Salvaged:
+    """What is left of a reply that held unsupported literals."""
+
+    reply: SummaryReply
+    dropped: int  # lines
+
+
+@dataclass
 class JobRun:
     """One job on its way."""
 
@@ -44,17 +62,37 @@ class JobRun:
     failure: Exception | None = None  # of the last call
     refused: bool = False  # a reply was refused
     asked_tersely: bool = False
+    unsupported: list[str] = field(default_factory=list)  # literals of the last reply, for the model alone
+    salvaged: Salvaged | None = None  # a reply without the lines that hold such literals
+
+    @cached_property
+    def grounds(self) -> Grounds:
+        return grounds_of(self.job)
 
     def next_job(self) -> SummaryJob:
         """What to ask now: the job with its attempt's number, and tersely after a refused reply."""
         if not self.refused:
             return replace(self.job, attempt=self.calls + 1)
-        line = self.terse.format(words=max(self.job.max_tokens // 2, 1))
+        line = self._naming() if self.unsupported else self.terse.format(words=max(self.job.max_tokens // 2, 1))
         return replace(self.job, attempt=self.calls + 1, instructions=f"{self.job.instructions}\n\n{line}")
+
+    def _naming(self) -> str:
+        named = [json.dumps(value[:_LONGEST_NAME], ensure_ascii=False) for value in self.unsupported[:_MOST_NAMED]]
+        return UNSUPPORTED.format(values=", ".join(named))
 
     def note_call(self) -> None:
         self.calls += 1
         self.asked_tersely = self.refused
+
+    def check_literals(self, reply: SummaryReply) -> SummaryReply:
+        """The reply, if its source bears out all of its literals; else `SummarizerRefused`, and what can be kept is."""
+        self.unsupported = unsupported_literals(reply.text, self.grounds)
+        if not self.unsupported:
+            return reply
+        text, dropped = trim(reply.text, self.grounds)
+        if text and (self.salvaged is None or len(text) > len(self.salvaged.reply.text)):
+            self.salvaged = Salvaged(replace(reply, text=text), dropped)
+        raise SummarizerRefused(Refusal.UNSUPPORTED)
 
     def note_failure(self, error: Exception) -> None:
         self.failure = error

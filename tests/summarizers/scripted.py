@@ -13,7 +13,7 @@ from summarizing_context.ports import SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilient import Limits, ResilientSummarizer
 
 SECRET = "the launch code is 0000"
-CONTENT = f"### user\nPlease fix the build, {SECRET}.\n### assistant\n" + "\n".join(
+CONTENT = f"### user\nPlease fix the build in a.py, {SECRET}.\n### assistant\n" + "\n".join(
     f"step {i} done" for i in range(300)
 )
 GOOD = "## Done\n- The build was fixed in a.py."

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from summarizing_context.evaluation.cases.entities import Entity, find_entities
+from summarizing_context.core.entities import Entity, find_entities
 from summarizing_context.evaluation.cases.model import KEPT_SHARE, Case, Cut, Probe
 from summarizing_context.evaluation.cases.reading import Read, kept_from, read_session, tokens_before
 from summarizing_context.evaluation.scoring.texts import Text

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from summarizing_context.evaluation.cases.entities import find_entities
+from summarizing_context.core.entities import find_entities
 from summarizing_context.evaluation.scoring.texts import Text, folded
 
 _OWN_WORDS = re.compile(

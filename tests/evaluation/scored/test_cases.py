@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from summarizing_context.core.entities import find_entities
 from summarizing_context.errors import SettingsError, TranscriptError
-from summarizing_context.evaluation.cases.entities import find_entities
 from summarizing_context.evaluation.cases.files import read_case, read_unsealed, seal, sidecar_path, write_case
 from summarizing_context.evaluation.cases.generator.domains import domain_names, load_domain
 from summarizing_context.evaluation.cases.generator.sessions import Recipe, generate_case

@@ -18,10 +18,10 @@ _EXTENSIONS = (
     "txt|csv|tsv|parquet|xml|html|css|lock|cfg|ini|env|conf|service|log|pdf|docx|xlsx|png|svg|jpg|ipynb|tf|proto|gz|"
     "zip|db|sqlite3?|diff|patch|bib|tex"
 )
-_URL = re.compile(r"https?://[^\s\"'<>`)\]},\\]{3,400}")
-_MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,32}){1,4}")
+URL = re.compile(r"https?://[^\s\"'<>`)\]},\\]{3,400}")
+MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,32}){1,4}")
 _PATH = re.compile(r"(?<![\w@.:/~-])(?:~|\.{1,2})?/?(?:[\w@.+-]{1,80}/){1,24}[\w@.+-]{1,120}")
-_FILE = re.compile(rf"(?<![\w/.-])[\w-]{{1,80}}(?:\.[\w-]{{1,30}}){{0,3}}\.(?:{_EXTENSIONS})\b(?![/\w])")
+FILE = re.compile(rf"(?<![\w/.-])[\w-]{{1,80}}(?:\.[\w-]{{1,30}}){{0,3}}\.(?:{_EXTENSIONS})\b(?![/\w])")
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?\b|\b\d{1,2}:\d\d(?::\d\d)?\b")
 _WORD = re.compile(r"(?<![\w/.-])#?[A-Za-z0-9][\w-]{2,63}(?![\w/-])")
 _NUMBER = re.compile(r"(?<![\w.,:/-])[$€£]?\d[\d,]{0,20}(?:\.\d{1,12})?%?(?![\w/-]|[.,:]\d)")
@@ -113,10 +113,10 @@ def _quotes(text: str) -> Iterator[str]:
 
 
 _FINDERS: tuple[tuple[EntityKind, Callable[[str], Iterator[str]]], ...] = (
-    ("url", _all(_URL)),
-    ("mail", _all(_MAIL)),
+    ("url", _all(URL)),
+    ("mail", _all(MAIL)),
     ("path", _paths),
-    ("path", _all(_FILE)),
+    ("path", _all(FILE)),
     ("hash", _words(_is_hash)),
     ("date", _dates),
     ("id", _words(_is_id)),

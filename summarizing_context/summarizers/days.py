@@ -1,0 +1,108 @@
+"""Dates and times of day, as they stand in a text, and whether one bears another out.
+
+Pure. `2026-03-09`, `March 9th` and `9 Mar 2026` are one day; `14:30` and `2:30 pm` one time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+_MONTHS = "january february march april may june july august september october november december"
+_MONTH = {name[:length]: at for at, name in enumerate(_MONTHS.split(), 1) for length in (3, len(name))} | {"sept": 9}
+_NAME = rf"(?P<month>{'|'.join(sorted(_MONTH, key=len, reverse=True))})\.?"
+_YEAR = r"(?:,? (?P<year>(?:19|20)\d\d))"
+_FORMS = tuple(
+    re.compile(rf"(?<![\w.]){form}(?![\w]|[.:]\d)")
+    for form in (
+        r"(?P<year>\d{4})[-/.](?P<number>\d{1,2})[-/.](?P<day>\d{1,2})(?:t[\d:.]{0,16}z?)?",
+        r"(?P<day>\d{1,2})[-/.](?P<number>\d{1,2})[-/.](?P<year>\d{4})",
+        rf"{_NAME} (?P<day>\d{{1,2}})(?:st|nd|rd|th)?{_YEAR}?",
+        rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)?[ -]{_NAME}(?:[ -](?P<year>\d{{4}}))?",
+        rf"{_NAME}{_YEAR}",
+    )
+)
+_TIME = re.compile(
+    r"(?<![\d:.])(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.\d+)?)?(?: ?(?P<half>[ap])\.?m\b)?"
+    r"| ?(?P<only>[ap])\.?m\b)(?![\d:])"
+)
+_STAMP = re.compile(r"(?<!\d)(\d{4})(\d\d)(\d\d)(?!\d)|(?<!\d)(\d{4})-(\d\d)-(\d\d)(?=t\d)")
+
+
+class Day(NamedTuple):
+    """A date; 0 for what is not told."""
+
+    year: int
+    month: int
+    day: int
+    either: bool  # month and day may be told the other way round
+    start: int
+    stop: int
+
+
+class Time(NamedTuple):
+    """A time of day. Without `half` an hour up to 12 may be either."""
+
+    minutes: int
+    seconds: int | None
+    half: bool  # am or pm was told, or the hour is past 12
+    start: int
+    stop: int
+
+
+def find_days(text: str) -> Iterator[Day]:
+    """The dates in a plain text; one that can be read in two ways is told twice."""
+    for form in _FORMS:
+        for found in form.finditer(text):
+            told = found.groupdict()
+            month = _MONTH[told["month"]] if told.get("month") else int(told.get("number") or 0)
+            day, year = int(told.get("day") or 0), int(told.get("year") or 0)
+            either = form is _FORMS[1]
+            if 1 <= min(month, day or month) <= 12 and max(month, day) <= 31 and (either or month <= 12):
+                yield Day(year, month, day, either, found.start(), found.end())
+
+
+def find_times(text: str) -> Iterator[Time]:
+    """The times of day in a plain text."""
+    for found in _TIME.finditer(text):
+        hour, minute = int(found["hour"]), int(found["minute"] or 0)
+        half = found["half"] or found["only"]
+        if hour < 25 and minute < 60:
+            hour = hour % 12 + 12 * (half == "p") if half else hour
+            seconds = int(found["second"]) if found["second"] else None
+            yield Time(60 * hour + minute, seconds, bool(half) or hour > 12, found.start(), found.end())
+
+
+class Calendar:
+    """The dates and times of a source, ready to be asked."""
+
+    def __init__(self, text: str) -> None:
+        self._days = {spelling for day in find_days(text) for spelling in _spellings(day)}
+        for found in _STAMP.finditer(text):
+            year, month, day = (int(part) for part in found.groups() if part)
+            self._days.add((year, month, day))
+        self._times = list(find_times(text))
+
+    def has_day(self, wanted: Day) -> bool:
+        return any(
+            month == wanted_month and wanted_day in (0, day) and (year == wanted_year or 0 in (year, wanted_year))
+            for wanted_year, wanted_month, wanted_day in _spellings(wanted)
+            for year, month, day in self._days
+        )
+
+    def has_time(self, wanted: Time) -> bool:
+        return any(_same_time(wanted, time) for time in self._times)
+
+
+def _spellings(day: Day) -> list[tuple[int, int, int]]:
+    one, other = (day.year, day.month, day.day), (day.year, day.day, day.month)
+    return [one, other] if day.either else [one]
+
+
+def _same_time(one: Time, other: Time) -> bool:
+    if one.seconds is not None and other.seconds is not None and one.seconds != other.seconds:
+        return False
+    if one.half and other.half:
+        return one.minutes == other.minutes
+    return one.minutes % 720 == other.minutes % 720

@@ -1,0 +1,134 @@
+"""What a summary's literals are held against: the source that the model read, in a spelling that can be asked.
+
+Pure. The rule for each kind: a path, an address, an id and a quote stand in the source as whole words, in any case and
+with any marks; a path may be the end of a longer one and a hash the beginning; a number may be rounded or told in
+another unit, a date or a time in another form.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+
+from summarizing_context.ports import SummaryJob
+from summarizing_context.summarizers.days import Calendar, Day, Time
+from summarizing_context.summarizers.literals import Found, find_literals
+from summarizing_context.summarizers.plain import plain, unescaped, words_only
+from summarizing_context.summarizers.quantities import Quantities, Quantity
+from summarizing_context.summarizers.sentences import bare, cleaned
+
+_GAPS = re.compile(r"\s?\[?\.\.\.\]?\s?|(?<=[.!?:])\s")  # where a quote may leave something out
+_JOINTS = re.compile(r"\.\.+|[:=,&+→#]")
+_SEPARATORS = re.compile(r"[-_ .]+")
+_HEX = re.compile(r"[0-9a-f]{7,64}\Z")
+_VERSION = re.compile(r"v?\d+(?:\.\d+)+\Z")
+_LINE = "\n"
+_SHORTEST_STEM = 4
+
+
+class Grounds:
+    """The source of one summary. What it has to be asked for is made when it is first needed."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+
+    def hold(self, literal: Found) -> bool:
+        """Whether the source bears a literal out."""
+        meaning = literal.meaning
+        if isinstance(meaning, Quantity):
+            return self._has_number(literal.text) or self._quantities.bear_out(meaning)
+        if isinstance(meaning, Day):
+            return self._calendar.has_day(meaning) or self._has(literal.text)
+        if isinstance(meaning, Time):
+            return self._calendar.has_time(meaning) or self._has(literal.text)
+        if literal.kind == "quote":
+            return all(self._has_quote(part) for part in _GAPS.split(literal.text.replace("\\", "/")))
+        return self._has_token(literal)
+
+    @cached_property
+    def _text(self) -> str:
+        text = cleaned(self._source)
+        return plain(f"{text}\n{unescaped(text)}" if "\\" in text else text).replace("`", "").replace("\\", "/")
+
+    @cached_property
+    def _words(self) -> str:
+        return words_only(self._text)
+
+    @cached_property
+    def _lines(self) -> str:
+        lines = unescaped(cleaned(self._source)).split("\n")
+        return f"{_LINE}{_LINE.join(words_only(plain(bare(line))) for line in lines)}{_LINE}"
+
+    @cached_property
+    def _quantities(self) -> Quantities:
+        return Quantities(self._text)
+
+    @cached_property
+    def _calendar(self) -> Calendar:
+        return Calendar(self._text)
+
+    def _has(self, wanted: str, *, whole: bool = True) -> bool:
+        """Whether it stands there as whole words; without `whole` it may be the beginning of a longer one."""
+        text, at = self._text, -1
+        if not wanted:
+            return True
+        while (at := text.find(wanted, at + 1)) >= 0:
+            end = at + len(wanted)
+            if wanted[0].isalnum() and at and text[at - 1].isalnum():
+                continue
+            if not (whole and wanted[-1].isalnum() and end < len(text) and text[end].isalnum()):
+                return True
+        return False
+
+    def _has_number(self, spelled: str) -> bool:
+        """Whether a number stands there just so: the quick answer, and in most cases the only one needed."""
+        if spelled.isdigit() and len(spelled) > 6 and self._has(spelled, whole=False):
+            return True  # a hash cut short may have no letter
+        return re.search(rf"(?<![\w.,]){re.escape(spelled)}(?![\w%]|[.,]\d)", self._text) is not None
+
+    def _has_quote(self, part: str) -> bool:
+        inner = part.strip(" .,;:!?'\"-()")
+        if len(inner) < 4 or self._has(inner):
+            return True
+        words = words_only(inner)
+        return words in self._words or self._has_lines(words.split())
+
+    def _has_lines(self, words: list[str], first: bool = True) -> bool:
+        """Whether words stand there once whole lines between them are left out."""
+        for length in range(len(words), 0, -1):
+            start = " " if first else f"{_LINE} "
+            stop = " " if length == len(words) else f" {_LINE}"
+            if f"{start}{' '.join(words[:length])}{stop}" in self._lines:
+                return length == len(words) or self._has_lines(words[length:], first=False)
+        return False
+
+    def _has_token(self, literal: Found) -> bool:
+        text = literal.text.replace("\\", "/")
+        if literal.kind == "path":
+            text = re.sub(r"\A(?:\.{1,2}/|~/)+", "", text)
+        core = text.strip("/").removesuffix("'s").removesuffix("()")
+        if self._has(text) or self._has(core) or ("\\" in literal.text and words_only(core) in self._words):
+            return True
+        if literal.kind == "term":
+            return self._has(core[: max(_SHORTEST_STEM, len(core) - 3)], whole=False)
+        if literal.kind == "id" and self._has_id(core):
+            return True
+        parts = [part for part in _JOINTS.split(core) if part]
+        return len(parts) > 1 and literal.kind != "address" and all(map(self._has_part, parts))
+
+    def _has_id(self, text: str) -> bool:
+        """An id may be told with other separators, a hash cut short, a version without its last part."""
+        if _HEX.match(text):
+            return self._has(text, whole=False)
+        if _VERSION.match(text):
+            return self._has(text.removeprefix("v")) or self._has(f"v{text}")
+        return _SEPARATORS.search(text) is not None and words_only(_SEPARATORS.sub(" ", text)) in self._words
+
+    def _has_part(self, part: str) -> bool:
+        return self._has(part) or all(map(self.hold, find_literals(part)))
+
+
+def grounds_of(job: SummaryJob) -> Grounds:
+    """What a summarizer is given: the content, and what the job tells of itself."""
+    told = (job.range_hash, job.start, job.stop, job.stop - 1, job.stop - job.start)
+    return Grounds(f"{job.content}\n{' '.join(map(str, told))}")

@@ -1,0 +1,161 @@
+"""No summary holds a literal that its source does not, and honest ones are let through."""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from random import Random
+
+import pytest
+
+from summarizing_context.errors import SummarizerRefused
+from summarizing_context.ports import SummaryJob
+from summarizing_context.summarizers.grounds import Grounds, grounds_of
+from summarizing_context.summarizers.literal_gate import trim, unsupported_literals
+
+from .inventing import facts, honest_lines, lying_reply, record
+from .scripted import job, resilient, words
+
+pytestmark = pytest.mark.anyio
+
+REPLIES = int(os.environ.get("GATE_REPLIES", "300"))
+SOURCE = """### user
+Fix src/app/parser.py, never push. It took 1198 ms, 12288 bytes, 85.4 % of 1,234,567 rows at 2026-03-09T14:30:05Z.
+See https://example.com/a?b=1 and HAT-215, commit 3f2a9c1d77e0aa. He said "we can't ship on Friday".
+### assistant calls run
+{"duration_ms":45,"cmd":"pytest -q\\ntests/test_x.py","path":"C:\\\\work\\\\notes.md"}
+### result of run
+404 errors in two hours; python 3.11.2; parse_header, getUserName; kim@example.com; \x1b[32mdist/out.js"""
+HELD = Grounds(SOURCE)
+
+
+@pytest.mark.parametrize(
+    "honest",
+    [
+        "parser.py, app/parser.py, `./src/app/parser.py` and src/app/",
+        "it took 1,198 ms, about 1,200 ms, 1.2 s, roughly 1.2 seconds",
+        "12 KB, 85%, 85.4 percent, ~1.2M rows, more than 1,200,000 rows",
+        "March 9, 2026; 9 Mar; on 9 March 2026; 2:30 pm; 14:30",
+        "ticket #215, hat-215, HAT 215, commit 3f2a9c1",
+        "“we can’t ship on Friday”, 'we can't ship on Friday', \"We can't ship...\"",
+        "45 ms, 45ms, 404s, 2 hours, a 2-hour run, Python 3.11, v3.11.2",
+        "tests/test_x.py, `pytest -q tests/test_x.py`, parse_header(), `parsing`, getUserName",
+        "three files, 12 files, step 7, 1 in 3, 24/7, and/or, CI/CD, e.g. this, Node.js, 3rd, ½",
+        "C:\\work\\notes.md, notes.md, kim@example.com, dist/out.js, https://example.com/a",
+        "Summary 4711: the parser was fixed.",
+    ],
+)
+def test_what_the_source_says_in_other_words_is_supported(honest: str):
+    assert unsupported_literals(honest, HELD) == []
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        *("src/app/parsers.py", "src/other/parser.py", "lib/thing", "`parser.rs`", "parser.py:482"),
+        *("1199 ms", "1200 ms", "1198 s", "54 ms", "45 s", "3 hours", "99%", "$500", "about 1,300 ms", "100 files"),
+        *(
+            "48213",
+            "４８２１３",
+            "0215",
+            "lines 481-907",
+            "2031-07-19",
+            "March 10, 2026",
+            "2:40 pm",
+            "3.12",
+            "10.0.0.7",
+        ),
+        *("HAT-216", "3f2a9c2", "deadbeef", "https://example.com/b", "ana@example.com", "v3.11.3", "x=500"),
+        *('"we can ship on Friday"', "“do it on Monday”", "'we should ship it'", "`rm -rf build`", "`pytest -x`"),
+        *("parse_footer", "getUserNames", "WidgetError", "part 48213 was ordered"),
+    ],
+)
+def test_what_the_source_does_not_say_is_not(lie: str):
+    assert unsupported_literals(f"- It was {lie}, then.", HELD) != []
+
+
+def test_what_the_job_says_of_itself_is_no_invention():
+    told = f"messages 100 to 199, part {job().range_hash[:8]}"
+    assert unsupported_literals(told, HELD) != []
+    assert unsupported_literals(told, grounds_of(job(start=100, stop=200))) == []
+
+
+def test_only_the_sentence_that_lies_is_dropped_and_empty_sections_go():
+    text = "## Intent\n- see HAT-999\n\n## Done\n- The parser works. It took 777 ms. Tests pass now.\n- 48213 rows"
+    assert trim(text, HELD) == ("## Done\n- The parser works. Tests pass now.", 3)
+
+
+def test_a_summary_of_nothing_but_lies_is_empty():
+    assert trim("## Done\n- HAT-999 is done\n- all is well", HELD).text == ""
+
+
+def test_honest_paraphrases_are_let_through():
+    refused = []
+    for seed in range(500):
+        random = Random(seed)
+        told = facts(random)
+        refused += unsupported_literals("\n".join(honest_lines(told, random)), Grounds(record(told)))[:1]
+    assert len(refused) < 5, refused
+
+
+class Liar:
+    """Lies each time it is asked, and remembers the lies."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = Random(f"lies {seed}")
+        self.told = facts(self._random)
+        self.lies: list[str] = []
+
+    async def __call__(self, _: SummaryJob) -> str:
+        reply, lies = lying_reply(self.told, self._random)
+        self.lies += lies
+        return reply
+
+
+async def test_no_committed_summary_holds_an_invented_literal():
+    """Also when the model lies again when it is asked again; `GATE_REPLIES` says how often."""
+    dropped = 0
+    for seed in range(REPLIES):
+        liar = Liar(seed)
+        source = record(liar.told)
+        outer, _, _ = resilient(liar)
+        text = (await outer.summarize(job(content=source, source_tokens=words(source), max_tokens=400))).text
+        plain = unicodedata.normalize("NFKC", text).casefold()
+        held = [lie for lie in liar.lies if lie.casefold() in plain]
+        assert not held, f"seed {seed}: {held} in {text!r}"
+        figures = outer.statistics()
+        dropped += figures.dropped_lines
+        assert (figures.refused_replies, figures.breaker) == (2, "closed")
+    assert dropped > REPLIES
+
+
+LIE, TRUTH = "- The build was fixed, see HAT-4711.\n- All the tests pass since.", "- All the tests pass since."
+
+
+async def test_a_reply_with_inventions_is_asked_for_once_more_and_they_are_named():
+    outer, inner, clock = resilient(LIE, TRUTH)
+    assert (await outer.summarize(job())).text == TRUTH
+    assert '"hat-4711"' in inner.asked[1].instructions
+    assert inner.asked[1].content == inner.asked[0].content
+    figures = outer.statistics()
+    assert (figures.refused_replies, figures.dropped_lines, figures.failed_jobs, clock.slept) == (1, 0, 0, [0.0])
+
+
+@pytest.mark.parametrize("second", [LIE, "", OSError("down")])
+async def test_what_is_left_of_it_is_kept_when_the_second_answer_is_no_better(second: object):
+    outer, inner, _ = resilient(LIE, second)
+    assert (await outer.summarize(job())).text == TRUTH
+    assert (len(inner.asked), outer.statistics().dropped_lines) == (2, 1)
+
+
+async def test_without_a_second_attempt_the_lines_are_dropped_at_once():
+    outer, _, _ = resilient(LIE, attempts=1)
+    assert (await outer.summarize(job())).text == TRUTH
+
+
+async def test_a_reply_of_which_nothing_is_left_is_given_up_and_not_told():
+    outer, inner, _ = resilient("- HAT-4711")
+    with pytest.raises(SummarizerRefused) as caught:
+        await outer.summarize(job())
+    assert len(inner.asked) == 2
+    assert "4711" not in f"{caught.value!r} {caught.value.__cause__!r} {outer.statistics()}"
