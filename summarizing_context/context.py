@@ -143,10 +143,12 @@ class SummarizingContext(Conversation):
         self._check()
         return await run_command(self, text)
 
-    def explain(self) -> list[HeaderNode]:
-        """Which past each block of the present header stands for, oldest first."""
+    def explain(self, *, drops: bool = True) -> list[HeaderNode]:
+        """Which past each block of the present header stands for, oldest first; and, unless `drops` is false, which
+        exact values of it the block does not hold."""
         self._check()
-        return [] if self._viewer.latest is None else list(self._viewer.latest.state.nodes)
+        nodes = [] if self._viewer.latest is None else self._viewer.latest.state.nodes
+        return [node._replace(drops=self._expanding.drops(node)) for node in nodes] if drops else list(nodes)
 
     def summaries(self) -> list[HeaderNode]:
         """Each segment's own summary as it stands now, oldest first, whether or not a view shows it."""

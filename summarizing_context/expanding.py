@@ -10,11 +10,12 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from typing import Literal
 
-from summarizing_context.core.header import BRIEF_TOKENS
+from summarizing_context.core.header import BRIEF_TOKENS, HeaderNode
 from summarizing_context.core.paging import Page, PagePart, fenced_page, fill_page, page_room, read_tokens
 from summarizing_context.core.places import Cursor, read_cursor, read_detail, read_place, stale
 from summarizing_context.core.rendering import part_label
 from summarizing_context.core.shrinking import cut_middle
+from summarizing_context.core.tree import Node
 from summarizing_context.session import Session
 
 Detail = Literal["line", "paragraph", "full"]
@@ -22,6 +23,7 @@ Detail = Literal["line", "paragraph", "full"]
 _LINE = 160  # characters of a message's line
 _PARAGRAPH = 80  # tokens of a message's paragraph
 _LABEL = 80  # characters
+_NOT_IN_IT = "Not in this summary"
 
 
 class Expanding:
@@ -101,10 +103,18 @@ class Expanding:
                 yield self._brief(index, short)
                 index += 1
 
+    def drops(self, node: HeaderNode) -> tuple[str, ...]:
+        """What a block of the header does not hold of its source; nothing is told of one outside the tree."""
+        return self._parts.book.drops(Node(node.rank, node.number), node.text) if node.rank >= 0 else ()
+
     def _summary(self, leaves: range, short: bool) -> str:
         book = self._parts.book
-        text = "\n".join(book.told(leaf) for leaf in leaves)
-        return " ".join(book.brief(text, BRIEF_TOKENS).split()) if short else text
+        told = {leaf: book.told(leaf) for leaf in leaves}
+        text = "\n".join(told.values())
+        if short:
+            return " ".join(book.brief(text, BRIEF_TOKENS).split())
+        drops = dict.fromkeys(value for leaf in leaves for value in book.drops(Node(0, leaf), told[leaf]))
+        return f"{text}\n{_NOT_IN_IT}: {', '.join(drops)}" if drops else text
 
     def _brief(self, index: int, short: bool) -> PagePart:
         parts = self.message(index)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from summarizing_context.core.cutting import KEY_LINES, cut_results
+from summarizing_context.core.drops import find_drops
 from summarizing_context.core.estimate import estimate_text
 from summarizing_context.core.header import HeaderNode, Maker, NodeText
 from summarizing_context.core.keys import output_hash, rollup_hash
@@ -57,6 +58,7 @@ class SummaryBook:
         self._seen_stop = 0  # entries before it were read by provisional passes
         self._unread_leaf = 0  # leaves before it are seen
         self._allowance = _FULL_READ
+        self._drops: dict[Node, tuple[str, tuple[str, ...]]] = {}  # by the text that they are missing from
         self.stand_ins_made = 0
         self.notes = NoteBook(timeline, extracts.about, extracts.excerpt, by_model=maker == "model", cap=cap)
 
@@ -68,6 +70,7 @@ class SummaryBook:
         """The log was replaced: places have changed, contents keep their summaries."""
         self._nodes.clear()
         self._rollup_hashes.clear()
+        self._drops.clear()
         self._seen_stop = self._unread_leaf = 0
         self.notes.reset()
 
@@ -151,6 +154,15 @@ class SummaryBook:
 
     def brief(self, text: str, max_tokens: int) -> str:
         return self._extracts.brief(text, max_tokens)
+
+    def drops(self, node: Node, text: str) -> tuple[str, ...]:
+        """Exact values of a node's source that `text`, shown for it, does not hold. A rollup's source are its
+        children."""
+        if (found := self._drops.get(node)) is None or found[0] != text:
+            children = [self.text_of(child).text for child in node.children]
+            source = render_children(children) if children else self._timeline.content(node.number)
+            found = self._drops[node] = (text, find_drops(source, text))
+        return found[1]
 
     def provisional(self, start: int, stop: int, max_tokens: int) -> str:
         content = self._timeline.render(start, stop)

@@ -140,7 +140,7 @@ class SummarizingContextManager:
         with as_host_error():
             rows = await self._rows(context, token_budget, provider, system)
         self._meter.note_view()
-        return rows if self._plan.preserve_system or not context.explain() else _without_system(rows, system)
+        return rows if self._plan.preserve_system or not context.explain(drops=False) else _without_system(rows, system)
 
     async def get_messages(self) -> list[Message]:
         """The whole log, as received."""

@@ -79,7 +79,7 @@ async def _look(settings: Settings) -> dict[str, Any]:
         await context.get_messages_for_request(token_budget=settings.max_tokens)
         last = context.last_view
         statistics = asdict(context.statistics())
-        nodes = [(str(node.made_by), node.rank) for node in context.explain()]
+        nodes = [(str(node.made_by), node.rank) for node in context.explain(drops=False)]
     return {
         "budget": settings.max_tokens,
         "view_tokens": 0 if last is None else last.tokens,

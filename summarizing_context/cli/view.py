@@ -118,6 +118,7 @@ async def _look(settings: Settings) -> Shown:
                 "made_by": node.made_by,
                 "tokens": costs.count(node.text),
                 "text": node.text,
+                "drops": list(node.drops),
             }
             for node in context.explain()
         ]

@@ -52,6 +52,7 @@ class HeaderNode(NamedTuple):
     passes: int
     text: str  # as shown
     tokens: int = 0  # of its block
+    drops: tuple[str, ...] = ()  # exact values of its source that it does not hold; told by `explain`
 
     @property
     def name(self) -> str:

@@ -105,7 +105,7 @@ class StrategyArm:
         return with_summaries(view, (*kept, *(node for node in view.nodes if node.stop > last)))
 
     def _shown(self) -> ArmView:
-        view, explained = self._context.last_view, self._context.explain()
+        view, explained = self._context.last_view, self._context.explain(drops=False)
         assert view is not None
         header = next((at for at, message in enumerate(view.messages) if is_header(message)), None)
         stop = explained[-1].stop if explained else 0

@@ -1,0 +1,43 @@
+"""The drops of a summary: exact values of its source that it does not hold.
+
+Pure, and made without a model: a hint where drilling down pays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+from summarizing_context.core.entities import EntityKind, find_entities
+
+MOST_DROPS = 12
+_LONGEST = 80  # characters; a longer value is no hint
+_BLOCK = re.compile(r"^### ", re.MULTILINE)
+_STAMP = re.compile(r"\d{4}-\d\d-\d\dT")
+_NO_HINTS = ("quoted", "date")  # nobody looks for these
+_SHORTEST_NUMBER = 4  # characters
+
+
+def find_drops(source: str, summary: str, most: int = MOST_DROPS) -> tuple[str, ...]:
+    """Values of a rendered source that its summary lacks: the most used first, of these the newest.
+
+    What is said counts three times, what a tool is called with twice; what only one result holds is not told.
+    """
+    uses: Counter[str] = Counter()
+    newest: dict[str, int] = {}
+    for at, block in enumerate(_BLOCK.split(source)):
+        label, _, body = block.partition("\n")
+        weight = 2 if " calls " in label else 1 if "result of " in label else 3
+        for kind, value in find_entities(body):
+            if _is_hint(kind, value):
+                uses[value] += weight
+                newest[value] = at
+    shown = summary.casefold()
+    dropped = [value for value in uses if uses[value] > 1 and value.casefold() not in shown]
+    return tuple(sorted(dropped, key=lambda value: (-uses[value], -newest[value], value))[:most])
+
+
+def _is_hint(kind: EntityKind, value: str) -> bool:
+    if kind in _NO_HINTS or len(value) > _LONGEST or _STAMP.match(value):
+        return False
+    return kind != "number" or (len(value) >= _SHORTEST_NUMBER and any(digit in value for digit in "123456789"))

@@ -1,0 +1,25 @@
+"""What a summary does not hold of its source."""
+
+from __future__ import annotations
+
+from summarizing_context.core.drops import MOST_DROPS, find_drops
+
+SOURCE = (
+    '### user\nFix src/a.py for HAT-215.\n### assistant calls read\n{"path": "src/b.py"}\n'
+    "### result of read\nsrc/a.py, src/c.py, 2026-03-09T14:30, 100\n### assistant\nHAT-215 is about src/b.py."
+)
+
+
+def test_drops_are_what_is_not_told_the_most_used_first():
+    assert find_drops(SOURCE, "- Fixed `src/A.py`.") == ("HAT-215", "src/b.py")
+    assert find_drops(SOURCE, "") == ("HAT-215", "src/b.py", "src/a.py")
+
+
+def test_what_only_one_result_names_is_no_hint():
+    assert find_drops("### result of ls\nsrc/a.py", "") == ()
+    assert find_drops("### result of ls\nsrc/a.py\n### result of ls\nsrc/a.py", "") == ("src/a.py",)
+
+
+def test_drops_are_few():
+    source = "### user\n" + " ".join(f"src/f{number}.py" for number in range(40))
+    assert len(find_drops(source, "")) == MOST_DROPS
