@@ -21,7 +21,14 @@ from summarizing_context.intake import Intake
 from summarizing_context.jobs import Recipe
 from summarizing_context.ledgers import LedgerBook
 from summarizing_context.loading import load_session
-from summarizing_context.making import AnyCaller, make_caller, make_embedder, make_extracts
+from summarizing_context.making import (
+    AnyCaller,
+    make_caller,
+    make_embedder,
+    make_extracts,
+    make_vectors,
+    refuse_vectors_without_embedding,
+)
 from summarizing_context.meaning import Meaning, check_embedder
 from summarizing_context.parts import Parts
 from summarizing_context.ports import Clock, Embedder, Events, Summarizer
@@ -183,8 +190,9 @@ class _Assembly:
         own = None if self.options.embedder else make_embedder(self.settings, read_only=self.options.read_only)
         embedder = self.options.embedder or own
         if embedder is None:
+            refuse_vectors_without_embedding(self.settings, read_only=self.options.read_only)
             return None
-        vectors = self.store.vectors
+        vectors = make_vectors(self.settings, self.store.vectors, read_only=self.options.read_only)
         vectors.check_usable()
         return Meaning(
             embedder, vectors, redact=self.options.redact, timeout=self.settings.call_timeout, owned=own is not None
@@ -197,7 +205,12 @@ class _Assembly:
         caller: Caller = self.caller
 
         def past_start() -> bool:
-            return not no_work and timeline.tokens[-1] > settings.start_at * viewer.high_water(int(settings.max_tokens))
+            if no_work:
+                return False
+            enough = settings.summarize_threshold
+            if enough is not None and len(timeline) >= enough:
+                return True
+            return timeline.tokens[-1] > settings.start_at * viewer.high_water(int(settings.max_tokens))
 
         no_work = self.options.read_only or settings.strategy == "truncate"
         return Worker(

@@ -6,6 +6,7 @@ Part of `assembly`, which puts the rest together.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Literal
 
 from summarizing_context.core.estimate import estimate_text
@@ -13,6 +14,8 @@ from summarizing_context.embedders.openai_embeddings import OpenAIEmbedder
 from summarizing_context.errors import SettingsError
 from summarizing_context.ports import Clock, Summarizer
 from summarizing_context.settings import Settings
+from summarizing_context.shelves import VectorKeeper
+from summarizing_context.stores.chroma_vectors import ChromaVectors
 from summarizing_context.summaries import Extracts
 from summarizing_context.summarizers.anthropic_messages import AnthropicSummarizer
 from summarizing_context.summarizers.extractive import brief_of, skim, summarize_extractively
@@ -89,3 +92,24 @@ def make_embedder(settings: Settings, *, read_only: bool) -> OpenAIEmbedder | No
     shared = settings.summarizer != "anthropic"
     address, key = (settings.base_url, settings.api_key) if shared else (None, None)
     return OpenAIEmbedder(settings.embedding_model, base_url=address, api_key=key, timeout=settings.call_timeout)
+
+
+def make_vectors(settings: Settings, in_sqlite: VectorKeeper, *, read_only: bool) -> VectorKeeper:
+    """Where the settings say that vectors are kept. A Chroma folder stands beside the file, under its name."""
+    if settings.vector_store == "sqlite":
+        return in_sqlite
+    if read_only:
+        raise SettingsError(
+            "vector_store = 'chroma' cannot be opened for reading only; Chroma writes when it is opened"
+        )
+    path = str(settings.store)
+    return ChromaVectors(in_sqlite, None if path == ":memory:" else Path(f"{path}.chroma"))
+
+
+def refuse_vectors_without_embedding(settings: Settings, *, read_only: bool) -> None:
+    """Raise where a vector store is asked for that would have nothing to keep."""
+    if settings.vector_store == "chroma" and not read_only:
+        raise SettingsError(
+            "vector_store = 'chroma' needs an embedding, for its own is not used; set embedding_model (with "
+            "embedding = 'openai', and api_key or base_url), pass embedder=, or take vector_store = 'sqlite'"
+        )

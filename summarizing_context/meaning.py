@@ -50,10 +50,11 @@ class Meaning:
         self.last_error: str | None = None
 
     async def close(self) -> None:
-        """End what the embedder holds open, if it can be ended."""
-        close = getattr(self._embedder, "close", None)
-        if self._owned and close is not None:
-            await close()
+        """End what the embedder and the vectors hold open, if that can be ended."""
+        for held in (self._embedder if self._owned else None, self._vectors):
+            close = getattr(held, "close", None)
+            if close is not None:
+                await close()
 
     async def near(self, query: str, owner: Owner, texts: Mapping[int, str]) -> dict[int, float]:
         """The cosine of each text with the query, by the texts' numbers; empty where the embedding fails."""

@@ -7,15 +7,17 @@ One frozen value, refused as a whole with all its problems at once. What each ki
 from __future__ import annotations
 
 import functools
+import json
 import os
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, BinaryIO, Literal, Self, TypeVar
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.settings_checks import Source, accepted, flattened
+from summarizing_context.settings_checks import Source, accepted
+from summarizing_context.settings_nesting import flattened
 from summarizing_context.settings_rules import Choice, Flag, Maybe, Number, Place, Rule, Text, Whole, share
 
 ENV_PREFIX = "SUMMARIZING_CONTEXT_"
@@ -136,14 +138,13 @@ class Settings:
     header_role: Literal["user", "system", "developer"] = _setting("user", Choice(("user", "system", "developer")))
     merge_user_rows: bool = _setting(False, Flag())
     max_messages: int | None = _setting(None, Maybe(_POSITIVE))  # a further high water
+    summarize_threshold: int | None = _setting(None, Maybe(_POSITIVE))  # from so many on summaries are made
     keep_recent: int | None = _setting(None, Maybe(_POSITIVE))  # a floor of the raw tail, in messages
 
     # finding again
     embedding: Literal["openai"] | None = _setting(None, Maybe(Choice(("openai",))))  # what turns texts into vectors
     embedding_model: str | None = _setting(None, Maybe(Text(r"\S.{0,199}", "1-200 characters")))
-    vector_store: Literal["sqlite"] = _setting(
-        "sqlite", Choice(("sqlite",), later={"chroma": "it comes with a later version"})
-    )
+    vector_store: Literal["sqlite", "chroma"] = _setting("sqlite", Choice(("sqlite", "chroma")))
     similarity_threshold: float | None = _setting(None, Maybe(Number(0, 1)))  # None: by what there is to compare with
     memory_include: Literal["off", "auto"] = _setting("off", Choice(("off", "auto")))
     memory_max_tokens: int = _setting(1_000, _POSITIVE)
@@ -168,6 +169,11 @@ class Settings:
         return cls(**accepted(fields(cls), [_toml_source(path, table)]))
 
     @classmethod
+    def from_json(cls, path: str | os.PathLike[str], table: str | None = None) -> Self:
+        """Settings from a JSON file, all of it or one table; they may stand inside `context_management`."""
+        return cls(**accepted(fields(cls), [_json_source(path, table)]))
+
+    @classmethod
     def from_env(cls, prefix: str = ENV_PREFIX, environ: Mapping[str, str] | None = None) -> Self:
         """Settings from the environment: `<prefix><NAME>`; an unknown variable with the prefix is refused."""
         return cls(**accepted(fields(cls), [_env_source(prefix, environ)]))
@@ -178,13 +184,13 @@ class Settings:
         file: str | os.PathLike[str] | None = None,
         /,
         *,
-        table: str = TOML_TABLE,
+        table: str | None = None,
         prefix: str = ENV_PREFIX,
         environ: Mapping[str, str] | None = None,
         **arguments: Any,
     ) -> Self:
-        """Settings from all places: argument over environment over file over default."""
-        sources = [] if file is None else [_toml_source(file, table)]
+        """Settings from all places: argument over environment over file, TOML or `.json`, over default."""
+        sources = [] if file is None else [_file_source(file, table)]
         sources += [_env_source(prefix, environ), Source(arguments)]
         return cls(**accepted(fields(cls), sources))
 
@@ -192,7 +198,8 @@ class Settings:
 def _mapping_source(mapping: Mapping[str, Any]) -> Source:
     if not isinstance(mapping, Mapping):
         raise SettingsError(f"settings must be a mapping of names to values, not {type(mapping).__name__}")
-    return Source(flattened(mapping))
+    flat = flattened(mapping)
+    return Source(flat.values, label=flat.label, problems=flat.problems)
 
 
 def _env_source(prefix: str, environ: Mapping[str, str] | None) -> Source:
@@ -207,14 +214,34 @@ def _env_source(prefix: str, environ: Mapping[str, str] | None) -> Source:
     )
 
 
+def _file_source(path: str | os.PathLike[str], table: str | None) -> Source:
+    is_json = str(path).lower().endswith(".json")
+    return _json_source(path, table) if is_json else _toml_source(path, TOML_TABLE if table is None else table)
+
+
 def _toml_source(path: str | os.PathLike[str], table: str) -> Source:
+    return _table_source(path, _read(path, tomllib.load), str(table))
+
+
+def _json_source(path: str | os.PathLike[str], table: str | None) -> Source:
+    return _table_source(path, _read(path, json.load), table)
+
+
+def _read(path: str | os.PathLike[str], load: Callable[[BinaryIO], Any]) -> Any:
     try:
         with Path(path).open("rb") as file:
-            found: Any = tomllib.load(file)
+            return load(file)
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise SettingsError(f"{path}: the settings cannot be read: {error}") from error
-    for name in str(table).split("."):
+
+
+def _table_source(path: str | os.PathLike[str], found: Any, table: str | None) -> Source:
+    for name in [] if table is None else table.split("."):
         found = found.get(name) if isinstance(found, dict) else None
     if not isinstance(found, dict):
-        raise SettingsError(f"{path}: has no table [{table}]; add it, or name another one")
-    return Source(flattened(found), label=lambda key: f"{path}: [{table}] {key}")
+        lacks = "holds no table of settings" if table is None else f"has no table [{table}]"
+        raise SettingsError(f"{path}: {lacks}; add it, or name another one")
+    flat = flattened(found)
+    where = f"{path}: " if table is None else f"{path}: [{table}] "
+    problems = [f"{where}{problem}" for problem in flat.problems]
+    return Source(flat.values, label=lambda key: f"{where}{flat.label(key)}", problems=problems)

@@ -11,6 +11,7 @@ from dataclasses import Field, dataclass
 from typing import Any
 
 from summarizing_context.errors import SettingsError
+from summarizing_context.settings_nesting import GROUPS
 from summarizing_context.settings_rules import Refused, Rule, shown
 
 KEY_ALIASES = {"compaction_strategy": "strategy"}
@@ -24,6 +25,7 @@ class Source:
     values: Mapping[Any, Any]
     label: Callable[[str], str] = str  # how a problem names one of them
     is_text: bool = False  # every value is text that is still to be parsed
+    problems: Sequence[str] = ()  # that were seen when it was read
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,43 +40,13 @@ class _Given:
         return self.source.label(self.key) if isinstance(self.key, str) else shown(self.key)
 
 
-def flattened(mapping: Mapping[Any, Any]) -> dict[Any, Any]:
-    """A mapping whose inner ones, `memory` and `semantic_memory`, are given by the settings' own flat names."""
-    flat: dict[Any, Any] = {}
-    for key, value in mapping.items():
-        named = _NESTED.get(key) if isinstance(key, str) and isinstance(value, Mapping) else None
-        flat |= {key: value} if named is None else dict(named(value))
-    return flat
-
-
-def _memory(inner: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
-    for key, value in inner.items():
-        yield (f"memory_{key}" if isinstance(key, str) else key), value
-
-
-def _semantic(inner: Mapping[Any, Any]) -> Iterator[tuple[Any, Any]]:
-    """`enabled` brings memories into the view; a model is one of OpenAI's, as the names that are in use tell."""
-    for key, value in inner.items():
-        if key == "enabled":
-            yield "memory_include", ("auto" if value else "off") if isinstance(value, bool) else value
-        else:
-            yield key, value
-    if inner.get("embedding_model") is not None and "embedding" not in inner and inner.get("enabled") is not False:
-        yield "embedding", "openai"
-
-
-_NESTED: dict[str, Callable[[Mapping[Any, Any]], Iterator[tuple[Any, Any]]]] = {
-    "memory": _memory,
-    "semantic_memory": _semantic,
-}
-
-
 def accepted(settings: Sequence[Field[Any]], sources: Iterable[Source]) -> dict[str, Any]:
     """The given settings as they are to be kept, a later source over an earlier one; `SettingsError` otherwise."""
     known = {setting.name: setting for setting in settings}
     problems: list[str] = []
     given: dict[Any, _Given] = {}
     for source in sources:
+        problems += source.problems
         given |= _named(source, problems)
     kept: dict[str, Any] = {}
     for name, one in given.items():
@@ -110,10 +82,16 @@ def _accept(rule: Rule, one: _Given) -> Any:
 def _unknown(one: _Given, known: Iterable[str]) -> str:
     if not isinstance(one.key, str):
         return f"unknown setting {one}: a name is a string"
-    near = difflib.get_close_matches(one.key[:100], [*known, *KEY_ALIASES], n=1, cutoff=0.4)
-    hint = f"did you mean {one.source.label(near[0])}?" if near else "the README lists all settings"
+    near = difflib.get_close_matches(one.key[:100], [*known, *KEY_ALIASES, *GROUPS], n=1, cutoff=0.4)
+    hint = f"did you mean {_beside(one, near[0])}?" if near else "the README lists all settings"
     value = "" if isinstance(one.value, str | bytes) else f" = {shown(one.value)}"  # a text may be a misspelt key's
     return f"unknown setting {one}{value}; {hint}"
+
+
+def _beside(one: _Given, name: str) -> str:
+    """How a source would call a setting that stands where `one` does."""
+    where = str(one)
+    return where.removesuffix(one.key) + name if where.endswith(one.key) else one.source.label(name)
 
 
 def _refused(setting: Field[Any], one: _Given, reason: str) -> str:
@@ -148,5 +126,6 @@ def _relations(values: Mapping[str, Any]) -> Iterator[tuple[str, str, bool, str]
     cap = -(-values["segment_target"] // SUMMARIES_PER_SEGMENT)
     fits = values["summary_max_tokens"] <= cap
     yield "summary_max_tokens", "segment_target", fits, f"at most {cap:,}, a ninth of"
-    keep, most = values["keep_recent"], values["max_messages"]
-    yield "keep_recent", "max_messages", keep is None or most is None or keep <= most, "at most"
+    most = values["max_messages"]
+    for counted in ("keep_recent", "summarize_threshold"):
+        yield counted, "max_messages", None in (values[counted], most) or values[counted] <= most, "at most"

@@ -29,6 +29,7 @@ UNSET = [
     "prompts",
     "prices",
     "max_messages",
+    "summarize_threshold",
     "keep_recent",
     "embedding",
     "embedding_model",

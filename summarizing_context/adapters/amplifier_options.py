@@ -16,7 +16,8 @@ from typing import Any
 from summarizing_context.core.ledger_rules import LedgerRule, check_rules
 from summarizing_context.errors import SettingsError
 from summarizing_context.settings import Settings
-from summarizing_context.settings_checks import KEY_ALIASES, Source, accepted, flattened
+from summarizing_context.settings_checks import KEY_ALIASES, Source, accepted
+from summarizing_context.settings_nesting import flattened
 from summarizing_context.settings_rules import Maybe, shown
 
 _MEMORY = ":memory:"
@@ -51,8 +52,9 @@ def read_options(config: Mapping[str, Any] | None) -> MountOptions:
     """The options in `config`; raises `SettingsError` that tells everything that is wrong with them."""
     if config is not None and not isinstance(config, Mapping):
         raise SettingsError(f"the options of a mount plan are a mapping, not {type(config).__name__}")
-    given = {key: value for key, value in flattened(config or {}).items() if not _is_unsaid(key, value)}
-    problems = [_unknown(key, given[key]) for key in given if not _is_known(key)]
+    flat = flattened(config or {})
+    given = {key: value for key, value in flat.values.items() if not _is_unsaid(key, value)}
+    problems = [*flat.problems, *(_unknown(key, given[key]) for key in given if not _is_known(key))]
     keep_system = _flag(given, "preserve_system", True, problems)
     tool = _flag(given, "recall_tool", False, problems)
     provider = _provider(given, problems)

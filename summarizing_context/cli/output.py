@@ -41,6 +41,9 @@ JsonPath = Annotated[
         "--json", metavar="PATH", help="Write the result as JSON to this file; [bold]-[/bold] is standard output."
     ),
 ]
+ConfigPath = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="Settings from this TOML or JSON file.")
+]
 StorePath = Annotated[
     Path,
     typer.Option(

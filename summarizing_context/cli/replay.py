@@ -11,6 +11,7 @@ import typer
 
 from summarizing_context.cli.dry_run import dry_run
 from summarizing_context.cli.output import (
+    ConfigPath,
     InputError,
     JsonPath,
     Status,
@@ -101,6 +102,7 @@ def replay(
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show a row for each file, however many there are.")] = False,
     wide: Annotated[bool, typer.Option("--wide", help="Show more columns than fit into 80 characters.")] = False,
+    config: ConfigPath = None,
     json_path: JsonPath = None,
 ) -> int:
     """Replay transcripts and judge every view that a request would have got.
@@ -113,7 +115,7 @@ def replay(
 
     given = {"summarizer": summarizer, "model": model, "base_url": base_url, "store": store}
     named: list[str | None] = [*_names(strategy or ())]
-    variants = [_settings({**given, "strategy": name}) for name in named or [None]]
+    variants = [_settings({**given, "strategy": name}, config) for name in named or [None]]
     plan = Plan(_budgets(budget), variants[0], live, tuple(dict.fromkeys(one.strategy for one in variants)))
     if dry and len(plan.strategies) > 1:
         raise InputError("--dry-run: it works out one --strategy at a time; name one")
@@ -142,10 +144,10 @@ def _report(tallies: Sequence[Tally], *, json_path: str | None, shape: Shape) ->
     return Status.LAW_BROKEN if total.broken_laws() else Status.REFUSED if total.refused_views else Status.OK
 
 
-def _settings(given: dict[str, Any]) -> Any:
+def _settings(given: dict[str, Any], config: Path | None) -> Any:
     from summarizing_context.settings import Settings
 
-    settings = Settings.load(**{name: value for name, value in given.items() if value is not None})
+    settings = Settings.load(config, **{name: value for name, value in given.items() if value is not None})
     if settings.summarizer == "host":
         raise InputError("--summarizer: 'host' needs a host that lends its model; take extractive, openai or anthropic")
     return settings

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from summarizing_context.cli.output import (
+    ConfigPath,
     JsonPath,
     Status,
     StorePath,
@@ -44,12 +45,14 @@ def register(app: typer.Typer) -> None:
 def status(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")],
     store: StorePath,
+    *,
     budget: Annotated[
         str | None, typer.Option(metavar="N", help="Tokens that a view may use; the setting max_tokens if not given.")
     ] = None,
     model: Annotated[
         str | None, typer.Option(metavar="M", help="Whose prices count; the setting model if not given.")
     ] = None,
+    config: ConfigPath = None,
     json_path: JsonPath = None,
 ) -> int:
     """Show how full a session's view is, and how far its summaries have come.
@@ -63,7 +66,7 @@ def status(
     info = find_session(store, session)
     given: dict[str, Any] = {} if budget is None else {"max_tokens": read_tokens(budget)}
     given |= {} if model is None else {"model": model}
-    settings = Settings.load(store=store, session_id=session, **given)
+    settings = Settings.load(config, store=store, session_id=session, **given)
     document = {"session": asdict(info), **anyio.run(partial(_look, settings)), "cost": _cost(info, settings)}
     if json_path is not None:
         write_json(json_path, document)

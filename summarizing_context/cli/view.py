@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from summarizing_context.cli.output import (
+    ConfigPath,
     JsonPath,
     Status,
     StorePath,
@@ -64,12 +65,14 @@ def register(app: typer.Typer) -> None:
 def view(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")],
     store: StorePath,
+    *,
     budget: Annotated[
         str | None, typer.Option(metavar="N", help="Tokens that the view may use; the setting max_tokens if not given.")
     ] = None,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show for each node of the header which past it stands for.")
     ] = False,
+    config: ConfigPath = None,
     json_path: JsonPath = None,
 ) -> int:
     """Show the view of a session as the next request would get it.
@@ -82,7 +85,7 @@ def view(
 
     find_session(store, session)
     tokens: dict[str, Any] = {} if budget is None else {"max_tokens": read_tokens(budget)}
-    settings = Settings.load(store=store, session_id=session, **tokens)
+    settings = Settings.load(config, store=store, session_id=session, **tokens)
     shown = anyio.run(partial(_look, settings))
     if json_path is not None:
         write_json(json_path, _document(session, shown, explain=explain))

@@ -88,3 +88,14 @@ def test_an_unknown_session_names_the_nearest(run: Runner, store, command):
     ran = run(command, "shirt", "--store", store)
     assert (ran.status, ran.out) == (2, "")
     assert "did you mean 'short'" in ran.err
+
+
+def test_settings_come_from_a_file_that_is_named(run: Runner, store, tmp_path):
+    file = tmp_path / "agent.json"
+    file.write_text('{"context_management": {"max_tokens": 6000}}')
+    ran = run("view", "long", "--store", store, "--config", file, "--json", "-")
+    assert ran.document["budget"] == 6000
+    file.write_text('{"context_management": {"max_token": 6000}}')
+    ran = run("view", "long", "--store", store, "--config", file)
+    assert ran.status == 2
+    assert "did you mean" in " ".join(ran.err.split())

@@ -1,0 +1,128 @@
+"""Keepers of vectors, SQLite and Chroma: the same contract."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context import MissingExtraError, Settings, SettingsError, open_context
+from summarizing_context.assembly import open_store
+from summarizing_context.making import make_vectors
+from summarizing_context.meaning import packed
+from summarizing_context.shelves import MemoryScope
+from tests.laws.builders import user
+
+pytestmark = pytest.mark.anyio
+needs_chroma = pytest.mark.skipif(find_spec("chromadb") is None, reason="chromadb is not installed: the extra `chroma`")
+ONE, OTHER, LONG = packed([1.0, 0.0]), packed([1.0, 1.0]), packed([1.0, 0.0, 0.0])
+SCOPE = MemoryScope(None, "s")
+
+
+def embed(texts: list[str]) -> list[list[float]]:
+    """Near to each other are texts about cats, and others."""
+    return [[1.0, 0.1] if "cat" in text or "kitten" in text else [0.0, 1.0] for text in texts]
+
+
+embed.recipe = "cats/1"  # type: ignore[attr-defined]
+
+
+@pytest.fixture(params=["sqlite", pytest.param("chroma", marks=needs_chroma)])
+def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
+    pytest.importorskip("numpy")
+    return Settings(store=tmp_path / "run.db", session_id="s", vector_store=request.param)
+
+
+class Opened:
+    """A store and its vectors, opened for the length of an `async with`."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+
+    async def __aenter__(self) -> Any:
+        self.store = await open_store(str(self.settings.store))
+        self.vectors = make_vectors(self.settings, self.store.vectors, read_only=False)
+        return self.vectors
+
+    async def __aexit__(self, *_: object) -> None:
+        if close := getattr(self.vectors, "close", None):
+            await close()
+            await close()
+        await self.store.close()
+
+
+async def test_vectors_are_kept_and_compared(settings: Settings):
+    async with Opened(settings) as vectors:
+        assert await vectors.missing("row", "r", [1, 2, 3]) == [1, 2, 3]
+        assert await vectors.near("row", "r", [1, 2], ONE) == {}
+        await vectors.save("row", "r", {1: ONE, 2: OTHER, 4: LONG})
+        assert await vectors.missing("row", "r", [1, 2, 3]) == [3]
+        near = await vectors.near("row", "r", [1, 2, 3, 4], ONE)
+        assert near == {1: pytest.approx(1.0), 2: pytest.approx(0.7071, abs=1e-4)}
+        assert await vectors.near("row", "r", [2], ONE) == {2: near[2]}
+
+
+async def test_each_recipe_and_each_kind_of_text_has_vectors_of_its_own(settings: Settings):
+    async with Opened(settings) as vectors:
+        await vectors.save("row", "r", {1: ONE})
+        assert await vectors.missing("row", "other", [1]) == await vectors.missing("memory", "r", [1]) == [1]
+        assert await vectors.near("row", "other", [1], ONE) == await vectors.near("memory", "r", [1], ONE) == {}
+
+
+async def test_a_newer_vector_takes_the_place_of_an_older_one_also_after_reopening(settings: Settings):
+    async with Opened(settings) as vectors:
+        await vectors.save("row", "r", {1: ONE})
+        await vectors.save("row", "r", {1: OTHER})
+    async with Opened(settings) as vectors:
+        assert await vectors.missing("row", "r", [1]) == []
+        assert await vectors.near("row", "r", [1], OTHER) == {1: pytest.approx(1.0)}
+
+
+async def test_what_is_forgotten_is_not_found_even_if_its_number_is_used_again(settings: Settings):
+    opened = Opened(settings)
+    async with opened as vectors:
+        id = await opened.store.memories.add(SCOPE, "kitten", {})
+        number = int(id[1:])
+        await vectors.save("memory", "r", {number: ONE})
+        await opened.store.memories.forget(SCOPE, id)
+        assert await vectors.missing("memory", "r", [number]) == [number]
+        assert await vectors.near("memory", "r", [number], ONE) == {}
+    async with Opened(settings) as vectors:
+        await vectors.save("memory", "r", {number + 1: OTHER})
+        assert await vectors.near("memory", "r", [number, number + 1], OTHER) == {number + 1: pytest.approx(1.0)}
+
+
+async def test_messages_and_memories_are_found_by_meaning(settings: Settings):
+    for _ in range(2):  # the second time from what is kept
+        async with open_context(settings, embedder=embed) as context:
+            if not len(context):
+                await context.add_message(user("A kitten sleeps"))
+                await context.add_message(user("The invoice was sent"))
+                await context.memory.store("She has a cat")
+            assert [hit.start for hit in await context.search("cat")] == [0]
+            assert [memory.content for memory in await context.memory.retrieve("kitten")] == ["She has a cat"]
+
+
+async def test_without_an_embedding_chroma_is_refused():
+    with pytest.raises(SettingsError, match="needs an embedding"):
+        async with open_context(Settings(vector_store="chroma")):
+            pass
+
+
+async def test_without_chromadb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("summarizing_context.stores.chroma_vectors.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"summarizing-context\[chroma\]"):
+        async with open_context(Settings(vector_store="chroma"), embedder=embed):
+            pass
+
+
+async def test_chroma_is_not_opened_for_reading_only(tmp_path: Path):
+    async with open_context(Settings(store=tmp_path / "a.db")) as context:
+        await context.add_message(user("hi"))
+    with pytest.raises(SettingsError, match="reading only"):
+        async with open_context(
+            Settings(store=tmp_path / "a.db", vector_store="chroma"), embedder=embed, read_only=True
+        ):
+            pass
