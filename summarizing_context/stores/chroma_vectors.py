@@ -20,6 +20,7 @@ import anyio.to_thread
 
 from summarizing_context.errors import MissingExtraError, StoreError
 from summarizing_context.shelves import Match, Owner, Scope, VectorKeeper
+from summarizing_context.stores.vectors import cosines
 
 _AT_ONCE = 2_000  # vectors in one call; Chroma takes some 5,000
 _FLOAT = 4  # bytes
@@ -95,16 +96,12 @@ class ChromaVectors:
             self._table(name).upsert(ids=list(map(str, some)), embeddings=table)
 
     def _cosines(self, name: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
-        import numpy
-
-        asked = numpy.frombuffer(query, dtype=numpy.float32)
         scores: dict[int, float] = {}
         for start in range(0, len(numbers), _AT_ONCE):
             some = [str(number) for number in numbers[start : start + _AT_ONCE]]
             found = self._table(name).get(ids=some, include=["embeddings"])
-            if found["ids"]:
-                cosines = numpy.asarray(found["embeddings"], dtype=numpy.float32) @ asked
-                scores |= {int(id): float(cosine) for id, cosine in zip(found["ids"], cosines, strict=True)}
+            vectors = [array("f", vector).tobytes() for vector in found["embeddings"]]
+            scores |= cosines(list(zip(map(int, found["ids"]), vectors, strict=True)), query)
         return scores
 
     def _table(self, name: str) -> Any:

@@ -69,7 +69,7 @@ class VectorShelf:
         """The cosine of each vector there is with the query; those of another length are left out."""
         values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
         return await self._access.read(
-            lambda connection: _cosines(connection.execute(SQL["vectors_of"], values).fetchall(), query)
+            lambda connection: cosines(connection.execute(SQL["vectors_of"], values).fetchall(), query)
         )
 
     async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
@@ -83,7 +83,8 @@ class VectorShelf:
         return await self._access.read(work)
 
 
-def _cosines(rows: Sequence[tuple[int, bytes]], query: bytes) -> dict[int, float]:
+def cosines(rows: Sequence[tuple[int, bytes]], query: bytes) -> dict[int, float]:
+    """Of each vector with the query; those of another length are left out."""
     import numpy
 
     fitting = [(number, vector) for number, vector in rows if len(vector) == len(query)]

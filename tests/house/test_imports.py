@@ -16,6 +16,7 @@ HOMES = {
     "amplifier_core": ("adapters/amplifier_errors.py", "summarizers/host_provider.py"),
     "anthropic": ("summarizers/anthropic_messages.py",),
     "bpe_openai": (),
+    "chromadb": ("stores/chroma_vectors.py",),
     "filelock": ("evaluation/cassettes/files.py", "stores/"),
     "numpy": ("stores/vectors.py",),
     "openai": ("summarizers/openai_chat.py",),
