@@ -13,6 +13,7 @@ from summarizing_context.core.entities import EntityKind, find_entities
 MOST_DROPS = 12
 _LONGEST = 80  # characters; a longer value is no hint
 _BLOCK = re.compile(r"^### ", re.MULTILINE)
+_NO_VALUE = re.compile(r"\"\w{1,60}\":|\\[nrt\"\\]")  # the names of arguments, and the escapes in them
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT")
 _NO_HINTS = ("quoted", "date")  # nobody looks for these
 _SHORTEST_NUMBER = 4  # characters
@@ -21,19 +22,22 @@ _SHORTEST_NUMBER = 4  # characters
 def find_drops(source: str, summary: str, most: int = MOST_DROPS) -> tuple[str, ...]:
     """Values of a rendered source that its summary lacks: the most used first, of these the newest.
 
-    What is said counts three times, what a tool is called with twice; what only one result holds is not told.
+    What is said counts three times, what a tool is called with twice. What only results hold is left out: few of their
+    many values are ever needed.
     """
     uses: Counter[str] = Counter()
     newest: dict[str, int] = {}
     for at, block in enumerate(_BLOCK.split(source)):
         label, _, body = block.partition("\n")
-        weight = 2 if " calls " in label else 1 if "result of " in label else 3
-        for kind, value in find_entities(body):
+        if "result of " in label:
+            continue
+        weight = 2 if " calls " in label else 3
+        for kind, value in find_entities(_NO_VALUE.sub(" ", body)):
             if _is_hint(kind, value):
                 uses[value] += weight
                 newest[value] = at
     shown = summary.casefold()
-    dropped = [value for value in uses if uses[value] > 1 and value.casefold() not in shown]
+    dropped = [value for value in uses if value.casefold() not in shown]
     return tuple(sorted(dropped, key=lambda value: (-uses[value], -newest[value], value))[:most])
 
 

@@ -15,9 +15,12 @@ def test_drops_are_what_is_not_told_the_most_used_first():
     assert find_drops(SOURCE, "") == ("HAT-215", "src/b.py", "src/a.py")
 
 
-def test_what_only_one_result_names_is_no_hint():
-    assert find_drops("### result of ls\nsrc/a.py", "") == ()
-    assert find_drops("### result of ls\nsrc/a.py\n### result of ls\nsrc/a.py", "") == ("src/a.py",)
+def test_what_only_results_name_is_no_hint_nor_are_the_names_of_arguments():
+    assert find_drops("### result of ls\nsrc/a.py\n### result of ls\nsrc/a.py", "") == ()
+    assert find_drops('### assistant calls read\n{"file_path":"a.py","text":"b\\nsrc/c.py"}', "") == (
+        "a.py",
+        "src/c.py",
+    )
 
 
 def test_drops_are_few():

@@ -1,0 +1,36 @@
+"""How far token estimates are from the truth: the built-in one and four characters a token, against tiktoken.
+
+Run from a checkout as `python -m evals.estimates <folder of transcripts>`. Each transcript counts alike, however long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from pathlib import Path
+from statistics import mean
+
+from summarizing_context.core.estimate import estimate_text
+from summarizing_context.core.messages import message_text_parts
+from summarizing_context.evaluation.transcripts import find_transcripts, read_transcript
+from summarizing_context.tokens import choose_counter
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("paths", nargs="+", type=Path, help="transcripts, or folders of them")
+    counter = asyncio.run(choose_counter("tiktoken"))
+    ours, fourths = [], []
+    for path in find_transcripts(parser.parse_args().paths):
+        texts = [text for line in read_transcript(path) for text in message_text_parts(line.message)]
+        true = sum(map(counter.count, texts))
+        if true:
+            ours.append(abs(sum(map(estimate_text, texts)) / true - 1))
+            fourths.append(abs(sum(len(text) / 4 for text in texts) / true - 1))
+    print(
+        f"{len(ours)} transcripts, mean error of the total: built-in {mean(ours):.1%}, characters / 4 {mean(fourths):.1%}"
+    )
+
+
+if __name__ == "__main__":
+    main()
