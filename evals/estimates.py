@@ -27,9 +27,8 @@ def main() -> None:
         if true:
             ours.append(abs(sum(map(estimate_text, texts)) / true - 1))
             fourths.append(abs(sum(len(text) / 4 for text in texts) / true - 1))
-    print(
-        f"{len(ours)} transcripts, mean error of the total: built-in {mean(ours):.1%}, characters / 4 {mean(fourths):.1%}"
-    )
+    errors = f"built-in {mean(ours):.1%}, characters / 4 {mean(fourths):.1%}"
+    print(f"{len(ours)} transcripts, mean error of their totals: {errors}")
 
 
 if __name__ == "__main__":
