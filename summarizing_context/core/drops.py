@@ -12,11 +12,11 @@ from summarizing_context.core.entities import EntityKind, find_entities
 
 MOST_DROPS = 12
 _LONGEST = 80  # characters; a longer value is no hint
+_READ = 2_000  # characters of a message; further down stand the bodies of files
 _BLOCK = re.compile(r"^### ", re.MULTILINE)
 _NO_VALUE = re.compile(r"\"\w{1,60}\":|\\[nrt\"\\]")  # the names of arguments, and the escapes in them
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT")
-_NO_HINTS = ("quoted", "date")  # nobody looks for these
-_SHORTEST_NUMBER = 4  # characters
+_NO_HINTS: tuple[EntityKind, ...] = ("quoted", "date", "number")  # a number says nothing without the word beside it
 
 
 def find_drops(source: str, summary: str, most: int = MOST_DROPS) -> tuple[str, ...]:
@@ -32,16 +32,10 @@ def find_drops(source: str, summary: str, most: int = MOST_DROPS) -> tuple[str, 
         if "result of " in label:
             continue
         weight = 2 if " calls " in label else 3
-        for kind, value in find_entities(_NO_VALUE.sub(" ", body)):
-            if _is_hint(kind, value):
+        for _, value in find_entities(_NO_VALUE.sub(" ", body[:_READ]), _NO_HINTS):
+            if len(value) <= _LONGEST and not _STAMP.match(value):
                 uses[value] += weight
                 newest[value] = at
     shown = summary.casefold()
     dropped = [value for value in uses if value.casefold() not in shown]
     return tuple(sorted(dropped, key=lambda value: (-uses[value], -newest[value], value))[:most])
-
-
-def _is_hint(kind: EntityKind, value: str) -> bool:
-    if kind in _NO_HINTS or len(value) > _LONGEST or _STAMP.match(value):
-        return False
-    return kind != "number" or (len(value) >= _SHORTEST_NUMBER and any(digit in value for digit in "123456789"))

@@ -10,17 +10,20 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Literal
 
+from summarizing_context.core.drops import find_drops
 from summarizing_context.errors import SummarizerError
 from summarizing_context.ports import SummaryJob, SummaryReply
 from summarizing_context.summarizers.blocks import is_rendered
 from summarizing_context.summarizers.briefs import brief_sections
 from summarizing_context.summarizers.leaves import leaf_sections
+from summarizing_context.summarizers.listings import named_line
 from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters
 from summarizing_context.summarizers.rollups import rollup_sections
-from summarizing_context.summarizers.sections import fit
+from summarizing_context.summarizers.sections import FACTS, fit
 from summarizing_context.summarizers.skims import SKIM_SHARES, skim_sections
 
-RECIPE = "extractive/v2"  # another name whenever the same content would give other bytes
+RECIPE = "extractive/v3"  # another name whenever the same content would give other bytes
+_ROOM_FOR_NAMES = 200  # tokens; a shorter summary has none for values that it does not tell of
 
 
 def summarize_extractively(
@@ -41,7 +44,12 @@ def summarize_extractively(
     if kind == "rollup":
         merged = rollup_sections(content, max_tokens, count, parameters)
         return fit(merged, parameters.rollup, max_tokens, count, strict=strict)
-    return fit(leaf_sections(content, parameters), parameters.leaf, max_tokens, count, strict=strict)
+    sections = leaf_sections(content, parameters)
+    text = fit(sections, parameters.leaf, max_tokens, count, strict=strict)
+    if max_tokens < _ROOM_FOR_NAMES or not (values := find_drops(content, text)):
+        return text
+    sections[FACTS] = [named_line(values, parameters), *sections[FACTS]]
+    return fit(sections, parameters.leaf, max_tokens, count, strict=strict)
 
 
 def skim(content: str, *, max_tokens: int, count: Callable[[str], int]) -> str:

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from itertools import zip_longest
 
 from summarizing_context.summarizers.parameters import ExtractiveParameters
 from summarizing_context.summarizers.sections import Line
-from summarizing_context.summarizers.sentences import GONE, shown
+from summarizing_context.summarizers.sentences import GONE, list_whole, shown
 
 LOOKED, CALLED = "looked at", "called with"
+NAMED = "also named"
 CHANGED = (
     *("edited", "updated", "modified", "wrote", "created", "saved", "moved", "renamed", "undid"),
     *("deleted", "removed", "dropped", "closed", "archived"),
 )
 
+_FIRST = 1_000_000  # rank
 _LISTED = re.compile(rf"({'|'.join((*CHANGED, LOOKED, CALLED))}) ([^\n]+)\Z")
 _TIMES = re.compile(r" \(\d{1,9} times\)\Z")
 _ID = re.compile(r"#?[A-Za-z0-9][\w#.:@-]{3,39}\Z")
@@ -84,3 +87,20 @@ def list_newest(names: list[str], limit: int) -> str:
         kept.append(told)
         size += len(told) + 2
     return ", ".join(reversed(kept))
+
+
+def named_line(values: Iterable[str], by: ExtractiveParameters) -> Line:
+    """Values that a summary tells nothing else of, the most used first: kept before other facts, for where to look."""
+    return Line(f"{NAMED} {list_whole(values, by.lengths.named)}", _FIRST)
+
+
+def unite_named(facts: Iterable[str], by: ExtractiveParameters) -> tuple[list[Line], list[str]]:
+    """One line of all named values, the newest of them, and the other facts."""
+    listed, others = [], []
+    for text in facts:
+        if text.startswith(f"{NAMED} "):
+            listed.append([name for name in text[len(NAMED) + 1 :].split(", ") if name != GONE])
+        else:
+            others.append(text)
+    names = dict.fromkeys(name for place in zip_longest(*reversed(listed)) for name in place if name is not None)
+    return ([named_line(names, by)] if names else []), others

@@ -72,6 +72,7 @@ class Lengths(NamedTuple):
     looked: int = 420
     called: int = 320
     names: int = 160  # what a file that was read defines
+    named: int = 300  # values that nothing else tells
 
 
 class Rooms(NamedTuple):

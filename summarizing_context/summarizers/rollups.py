@@ -12,7 +12,7 @@ from summarizing_context.summarizers.deeds import add_up, rank_deed
 from summarizing_context.summarizers.facts import dampen, is_from_file
 from summarizing_context.summarizers.human import mark_superseded, rank_constraint
 from summarizing_context.summarizers.leaves import leaf_sections
-from summarizing_context.summarizers.listings import Listings
+from summarizing_context.summarizers.listings import Listings, unite_named
 from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters, Facts
 from summarizing_context.summarizers.scoring import choose_diverse, count_values, relevance, weigh_words, words_of
 from summarizing_context.summarizers.sections import (
@@ -52,7 +52,8 @@ def rollup_sections(content: str, max_tokens: int, count: Count, by: ExtractiveP
     others = [text for text in done if not listed.read(text)]
     sections[DONE] = [*listed.lines(), *_thin(add_up(others), rank_deed, by.facts)]
     sections[DECISIONS] = _thin(decided, count_values, by.facts)
-    sections[FACTS] = _thin(facts, _rank_fact, by.facts)
+    named, facts = unite_named(facts, by)
+    sections[FACTS] = [*named, *_thin(facts, _rank_fact, by.facts)]
     if not any(sections):
         sections[FACTS] = nothing_readable(content)
     return sections
