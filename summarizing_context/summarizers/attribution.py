@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from summarizing_context.core.sentences import bare
 from summarizing_context.summarizers.blocks import (
     escape_labels,
     is_rendered,
@@ -20,7 +21,6 @@ from summarizing_context.summarizers.blocks import (
 )
 from summarizing_context.summarizers.human import unmarked
 from summarizing_context.summarizers.sections import CONSTRAINTS, FACTS, NAMES, read_sections
-from summarizing_context.summarizers.sentences import bare
 from summarizing_context.summarizers.support import Spoken
 
 ATTRIBUTION_VERSION = "1"  # another one whenever the same reply would become another summary

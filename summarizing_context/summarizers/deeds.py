@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from summarizing_context.core.reading_words import PATCH_VERBS
+from summarizing_context.core.sentences import clip, shown
 from summarizing_context.summarizers.errors_seen import line_at
 from summarizing_context.summarizers.listings import CALLED, LOOKED, Listings, ids_in
 from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters, Ranks
 from summarizing_context.summarizers.sections import Line
-from summarizing_context.summarizers.sentences import clip, shown
 from summarizing_context.summarizers.steps import (
     OTHER_RANK,
     Step,

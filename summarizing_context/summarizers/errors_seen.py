@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from summarizing_context.summarizers.sentences import clip, shown
+from summarizing_context.core.sentences import clip, shown
 
 _HINTS = (
     *("rror", "ERR", "FAIL", "xception", "atal", "anic", "not found", "No such", "denied", "xit", "imed out"),

@@ -9,17 +9,16 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from summarizing_context.core.sentences import LONGEST, bare, list_whole, shown, split_lines
+from summarizing_context.core.words import Words, words_of
 from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters, Facts
 from summarizing_context.summarizers.scoring import (
-    Words,
     choose_diverse,
     count_values,
     measure_lines,
     weigh_words,
-    words_of,
 )
 from summarizing_context.summarizers.sections import Line
-from summarizing_context.summarizers.sentences import LONGEST, bare, list_whole, shown, split_lines
 
 _NUMBERED = re.compile(r"\s{0,8}(\d{1,6})(?:→|\t|[:|-](?!\d)) ?")
 _PLACE = re.compile(r"[^\s:]{1,120}\.\w{1,8}:\d{1,6}: |\d{1,6}(?:→|: )")

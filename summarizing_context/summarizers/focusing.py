@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from summarizing_context.summarizers.scoring import STOP_WORDS, lower_words, rarity, words_of
-from summarizing_context.summarizers.sentences import cleaned, shown, split_lines
+from summarizing_context.core.sentences import cleaned, shown, split_lines
+from summarizing_context.core.words import lower_words, words_of
+from summarizing_context.summarizers.scoring import STOP_WORDS, rarity
 
 Count = Callable[[str], int]
 

@@ -8,63 +8,23 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Container, Sequence
-from typing import NamedTuple
 
-from summarizing_context.summarizers.cues import (
-    DEFERRED,
-    LEADS,
-    LIMITS,
-    MILD,
-    ORDERS,
-    REQUEST,
-    STRICT,
-    TO_SOMEONE,
-)
-from summarizing_context.summarizers.scoring import Words, words_of
+from summarizing_context.core.constraints import PASTED, Sentence, plain, sentence, strength_of
+from summarizing_context.core.cues import REQUEST
+from summarizing_context.core.sentences import LONGEST, shown
+from summarizing_context.core.subjects import read_subject, repeats, replaces
+from summarizing_context.core.words import words_of
 from summarizing_context.summarizers.sections import Line
-from summarizing_context.summarizers.sentences import LONGEST, shown
-from summarizing_context.summarizers.subjects import read_subject, repeats, replaces
 
 SUPERSEDED = " (superseded)"
 LATEST = " (latest)"
-_PASTED = 25  # sentences in a message from which on it is a document rather than something said
-_SHORT = 8  # words
 _MOST = 64  # constraints of one content that are compared
 
-_FOREIGN = re.compile(
-    r"(?i)\b(?:ne pas|plutôt|никогда|всегда|нельзя|вместо)\b|不要|必须|必須|总是|總是|永远|绝不|禁止|不得|改用|"
-    r"しないで|必ず|常に|대신|항상|절대|반드시"
-)
-_CONTRAST = re.compile(r"(?i)\bnot \S{1,60},? but\b|\b(?:use|with|in|to|on|want) \S{1,60},? not\b")
-_NOT_AN_ORDER = re.compile(
-    r"(?i)\bi (?:still |really |also |just )?"
-    r"(?:don['’]?t|do not|did ?n['’]?t|never|can['’]?t|cannot|am not|was not)(?: \w{1,12})? "
-    r"(?:know|think|remember|recall|understand|see|have|find|believe|mind|saw|had|got|sure)\b"
-    r"|\b(?:why|how come)\b.{0,80}\b(?:not|never|always|only|must|['’]t)\b"
-)
-_TOLD = re.compile(
-    r"(?i)(?:and |but |because )?(?:it|this|that|there|they|he|she|which)(?:['’]s)? "
-    r"(?:(?!should|must|shall)\w{1,12} )?(?:never|always|only)\b"
-)
 _ASSENT = re.compile(
     r"(?i)(?:yes|yeah|ok(?:ay)?|sure|thanks?|thank you|great|perfect|that sounds|sounds good|go ahead|no,? that)\b"
 )
-_NOT_SPEECH = ("<", "{", "|", "=", "#!", "//")
 _CODE_STARTS = tuple("<[{(|/$#;0123456789")
 _CODE_ENDS = (";", "{", "}", ");")
-
-
-class Sentence(NamedTuple):
-    """One sentence, with its words and the number of the block it stands in."""
-
-    text: str
-    words: Words
-    block: int
-
-
-def sentence(text: str, block: int) -> Sentence:
-    """A sentence ready to be read."""
-    return Sentence(text, words_of(_plain(text)), block)
 
 
 def find_constraints(sentences: Sequence[Sentence]) -> list[Line]:
@@ -72,7 +32,7 @@ def find_constraints(sentences: Sequence[Sentence]) -> list[Line]:
     found: dict[str, Line] = {}
     lengths = Counter(said.block for said in sentences)
     for said in sentences:
-        if (strength := _strength(said, pasted=lengths[said.block] > _PASTED)) > 0:
+        if (strength := strength_of(said, pasted=lengths[said.block] > PASTED)) > 0:
             quote = f'"{shown(said.text)}"'
             found.pop(quote, None)
             found[quote] = Line(quote, strength)
@@ -87,7 +47,7 @@ def mark_superseded(lines: Sequence[Line]) -> list[Line]:
     for line in lines:
         ranks.pop(unmarked(line.text), None)  # said again: the last time counts
         ranks[unmarked(line.text)] = line.rank
-    subjects = [read_subject(words_of(_plain(text))) for text in ranks]
+    subjects = [read_subject(words_of(plain(text))) for text in ranks]
     marks = ["" for _ in subjects]
     faded = [0 for _ in subjects]
     for new, later in enumerate(subjects):
@@ -105,7 +65,7 @@ def mark_superseded(lines: Sequence[Line]) -> list[Line]:
 def rank_constraint(text: str) -> int:
     """How strict a quoted constraint is, by its words alone: for summaries that are merged."""
     bare = unmarked(text).strip('"')
-    return max(_strength(sentence(bare, 0), pasted=False), 1)
+    return max(strength_of(sentence(bare, 0), pasted=False), 1)
 
 
 def find_intent(sentences: Sequence[Sentence], constraints: Container[str]) -> list[Line]:
@@ -131,40 +91,6 @@ def find_intent(sentences: Sequence[Sentence], constraints: Container[str]) -> l
             del lines[last]  # asked again, in more words
         lines[quote] = Line(quote, rank)
     return list(lines.values())
-
-
-def _strength(said: Sentence, *, pasted: bool) -> int:
-    """How strictly a sentence binds; 0 if it is no constraint. In a long pasted text only plain ones count."""
-    words, text = said.words, said.text
-    if (len(words) < 2 and text.isascii()) or text.startswith(_NOT_SPEECH):
-        return 0
-    orders = _orders(words)
-    strength = 3 * orders
-    if STRICT.found_in(words):
-        strength += 6
-    elif LIMITS.found_in(words) and any(word.isdigit() for word in words):
-        strength += 5
-    elif MILD.found_in(words) or b"actually" in words[:2] or (b"not" in words and _CONTRAST.search(text)):
-        strength += 4 if orders or len(words) <= _SHORT or TO_SOMEONE.found_in(words) else 0 if pasted else 2
-    elif DEFERRED.found_in(words):  # asked for now, due much later
-        strength += 0 if pasted else 5
-    if strength == 0:
-        return 3 if not _plain(text).isascii() and _FOREIGN.search(text) else 0
-    if text.rstrip("\"')* ").endswith("?") or _NOT_AN_ORDER.search(text) or _TOLD.match(text):
-        strength -= 6
-    return strength - (len(text) > 240) - 2 * pasted
-
-
-def _orders(words: Words) -> bool:
-    """Whether a sentence begins as an order does."""
-    for word in words[:4]:
-        if word not in LEADS.words:
-            return word in ORDERS.words or (word == b"do" and b"not" in words[:4])
-    return False
-
-
-def _plain(text: str) -> str:
-    return text if text.isascii() else text.replace("’", "'")
 
 
 def unmarked(text: str) -> str:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from summarizing_context.core.sentences import cleaned
+from summarizing_context.core.words import words_of
 from summarizing_context.summarizers.errors_seen import error_lines
 from summarizing_context.summarizers.facts import find_facts, find_in_lines
-from summarizing_context.summarizers.scoring import words_of
-from summarizing_context.summarizers.sentences import cleaned
 
 _MOST_ERRORS = 6
 _ROLE = 9  # weight of a result's lines; all are of one kind here

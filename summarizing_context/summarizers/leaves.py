@@ -9,13 +9,16 @@ import json
 import re
 from collections.abc import Container, Sequence
 
+from summarizing_context.core.constraints import Sentence, sentence
+from summarizing_context.core.sentences import cleaned, clip, shown, split_prose
+from summarizing_context.core.words import words_of
 from summarizing_context.summarizers.blocks import Block, split_blocks
 from summarizing_context.summarizers.deeds import find_deeds
 from summarizing_context.summarizers.errors_seen import first_error_line
 from summarizing_context.summarizers.facts import Found, find_facts, find_in_lines
-from summarizing_context.summarizers.human import Sentence, find_constraints, find_intent, sentence, unmarked
+from summarizing_context.summarizers.human import find_constraints, find_intent, unmarked
 from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters, Weights
-from summarizing_context.summarizers.scoring import count_values, words_of
+from summarizing_context.summarizers.scoring import count_values
 from summarizing_context.summarizers.sections import (
     CONSTRAINTS,
     DECISIONS,
@@ -29,7 +32,6 @@ from summarizing_context.summarizers.sections import (
     empty_sections,
     nothing_readable,
 )
-from summarizing_context.summarizers.sentences import cleaned, clip, shown, split_prose
 from summarizing_context.summarizers.statements import find_decisions, find_fix, find_outcomes, find_state
 from summarizing_context.summarizers.steps import Step, base_name, is_look, last_call, read_steps, tell_call
 

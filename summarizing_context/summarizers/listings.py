@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable
 from itertools import zip_longest
 
+from summarizing_context.core.sentences import GONE, list_whole, shown
 from summarizing_context.summarizers.parameters import ExtractiveParameters
 from summarizing_context.summarizers.sections import Line
-from summarizing_context.summarizers.sentences import GONE, list_whole, shown
 
 LOOKED, CALLED = "looked at", "called with"
 NAMED = "also named"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from summarizing_context.core.words import words_of
 from summarizing_context.summarizers.blocks import is_rendered, split_children, unescape_labels
 from summarizing_context.summarizers.deeds import add_up, rank_deed
 from summarizing_context.summarizers.facts import dampen, is_from_file
@@ -14,7 +15,7 @@ from summarizing_context.summarizers.human import mark_superseded, rank_constrai
 from summarizing_context.summarizers.leaves import leaf_sections
 from summarizing_context.summarizers.listings import Listings, unite_named
 from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters, Facts
-from summarizing_context.summarizers.scoring import choose_diverse, count_values, relevance, weigh_words, words_of
+from summarizing_context.summarizers.scoring import choose_diverse, count_values, relevance, weigh_words
 from summarizing_context.summarizers.sections import (
     CONSTRAINTS,
     DECISIONS,

@@ -9,16 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 
+from summarizing_context.core.words import LINES_TABLE, Words
 from summarizing_context.summarizers.parameters import Facts
 
-Words = list[bytes]
-
-_KEPT = b"abcdefghijklmnopqrstuvwxyz0123456789_"
-_TABLE = bytes(
-    byte if byte >= 128 or byte in _KEPT else byte + 32 if 65 <= byte <= 90 else 32  # others part the words
-    for byte in range(256)
-)
-_LINES_TABLE = _TABLE[:10] + b"\n" + _TABLE[11:]
 _VALUE_BYTES = b"0123456789/=@$%_`"
 _NOT_VALUE = bytes(byte for byte in range(256) if byte not in _VALUE_BYTES)
 _NEITHER_VALUE_NOR_LINE_END = _NOT_VALUE.replace(b"\n", b"")
@@ -36,16 +29,6 @@ STOP_WORDS = (
 ).split()
 
 
-def words_of(text: str) -> Words:
-    """The words of `text` in lower case, as bytes; an apostrophe parts no word."""
-    return text.encode("utf-8", "surrogatepass").translate(_TABLE, b"'").split()
-
-
-def lower_words(raw: bytes) -> bytes:
-    """`raw` in lower case with a space for whatever parts words; places stay the same."""
-    return raw.translate(_TABLE)
-
-
 def count_values(text: str) -> int:
     """How rich in exact values a line is: digits and the marks of paths, names and shares, up to a bound."""
     return min(len(text.encode("utf-8", "surrogatepass").translate(None, _NOT_VALUE)), _MOST_VALUES)
@@ -54,7 +37,7 @@ def count_values(text: str) -> int:
 def measure_lines(body: str) -> list[tuple[Words, int]]:
     """`words_of` and `count_values` of each line, many times quicker than line by line."""
     raw = body.encode("utf-8", "surrogatepass")
-    words = map(bytes.split, raw.translate(_LINES_TABLE, b"'").split(b"\n"))
+    words = map(bytes.split, raw.translate(LINES_TABLE, b"'").split(b"\n"))
     values = map(len, raw.translate(None, _NEITHER_VALUE_NOR_LINE_END).split(b"\n"))
     return [(said, min(marks, _MOST_VALUES)) for said, marks in zip(words, values, strict=True)]
 

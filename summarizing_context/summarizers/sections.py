@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+from summarizing_context.core.sentences import GONE, clip, shown
 from summarizing_context.summarizers.parameters import SHIPPED
-from summarizing_context.summarizers.sentences import GONE, clip, shown
 
 Count = Callable[[str], int]
 STRICT_SHARE = SHIPPED.room.strict

@@ -9,10 +9,12 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
+from summarizing_context.core.constraints import Sentence, sentence
+from summarizing_context.core.sentences import cleaned, clip, list_whole, shown, split_prose
+from summarizing_context.core.words import lower_words
 from summarizing_context.summarizers.blocks import Block, split_blocks
 from summarizing_context.summarizers.errors_seen import first_error_line
-from summarizing_context.summarizers.human import Sentence, find_constraints, find_intent, sentence, unmarked
-from summarizing_context.summarizers.scoring import lower_words
+from summarizing_context.summarizers.human import find_constraints, find_intent, unmarked
 from summarizing_context.summarizers.sections import (
     CONSTRAINTS,
     DONE,
@@ -25,7 +27,6 @@ from summarizing_context.summarizers.sections import (
     empty_sections,
     nothing_readable,
 )
-from summarizing_context.summarizers.sentences import cleaned, clip, list_whole, shown, split_prose
 from summarizing_context.summarizers.steps import looks_only, verb_of
 
 SKIM_SHARES = (20, 60, 25, 0, 25, 20, 15)

@@ -9,10 +9,10 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from summarizing_context.summarizers.cues import CHOICE, FIX, NEXT, OPEN, OUTCOME_WORDS, PLEASANTRY, REASON
-from summarizing_context.summarizers.human import Sentence
+from summarizing_context.core.constraints import Sentence
+from summarizing_context.core.cues import CHOICE, FIX, NEXT, OPEN, OUTCOME_WORDS, PLEASANTRY, REASON
+from summarizing_context.core.sentences import shown
 from summarizing_context.summarizers.sections import Line
-from summarizing_context.summarizers.sentences import shown
 
 _DONE = (
     "(?:fixed|added|implemented|created|removed|updated|committed|pushed|merged|renamed|refactored|replaced|completed|"

@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 from summarizing_context.core.ledger_rules import COMMAND_KEYS
 from summarizing_context.core.reading_words import PATCHED
+from summarizing_context.core.sentences import cleaned, clip, shown
 from summarizing_context.core.shell import COMMITS, LOOKS
 from summarizing_context.summarizers.blocks import Block
 from summarizing_context.summarizers.errors_seen import first_error_line
-from summarizing_context.summarizers.sentences import cleaned, clip, shown
 
 _PARSED = 200_000  # characters; larger arguments are searched instead of parsed
 _HEAD, _END = 300, 600  # characters of a result

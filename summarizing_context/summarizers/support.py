@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise, takewhile
 from typing import NamedTuple
 
-from summarizing_context.summarizers.sentences import cleaned, split_prose
+from summarizing_context.core.sentences import cleaned, split_prose
 
 _WINDOW = 3  # sentences
 _CLAUSE_END = re.compile(r"[;•]|\s[–—-]\s|\.\.\.|…")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from summarizing_context.summarizers.scoring import Words
+from summarizing_context.core.words import Words
 
 
 class Cues(NamedTuple):

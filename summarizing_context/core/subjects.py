@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from summarizing_context.summarizers.cues import CORRECTION, LEADS, PROHIBITION, REVOCATION
-from summarizing_context.summarizers.scoring import Words
+from summarizing_context.core.cues import CORRECTION, LEADS, PROHIBITION, REVOCATION
+from summarizing_context.core.words import Words
 
 _OVERLOOKED = frozenset(
     b"""the a an to of in on for and or it its is be with that this use using set keep instead actually now not dont do
