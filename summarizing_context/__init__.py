@@ -12,6 +12,7 @@ from summarizing_context.core.facts import Fact
 from summarizing_context.core.ledger_rules import LedgerRule
 from summarizing_context.core.messages import message_text_parts
 from summarizing_context.core.paging import Page
+from summarizing_context.core.pinned import Pin
 from summarizing_context.core.view import View
 from summarizing_context.errors import (
     BudgetError,
@@ -24,6 +25,7 @@ from summarizing_context.errors import (
     MessageError,
     MissingExtraError,
     NodeNotFoundError,
+    PinNotFoundError,
     PromptError,
     SessionInUseError,
     SettingsError,
@@ -70,6 +72,8 @@ __all__ = [
     "MissingExtraError",
     "NodeNotFoundError",
     "Page",
+    "Pin",
+    "PinNotFoundError",
     "PromptError",
     "SearchHit",
     "SessionInUseError",

@@ -13,12 +13,20 @@ from functools import partial
 import msgspec
 
 from summarizing_context.core.entries import Entry
+from summarizing_context.core.pinned import decode_pins
 from summarizing_context.core.view import encode_state
 from summarizing_context.errors import SettingsError, StoreError
 from summarizing_context.loading import read_entries, usable_state
 from summarizing_context.session import Session
 from summarizing_context.settings import Settings
-from summarizing_context.shelves import CHECKPOINT_ID, Checkpoint, CheckpointKeeper, Place, StoredShowing
+from summarizing_context.shelves import (
+    CHECKPOINT_ID,
+    Checkpoint,
+    CheckpointKeeper,
+    Place,
+    StoredCheckpoint,
+    StoredShowing,
+)
 from summarizing_context.showing import Marks
 
 _LONGEST_NAME = 200
@@ -51,7 +59,7 @@ class Checkpoints:
         async with session.changing:
             there = await self._keeper.load(session.id, id)
             entries = await read_entries(parts, there.entries)
-            back = partial(self._go_back, entries, there.showings)
+            back = partial(self._go_back, entries, there)
             while True:
                 place, showings = self._place(), self._showings()
                 made = await self._keeper.restore(session.id, there.checkpoint.id, place, showings, back)
@@ -103,12 +111,13 @@ class Checkpoints:
             for showing in self._session.parts.viewer.showings
         ]
 
-    def _go_back(self, log: Sequence[Entry], showings: Sequence[StoredShowing]) -> None:
-        """The store is back at the checkpoint: so are the log in memory and the views."""
+    def _go_back(self, log: Sequence[Entry], there: StoredCheckpoint) -> None:
+        """The store is back at the checkpoint: so are the log in memory, the pins and the views."""
         session = self._session
         session.replaced(log)
+        session.parts.timeline.take_pins(decode_pins(there.pins))
         session.parts.viewer.start_anew()
-        for key, data, marks in showings:
+        for key, data, marks in there.showings:
             if (state := usable_state(session.parts, data)) is not None:
                 session.parts.viewer.restore(key, state, msgspec.json.decode(marks, type=Marks))
         session.asked_at = session.parts.clock.now()  # the view of then comes first, before any for a cold cache

@@ -15,10 +15,12 @@ from summarizing_context.core.door import Message
 from summarizing_context.core.facts import Fact
 from summarizing_context.core.header import HeaderNode
 from summarizing_context.core.paging import Page
+from summarizing_context.core.pinned import Pin
 from summarizing_context.core.places import Place
 from summarizing_context.expanding import Detail, Expanding
 from summarizing_context.memories import Memory
 from summarizing_context.parts import Parts
+from summarizing_context.pinning import Pinning
 from summarizing_context.recall_tool import RecallTool
 from summarizing_context.recalling import Recalling
 from summarizing_context.searching import Search
@@ -37,6 +39,7 @@ class SummarizingContext(Conversation):
         super().__init__(parts)
         self._checkpoints = Checkpoints(self._session)
         self._spending = Spending(self._session)
+        self._pinning = Pinning(self._session)
         self._search = Search(self._session, parts.meaning)
         self._expanding = Expanding(self._session)
         self._recalling = Recalling(self._session, self._search, self._expanding)
@@ -64,6 +67,25 @@ class SummarizingContext(Conversation):
         identifiers, decisions and constraints. No model is asked."""
         self._check()
         return self._parts.ledger.facts()
+
+    async def pin(self, what: int | str) -> str:
+        """Keep a message, by its index in the log, or a text in every view; the id to unpin it with.
+
+        Durable. Whatever is pinned enters the next view if the past that it stands in is covered. Pins go along with
+        checkpoints and forks; one whose message leaves the log goes with it. Raises `SettingsError`.
+        """
+        self._check(writes=True)
+        return await self._pinning.pin(what)
+
+    async def unpin(self, id: str) -> None:
+        """Give up what `pin` pinned. Raises `PinNotFoundError`."""
+        self._check(writes=True)
+        await self._pinning.unpin(id)
+
+    def pins(self) -> list[Pin]:
+        """What is pinned by `pin`, oldest first."""
+        self._check()
+        return self._pinning.listed()
 
     async def checkpoint(self, name: str | None = None) -> str:
         """Keep the present state of the session: its log (ephemeral messages excepted) and what is shown of it. The id

@@ -40,6 +40,7 @@ from summarizing_context.core.ledger_block import ledger_block
 from summarizing_context.core.memory_block import memory_block
 from summarizing_context.core.overflow import Newest, fit, last_cuts
 from summarizing_context.core.pins import Pins, choose_pins
+from summarizing_context.core.rule_block import rule_block
 from summarizing_context.core.shrinking import Price
 from summarizing_context.core.tail import Item, Tail
 from summarizing_context.ledgers import LedgerBook
@@ -196,10 +197,21 @@ class Decider:
 
     def _pins(self, cut: Cut, room: Room) -> Pins:
         pins = choose_pins(self._timeline.candidates(cut.stop), self._timeline.read, room, self._price)
-        block = self.memory_block(room)
-        if block is None:
-            return pins
-        return pins._replace(after=(*pins.after, block), tokens=pins.tokens + block.tokens)
+        return self._with_memories(self._with_rules(pins, cut, room), room)
+
+    def _with_rules(self, pins: Pins, cut: Cut, room: Room) -> Pins:
+        """With the block of standing rules and pinned texts. What a pin shows whole is not said twice."""
+        whole = {pin.seq for pin in (*pins.before, *pins.after) if not pin.left_out}
+        rules = self._timeline.rules.before(cut.stop).without(whole)
+        block = rule_block(self._timeline.pinned.texts, rules, pins.unshown, room.pin_cap, self._price)
+        return _with_block(pins, block.item)._replace(rules_left_out=block.left_out)
+
+    def _with_memories(self, pins: Pins, room: Room) -> Pins:
+        return _with_block(pins, self.memory_block(room))
+
+    def pins(self, showing: Showing) -> Pins:
+        """The pins of a view as they are chosen now, for what it covers."""
+        return self._pins(showing.state.cut, showing.tail.room)
 
     def _ledger_block(self, cut: Cut, room: Room, header: Header) -> str:
         """The ledger of what is covered, in its share of the room; none where the room had to be squeezed."""
@@ -212,3 +224,8 @@ class Decider:
     def memory_block(self, room: Room) -> Item | None:
         """The memories that fit into the room, as one message."""
         return memory_block(self.memories, min(self._policy.memory_tokens, room.pin_cap), self._price)
+
+
+def _with_block(pins: Pins, block: Item | None) -> Pins:
+    """Pins with one more message behind the others."""
+    return pins if block is None else pins._replace(after=(*pins.after, block), tokens=pins.tokens + block.tokens)

@@ -140,6 +140,10 @@ class NodeNotFoundError(SummarizingContextError, LookupError):
     """The session has no such node, messages or place to read on from."""
 
 
+class PinNotFoundError(SummarizingContextError, LookupError):
+    """The session has no pin of this id."""
+
+
 class MissingExtraError(SummarizingContextError, ImportError):
     """A library that is installed on demand is missing; `extra` names what brings it."""
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from summarizing_context.core.entries import Entry, decode_entry
+from summarizing_context.core.pinned import decode_pins
 from summarizing_context.core.view import ActivationState, decode_state
 from summarizing_context.errors import StoreError
 from summarizing_context.parts import Parts
@@ -34,6 +35,7 @@ async def load_session(parts: Parts) -> None:
         if at % _BREATH == 0:
             await asyncio.sleep(0)
     parts.timeline.version = stored.log_version
+    parts.timeline.take_pins(decode_pins(stored.pins))
     parts.viewer.reopened = bool(stored.entries)
     await parts.worker.recall()
     for key, data in stored.activations:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from summarizing_context.core.tree import Node
+from summarizing_context.core.view import ActivationState
 from summarizing_context.intake import Intake
 from summarizing_context.ledgers import LedgerBook
 from summarizing_context.meaning import Meaning
@@ -64,7 +65,8 @@ def gather(parts: Parts, activations: Counter[str], last_error: str | None) -> S
     """The figures of a session as they stand now."""
     calls, timeline, book, repairs = parts.calls(), parts.timeline, parts.book, parts.viewer.repairs
     missing = [at for at in range(len(timeline.segments)) if not book.is_ready(Node(0, at))]
-    nodes = parts.viewer.latest.state.nodes if parts.viewer.latest is not None else ()
+    state = parts.viewer.latest.state if parts.viewer.latest is not None else ActivationState()
+    nodes = state.nodes
     return Statistics(
         messages=len(timeline) + len(timeline.riders),
         history_tokens=timeline.history_tokens,
@@ -84,6 +86,8 @@ def gather(parts: Parts, activations: Counter[str], last_error: str | None) -> S
         refused_replies=calls.refused_replies,
         dropped_lines=calls.dropped_lines,
         repairs=dict(repairs.kinds),
+        pins_left_out=state.pins_left_out,
+        rules_left_out=state.rules_left_out,
         elided_tokens=repairs.left_out,
         max_passes=max((node.passes for node in nodes), default=0),
         breaker=calls.breaker,

@@ -118,6 +118,7 @@ class StoredSession:
     entries: Sequence[StoredEntry]
     activations: Sequence[tuple[str, bytes]]
     log_version: int = 0  # how often the log was replaced
+    pins: str = ""  # as they were saved
 
 
 @dataclass(frozen=True, slots=True)

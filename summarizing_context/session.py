@@ -17,6 +17,7 @@ import anyio
 from summarizing_context.core.activation import ActivationReport, Reason
 from summarizing_context.core.entries import Entry
 from summarizing_context.core.memory_block import is_memory_block, memories_in
+from summarizing_context.core.pinned import encode_pins
 from summarizing_context.core.view import encode_state
 from summarizing_context.endings import to_the_end
 from summarizing_context.errors import ContextClosedError, StoreError, StoreReadOnlyError, WrongEventLoopError
@@ -88,7 +89,10 @@ class Session:
             if keep == len(timeline) == len(durable) and not timeline.riders and len(durable) == len(log):
                 return
             rest = self.parts.intake.stored(durable[keep:])
+            pinned = timeline.pinned
             await self.parts.store.replace(self.id, keep, rest, lambda: self.replaced(log))
+            if timeline.pinned != pinned:
+                await self.parts.store.pins.save(self.id, encode_pins(timeline.pinned), lambda: None)
             await self.parts.worker.recall(everything=True)
 
     def replaced(self, log: Sequence[Entry]) -> None:

@@ -47,6 +47,7 @@ class StoredCheckpoint:
     checkpoint: Checkpoint
     entries: Sequence[StoredEntry]
     showings: Sequence[StoredShowing]  # the newest last
+    pins: str = ""  # as the session had saved them
 
 
 class CheckpointKeeper(Protocol):
@@ -196,8 +197,18 @@ class VectorKeeper(Protocol):
         """Messages with their texts, in the order of the scores."""
 
 
+class PinKeeper(Protocol):
+    """What sessions have pinned by calls. It goes along with checkpoints and forks; `load` of a session brings it."""
+
+    async def save(self, session_id: str, pins: str, committed: Callable[[], None]) -> None:
+        """Keep these in the place of those that the session had; `committed` as in `append`."""
+
+
 class SessionStore(Store, Protocol):
     """A store with all its shelves."""
+
+    @property
+    def pins(self) -> PinKeeper: ...
 
     @property
     def checkpoints(self) -> CheckpointKeeper: ...

@@ -91,6 +91,7 @@ class Showing:
     attempted_at: int | None = None  # history tokens at the last attempt to activate
     attempted_length: int = 0  # messages of the log then
     pending: Reason | None = None  # why the next view may begin differently
+    pins_changed: bool = False  # by a call, since they were chosen for this view
     counted: int = 0  # items whose repairs are counted
     resumed: int | None = None  # messages of this log's view that was handed out last, before going back to it
 

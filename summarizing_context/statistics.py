@@ -57,6 +57,8 @@ class Statistics:
     refused_replies: int
     dropped_lines: int  # out of summaries, for they held literals that their source does not hold
     repairs: Mapping[str, int]  # by kind
+    pins_left_out: int  # pinned messages for which the present view has no room
+    rules_left_out: int  # standing rules and pinned texts, likewise
     elided_tokens: int  # left out of shrunk messages
     max_passes: int  # summarizations that the oldest fact of the present header went through
     breaker: str  # closed, open, half_open

@@ -14,10 +14,12 @@ from summarizing_context.core.cutting import cut_evenly
 from summarizing_context.core.entries import Entry, Role
 from summarizing_context.core.groups import GroupCutter
 from summarizing_context.core.keys import group_digest, message_digest, range_hash
+from summarizing_context.core.pinned import NO_PINS, PinList
 from summarizing_context.core.pins import Candidates
 from summarizing_context.core.rendering import render_messages
 from summarizing_context.core.repairs import Read
 from summarizing_context.core.segments import Group, Limits, Segment, SegmentCutter
+from summarizing_context.core.standing import RuleBook
 from summarizing_context.core.tail import Tail
 
 _LEADING = frozenset({Role.SYSTEM, Role.DEVELOPER})
@@ -47,6 +49,8 @@ class Timeline:
         self._steps = array("q")  # assistant rows; of several in a row, the first
         self._systems: list[int] = []
         self._criticals: list[int] = []
+        self.rules = RuleBook()
+        self.pinned: PinList = NO_PINS  # by a call
         self._groups = GroupCutter()
         self._cutter = SegmentCutter(limits)
 
@@ -119,7 +123,7 @@ class Timeline:
 
     def replace(self, log: Sequence[Entry]) -> None:
         """Make `log` the whole log. What stands before the first difference is not worked out again."""
-        version = self.version + 1
+        version, pinned = self.version + 1, self.pinned
         stop = self._forget(self.common_prefix(log))
         self.version, self.kept, self.riders, self._rider_tokens = version, stop, [], 0
         durable = 0
@@ -130,6 +134,11 @@ class Timeline:
             durable += 1
             if durable > stop:
                 self.extend(entry)
+        self.take_pins(pinned)
+
+    def take_pins(self, pinned: PinList) -> None:
+        """Have these pins, as far as what they pin is in the log."""
+        self.pinned = pinned.held_by([entry.facts.content for entry in self.entries]) if pinned.pins else pinned
 
     def common_prefix(self, log: Sequence[Entry]) -> int:
         """How many durable entries of `log` are those of this one, byte for byte."""
@@ -188,11 +197,12 @@ class Timeline:
         stop = min(cut, self._steps[0]) if self._steps else cut
         humans = self._humans[: bisect_left(self._humans, cut)]
         opening = [index for index in range(self.leading, stop) if self._opens(index)]
+        pinned = [index for index in self.pinned.indexes[::-1] if index < cut]
         return Candidates(
             opening or list(humans[:1]),
             humans[-1] if humans else None,
             self._systems[: bisect_left(self._systems, cut)][::-1],
-            self._criticals[: bisect_left(self._criticals, cut)][::-1],
+            [*pinned, *self._criticals[: bisect_left(self._criticals, cut)][::-1]],
         )
 
     def _ride(self, index: int, entry: Entry) -> None:
@@ -213,6 +223,7 @@ class Timeline:
         facts = entry.facts
         if facts.human:
             self._humans.append(index)
+            self.rules.add(index, facts.rules)
         if facts.role == Role.ASSISTANT and (not index or self.entries[index - 1].facts.role != Role.ASSISTANT):
             self._steps.append(index)
         if facts.role in _LEADING and not facts.hook:
@@ -264,6 +275,7 @@ class Timeline:
         del self.group_starts[bisect_left(self.group_starts, stop) :]
         del self._humans[bisect_left(self._humans, stop) :], self._steps[bisect_left(self._steps, stop) :]
         del self._systems[bisect_left(self._systems, stop) :], self._criticals[bisect_left(self._criticals, stop) :]
+        self.rules.forget(stop)
         self._closed = stop
         self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)
         return stop

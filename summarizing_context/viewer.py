@@ -12,7 +12,6 @@ from collections.abc import Sequence
 import msgspec
 
 from summarizing_context.core.activation import ActivationReport, Reason
-from summarizing_context.core.bindings import Bounds
 from summarizing_context.core.budget import LEAST_ROOM, Room
 from summarizing_context.core.estimate import MESSAGE_TOKENS
 from summarizing_context.core.shrinking import Price
@@ -22,6 +21,7 @@ from summarizing_context.deciding import Decider
 from summarizing_context.errors import BudgetError
 from summarizing_context.leading import LeadingRows
 from summarizing_context.ledgers import LedgerBook
+from summarizing_context.reshaping import Reshaping
 from summarizing_context.showing import Change, Marks, Policy, Showing
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.timeline import Timeline
@@ -49,6 +49,7 @@ class Viewer:
         self._decider = Decider(timeline, book, policy, price, ledger)
         self._counter = counter
         self.leading = LeadingRows(timeline, price)
+        self._reshaping = Reshaping(timeline, self._decider, self.leading, price)
         self._showings: OrderedDict[str, Showing] = OrderedDict()
         self.repairs = RepairCounts()
         self.latest: Showing | None = None
@@ -63,6 +64,11 @@ class Viewer:
         """What the next activation shows of earlier sessions, the most relevant first."""
         self._decider.memories = texts
 
+    def pin_anew(self) -> None:
+        """What is pinned by calls has changed: the next view of each provider shows it, if that fits."""
+        for showing in self._showings.values():
+            showing.pins_changed = True
+
     def start_anew(self) -> None:
         """The log is another one: nothing of it has been shown by this viewer."""
         self._showings.clear()
@@ -75,6 +81,8 @@ class Viewer:
         if state.counter != self._counter:
             head = sum(map(self._price.message, state.head))
             state = msgspec.structs.replace(state, head_tokens=head, counter=self._counter)
+        pins = sum(map(self._price.message, (*state.before, *state.after)))
+        state = msgspec.structs.replace(state, pin_tokens=pins)
         told = marks is not None or self._policy.merge_user_rows  # where rows met is not kept with a state
         tail = Tail(state.stop, room, self._price, state.folded, state.bounds)
         showing = Showing(key, state, tail, pending="restored" if told else None)
@@ -101,7 +109,7 @@ class Viewer:
         showing = self._showing(key, room)
         if showing.state.system != self.leading.name:
             asked = self._note_prompt(showing) or asked
-        if self._has_turn_ended(showing):
+        if self._reshaping.has_turn_ended(showing):
             showing.pending = showing.pending or showing.state.reason
         tail, skipped = self._fed(showing, room)
         reason = showing.pending or asked
@@ -114,7 +122,7 @@ class Viewer:
         if proposal is None:
             if now > room.tokens:
                 raise self._too_small(showing, budget, now)
-            return self._unforced(showing, now) or self._opening(showing, room, now)
+            return self._reshaping.change(showing, room, now)
         if reason is None:
             before = Room(showing.state.room, self._policy.shares)
             reason = "budget_lowered" if room.tokens < before.tokens and now <= before.high else "high_water"
@@ -137,6 +145,7 @@ class Viewer:
         self.repairs.note([pin for pin in change.pins if pin.message not in showing.state.head])
         self.repairs.note_unbound(old.items, new.items[: showing.counted])
         showing.state, showing.tail, showing.pending = change.state, change.tail, None
+        showing.pins_changed = False
         self._keep_notes()
         return True
 
@@ -196,7 +205,8 @@ class Viewer:
             room=room.tokens, stop=self._timeline.leading, counter=self._counter, system=self.leading.name
         )
         pending: Reason | None = "provider_changed" if self._showings else "restored" if self.reopened else None
-        return Showing(key, state, Tail(self._timeline.leading, room, self._price), pending=pending)
+        tail = Tail(self._timeline.leading, room, self._price)
+        return Showing(key, state, tail, pending=pending, pins_changed=bool(self._timeline.pinned.texts))
 
     def _note_prompt(self, showing: Showing) -> Reason | None:
         """Another system prompt leads: where a view was shown with the old one, the next is an activation."""
@@ -214,6 +224,7 @@ class Viewer:
         room = Room(old.room, self._policy.shares)
         showing.tail = Tail(self._timeline.leading, room, self._price)
         showing.pending, showing.attempted_at, showing.counted = reason, None, 0
+        showing.pins_changed = bool(self._timeline.pinned.texts)
 
     def _keep_notes(self) -> None:
         self._notes.keep(showing.state.focus for showing in self._showings.values())
@@ -250,47 +261,6 @@ class Viewer:
             if total > room.tokens:
                 return segment.stop
         return first
-
-    def _unforced(self, showing: Showing, now: int) -> Change | None:
-        """A replaced log, another prompt or a finished turn changes the view where nothing has to be covered too."""
-        if showing.pending is None:
-            return None
-        goes_on = showing.resumed is None  # else it goes back, to a view as it was
-        rewrites = showing.state.system != self.leading.name or (goes_on and self._has_turn_ended(showing))
-        bounds = self._timeline.bounds() if rewrites else showing.state.bounds
-        tail = self._within(showing.tail, bounds)
-        total, after = self.leading.tokens + now, self.leading.tokens + self._head_tokens(showing) + tail.tokens
-        report = ActivationReport(True, showing.pending, total, after, total - after)
-        state = msgspec.structs.replace(showing.state, reason=showing.pending, system=self.leading.name, bounds=bounds)
-        state = msgspec.structs.replace(state, serial=state.serial + 1)
-        return Change(showing, showing.state, state, tail, (), report)
-
-    def _within(self, tail: Tail, bounds: Bounds) -> Tail:
-        """The tail within other bounds, shown anew."""
-        if bounds == tail.bounds:
-            return tail
-        anew = Tail(tail.start, tail.room, self._price, tail.folded, bounds)
-        self._timeline.feed(anew)
-        return anew
-
-    def _has_turn_ended(self, showing: Showing) -> bool:
-        """Whether a turn that went on across an activation has ended: what was signed in it has to go then."""
-        was = showing.state.bounds
-        now = was._replace(settled=min(was.rewritten, self._timeline.bounds().settled))
-        return now.settled > was.settled and showing.tail.binds(showing.tail.start, now)
-
-    def _opening(self, showing: Showing, room: Room, now: int) -> Change | None:
-        """The first view of a log, which breaks no prefix, begins with what is remembered for it."""
-        if showing.last or showing.state.serial:
-            return None
-        block = self._decider.memory_block(room)
-        if block is None or now + block.tokens > room.high:
-            return None
-        before, total = showing.state, self.leading.tokens + now
-        head = (block.message,)
-        state = msgspec.structs.replace(before, serial=1, reason="restored", after=head, head_tokens=block.tokens)
-        report = ActivationReport(True, "restored", total, total + block.tokens, -block.tokens)
-        return Change(showing, before, state, showing.tail, (), report)
 
     def _too_small(self, showing: Showing, budget: int, now: int) -> BudgetError:
         """The floor does not fit: the newest group is still open and cannot be shrunk further."""

@@ -6,13 +6,18 @@ Pure. Only texts that a human wrote are ever given to this module.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from summarizing_context.core.cues import DEFERRED, LEADS, LIMITS, MILD, ORDERS, STRICT, TO_SOMEONE
+from summarizing_context.core.sentences import cleaned, shown, split_prose
 from summarizing_context.core.words import Words, words_of
 
+RULES_VERSION = 1  # another one whenever the same message would give other rules
 PASTED = 25  # sentences in a message from which on it is a document rather than something said
 _SHORT = 8  # words
+_STRICT = 2
+_LEAST_SOFT = 4  # strength of what is a rule though no word makes it one
 
 _FOREIGN = re.compile(
     r"(?i)\b(?:ne pas|plutôt|никогда|всегда|нельзя|вместо)\b|不要|必须|必須|总是|總是|永远|绝不|禁止|不得|改用|"
@@ -28,6 +33,13 @@ _NOT_AN_ORDER = re.compile(
 _TOLD = re.compile(
     r"(?i)(?:and |but |because )?(?:it|this|that|there|they|he|she|which)(?:['’]s)? "
     r"(?:(?!should|must|shall)\w{1,12} )?(?:never|always|only)\b"
+)
+_ABOUT_ONESELF = re.compile(  # "I always thought so"; but "I never want to see it" is a rule
+    r"(?i)(?:(?:well|and|but|so|oh|yes|no|ok|okay),? )?i (?:\w{1,12} )?(?:always|never|must|shall|don['’]?t|do not)\b"
+    r"(?! (?:ever )?(?:want|wish|like|need|care|accept))"
+)
+_OPINION = re.compile(
+    r"(?i)\b(?:i (?:think|guess|suppose|hope|believe|assume)|it|this|that|they|which) (?:\w{1,12} )?should\b"
 )
 _NOT_SPEECH = ("<", "{", "|", "=", "#!", "//")
 
@@ -61,7 +73,7 @@ def strength_of(said: Sentence, *, pasted: bool) -> int:
     elif DEFERRED.found_in(words):  # asked for now, due much later
         strength += 0 if pasted else 5
     if strength == 0:
-        return 3 if not plain(text).isascii() and _FOREIGN.search(text) else 0
+        return 3 if _is_foreign_rule(text) else 0
     if text.rstrip("\"')* ").endswith("?") or _NOT_AN_ORDER.search(text) or _TOLD.match(text):
         strength -= 6
     return strength - (len(text) > 240) - 2 * pasted
@@ -75,5 +87,44 @@ def _orders(words: Words) -> bool:
     return False
 
 
+def _is_foreign_rule(text: str) -> bool:
+    return not plain(text).isascii() and _FOREIGN.search(text) is not None
+
+
 def plain(text: str) -> str:
+    """A text with the plain apostrophe, by which words are looked up."""
     return text if text.isascii() else text.replace("’", "'")
+
+
+class Rule(NamedTuple):
+    """A sentence that binds from now on."""
+
+    strict: bool  # by its words; a preference, a limit or what stands in a long pasted text gives way first
+    text: str
+
+
+def standing_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
+    """The standing rules in what a human says in one message, word for word, in order, each once.
+
+    What is fenced as code is not spoken. One reading costs some 20 us for a short message.
+    """
+    found: dict[str, bool] = {}
+    for text in texts:
+        spoken = split_prose(cleaned(text))[0]
+        pasted = len(spoken) > PASTED
+        for said in (sentence(one, 0) for one in spoken):
+            if rank := _rank(said, pasted=pasted):
+                quote = shown(said.text)
+                found[quote] = found.get(quote, False) or rank == _STRICT
+    return tuple(Rule(strict, text) for text, strict in found.items())
+
+
+def _rank(said: Sentence, *, pasted: bool) -> int:
+    """`_STRICT` for what binds by its very words, 1 for a softer rule, 0 for what is none."""
+    strength = strength_of(said, pasted=pasted)
+    if strength <= 0:
+        return 0
+    strict = STRICT.found_in(said.words) or _is_foreign_rule(said.text)
+    if strict and not pasted and not _ABOUT_ONESELF.match(said.text):
+        return _STRICT
+    return 1 if strict or (strength >= _LEAST_SOFT and not _OPINION.search(said.text)) else 0

@@ -10,10 +10,11 @@ from enum import IntEnum
 
 import msgspec
 
+from summarizing_context.core.constraints import RULES_VERSION, Rule, standing_rules
 from summarizing_context.core.door import Message, decode_message, encode_message
 from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
 from summarizing_context.core.keys import content_digest
-from summarizing_context.core.messages import Reading, read_message
+from summarizing_context.core.messages import Reading, human_texts, read_message
 from summarizing_context.core.repairs import Read
 
 ESTIMATE = "estimate"  # the name of the counter that is the built-in estimate
@@ -40,6 +41,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     text_tokens: int  # by the session's counter
     media: int
     content: bytes  # digest of what it says
+    rules: tuple[Rule, ...] = ()  # standing rules, where a human says some
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True):
@@ -47,6 +49,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
 
     counter: str
     facts: Facts
+    rules: int = 0  # version of what reads rules
 
 
 class Entry:
@@ -88,7 +91,7 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str) -> E
 def encode_facts(facts: Facts, counter: str) -> bytes:
     """Facts as the store keeps them."""
     try:
-        return msgspec.msgpack.encode(Kept(counter, facts))
+        return msgspec.msgpack.encode(Kept(counter, facts, RULES_VERSION))
     except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
         return b""
 
@@ -99,10 +102,12 @@ def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter:
         known = _decoder.decode(kept)
     except msgspec.DecodeError:  # none, or of another version
         return make_entry(decode_message(data), count, counter)
-    if known.counter == counter:
-        return Entry(data, known.facts)
-    tokens = sum(map(count, read_message(decode_message(data)).texts))
-    return Entry(data, msgspec.structs.replace(known.facts, text_tokens=tokens))
+    facts, is_counted = known.facts, known.counter == counter
+    if is_counted and (known.rules == RULES_VERSION or not facts.human):
+        return Entry(data, facts)
+    reading = read_message(decode_message(data))
+    tokens = facts.text_tokens if is_counted else sum(map(count, reading.texts))
+    return Entry(data, msgspec.structs.replace(facts, text_tokens=tokens, rules=_rules(reading)))
 
 
 _decoder = msgspec.msgpack.Decoder(Kept)
@@ -123,4 +128,10 @@ def _facts(message: Message, reading: Reading, estimate: int, text_tokens: int) 
         text_tokens=text_tokens,
         media=reading.media,
         content=content_digest(reading),
+        rules=_rules(reading),
     )
+
+
+def _rules(reading: Reading) -> tuple[Rule, ...]:
+    """The standing rules of a message: of its human words only, not of results, reminders or hooks' rows."""
+    return standing_rules(human_texts(reading)) if reading.human else ()

@@ -8,7 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-_OURS = ("history", "summary", "earlier_message", "late_result", "session_record", "memories", "recalled", "ledger")
+_OURS = (
+    "history",
+    "summary",
+    "earlier_message",
+    "late_result",
+    "session_record",
+    "memories",
+    "recalled",
+    "ledger",
+    "standing_rules",
+)
 _HIDDEN = "[\x00-\x1f\x7f\u00ad\u034f\u061c\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
 _GAP = rf"(?:\s|{_HIDDEN})*+"
 _NAMES = "|".join(f"{_HIDDEN}*+".join(name) for name in _OURS)

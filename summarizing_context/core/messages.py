@@ -27,6 +27,7 @@ _MEDIA_TYPES = frozenset(
 _THINKING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning"})
 _BINARY = re.compile(r"[A-Za-z0-9+/=_-]{256,}")  # base64 and the like; no provider charges it as text
 _REMINDER = "<system-reminder"
+_REMINDERS = re.compile(r"<system-reminder\b[^\0]*?(?:</system-reminder>|\Z)")
 
 BESIDE_CONTENT = ("refusal", "function_call", "audio")  # fields that a model reads after all else
 
@@ -98,6 +99,12 @@ def message_text_parts(message: Mapping[str, Any]) -> list[str]:
     Raises `MessageError` for what could not enter the log.
     """
     return read_message(check_message(message)).texts
+
+
+def human_texts(reading: Reading) -> list[str]:
+    """What a person says in a message: no result, no reminder, no words of a file."""
+    said = [text for part in reading.parts if part.kind == "text" and _is_human_text(part) for text in part.texts]
+    return [_REMINDERS.sub("\n", text) if _REMINDER in text else text for text in said]
 
 
 def is_result(message: Message) -> bool:

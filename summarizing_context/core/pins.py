@@ -29,26 +29,33 @@ class Candidates(NamedTuple):
     first: Sequence[int]  # the first human message: all user rows before the first assistant row
     latest_human: int | None
     system: Sequence[int]  # mid-log system and developer rows, newest first
-    critical: Sequence[int]  # newest first; before the others where they compete
+    critical: Sequence[int]  # pinned by a call, then marked ones, newest first; before the others where they compete
 
 
 class Pins(NamedTuple):
-    """What is pinned before and after the header, and how many candidates found no room."""
+    """What is pinned before and after the header, and what found no room."""
 
     before: tuple[Item, ...]
     after: tuple[Item, ...]
     tokens: int
-    left_out: int
+    left_out: int  # messages
+    unshown: tuple[int, ...] = ()  # the first of these
+    rules_left_out: int = 0  # standing rules and pinned texts
 
 
 def choose_pins(candidates: Candidates, read: Reader, room: Room, price: Price) -> Pins:
     """Pins within the room: the first human message and the latest one up to the pin share each, and the others
     up to it each, together up to twice that. Critical messages are kept as large as the tail showed them, in room of
-    their own first."""
+    their own first.
+
+    Where room is short the last of these give way first: the latest human message, what is pinned by a call, critical
+    messages, system rows between; of each the oldest.
+    """
     purse = _Purse(frozenset(candidates.critical), 2 * room.pin_cap, room.critical_cap)
     before = _opening(candidates.first, purse, read, room, price)
     chosen: list[Item] = []
     left_out = 0
+    unshown: list[int] = []
     others = [candidates.latest_human, *candidates.critical, *candidates.system]
     taken, pinned = set(candidates.first), set[str]()
     for at, index in enumerate(others):
@@ -64,12 +71,13 @@ def choose_pins(candidates: Candidates, read: Reader, room: Room, price: Price) 
             continue
         if not purse.pay(index, pin.tokens):
             left_out += 1
+            unshown.append(index)
             continue
         pinned.add(said)
         chosen.append(pin)
     pins = sorted((*before, *chosen), key=lambda pin: pin.seq)
     split = pins.index(before[-1]) + 1 if before else 0
-    return Pins(tuple(pins[:split]), tuple(pins[split:]), sum(pin.tokens for pin in pins), left_out)
+    return Pins(tuple(pins[:split]), tuple(pins[split:]), sum(pin.tokens for pin in pins), left_out, tuple(unshown))
 
 
 class _Purse:

@@ -15,6 +15,7 @@ _OVERLOOKED = frozenset(
     never always must only no longer please from rather than should make sure switch change changed want you we i my
     our your also all any when then so just will can lets at as by may""".split()
 )
+_ONE_VALUE = frozenset((b"in", b"is", b"be", b"as"))  # what stands behind these can mostly be one thing only
 
 
 class Subject(NamedTuple):
@@ -60,3 +61,27 @@ def replaces(new: Subject, old: Subject) -> bool:
 def repeats(new: Subject, old: Subject) -> bool:
     """Whether `new` says all that `old` says."""
     return bool(old.names) and old.names <= new.names and old.numbers == new.numbers and old.forbids == new.forbids
+
+
+def contradicts(new: Subject, old: Subject) -> bool:
+    """Whether both cannot hold, so that the later one does: it replaces the other, turns it round (never, always), or
+    says the same with another number or another name in its place."""
+    if replaces(new, old):
+        return True
+    if not old.names or old.forbids:
+        return bool(old.names) and (old.names, old.numbers) == (new.names, new.numbers) and not new.forbids
+    if new.forbids:
+        return old.names == new.names or (new.corrects and old.names <= new.names)
+    if old.names == new.names:
+        return bool(old.numbers and new.numbers) and old.numbers != new.numbers
+    return _renames(new, old)
+
+
+def _renames(new: Subject, old: Subject) -> bool:
+    """Whether another name stands behind the same two words, where it must be instead of the old one."""
+    gone, came, kept = old.names - new.names, new.names - old.names, old.names & new.names
+    slots = {place[1:] for place in old.places if place[0] in gone}
+    slots &= {place[1:] for place in new.places if place[0] in came}
+    if new.corrects:
+        return any(before for before, _ in slots) and 2 * len(kept) >= len(old.names)
+    return bool(kept) and len(gone) == len(came) == 1 and any(before in _ONE_VALUE for before, _ in slots)

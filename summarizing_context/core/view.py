@@ -18,6 +18,7 @@ from summarizing_context.core.door import Message, decode_message, encode_messag
 from summarizing_context.core.focus import Focus
 from summarizing_context.core.folding import Folded
 from summarizing_context.core.header import Form, HeaderNode
+from summarizing_context.core.pins import Pins
 from summarizing_context.core.tail import Item
 from summarizing_context.core.tree import Node
 
@@ -55,6 +56,9 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     head_tokens: int = 0
     counter: str = ""
     focus: Focus | None = None  # the topic of the note in the header
+    pin_tokens: int = 0  # of these, all pins
+    pins_left_out: int = 0  # pinned messages without room
+    rules_left_out: int = 0  # standing rules and pinned texts
     system: str = ""  # names the system prompt that the request brought; empty for none
     bounds: Bounds = Bounds()
 
@@ -102,10 +106,26 @@ def activated(
         header=header.message,
         after=tuple(pin.message for pin in pins.after),
         head_tokens=proposal.head_tokens,
+        pin_tokens=pins.tokens,
+        pins_left_out=pins.left_out,
+        rules_left_out=pins.rules_left_out,
         counter=counter,
         focus=proposal.focus,
         system=system,
         bounds=proposal.tail.bounds,
+    )
+
+
+def with_pins(state: ActivationState, pins: Pins) -> ActivationState:
+    """The state with other pins beside its header."""
+    return msgspec.structs.replace(
+        state,
+        before=tuple(pin.message for pin in pins.before),
+        after=tuple(pin.message for pin in pins.after),
+        head_tokens=state.head_tokens - state.pin_tokens + pins.tokens,
+        pin_tokens=pins.tokens,
+        pins_left_out=pins.left_out,
+        rules_left_out=pins.rules_left_out,
     )
 
 

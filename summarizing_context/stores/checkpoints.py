@@ -16,6 +16,8 @@ from summarizing_context.errors import CheckpointNotFoundError, StoreError
 from summarizing_context.shelves import CHECKPOINT_ID, Checkpoint, Place, StoredCheckpoint, StoredShowing
 from summarizing_context.stores import log
 from summarizing_context.stores.access import Access
+from summarizing_context.stores.pins import pins_of
+from summarizing_context.stores.pins import save as save_pins
 from summarizing_context.stores.queries import SQL
 from summarizing_context.stores.writer import Work
 
@@ -37,7 +39,7 @@ class CheckpointShelf:
             if place.messages > head.stop:
                 raise StoreError(f"session {session_id!r} has {head.stop} entries; no checkpoint of more can be kept")
             head = head._replace(stop=place.messages)
-            return _add(connection, session_id, name, _kept(connection, head, showings))
+            return _add(connection, session_id, name, _kept(connection, session_id, head, showings))
 
         return await self._unless_overtaken(session_id, work)
 
@@ -48,7 +50,7 @@ class CheckpointShelf:
             found = _find(connection, session_id, id)
             head = log.Head(found.kept.branch, found.kept.stop, False)
             entries = log.read_entries(connection, head, self._access.name)
-            return StoredCheckpoint(found.checkpoint, entries, _showings(connection, found.kept))
+            return StoredCheckpoint(found.checkpoint, entries, _showings(connection, found.kept), found.kept.pins)
 
         return await self._access.read(work)
 
@@ -65,7 +67,7 @@ class CheckpointShelf:
         def work(connection: sqlite3.Connection) -> Checkpoint:
             _check_current(connection, session_id, place)
             found = _find(connection, session_id, id)
-            kept = _kept(connection, log.head_of(connection, session_id), showings)
+            kept = _kept(connection, session_id, log.head_of(connection, session_id), showings)
             row = connection.execute(SQL["same_checkpoint"], {"session_id": session_id, **kept._asdict()}).fetchone()
             name = f"before restoring {found.checkpoint.id}"
             present = _add(connection, session_id, name, kept) if row is None else _checkpoint(row)
@@ -123,6 +125,7 @@ class _Kept(NamedTuple):
     branch: int
     stop: int
     showings: str  # JSON: [provider key, state id, marks] each
+    pins: str
 
 
 class _Found(NamedTuple):
@@ -145,7 +148,7 @@ def _find(connection: sqlite3.Connection, session_id: str, id: str) -> _Found:
         raise CheckpointNotFoundError(
             f"session {session_id!r} has no checkpoint of this id or name; list_checkpoints() tells those it has"
         )
-    return _Found(row[0], _checkpoint(row[:4]), _Kept(row[4], row[2], row[5]))
+    return _Found(row[0], _checkpoint(row[:4]), _Kept(row[4], row[2], row[5], row[6]))
 
 
 def _checkpoint(row: Sequence[Any]) -> Checkpoint:
@@ -153,9 +156,9 @@ def _checkpoint(row: Sequence[Any]) -> Checkpoint:
     return Checkpoint(f"c{id}", name, stop, created_at)
 
 
-def _kept(connection: sqlite3.Connection, head: log.Head, showings: Sequence[StoredShowing]) -> _Kept:
+def _kept(connection: sqlite3.Connection, session_id: str, head: log.Head, showings: Sequence[StoredShowing]) -> _Kept:
     listed = [(one.provider_key, _keep_state(connection, one.state), one.marks) for one in showings]
-    return _Kept(log.owner(connection, head), head.stop, json.dumps(listed))
+    return _Kept(log.owner(connection, head), head.stop, json.dumps(listed), pins_of(connection, session_id))
 
 
 def _keep_state(connection: sqlite3.Connection, state: bytes) -> int:
@@ -183,5 +186,6 @@ def _showings(connection: sqlite3.Connection, kept: _Kept) -> list[StoredShowing
 
 
 def _show_again(connection: sqlite3.Connection, session_id: str, kept: _Kept) -> None:
+    save_pins(connection, session_id, kept.pins)
     for showing in _showings(connection, kept):
         log.save_activation(connection, session_id, showing.provider_key, showing.state)

@@ -104,7 +104,7 @@ def load(connection: sqlite3.Connection, session_id: str, path: str) -> StoredSe
         return None
     entries = read_entries(connection, head_of(connection, session_id), path)
     activations = connection.execute(SQL["activations"], known).fetchall()
-    return StoredSession(session_id, session[0], entries, activations, session[2])
+    return StoredSession(session_id, session[0], entries, activations, session[2], session[3])
 
 
 def read_entries(connection: sqlite3.Connection, head: Head, path: str) -> list[StoredEntry]:

@@ -30,6 +30,7 @@ from summarizing_context.stores.claims import Claims
 from summarizing_context.stores.index import SearchShelf, index_before_leaving, index_in_spare_time
 from summarizing_context.stores.memories import MemoryShelf
 from summarizing_context.stores.opening import check_to_read, open_memory, open_to_write
+from summarizing_context.stores.pins import PinShelf
 from summarizing_context.stores.queries import SQL, transaction
 from summarizing_context.stores.vectors import VectorShelf
 from summarizing_context.stores.writer import Writer
@@ -64,6 +65,7 @@ class SqliteStore:
         self.checkpoints = CheckpointShelf(self._access)
         self.index = SearchShelf(self._access)
         self.memories = MemoryShelf(self._access)
+        self.pins = PinShelf(self._access)
         self.vectors = VectorShelf(self._access)
 
     async def open(self) -> None:

@@ -5,6 +5,7 @@ Pure functions over plain dicts, for messages of any provider. Driving a context
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -127,7 +128,31 @@ def tail_problems(
             return [tail]
         tail = Tail(len(view), len(log), Counter(), 0)
     problems = [f"{count} x {kind}" for kind, count in tail.repairs.items() if kind not in repairs_allowed]
-    return problems + _head_problems(view[: tail.view_start], log[: tail.log_start], headers_allowed)
+    head = view[: tail.view_start]
+    blocks = [row for row in head if _is_rule_block(row)]
+    problems += [problem for row in blocks for problem in rule_problems(row, log)]
+    problems += [f"{len(blocks)} blocks of standing rules"] * (len(blocks) > 1)
+    rest = [row for row in head if not _is_rule_block(row)]
+    return problems + _head_problems(rest, log[: tail.log_start], headers_allowed)
+
+
+def _is_rule_block(row: Message) -> bool:
+    content = row.get("content")
+    return row.get("role") == "user" and isinstance(content, str) and content.startswith("<standing_rules>\n")
+
+
+def rule_problems(block: Message, log: Sequence[Message]) -> list[str]:
+    """Each rule is quoted word for word from the user row that it names."""
+    problems: list[str] = []
+    for number, quote in _RULE.findall(str(block["content"])):
+        row = log[int(number)] if int(number) < len(log) else {"role": "none"}
+        said = " ".join(canonical_once(row).replace("\\n", " ").replace('\\"', '"').split())
+        if row.get("role") != "user" or quote not in said:
+            problems.append(f"the rule {quote!r} is not in user row {number}")
+    return problems
+
+
+_RULE = re.compile(r'^- message (\d+): "(.*?)"(?: \(superseded by message \d+\))?$', re.MULTILINE)
 
 
 def _head_problems(head: Sequence[Message], covered: Sequence[Message], headers_allowed: int) -> list[str]:

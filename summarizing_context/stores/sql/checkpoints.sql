@@ -7,19 +7,19 @@ select log_version from sessions where session_id = :session_id;
 update sessions set log_version = log_version + 1 where session_id = :session_id;
 
 -- add_checkpoint: a head that is kept
-insert into checkpoints (session_id, name, branch, stop, showings, created_at)
-values (:session_id, :name, :branch, :stop, :showings, :now);
+insert into checkpoints (session_id, name, branch, stop, showings, pins, created_at)
+values (:session_id, :name, :branch, :stop, :showings, :pins, :now);
 
 -- checkpoints: of a session, oldest first
 select id, name, stop, created_at from checkpoints where session_id = :session_id order by id;
 
 -- checkpoint: by its id, else the newest of this name
-select id, name, stop, created_at, branch, showings from checkpoints
+select id, name, stop, created_at, branch, showings, pins from checkpoints
 where session_id = :session_id and (id = :id or name = :name) order by id = :id desc, id desc limit 1;
 
 -- same_checkpoint: the newest that equals this state of a session
 select id, name, stop, created_at from checkpoints
-where session_id = :session_id and branch = :branch and stop = :stop and showings = :showings
+where session_id = :session_id and branch = :branch and stop = :stop and showings = :showings and pins = :pins
 order by id desc limit 1;
 
 -- find_checkpoint_state: its number, if it is kept already

@@ -11,7 +11,7 @@ update sessions set writer_pid = :pid, project = coalesce(:project, project) whe
 update sessions set writer_pid = null where session_id = :session_id and writer_pid = :pid;
 
 -- session: one session's project, writer and version
-select project, writer_pid, log_version from sessions where session_id = :session_id;
+select project, writer_pid, log_version, pins from sessions where session_id = :session_id;
 
 -- sessions: the list, newest change first
 select

@@ -1,0 +1,93 @@
+"""Reshaping a view in which nothing more has to be covered: a replaced log, another prompt, other pins, a finished
+turn, or what is remembered for the first view.
+
+Whether more has to be covered is decided in `deciding`, which is asked first.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from summarizing_context.core.activation import ActivationReport
+from summarizing_context.core.bindings import Bounds
+from summarizing_context.core.budget import Room
+from summarizing_context.core.pins import Pins
+from summarizing_context.core.shrinking import Price
+from summarizing_context.core.tail import Tail
+from summarizing_context.core.view import with_pins
+from summarizing_context.deciding import Decider
+from summarizing_context.leading import LeadingRows
+from summarizing_context.showing import Change, Showing
+from summarizing_context.timeline import Timeline
+
+
+class Reshaping:
+    """Makes such changes for one session. Plain functions: nothing here waits."""
+
+    def __init__(self, timeline: Timeline, decider: Decider, leading: LeadingRows, price: Price) -> None:
+        self._timeline = timeline
+        self._decider = decider
+        self._leading = leading
+        self._price = price
+
+    def change(self, showing: Showing, room: Room, now: int) -> Change | None:
+        """What changes in a view that costs `now` tokens beside its system rows; None for nothing."""
+        return self._unforced(showing, room, now) or self._opening(showing, room, now)
+
+    def has_turn_ended(self, showing: Showing) -> bool:
+        """Whether a turn that went on across an activation has ended: what was signed in it has to go then."""
+        was = showing.state.bounds
+        now = was._replace(settled=min(was.rewritten, self._timeline.bounds().settled))
+        return now.settled > was.settled and showing.tail.binds(showing.tail.start, now)
+
+    def _unforced(self, showing: Showing, room: Room, now: int) -> Change | None:
+        pins = self._other_pins(showing, room, now)
+        if showing.pending is None and pins is None:
+            return None
+        before, reason = showing.state, showing.pending or "explicit"
+        state = before if pins is None else with_pins(before, pins)
+        goes_on = showing.resumed is None  # else it goes back, to a view as it was
+        rewrites = before.system != self._leading.name or (goes_on and self.has_turn_ended(showing))
+        bounds = self._timeline.bounds() if rewrites or pins is not None else before.bounds
+        tail = self._within(showing.tail, bounds)
+        total, after = self._leading.tokens + now, self._leading.tokens + state.head_tokens + tail.tokens
+        report = ActivationReport(True, reason, total, after, total - after)
+        state = msgspec.structs.replace(
+            state, serial=before.serial + 1, reason=reason, system=self._leading.name, bounds=bounds
+        )
+        shown = () if pins is None else (*pins.before, *pins.after)
+        return Change(showing, before, state, tail, shown, report)
+
+    def _other_pins(self, showing: Showing, room: Room, now: int) -> Pins | None:
+        """Pins as they are chosen now, where calls have changed them and the view has room for it. Where it has none,
+        the next activation will see to it."""
+        if not showing.pins_changed:
+            return None
+        showing.pins_changed = False
+        pins = self._decider.pins(showing)
+        state = with_pins(showing.state, pins)
+        grown = state.head_tokens - showing.state.head_tokens
+        return None if state == showing.state or now + grown > room.tokens else pins
+
+    def _within(self, tail: Tail, bounds: Bounds) -> Tail:
+        """The tail within other bounds, shown anew."""
+        if bounds == tail.bounds:
+            return tail
+        anew = Tail(tail.start, tail.room, self._price, tail.folded, bounds)
+        self._timeline.feed(anew)
+        return anew
+
+    def _opening(self, showing: Showing, room: Room, now: int) -> Change | None:
+        """The first view of a log, which breaks no prefix, begins with what is remembered for it."""
+        if showing.last or showing.state.serial:
+            return None
+        block = self._decider.memory_block(room)
+        if block is None or now + block.tokens > room.high:
+            return None
+        before, total = showing.state, self._leading.tokens + now
+        head = (block.message,)
+        state = msgspec.structs.replace(
+            before, serial=1, reason="restored", after=head, head_tokens=block.tokens, pin_tokens=block.tokens
+        )
+        report = ActivationReport(True, "restored", total, total + block.tokens, -block.tokens)
+        return Change(showing, before, state, showing.tail, (), report)

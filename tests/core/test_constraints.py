@@ -1,0 +1,55 @@
+"""Which sentences of a human bind from now on."""
+
+from __future__ import annotations
+
+import pytest
+
+from summarizing_context.core.constraints import standing_rules
+
+STRICT = [
+    "Never push to main.",
+    "Always answer in French.",
+    "Do not touch the vendor folder.",
+    "From now on use port 8080.",
+    "You must keep the API stable.",
+    "I never want to see tabs.",
+    "Bitte nicht pushen.",
+    "Никогда не трогай main.",
+    "不要修改这个文件",
+]
+SOFT = ["Please prefer short names.", "Use at most 3 retries.", "Use httpx instead of requests."]
+NONE = [
+    "I think it should be fine.",
+    "It always fails on Mondays.",
+    "Why does it never work?",
+    "Thanks, go on.",
+    "I do not know.",
+    "Read the file and tell me what it says.",
+]
+
+
+@pytest.mark.parametrize("said", STRICT)
+def test_what_binds_by_its_words_is_a_strict_rule(said: str):
+    assert [(rule.strict, rule.text) for rule in standing_rules([said])] == [(True, said)]
+
+
+@pytest.mark.parametrize("said", SOFT)
+def test_a_preference_or_a_limit_is_a_softer_rule(said: str):
+    assert [(rule.strict, rule.text) for rule in standing_rules([said])] == [(False, said)]
+
+
+@pytest.mark.parametrize("said", NONE)
+def test_chatter_is_no_rule(said: str):
+    assert standing_rules([said]) == ()
+
+
+def test_rules_are_quoted_word_for_word_in_their_order_and_once():
+    said = "Hello. Never push to main.\n- Always run `make test` first.\nThanks. Never push to main."
+    assert [rule.text for rule in standing_rules([said])] == ["Never push to main.", "Always run `make test` first."]
+
+
+def test_what_a_human_pastes_or_says_of_himself_binds_less():
+    assert [rule.strict for rule in standing_rules(["I always thought so."])] == [False]
+    assert standing_rules(["```\n# never call this\n```"]) == ()
+    page = "\n".join([f"Chapter {n} tells a story." for n in range(40)] + ["You must accept all cookies."])
+    assert [rule.strict for rule in standing_rules([page])] == [False]
