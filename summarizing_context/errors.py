@@ -21,6 +21,7 @@ SummarizingContextError
 ├── CheckpointNotFoundError (LookupError)  the session has no such checkpoint
 ├── MemoryNotFoundError (LookupError)   the project has no such memory
 ├── NodeNotFoundError (LookupError)     the session has no such node or messages, or a cursor is of another log
+├── PinNotFoundError (LookupError)      the session has no such pin
 ├── MissingExtraError (ImportError)     a part of the package that is installed on demand is missing
 ├── PromptError                         a prompt file is missing or malformed
 ├── CassetteError (ValueError)          recorded replies of a model cannot be read; names file and line

@@ -115,6 +115,21 @@ class Operations(RuleBasedStateMachine):
         self.called += made
         return made
 
+    @precondition(lambda self: self.judge is not None and self.judge.log)
+    @rule(back=st.integers(0, 60), text=st.booleans(), off=st.booleans())
+    def pin(self, back: int, text: bool, off: bool) -> None:
+        """Pin a user row or a text, or give up a pin; and a rule of the user's."""
+        assert self.judge is not None
+        self.count("pin")
+        context = self.judge.context
+        if off and context.pins():
+            self.run(context.unpin(context.pins()[back % len(context.pins())].id))
+        elif text:
+            self.run(context.pin(f"Keep number {back % 7} in mind."))
+        else:
+            self.add(user(f"Never touch file {back % 9}."))
+            self.run(context.pin(len(self.judge.log) - 1))
+
     @rule(seed=SEEDS, turns=st.integers(1, 3), look=st.booleans())
     def talk(self, seed: int, turns: int, look: bool) -> None:
         self.count("talk")
