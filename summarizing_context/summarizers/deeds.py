@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from summarizing_context.core.errors_seen import line_at
 from summarizing_context.core.reading_words import PATCH_VERBS
 from summarizing_context.core.sentences import clip, shown
-from summarizing_context.summarizers.errors_seen import line_at
+from summarizing_context.core.verbs import verb_of
 from summarizing_context.summarizers.listings import CALLED, LOOKED, Listings, ids_in
 from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters, Ranks
 from summarizing_context.summarizers.sections import Line
@@ -22,7 +23,6 @@ from summarizing_context.summarizers.steps import (
     patched_files,
     rank_command,
     tell_call,
-    verb_of,
 )
 
 _PLANS = re.compile(r"(?i)todo|plan\b|_plan|think")

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from summarizing_context.core.errors_seen import error_lines
 from summarizing_context.core.sentences import cleaned
 from summarizing_context.core.words import words_of
-from summarizing_context.summarizers.errors_seen import error_lines
 from summarizing_context.summarizers.facts import find_facts, find_in_lines
 
 _MOST_ERRORS = 6

@@ -10,11 +10,11 @@ import re
 from collections.abc import Container, Sequence
 
 from summarizing_context.core.constraints import Sentence, sentence
+from summarizing_context.core.errors_seen import first_error_line
 from summarizing_context.core.sentences import cleaned, clip, shown, split_prose
 from summarizing_context.core.words import words_of
 from summarizing_context.summarizers.blocks import Block, split_blocks
 from summarizing_context.summarizers.deeds import find_deeds
-from summarizing_context.summarizers.errors_seen import first_error_line
 from summarizing_context.summarizers.facts import Found, find_facts, find_in_lines
 from summarizing_context.summarizers.human import find_constraints, find_intent, unmarked
 from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters, Weights

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from summarizing_context.core.constraints import sentence
+from summarizing_context.core.errors_seen import first_error_line
 from summarizing_context.core.sentences import cleaned, split_prose
-from summarizing_context.summarizers.errors_seen import first_error_line
 from summarizing_context.summarizers.human import SUPERSEDED, find_constraints, mark_superseded, unmarked
 from summarizing_context.summarizers.sections import Line
 from summarizing_context.summarizers.statements import find_decisions

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 
 from summarizing_context.core.constraints import Sentence, sentence
+from summarizing_context.core.errors_seen import first_error_line
 from summarizing_context.core.sentences import cleaned, clip, list_whole, shown, split_prose
+from summarizing_context.core.verbs import looks_only, verb_of
 from summarizing_context.core.words import lower_words
 from summarizing_context.summarizers.blocks import Block, split_blocks
-from summarizing_context.summarizers.errors_seen import first_error_line
 from summarizing_context.summarizers.human import find_constraints, find_intent, unmarked
 from summarizing_context.summarizers.sections import (
     CONSTRAINTS,
@@ -27,7 +28,6 @@ from summarizing_context.summarizers.sections import (
     empty_sections,
     nothing_readable,
 )
-from summarizing_context.summarizers.steps import looks_only, verb_of
 
 SKIM_SHARES = (20, 60, 25, 0, 25, 20, 15)
 

@@ -9,52 +9,25 @@ import json
 import re
 from collections import deque
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
+from summarizing_context.core.errors_seen import first_error_line
 from summarizing_context.core.ledger_rules import COMMAND_KEYS
 from summarizing_context.core.reading_words import PATCHED
 from summarizing_context.core.sentences import cleaned, clip, shown
 from summarizing_context.core.shell import COMMITS, LOOKS
+from summarizing_context.core.verbs import CHANGES, looks_only
 from summarizing_context.summarizers.blocks import Block
-from summarizing_context.summarizers.errors_seen import first_error_line
 
 _PARSED = 200_000  # characters; larger arguments are searched instead of parsed
 _HEAD, _END = 300, 600  # characters of a result
 _PATH_KEY = re.compile(r'"(?:\w{0,20}_)?(?:path|file|filename|filepath)"\s?:\s?"([^"\\\n]{1,400})"')
 _COMMAND_KEY = re.compile(r'"(?:command|cmd|script)"\s?:\s?"((?:[^"\\\n]|\\.){1,400})"')
 _PATH_KEYS = ("file_path", "path", "filename", "file", "filepath", "target_file", "notebook_path", "file_name")
-_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_VERBS = {
-    **dict.fromkeys(("edit", "multiedit", "replace", "insert", "patch", "str"), "edited"),
-    "update": "updated",
-    "modify": "modified",
-    "write": "wrote",
-    "create": "created",
-    "delete": "deleted",
-    "drop": "dropped",
-    "close": "closed",
-    "archive": "archived",
-    "remove": "removed",
-    "move": "moved",
-    "rename": "renamed",
-    "save": "saved",
-    "undo": "undid",
-}
-_LOOKING = frozenset(
-    (
-        *("read", "view", "open", "cat", "get", "list", "ls", "grep", "glob", "search", "find", "fetch", "lookup"),
-        *("query", "think", "calculate", "check", "show", "describe", "inspect", "look", "wait", "poll", "screenshot"),
-    )
-)
 _CHECKS = re.compile(
     r"\b(?:(?:go|cargo|npm|pnpm|yarn|bun|deno|dotnet|mix|swift|gradle|mvn)\b(?: run)? ?"
     r"(?:test|build|check|lint|vet|verify|typecheck)|pytest|unittest|tox|nox|make|jest|vitest|mocha|ctest|ruff|mypy|"
     r"eslint|tsc|golangci-lint|clippy|rspec|phpunit|mise run)\b"
-)
-_CHANGES = re.compile(
-    r"\b(?:mv|cp|rm|mkdir|touch|chmod|ln|tee|install|uninstall|upgrade|deploy|docker|kubectl|terraform|sed -i|curl -X|"
-    r"kill|systemctl|apply_patch|migrate)\b|[^-=2&|<>]> ?[\w./~$]"
 )
 _CHANGE_DIRECTORY = re.compile(r"cd (?:\"[^\"\n]{1,300}\"|[^\s;&]{1,300})\s{0,3}(?:&&|;)\s{0,3}")
 OTHER_RANK, CHANGE_RANK, CHECK_RANK, COMMIT_RANK = 2, 4, 6, 7
@@ -129,17 +102,7 @@ def rank_command(command: str) -> int:
         return COMMIT_RANK
     if _CHECKS.search(command):
         return CHECK_RANK
-    return CHANGE_RANK if _CHANGES.search(command) else OTHER_RANK
-
-
-def looks_only(tool: str) -> bool:
-    """Whether a tool's name says that it only looks at something."""
-    return any(word in _LOOKING for word in _name_words(tool)[:2]) and not verb_of(tool)
-
-
-def verb_of(name: str) -> str:
-    """What a tool of this name has done to a file, in the past tense; "" if nothing."""
-    return next((_VERBS[word] for word in _name_words(name) if word in _VERBS), "")
+    return CHANGE_RANK if CHANGES.search(command) else OTHER_RANK
 
 
 def _answer(step: Step, at: int, block: Block) -> Step:
@@ -192,8 +155,3 @@ def _bare_command(command: str) -> str:
 def _short_items(step: Step) -> str:
     shorts = [f"{key}={clip(shown(value), 40)}" for key, value in step.items if value]
     return ", ".join(shorts[:12])
-
-
-@lru_cache(maxsize=512)
-def _name_words(name: str) -> list[str]:
-    return [word.lower() for word in _NAME_WORD.findall(name)]
