@@ -9,6 +9,7 @@ from typing import Literal
 
 from summarizing_context.checkpoints import Checkpoints
 from summarizing_context.commands import CommandResult, run_command
+from summarizing_context.compressing import Compressing
 from summarizing_context.conversation import Conversation
 from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.door import Message
@@ -39,6 +40,7 @@ class SummarizingContext(Conversation):
         super().__init__(parts)
         self._checkpoints = Checkpoints(self._session)
         self._spending = Spending(self._session)
+        self._compressing = Compressing(self._session)
         self._pinning = Pinning(self._session)
         self._search = Search(self._session, parts.meaning)
         self._expanding = Expanding(self._session)
@@ -67,6 +69,29 @@ class SummarizingContext(Conversation):
         identifiers, decisions and constraints. No model is asked."""
         self._check()
         return self._parts.ledger.facts()
+
+    async def summarize(self, keep_recent: int = 10) -> ActivationReport:
+        """Activate now, and leave only the newest messages raw, so many or a few more: groups stay whole.
+
+        Nothing happens where no more than these are raw. Raises `SettingsError`.
+        """
+        self._check()
+        return await self._compressing.summarize(keep_recent)
+
+    async def compress(self, importance_threshold: float) -> ActivationReport:
+        """Activate now: what is covered stays word for word where it is at least so important (0 to 1), in at most
+        `keep_share` of the room, and is summarized where it is not.
+
+        This and later activations go by the threshold until another call sets one or the log is replaced. Raises
+        `SettingsError`.
+        """
+        self._check()
+        return await self._compressing.compress(importance_threshold)
+
+    def should_compress(self) -> bool:
+        """Whether the next view, for the provider of the last one, would be above its high water; nothing is done."""
+        self._check()
+        return self._compressing.should_compress()
 
     async def pin(self, what: int | str) -> str:
         """Keep a message, by its index in the log, or a text in every view; the id to unpin it with.

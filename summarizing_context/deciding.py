@@ -6,7 +6,7 @@ a decision becomes a view, is in `viewer`.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
 from summarizing_context.core.activation import (
@@ -14,10 +14,12 @@ from summarizing_context.core.activation import (
     Cut,
     Proposal,
     Reason,
+    Wish,
     cut_at,
     cuts,
     cuts_to_count,
     decide,
+    decide_as_wished,
     decide_by_count,
     decide_for_note,
     decide_freely,
@@ -36,6 +38,7 @@ from summarizing_context.core.header import (
     note_node,
     with_ledger,
 )
+from summarizing_context.core.keeping import keep_groups, with_kept
 from summarizing_context.core.ledger_block import ledger_block
 from summarizing_context.core.memory_block import memory_block
 from summarizing_context.core.overflow import Newest, fit, last_cuts
@@ -71,12 +74,20 @@ class Decider:
         return Waters(room) if economy is None else economy_waters(room, economy, self._timeline.step_tokens)
 
     def propose(
-        self, showing: Showing, tail: Tail, room: Room, skipped: int, asked: Reason | None, *, focus: str | None = None
+        self,
+        showing: Showing,
+        tail: Tail,
+        room: Room,
+        skipped: int,
+        asked: Reason | None,
+        *,
+        focus: str | None = None,
+        wish: Wish | None = None,
     ) -> Proposal | None:
         """The activation to make of `showing`, whose tail would be `tail` with `skipped` tokens before it, or none.
 
         `asked` is a reason to activate although there is no need; with it may come a topic of which the header has to
-        keep a note.
+        keep a note, or a wish.
         """
         present, keep = showing.state.cut, self._policy.keep_recent or 0
         head, waters = showing.state.head_tokens, self.waters(room)
@@ -96,11 +107,18 @@ class Decider:
         self._book.begin()
         segments = self._timeline.segments
         found = self._allowed(cuts(tail, room, present, segments, keep), present)
-        build = self._builder(showing, tail, focus)
+        build = self._builder(showing, tail, focus, wish)
         if overflow:
             last = self._allowed(last_cuts(tail, present, segments), present)
             gentle = [*found, present] if tail.start == present.stop else found
             return fit(room, gentle, last, self._newest(present), build)
+        if wish is not None:
+            if wish.keep_messages is not None:
+                least = max(wish.keep_messages, keep)
+                found = self._allowed(cuts_to_count(tail, present, segments, least), present)
+            else:
+                found = [*found, *self._covered(present)]
+            return self._as_wished(showing, now, waters, build, found)
         if focus is not None:
             return decide_for_note(now, waters, [*found, *self._covered(present)], build)
         if high:
@@ -112,6 +130,15 @@ class Decider:
         if asked == "explicit":
             return decide_freely(now, found, room, build)
         return decide(now, waters, found, build)
+
+    def _as_wished(self, showing: Showing, now: int, waters: Waters, build: Build, found: list[Cut]) -> Proposal | None:
+        present = showing.state.cut
+
+        def is_news(proposal: Proposal) -> bool:
+            after = tuple(pin.message for pin in proposal.pins.after)
+            return proposal.cut != present or after != showing.state.after
+
+        return decide_as_wished(now, waters, found, build, is_news)
 
     def _newest(self, present: Cut) -> Newest | None:
         """The newest group, unless it is covered."""
@@ -147,8 +174,9 @@ class Decider:
         raw = max(most - leading - len(showing.state.head), most // 2, self._policy.keep_recent or 1)
         return len(tail.items) > raw
 
-    def _builder(self, showing: Showing, shown: Tail, topic: str | None) -> Build:
+    def _builder(self, showing: Showing, shown: Tail, topic: str | None, wish: Wish | None) -> Build:
         """Composes a prefix and a tail for a cut."""
+        keep_from = showing.state.keep_from if wish is None or wish.keep_from is None else wish.keep_from
 
         def build(cut: Cut, room: Room, folded: Folded = ()) -> Proposal:
             tail, shown_as, bounds = shown, shown.room, self._timeline.bounds()
@@ -162,7 +190,9 @@ class Decider:
                     tail.riders = bisect_right(self._timeline.riders, cut.stop, key=lambda rider: rider[0])
                 self._timeline.feed(tail)
             focus = self._focus(showing, cut, topic)
-            return Proposal(cut, room, self._header(showing, cut, room, focus), self._pins(cut, room), tail, focus)
+            header = self._header(showing, cut, room, focus)
+            pins = self._pins(cut, room, keep_from, header.tokens + tail.tokens)
+            return Proposal(cut, room, header, pins, tail, focus, keep_from)
 
         return build
 
@@ -195,9 +225,21 @@ class Decider:
         text = note_text(focus.text, made.text, lambda text: note_node(text, focus, made.made_by, count).tokens <= most)
         return note_node(text, focus, made.made_by, count) if text else None
 
-    def _pins(self, cut: Cut, room: Room) -> Pins:
+    def _pins(self, cut: Cut, room: Room, keep_from: float | None, beside: int) -> Pins:
+        """What stays word for word of the past before a cut, in a view that has `beside` tokens beside it."""
         pins = choose_pins(self._timeline.candidates(cut.stop), self._timeline.read, room, self._price)
-        return self._with_memories(self._with_rules(pins, cut, room), room)
+        pins = self._with_memories(self._with_rules(pins, cut, room), room)
+        return self._with_kept(pins, cut, room, self._policy.keep_from if keep_from is None else keep_from, beside)
+
+    def _with_kept(self, pins: Pins, cut: Cut, room: Room, threshold: float | None, beside: int) -> Pins:
+        """With the groups that are too important to be summarized only; never so many that little would be freed."""
+        left = min(room.keep_cap, int(room.high - room.min_free) - beside - pins.tokens)
+        if threshold is None or left <= 0:
+            return pins
+        timeline = self._timeline
+        ranked = timeline.importance.ranked(bisect_left(timeline.group_starts, cut.stop), threshold)
+        within = (timeline.bounds(), self._price)
+        return with_kept(pins, keep_groups(ranked, timeline.group, room, left, within, pins))
 
     def _with_rules(self, pins: Pins, cut: Cut, room: Room) -> Pins:
         """With the block of standing rules and pinned texts. What a pin shows whole is not said twice."""
@@ -211,7 +253,9 @@ class Decider:
 
     def pins(self, showing: Showing) -> Pins:
         """The pins of a view as they are chosen now, for what it covers."""
-        return self._pins(showing.state.cut, showing.tail.room)
+        state = showing.state
+        beside = state.head_tokens - state.pin_tokens + showing.tail.tokens
+        return self._pins(state.cut, showing.tail.room, state.keep_from, beside)
 
     def _ledger_block(self, cut: Cut, room: Room, header: Header) -> str:
         """The ledger of what is covered, in its share of the room; none where the room had to be squeezed."""

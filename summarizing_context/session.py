@@ -14,7 +14,7 @@ from functools import partial
 
 import anyio
 
-from summarizing_context.core.activation import ActivationReport, Reason
+from summarizing_context.core.activation import ActivationReport, Reason, Wish
 from summarizing_context.core.entries import Entry
 from summarizing_context.core.memory_block import is_memory_block, memories_in
 from summarizing_context.core.pinned import encode_pins
@@ -112,6 +112,7 @@ class Session:
         asked: Reason | None,
         *,
         focus: str | None = None,
+        wish: Wish | None = None,
         begin: Callable[[], None] = lambda: None,
     ) -> ActivationReport | None:
         """Decide, and see that to its end: the store and the next view begin alike, though the call be cancelled.
@@ -125,7 +126,7 @@ class Session:
             await self._wait_for_summaries(key, budget)
             if self.prepare is not None:
                 await self.prepare()
-            decide = partial(self.parts.viewer.change, key, budget, asked, focus=focus)
+            decide = partial(self.parts.viewer.change, key, budget, asked, focus=focus, wish=wish)
             change = decide()
             return None if change is None else await to_the_end(self._make(key, change, decide))
         finally:

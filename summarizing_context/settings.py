@@ -70,9 +70,12 @@ class Settings:
     strategy: str = _setting(
         "hierarchical",
         Choice(
-            ("hierarchical", "summarize", "truncate"),
-            aliases={"summarization": "summarize", "sliding_window": "truncate"},
-            later=dict.fromkeys(("importance", "importance_based"), "it comes with a later version"),
+            ("hierarchical", "summarize", "importance", "truncate"),
+            aliases={
+                "summarization": "summarize",
+                "sliding_window": "truncate",
+                "importance_based": "importance",
+            },
         ),
     )
 
@@ -91,6 +94,8 @@ class Settings:
     group_share: float = _setting(0.40, share())
     pin_share: float = _setting(0.10, share())
     ledger_share: float = _setting(0.06, Number(0, 0.5))  # 0: no ledger in the view
+    keep_share: float = _setting(0.20, share())
+    importance_threshold: float = _setting(0.6, Number(0, 1))  # of the strategy importance
     band: Literal["fidelity", "economy"] = _setting("fidelity", Choice(("fidelity", "economy")))
     cache_read_price: float = _setting(0.1, Number(0, 100))  # of a token; an uncached one costs 1
     cache_write_price: float = _setting(1.25, Number(0, 100))

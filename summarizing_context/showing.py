@@ -31,6 +31,7 @@ class Policy(NamedTuple):
     keep_recent: int | None = None
     memory_tokens: int = 1_000  # that a block of memories may take
     ledger_share: float = 0.0  # of room
+    keep_from: float | None = None  # how important a covered group has to be to stay word for word; None: none stays
     economy: Economy | None = None  # activate as early as pays; None for as late as may be
 
 
@@ -45,6 +46,7 @@ def policy_of(settings: Settings) -> Policy:
         settings.message_share,
         settings.group_share,
         settings.pin_share,
+        settings.keep_share,
     )
     return Policy(
         shares,
@@ -58,6 +60,7 @@ def policy_of(settings: Settings) -> Policy:
         settings.keep_recent,
         settings.memory_max_tokens,
         0.0 if settings.strategy == "truncate" else settings.ledger_share,
+        settings.importance_threshold if settings.strategy == "importance" else None,
         _economy(settings) if settings.band == "economy" else None,
     )
 

@@ -13,6 +13,7 @@ from summarizing_context.core.bindings import Bounds
 from summarizing_context.core.cutting import cut_evenly
 from summarizing_context.core.entries import Entry, Role
 from summarizing_context.core.groups import GroupCutter
+from summarizing_context.core.importance import ImportanceBook, Member
 from summarizing_context.core.keys import group_digest, message_digest, range_hash
 from summarizing_context.core.pinned import NO_PINS, PinList
 from summarizing_context.core.pins import Candidates
@@ -50,6 +51,7 @@ class Timeline:
         self._systems: list[int] = []
         self._criticals: list[int] = []
         self.rules = RuleBook()
+        self.importance = ImportanceBook()
         self.pinned: PinList = NO_PINS  # by a call
         self._groups = GroupCutter()
         self._cutter = SegmentCutter(limits)
@@ -167,15 +169,19 @@ class Timeline:
         entry = self.entries[index]
         return entry.read(index), entry.cost(self._image_tokens)
 
+    def group(self, number: int) -> tuple[Sequence[Read], Sequence[int]]:
+        """The messages of a closed group, read, and their costs."""
+        start = self.group_starts[number]
+        stop = self.group_starts[number + 1] if number + 1 < len(self.group_starts) else self._closed
+        reads, costs = zip(*map(self.read, range(start, stop)), strict=True)
+        return reads, costs
+
     def feed(self, tail: Tail) -> None:
         """Show a tail what it has not shown yet. Costs what is new, not what the log holds."""
         group = bisect_left(self.group_starts, tail.next)
         while group < len(self.group_starts):
             self._feed_riders(tail)
-            start = self.group_starts[group]
-            stop = self.group_starts[group + 1] if group + 1 < len(self.group_starts) else self._closed
-            reads, costs = zip(*map(self.read, range(start, stop)), strict=True)
-            tail.take(reads, costs, closed=True)
+            tail.take(*self.group(group), closed=True)
             group += 1
         self._feed_riders(tail)
         if self._groups.is_open:
@@ -237,6 +243,7 @@ class Timeline:
         size = sum(entry.facts.size for entry in members)
         self.group_starts.append(start)
         self._closed = stop
+        self.importance.add([Member(one.facts.traits, one.facts.rules, one.facts.critical) for one in members])
         for segment in self._cutter.add(Group(start, stop, size, digest, members[0].facts.human)):
             self.segments.append(segment)
             digests = (entry.digest for entry in self.entries[segment.start : segment.stop])
@@ -276,6 +283,7 @@ class Timeline:
         del self._humans[bisect_left(self._humans, stop) :], self._steps[bisect_left(self._steps, stop) :]
         del self._systems[bisect_left(self._systems, stop) :], self._criticals[bisect_left(self._criticals, stop) :]
         self.rules.forget(stop)
+        self.importance.forget(len(self.group_starts))
         self._closed = stop
         self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)
         return stop

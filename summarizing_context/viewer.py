@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from summarizing_context.core.activation import ActivationReport, Reason
+from summarizing_context.core.activation import ActivationReport, Reason, Wish
 from summarizing_context.core.budget import LEAST_ROOM, Room
 from summarizing_context.core.estimate import MESSAGE_TOKENS
 from summarizing_context.core.shrinking import Price
@@ -98,11 +98,19 @@ class Viewer:
             self._start_over(showing, reason)
         self._keep_notes()
 
-    def change(self, key: str, budget: int, asked: Reason | None = None, *, focus: str | None = None) -> Change | None:
+    def change(
+        self,
+        key: str,
+        budget: int,
+        asked: Reason | None = None,
+        *,
+        focus: str | None = None,
+        wish: Wish | None = None,
+    ) -> Change | None:
         """Bring a provider's tail up to date and decide whether its next view activates.
 
         `asked` is a reason to activate although there is no need: `explicit`, `idle`, `provider_changed`. With a
-        `focus` its header gets a note about that topic.
+        `focus` its header gets a note about that topic; a `wish` says what else is asked for.
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit.
         """
         room = Room(self._room_tokens(budget), self._policy.shares)
@@ -113,11 +121,11 @@ class Viewer:
             showing.pending = showing.pending or showing.state.reason
         tail, skipped = self._fed(showing, room)
         reason = showing.pending or asked
-        proposal = self._decider.propose(showing, tail, room, skipped, asked, focus=focus)
+        proposal = self._decider.propose(showing, tail, room, skipped, asked, focus=focus, wish=wish)
         if proposal is None and skipped:  # it has to be looked at whole after all
             tail, skipped = showing.tail, 0
             self._timeline.feed(tail)
-            proposal = self._decider.propose(showing, tail, room, 0, asked, focus=focus)
+            proposal = self._decider.propose(showing, tail, room, 0, asked, focus=focus, wish=wish)
         now = self._head_tokens(showing) + tail.tokens + skipped
         if proposal is None:
             if now > room.tokens:

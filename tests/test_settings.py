@@ -54,6 +54,8 @@ DEFAULTS: dict[str, Any] = dict.fromkeys(UNSET) | {
     "group_share": 0.40,
     "pin_share": 0.10,
     "ledger_share": 0.06,
+    "keep_share": 0.20,
+    "importance_threshold": 0.6,
     "band": "fidelity",
     "start_at": 0.5,
     "cache_read_price": 0.1,
@@ -120,11 +122,11 @@ def test_settings_are_frozen():
         ({"session_id": "a" * 201}, "session_id"),
         ({"session_id": "a\n"}, "session_id"),
         ({"summarizer": "gpt"}, "one of extractive, openai, anthropic, host"),
-        ({"strategy": "importance"}, "it comes with a later version"),
-        ({"strategy": "importance_based"}, "allowed: one of hierarchical, summarize, truncate"),
+        ({"importance_threshold": 1.5}, "importance_threshold = 1.5"),
+        ({"keep_share": 1}, "keep_share = 1"),
         (
             {"strategy": "heirarchical"},
-            "(did you mean hierarchical?); allowed: one of hierarchical, summarize, truncate",
+            "(did you mean hierarchical?); allowed: one of hierarchical, summarize, importance, truncate",
         ),
         ({"strategy": "sliding-window"}, "did you mean sliding_window?"),
         ({"token_counter": "TikToken"}, "did you mean tiktoken?"),
@@ -185,7 +187,12 @@ def test_the_repr_does_not_show_the_key():
 
 @pytest.mark.parametrize(
     ("alias", "strategy"),
-    [("summarization", "summarize"), ("sliding_window", "truncate"), ("hierarchical", "hierarchical")],
+    [
+        ("summarization", "summarize"),
+        ("sliding_window", "truncate"),
+        ("importance_based", "importance"),
+        ("hierarchical", "hierarchical"),
+    ],
 )
 def test_other_names_of_a_strategy_become_its_own(alias: str, strategy: str):
     assert Settings(strategy=alias).strategy == strategy

@@ -25,7 +25,7 @@ from tests.providers.protocols import OPENAI
 from tests.providers.serve import honestly, serving_apart
 from tests.providers.server import Answer
 
-STRATEGIES = ("hierarchical", "summarize", "truncate")
+STRATEGIES = ("hierarchical", "summarize", "importance", "truncate")
 
 
 def measured(folder: Path, budgets: tuple[int, ...], jobs: int) -> list[Tally]:

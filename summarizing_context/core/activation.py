@@ -7,7 +7,7 @@ happen; only a view that would not fit its budget takes what it can get, by the 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from summarizing_context.core.budget import Room
@@ -48,6 +48,7 @@ class Proposal(NamedTuple):
     pins: Pins
     tail: Tail
     focus: Focus | None = None  # the topic of the note in the header
+    keep_from: float | None = None  # a threshold of importance that a call has set
 
     @property
     def head_tokens(self) -> int:
@@ -69,6 +70,13 @@ class ActivationReport(NamedTuple):
     tokens_before: int
     tokens_after: int
     freed: int
+
+
+class Wish(NamedTuple):
+    """What an activation that is asked for has to do."""
+
+    keep_messages: int | None = None  # leave these raw, and cover all before
+    keep_from: float | None = None  # keep groups word for word that are so important
 
 
 class Build(Protocol):
@@ -134,9 +142,17 @@ def decide_freely(now: int, found: Sequence[Cut], room: Room, build: Build) -> P
 def decide_by_count(now: int, waters: Waters, found: Sequence[Cut], build: Build) -> Proposal | None:
     """The activation to make when a view has too many messages: the first that is not too full, though it frees no
     tokens."""
+    return decide_as_wished(now, waters, found, build, lambda _: True)
+
+
+def decide_as_wished(
+    now: int, waters: Waters, found: Sequence[Cut], build: Build, is_news: Callable[[Proposal], bool]
+) -> Proposal | None:
+    """The activation to make when a caller wishes for one: the first that changes anything and is not too full."""
     for cut in found:
         proposal = build(cut, waters.room)
-        if proposal.tokens <= max(now, waters.high(proposal.head_tokens)) and proposal.tokens <= waters.room.tokens:
+        most = max(waters.high(proposal.head_tokens), now)
+        if is_news(proposal) and proposal.tokens <= min(most, waters.room.tokens):
             return proposal
     return None
 

@@ -26,6 +26,7 @@ class Shares(NamedTuple):
     message_share: float = 0.25
     group_share: float = 0.40
     pin_share: float = 0.10
+    keep_share: float = 0.20
 
 
 class Room(NamedTuple):
@@ -70,6 +71,11 @@ class Room(NamedTuple):
     def critical_cap(self) -> int:
         """What critical messages may take together, before they compete with other pins."""
         return int(self._squeezed(CRITICAL_SHARE))
+
+    @property
+    def keep_cap(self) -> int:
+        """What important groups may take that stay word for word."""
+        return int(self._squeezed(self.shares.keep_share))
 
     def message_cap(self, shown_of_group: int) -> int:
         """What the next message of a group may take, of which so much is shown already."""

@@ -16,6 +16,7 @@ from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
 from summarizing_context.core.keys import content_digest
 from summarizing_context.core.messages import Reading, human_texts, read_message
 from summarizing_context.core.repairs import Read
+from summarizing_context.core.traits import NO_TRAITS, Traits, read_traits
 
 ESTIMATE = "estimate"  # the name of the counter that is the built-in estimate
 _LABEL_TOKENS = 4  # what rendering adds to each part
@@ -42,6 +43,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     media: int
     content: bytes  # digest of what it says
     rules: tuple[Rule, ...] = ()  # standing rules, where a human says some
+    traits: Traits = NO_TRAITS  # what makes it important
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True):
@@ -102,12 +104,14 @@ def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter:
         known = _decoder.decode(kept)
     except msgspec.DecodeError:  # none, or of another version
         return make_entry(decode_message(data), count, counter)
+    # Of files of older versions only human rows are read again: no rule is missed, and opening stays quick.
     facts, is_counted = known.facts, known.counter == counter
     if is_counted and (known.rules == RULES_VERSION or not facts.human):
         return Entry(data, facts)
     reading = read_message(decode_message(data))
     tokens = facts.text_tokens if is_counted else sum(map(count, reading.texts))
-    return Entry(data, msgspec.structs.replace(facts, text_tokens=tokens, rules=_rules(reading)))
+    traits = read_traits(reading) if facts.human else facts.traits
+    return Entry(data, msgspec.structs.replace(facts, text_tokens=tokens, rules=_rules(reading), traits=traits))
 
 
 _decoder = msgspec.msgpack.Decoder(Kept)
@@ -129,6 +133,7 @@ def _facts(message: Message, reading: Reading, estimate: int, text_tokens: int) 
         media=reading.media,
         content=content_digest(reading),
         rules=_rules(reading),
+        traits=read_traits(reading),
     )
 
 

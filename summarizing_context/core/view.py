@@ -55,6 +55,7 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     after: tuple[Message, ...] = ()  # the other pins
     head_tokens: int = 0
     counter: str = ""
+    keep_from: float | None = None  # how important a group has to be to stay word for word, where a call has said so
     focus: Focus | None = None  # the topic of the note in the header
     pin_tokens: int = 0  # of these, all pins
     pins_left_out: int = 0  # pinned messages without room
@@ -110,6 +111,7 @@ def activated(
         pins_left_out=pins.left_out,
         rules_left_out=pins.rules_left_out,
         counter=counter,
+        keep_from=proposal.keep_from,
         focus=proposal.focus,
         system=system,
         bounds=proposal.tail.bounds,

@@ -72,7 +72,7 @@ class Chaos:
         self.called: list[str] = []
 
     async def run(self, steps: int) -> None:
-        self.judge = Judge(await self._opened(), budget=self.budget)
+        self.judge = Judge(await self._opened(), budget=self.budget, keeps=True)
         self.judge.thorough = 3
         try:
             for _ in range(steps):

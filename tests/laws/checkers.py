@@ -117,10 +117,11 @@ def tail_problems(
     headers_allowed: int = 1,
     may_be_empty: bool = False,
     tail: Tail | str | None = None,
+    keeps: bool = False,
 ) -> list[str]:
     """The view is: leading system rows, pins and a header, then every newest log entry, untouched but for repairs.
 
-    Pass `tail` when it was found before.
+    Pass `tail` when it was found before. With `keeps` any groups may stand before the tail.
     """
     tail = tail or find_tail(view, log)
     if isinstance(tail, str):
@@ -132,8 +133,13 @@ def tail_problems(
     blocks = [row for row in head if _is_rule_block(row)]
     problems += [problem for row in blocks for problem in rule_problems(row, log)]
     problems += [f"{len(blocks)} blocks of standing rules"] * (len(blocks) > 1)
-    rest = [row for row in head if not _is_rule_block(row)]
-    return problems + _head_problems(rest, log[: tail.log_start], headers_allowed)
+    rest = [row for row in head if not _is_rule_block(row) and not (keeps and _is_made_for_a_group(row))]
+    return problems + _head_problems(rest, log[: tail.log_start], headers_allowed, keeps)
+
+
+def _is_made_for_a_group(row: Message) -> bool:
+    """Results, which stand where tool_safe has them stand, and notes of late ones."""
+    return bool(answered_ids(row)) or str(row.get("content")).startswith("<late_result ")
 
 
 def _is_rule_block(row: Message) -> bool:
@@ -155,7 +161,7 @@ def rule_problems(block: Message, log: Sequence[Message]) -> list[str]:
 _RULE = re.compile(r'^- message (\d+): "(.*?)"(?: \(superseded by message \d+\))?$', re.MULTILINE)
 
 
-def _head_problems(head: Sequence[Message], covered: Sequence[Message], headers_allowed: int) -> list[str]:
+def _head_problems(head: Sequence[Message], covered: Sequence[Message], headers_allowed: int, keeps: bool) -> list[str]:
     """Before the tail stand only system rows, user rows, critical rows, in log order, and the header."""
     problems: list[str] = []
     system = leading_system_rows(covered)
@@ -163,26 +169,26 @@ def _head_problems(head: Sequence[Message], covered: Sequence[Message], headers_
         found = explain(head[index], covered[index]) if index < len(head) else None
         if found is None or SHRUNK in found:
             problems.append(f"leading system row {index} is not shown whole")
-    headers = _fewest_strangers(head[system:], covered, system)
-    if headers:
+    headers = _fewest_strangers(head[system:], covered, system, keeps)
+    if headers and not keeps:
         problems += [
             f"row {row} before the tail is log entry {index} ({covered[index].get('role')}), which is no pin"
             for row in range(system, len(head))
             for index in _places(head[row], covered, system, pins=False)[:1]
         ]
-    allowed = headers_allowed if len(covered) > system else 0
+    allowed = headers_allowed if keeps or len(covered) > system else 0  # kept groups may look like the tail
     if headers > allowed:
         problems.append(f"{headers} rows before the tail are no pins in the log's order, {allowed} may be")
     return problems
 
 
-def _fewest_strangers(rows: Sequence[Message], covered: Sequence[Message], start: int) -> int:
+def _fewest_strangers(rows: Sequence[Message], covered: Sequence[Message], start: int, keeps: bool) -> int:
     """How many of the rows are no pins, when as many as possible are taken for pins in the log's order."""
     reached = {start: 0}  # first entry that may come next -> strangers so far
     for row in rows:
         after = {place: strangers + 1 for place, strangers in reached.items()}
         for place, strangers in reached.items():
-            for index in _places(row, covered, place)[:1]:
+            for index in _places(row, covered, place, keeps=keeps)[:1]:
                 after[index + 1] = min(strangers, after.get(index + 1, strangers))
         reached = after
     return min(reached.values())
@@ -194,11 +200,11 @@ def _may_be_pinned(message: Message) -> bool:
     return message.get("role") in ("user", "system", "developer") or bool(critical)
 
 
-def _places(row: Message, log: Sequence[Message], start: int, *, pins: bool = True) -> list[int]:
+def _places(row: Message, log: Sequence[Message], start: int, *, pins: bool = True, keeps: bool = False) -> list[int]:
     """Entries from `start` on that the row shows: those that may be pinned, or the others when they equal it."""
     found = []
     for index in range(start, len(log)):
-        repairs = explain(row, log[index]) if _may_be_pinned(log[index]) == pins else None
+        repairs = explain(row, log[index]) if keeps or _may_be_pinned(log[index]) == pins else None
         if repairs is not None and (pins or (not repairs and log[index].get("content"))):
             found.append(index)
     return found

@@ -43,12 +43,21 @@ class LawBroken(AssertionError):
 class Judge:
     """A context under watch. Its own copy of the log is what the context's log must equal."""
 
-    def __init__(self, context: Any, *, budget: int, repairs: frozenset[str] = ALL_REPAIRS, headers: int = 1) -> None:
+    def __init__(
+        self,
+        context: Any,
+        *,
+        budget: int,
+        repairs: frozenset[str] = ALL_REPAIRS,
+        headers: int = 1,
+        keeps: bool = False,
+    ) -> None:
         self.context = context
         self.budget = self.least = budget  # the smallest budget that a view had may still be seen in later ones
         self.thorough = 1  # every how manieth view is compared with the whole log
         self.repairs_allowed = repairs
         self.headers = headers
+        self.keeps = keeps  # whether covered groups may stand word for word before the tail
         self.log: list[Message] = []
         self.views = self.refused = self.covered = self.in_tail = self.held_back = 0
         self.activations = 0
@@ -160,7 +169,13 @@ class Judge:
             problems = [f"calls_folded: the group of log entries {tail.folded} could be shown whole"]
         empty = self._is_too_large(*(group_spans(self.log) or [(0, 0)])[-1])
         problems += tail_problems(
-            view, self.log, self.repairs_allowed, headers_allowed=self.headers, may_be_empty=empty, tail=tail
+            view,
+            self.log,
+            self.repairs_allowed,
+            headers_allowed=self.headers,
+            may_be_empty=empty,
+            tail=tail,
+            keeps=self.keeps,
         )
         return [f"tail_is_untouched: {p}" for p in problems]
 

@@ -95,7 +95,7 @@ class Operations(RuleBasedStateMachine):
             breaker_cooldown=0.02,
             **sizes,
         )
-        self.judge = Judge(self.run(self.opened()), budget=budget)
+        self.judge = Judge(self.run(self.opened()), budget=budget, keeps=self.strategy == "importance")
         if rules:
             self.add(system("Be brief."))
 
@@ -215,6 +215,16 @@ class Operations(RuleBasedStateMachine):
         report = self.run(self.judge.context.compact(focus=focus))
         assert isinstance(report.activated, bool)
         assert isinstance(self.run_plain(self.judge.context.should_compact()), bool)
+
+    @rule(keep=st.integers(1, 30), threshold=st.sampled_from((None, 0.0, 0.3, 0.6, 1.0)))
+    def squeeze(self, keep: int, threshold: float | None) -> None:
+        assert self.judge is not None
+        self.count("squeeze")
+        context = self.judge.context
+        asked = threshold is not None and self.strategy == "importance"
+        report = self.run(context.compress(threshold) if asked else context.summarize(keep))
+        assert isinstance(report.activated, bool)
+        assert isinstance(context.should_compress(), bool)
 
     def run_plain(self, value: Any) -> Any:
         """A method may be a plain function or not."""

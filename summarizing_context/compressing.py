@@ -1,0 +1,44 @@
+"""Compressing when asked: down to the newest messages, or to what is important.
+
+What is important is said in `core.importance`; when a view activates by itself, in `deciding`.
+"""
+
+from __future__ import annotations
+
+from summarizing_context.core.activation import ActivationReport, Wish
+from summarizing_context.errors import SettingsError
+from summarizing_context.session import Session
+
+
+class Compressing:
+    """The activations that a caller wishes for. All methods belong to the session's event loop."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def summarize(self, keep_recent: int) -> ActivationReport:
+        """Cover all but the newest messages."""
+        if isinstance(keep_recent, bool) or not isinstance(keep_recent, int) or keep_recent < 1:
+            raise SettingsError(f"keep_recent is {keep_recent!r:.40}; it is a number of messages, at least 1")
+        return await self._activate(Wish(keep_messages=keep_recent))
+
+    async def compress(self, threshold: float) -> ActivationReport:
+        """Cover what is old, and keep of it word for word what is so important."""
+        wrong = isinstance(threshold, bool) or not isinstance(threshold, int | float)
+        if wrong or not 0 <= threshold <= 1:
+            raise SettingsError(f"importance_threshold is {threshold!r:.40}; it is a number from 0 to 1")
+        return await self._activate(Wish(keep_from=float(threshold)))
+
+    def should_compress(self) -> bool:
+        """Whether the view, as it stands, is above its high water."""
+        now, high = self._session.parts.viewer.tokens(self._session.key, self._session.budget)
+        return now > high
+
+    async def _activate(self, wish: Wish) -> ActivationReport:
+        session, viewer = self._session, self._session.parts.viewer
+        report = await session.activate(session.key, session.budget, "explicit", wish=wish)
+        session.parts.worker.wake()
+        if report is None:
+            now, _ = viewer.tokens(session.key, session.budget)
+            return ActivationReport(False, "explicit", now, now, 0)
+        return report

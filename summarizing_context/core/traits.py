@@ -1,0 +1,70 @@
+"""What makes a message matter, told from it alone: it decides, it failed, it changes something, it names files.
+
+Pure, and bounded: of long texts only both ends are looked at. What these traits weigh is said in `importance`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+from zlib import crc32
+
+from summarizing_context.core.cues import CHOICE
+from summarizing_context.core.errors_seen import first_error_line
+from summarizing_context.core.messages import Part, Reading, human_texts
+from summarizing_context.core.verbs import CHANGES, COMMITS, verb_of
+from summarizing_context.core.words import words_of
+
+DECISION, ERROR, WRITE = 1, 2, 4
+_END = 1_000  # characters of either end of a long text
+_NAMES = 8  # files that one call names
+_COMMAND = re.compile(r'"(?:command|cmd|script)"\s?:\s?"((?:[^"\\]|\\.){1,400})')
+_FILE = re.compile(r"[\w.~-]{0,60}/[\w./~-]{2,200}|\b[\w-]{1,60}\.[A-Za-z]{1,5}\b")
+
+
+class Traits(NamedTuple):
+    """The traits of a message, and the names of the files in its calls, as numbers."""
+
+    flags: int = 0
+    names: tuple[int, ...] = ()
+
+
+NO_TRAITS = Traits()
+
+
+def read_traits(reading: Reading) -> Traits:
+    """What is noteworthy in a message."""
+    flags, names = 0, dict[int, None]()
+    for part in reading.parts:
+        if part.kind == "result":
+            flags |= ERROR * _is_error(part)
+        elif part.kind == "call":
+            text = _ends("".join(part.texts))
+            flags |= WRITE * _changes(part.name, text)
+            names.update(dict.fromkeys(crc32(name.encode("utf-8", "replace")) for name in _FILE.findall(text)))
+    if reading.role == "assistant":
+        said = [text for part in reading.parts if part.kind == "text" for text in part.texts]
+    else:
+        said = human_texts(reading) if reading.human else []
+    if any(CHOICE.found_in(words_of(_ends(text))) for text in said):
+        flags |= DECISION
+    return Traits(flags, tuple(names)[:_NAMES]) if flags or names else NO_TRAITS
+
+
+def _is_error(part: Part) -> bool:
+    return part.failed or any(first_error_line(_ends(text), False) for text in part.texts)
+
+
+def _changes(tool: str, arguments: str) -> bool:
+    """Whether a call changes something, by its tool's name, a patch, or the command that it runs."""
+    if verb_of(tool) or "*** Begin Patch" in arguments:
+        return True
+    command = _COMMAND.search(arguments)
+    if command is None:
+        return False
+    said = command[1]
+    return bool(verb_of(said) if said.isidentifier() else COMMITS.search(said) or CHANGES.search(said))
+
+
+def _ends(text: str) -> str:
+    return text if len(text) <= 2 * _END else f"{text[:_END]}\n{text[-_END:]}"
