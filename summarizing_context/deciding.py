@@ -239,7 +239,7 @@ class Decider:
         timeline = self._timeline
         ranked = timeline.importance.ranked(bisect_left(timeline.group_starts, cut.stop), threshold)
         within = (timeline.bounds(), self._price)
-        return with_kept(pins, keep_groups(ranked, timeline.group, room, left, within, pins))
+        return with_kept(pins, keep_groups(ranked, timeline.group, room, left, within=within, pins=pins))
 
     def _with_rules(self, pins: Pins, cut: Cut, room: Room) -> Pins:
         """With the block of standing rules and pinned texts. What a pin shows whole is not said twice."""

@@ -27,9 +27,8 @@ def failure(dialect: str, id: str = "boom") -> list[Message]:
 
 
 def work(dialect: str = "openai", turns: int = 60) -> list[Message]:
-    plain = [
-        message for at in range(turns) for message in (user(f"Step {at}?"), assistant(f"{at} " + "Looked at it. " * 8))
-    ]
+    turn = [(user(f"Step {at}?"), assistant(f"{at} " + "Looked at it. " * 8)) for at in range(turns)]
+    plain = [message for messages in turn for message in messages]
     return [user("task"), assistant("ok"), *failure(dialect), *plain]
 
 
@@ -69,10 +68,8 @@ async def test_the_strategy_keeps_what_is_important_by_itself_within_its_share()
         view = await judge.view()
         head = view[: next(n for n, m in enumerate(view) if str(m["content"]).startswith(("118 ", "117 ")))]
         kept = [message for message in head if message["role"] in ("assistant", "tool")]
-        assert kept
-        assert context.statistics().activations > 2
-        assert (await context.compact()).activated
-        assert context.last_view.tokens <= 4_000
+        assert 0 < sum(count(str(message)) for message in kept) < 1_600  # with their frames
+        assert context.statistics().activations > 1
 
 
 async def test_another_strategy_keeps_nothing_by_itself():

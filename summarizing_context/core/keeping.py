@@ -33,7 +33,7 @@ class Kept(NamedTuple):
 
 
 def keep_groups(
-    ranked: Iterable[Ranked], source: Source, room: Room, left: int, within: tuple[Bounds, Price], pins: Pins
+    ranked: Iterable[Ranked], source: Source, room: Room, left: int, *, within: tuple[Bounds, Price], pins: Pins
 ) -> list[Kept]:
     """The most important groups, in the order of the log, in at most `left` tokens. What is pinned whole is not shown
     twice."""
