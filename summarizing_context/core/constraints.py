@@ -17,6 +17,13 @@ RULES_VERSION = 1  # another one whenever the same message would give other rule
 PASTED = 25  # sentences in a message from which on it is a document rather than something said
 _SHORT = 8  # words
 _STRICT = 2
+_READ = 20_000  # characters of a message
+_CUES = (STRICT, LIMITS, MILD, DEFERRED)
+_TELLING = frozenset((b"actually", b"not")).union(*(cues.words for cues in _CUES))
+_PHRASES: dict[bytes, list[bytes]] = {}
+for _cue in _CUES:
+    for _phrase in _cue.phrases:
+        _PHRASES.setdefault(_phrase.split()[0], []).append(_phrase)
 _LEAST_SOFT = 4  # strength of what is a rule though no word makes it one
 
 _FOREIGN = re.compile(
@@ -106,17 +113,33 @@ class Rule(NamedTuple):
 def standing_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
     """The standing rules in what a human says in one message, word for word, in order, each once.
 
-    What is fenced as code is not spoken. One reading costs some 20 us for a short message.
+    What is fenced as code is not spoken; of very long messages both ends are read.
     """
     found: dict[str, bool] = {}
-    for text in texts:
+    for text in map(_read, texts):
+        if not _may_bind(words_of(plain(text)), text):
+            continue
         spoken = split_prose(cleaned(text))[0]
         pasted = len(spoken) > PASTED
         for said in (sentence(one, 0) for one in spoken):
-            if rank := _rank(said, pasted=pasted):
+            if _may_bind(said.words, said.text) and (rank := _rank(said, pasted=pasted)):
                 quote = shown(said.text)
                 found[quote] = found.get(quote, False) or rank == _STRICT
     return tuple(Rule(strict, text) for text, strict in found.items())
+
+
+def _read(text: str) -> str:
+    return text if len(text) <= _READ else f"{text[: _READ // 2]}\n{text[-_READ // 2 :]}"
+
+
+def _may_bind(words: Words, text: str) -> bool:
+    """Whether a text holds any word or phrase without which no sentence of it is a rule; quick."""
+    said = frozenset(words)
+    if not _TELLING.isdisjoint(said) or not text.isascii():
+        return True
+    starts = said & _PHRASES.keys()
+    joined = b" %b " % b" ".join(words) if starts else b""
+    return any(phrase in joined for start in starts for phrase in _PHRASES[start])
 
 
 def _rank(said: Sentence, *, pasted: bool) -> int:

@@ -7,6 +7,7 @@ things; nothing here reads the log. What counts as a rule is said in `constraint
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
@@ -116,12 +117,12 @@ class RuleBook:
         return [StandingRule(known.index, known.text, known.gone_at) for known in newest]
 
     def _alike(self, subject: Subject) -> list[int]:
-        """Rules that share a name with the subject, the newest of each name."""
-        seen: set[int] = set()
+        """Rules that the subject shares half of their names with, of the newest of each name."""
+        shared: Counter[int] = Counter()
         for name in subject.names:
             for strict in (True, False):
-                seen.update(self._by_name.get((strict, name), ())[-_COMPARED:])
-        return sorted(seen)
+                shared.update(self._by_name.get((strict, name), ())[-_COMPARED:])
+        return sorted(at for at, names in shared.items() if 2 * names >= len(self._known[at].subject.names))
 
     def _compare(self, new: _Known, at: int) -> None:
         old = self._known[at]

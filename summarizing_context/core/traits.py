@@ -18,6 +18,11 @@ from summarizing_context.core.words import words_of
 DECISION, ERROR, WRITE = 1, 2, 4
 _END = 1_000  # characters of either end of a long text
 _NAMES = 8  # files that one call names
+_HINTS = (  # without which no line names an error; looking for them is quick
+    *("rror:", "ERR", "FAIL", "xception", "fatal:", "panic:", "not found", "No such", "enied", "imed out", " failed"),
+    *("Traceback", "xit code", "xit status", "xited with", "rror[", "rror ("),
+)
+_CHOOSING = ("decid", "decision", "chose", "choosing", "go with", "going with", "opt", "settled", "agreed", "switch")
 _COMMAND = re.compile(r'"(?:command|cmd|script)"\s?:\s?"((?:[^"\\]|\\.){1,400})')
 _FILE = re.compile(r"[\w.~-]{0,60}/[\w./~-]{2,200}|\b[\w-]{1,60}\.[A-Za-z]{1,5}\b")
 
@@ -46,13 +51,21 @@ def read_traits(reading: Reading) -> Traits:
         said = [text for part in reading.parts if part.kind == "text" for text in part.texts]
     else:
         said = human_texts(reading) if reading.human else []
-    if any(CHOICE.found_in(words_of(_ends(text))) for text in said):
+    if any(map(_decides, said)):
         flags |= DECISION
     return Traits(flags, tuple(names)[:_NAMES]) if flags or names else NO_TRAITS
 
 
 def _is_error(part: Part) -> bool:
-    return part.failed or any(first_error_line(_ends(text), False) for text in part.texts)
+    if part.failed:
+        return True
+    ends = map(_ends, part.texts)
+    return any(any(hint in text for hint in _HINTS) and first_error_line(text, False) for text in ends)
+
+
+def _decides(text: str) -> bool:
+    said = _ends(text).lower()
+    return any(hint in said for hint in _CHOOSING) and CHOICE.found_in(words_of(said))
 
 
 def _changes(tool: str, arguments: str) -> bool:
