@@ -12,7 +12,8 @@ from zlib import crc32
 from summarizing_context.core.cues import CHOICE
 from summarizing_context.core.errors_seen import first_error_line
 from summarizing_context.core.messages import Part, Reading, human_texts
-from summarizing_context.core.verbs import CHANGES, COMMITS, verb_of
+from summarizing_context.core.shell import COMMITS
+from summarizing_context.core.verbs import CHANGES, verb_of
 from summarizing_context.core.words import words_of
 
 DECISION, ERROR, WRITE = 1, 2, 4
