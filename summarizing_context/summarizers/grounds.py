@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from functools import cached_property
 
+from summarizing_context.core.sentences import bare, cleaned
 from summarizing_context.ports import SummaryJob
 from summarizing_context.summarizers.days import Calendar, Day, Time
 from summarizing_context.summarizers.literals import Found, find_literals
 from summarizing_context.summarizers.plain import plain, unescaped, words_only
 from summarizing_context.summarizers.quantities import Quantities, Quantity
-from summarizing_context.summarizers.sentences import bare, cleaned
 
 _GAPS = re.compile(r"\s?\[?\.\.\.\]?\s?|(?<=[.!?:])\s")  # where a quote may leave something out
 _JOINTS = re.compile(r"\.\.+|[:=,&+→#]")
