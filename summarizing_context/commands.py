@@ -12,6 +12,7 @@ from difflib import get_close_matches
 from typing import Any, Literal, NamedTuple, Protocol
 
 from summarizing_context.core.activation import ActivationReport
+from summarizing_context.core.facts import Fact
 from summarizing_context.core.header import HeaderNode
 from summarizing_context.core.paging import Page
 from summarizing_context.core.text_table import text_facts, text_table
@@ -45,6 +46,8 @@ class Commanded(Protocol):
     def budget(self) -> BudgetReport: ...
 
     def explain(self) -> list[HeaderNode]: ...
+
+    def ledger(self) -> list[Fact]: ...
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport: ...
 
@@ -176,6 +179,13 @@ async def _memory(context: Commanded, rest: str) -> CommandResult:
     return CommandResult(text, {"query": rest, "memories": [_plain(asdict(entry)) for entry in found]})
 
 
+async def _ledger(context: Commanded, rest: str) -> CommandResult:
+    found = [fact for fact in context.ledger() if rest.lower() in f"{fact.kind} {fact.value}".lower()]
+    rows = [[fact.kind, fact.value, _operation(fact), _messages(fact.start, fact.stop)] for fact in found]
+    text = text_table(("kind", "what", "last", "messages"), rows) if rows else "The ledger holds nothing like that."
+    return CommandResult(text, {"facts": [fact._asdict() for fact in found]})
+
+
 async def _budget(context: Commanded, rest: str) -> CommandResult:
     budget = context.budget()
     rows = [
@@ -201,6 +211,7 @@ COMMANDS: dict[str, Command] = {
     "expand": Command("expand NODE [line|paragraph|full] [CURSOR]", "what stands behind a node or a message", _expand),
     "recall": Command("recall QUERY", "one page of what the view leaves out", _recall),
     "memory": Command("memory QUERY", "what sessions of this project have kept for each other", _memory),
+    "ledger": Command("ledger [WORDS]", "paths, commands, errors and rules, and what became of them", _ledger),
     "budget": Command("budget", "tokens of the budget, and how many are used", _budget),
     "help": Command("help", "this list", _help),
 }
@@ -211,8 +222,12 @@ def _wrong(text: str, **data: Any) -> CommandResult:
     return CommandResult(text + usage, {"error": text, **data}, ok=False)
 
 
-def _place(hit: SearchHit) -> str:
-    return str(hit.start) if hit.stop == hit.start + 1 else f"{hit.start}-{hit.stop - 1}"
+def _messages(start: int, stop: int) -> str:
+    return str(start) if stop == start + 1 else f"{start}-{stop - 1}"
+
+
+def _operation(fact: Fact) -> str:
+    return f"{fact.operation} (superseded)" if fact.superseded else fact.operation
 
 
 def _needed(rest: str, what: str) -> str:
@@ -226,7 +241,7 @@ def _budget_data(budget: BudgetReport) -> dict[str, Any]:
 
 
 def _nodes_data(context: Commanded) -> list[dict[str, Any]]:
-    return [{"name": node.name, **node._asdict()} for node in context.explain()]
+    return [{"name": node.name, **_plain(node._asdict())} for node in context.explain()]
 
 
 def _plain(value: Any) -> Any:

@@ -12,7 +12,7 @@ import pytest
 from summarizing_context import CommandResult, ContextClosedError, Settings, SummarizingContext, open_context
 from summarizing_context.commands import COMMANDS
 from summarizing_context.core.text_table import text_table
-from tests.laws.builders import count, session, user
+from tests.laws.builders import call, count, result, session, user
 from tests.laws.judge import SMALL
 
 pytestmark = pytest.mark.anyio
@@ -53,6 +53,7 @@ async def test_every_command_answers_with_text_and_data() -> None:
             "expand 0",
             "recall name of the walrus",
             "Memory walrus",
+            "ledger",
         ):
             assert (await run(context, text)).ok, text
         helped = await run(context, "help")
@@ -76,6 +77,17 @@ async def test_expand_takes_a_detail_and_reads_on() -> None:
         assert page.data["next_cursor"] in page.text
         onward = await run(context, f"expand 0-{len(LOG) - 1} {page.data['next_cursor']}")
         assert onward.data["start"] >= page.data["stop"] - 1
+
+
+async def test_the_ledger_is_told_whole_or_by_words() -> None:
+    made = call("openai", ("w", "write_file", {"path": "src/app.py", "content": "x"}))
+    async with opened() as context:
+        await context.add_message(made)
+        await context.add_message(result("openai", "w", "ok"))
+        told = await run(context, "ledger app.py")
+        assert [fact["value"] for fact in told.data["facts"]] == ["src/app.py"]
+        assert "src/app.py" in told.text
+        assert not (await run(context, "ledger zebra")).data["facts"]
 
 
 async def test_a_checkpoint_is_gone_back_to() -> None:

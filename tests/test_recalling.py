@@ -58,7 +58,8 @@ async def test_of_a_long_result_only_the_lines_around_the_words_are_shown() -> N
 
 async def test_exact_values_that_calls_have_used_come_back_though_the_query_does_not_name_them() -> None:
     made = call("openai", ("x", "edit", {"path": "src/billing/ledger_export.py", "limit": 7_450}))
-    async with opened([user("Fix it."), made, result("openai", "x", "ok"), *FILLER]) as context:
+    log = [user("Fix it."), made, result("openai", "x", "ok"), *FILLER]
+    async with opened(log, ledger_share=0.0) as context:  # which would show them
         assert "ledger_export" not in str(context.last_view.messages[-8:])  # type: ignore[union-attr]
         page = await context.recall("Now go on with what we had begun, as we said before, and tell me when it is done")
         assert re.search(r"^1: .*src/billing/ledger_export\.py", page.text, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""`summarizing-context summarize`, `expand`, `recall`, `memory`, `budget`: `/context` commands on a stored session.
+"""`summarizing-context summarize`, `expand`, `recall`, `memory`, `ledger`, `budget`, on a stored session.
 
 What they do and say is in `commands`; here their arguments are put together.
 """
@@ -49,7 +49,7 @@ _NODE = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the app."""
-    for command in (summarize, expand, recall, memory, budget):
+    for command in (summarize, expand, recall, memory, ledger, budget):
         app.command(command.__name__, help=help_text(command), epilog=_EXAMPLES)(command)
 
 
@@ -87,6 +87,16 @@ def recall(
 def memory(session: _SESSION, words: _WORDS, store: StorePath, json_path: JsonPath = None) -> int:
     """Find memories that the sessions of this one's project keep for each other."""
     return _run(f"memory {' '.join(words)}", store, session, None, json_path)
+
+
+def ledger(
+    session: _SESSION,
+    store: StorePath,
+    words: Annotated[str, typer.Option("--only", metavar="TEXT", help="Only what holds this.")] = "",
+    json_path: JsonPath = None,
+) -> int:
+    """Paths, commands, errors, URLs and rules of a session, and what became of them; read without a model."""
+    return _run(f"ledger {words}", store, session, None, json_path)
 
 
 def budget(session: _SESSION, store: StorePath, tokens: _BUDGET = None, json_path: JsonPath = None) -> int:

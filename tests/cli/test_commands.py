@@ -33,6 +33,7 @@ def test_a_stored_session_is_asked_and_summarized(run: Runner, store):
     assert "Ursula" in run("recall", "s1", "walrus", "name", "--store", store, "--budget", "4k").out
     assert run("budget", "s1", "--store", store, "--budget", "4k", "--json", "-").document["max_tokens"] == 4_000
     assert "No memory" in run("memory", "s1", "walrus", "--store", store).out
+    assert run("ledger", "s1", "--store", store, "--only", "zebra", "--json", "-").document == {"facts": []}
     report = run("summarize", "s1", "--store", store, "--budget", "8k", "--topic", "walrus", "--json", "-").document
     assert report["reason"] == "explicit"
 

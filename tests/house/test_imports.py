@@ -13,7 +13,7 @@ from tests.house.checkout import PACKAGE, modules
 
 # Library -> the files (or folders) that may import it, seen from the package.
 HOMES = {
-    "amplifier_core": ("adapters/amplifier_errors.py", "summarizers/host_provider.py"),
+    "amplifier_core": ("adapters/amplifier_errors.py", "adapters/amplifier_tool.py", "summarizers/host_provider.py"),
     "anthropic": ("summarizers/anthropic_messages.py",),
     "bpe_openai": (),
     "chromadb": ("stores/chroma_vectors.py",),
