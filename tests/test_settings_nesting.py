@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,10 @@ from tests.laws.builders import count, session
 from tests.laws.judge import SMALL
 
 MANAGED = {
-    "strategy": "sliding_window",
+    "strategy": "importance_based",
     "max_messages": 50,
     "summarize_threshold": 40,
+    "importance_threshold": 0.6,
     "checkpoint_interval_messages": 10,
     "semantic_memory": {
         "enabled": True,
@@ -26,7 +26,8 @@ MANAGED = {
     },
 }
 KEPT = Settings(
-    strategy="truncate",
+    strategy="importance",
+    importance_threshold=0.6,
     max_messages=50,
     summarize_threshold=40,
     checkpoint_interval_messages=10,
@@ -132,4 +133,4 @@ def test_the_configuration_in_the_readme_is_taken_as_it_stands(tmp_path: Path):
     shown = next(block for block in readme.split("```json\n") if '"context_management"' in block.partition("```")[0])
     file = tmp_path / "agent.json"
     file.write_text(shown.partition("```")[0])
-    assert Settings.from_json(file) == dataclasses.replace(KEPT, strategy="hierarchical")
+    assert Settings.from_json(file) == KEPT
