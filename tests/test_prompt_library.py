@@ -16,6 +16,7 @@ from summarizing_context.tiktoken_counter import TiktokenCounter, load_offline
 RELEASED = {
     "focus/v1": "c361f833aa5f1f6ae3bc36ebb4efcce18ac4deb60b16f1ab85fb188378e2ca2e",
     "judge/v1": "7d89489fd115b6578fd5dbc5fcd3bd42bee2291b20ae355b04bdc5fa80feb686",
+    "proposal/v1": "fd1c0a133e580d4bead172292aa44518b04e267866cb45da6a0da2c702d3208b",
     "reader/v1": "93fe741d0b8e8acedaa08a1c618df5c684a0312cea71cae30155d53b7e5fda1f",
     "rollup/v1": "d4f247f6bc42b25c8035aa0a8d67df13b2e3fa6b59898d20c5131c5431332dbf",
     "rollup/v2": "ac4f4e035d4c1079170ccfa91d43d4142b3c789a3516dbb1674af197df244a82",
@@ -63,7 +64,7 @@ def test_a_prompt_as_sent_costs_at_most_400_tokens(rank: int):
     assert TiktokenCounter(encoding).count(sent) <= 400
 
 
-@pytest.mark.parametrize("name", ["focus", "judge", "reader"])
+@pytest.mark.parametrize("name", ["focus", "judge", "proposal", "reader"])
 def test_a_prompt_that_is_the_same_for_all_costs_at_most_400_tokens(name: str):
     encoding = load_offline()
     assert encoding is not None

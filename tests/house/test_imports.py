@@ -18,6 +18,7 @@ HOMES = {
     "bpe_openai": (),
     "chromadb": ("stores/chroma_vectors.py",),
     "filelock": ("evaluation/cassettes/files.py", "stores/"),
+    "gepa": ("evaluation/tuning/gepa_prompts.py",),
     "numpy": ("stores/vectors.py",),
     "openai": ("summarizers/openai_chat.py",),
     "rich": ("cli/",),

@@ -17,7 +17,8 @@ MOST_TOKENS = 400  # of the fixed text, as sent
 CAP = 400  # what stands for `max_tokens` when the fixed text is counted
 SUMMARIES = ("segment", "rollup")  # their replies have the fixed sections
 _GIVEN = {"segment": {"max_tokens"}, "rollup": {"max_tokens", "focus"}, "focus": {"max_tokens"},
-    "reader": {"max_tokens"}, "judge": {"verdict_right", "verdict_wrong"}}  # fmt: skip
+    "reader": {"max_tokens"}, "proposal": {"current", "feedback"},
+    "judge": {"verdict_right", "verdict_wrong"}}  # fmt: skip
 
 
 class Complaint(NamedTuple):

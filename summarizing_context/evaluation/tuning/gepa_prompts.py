@@ -55,6 +55,7 @@ class GepaPrompts:
             valset=sessions,  # of those that are tuned on: the held-out ones stay out of its sight
             adapter=adapter,
             reflection_lm=lambda question: self.propose(_plain(question)),
+            reflection_prompt_template=latest("proposal").render(current="<curr_param>", feedback="<side_info>"),
             reflection_minibatch_size=min(_MINIBATCH, len(sessions)),
             max_metric_calls=self.proposals * (len(sessions) + 2 * _MINIBATCH) + len(sessions),
             logger=_Silent(),

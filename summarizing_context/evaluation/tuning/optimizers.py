@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from summarizing_context.evaluation.tuning.space import Axis, axes, stepped
+from summarizing_context.evaluation.tuning.space import FACTORS, Axis, axes, stepped
 from summarizing_context.evaluation.tuning.trials import SessionScore
 from summarizing_context.evaluation.tuning.variants import Variant
 
@@ -56,11 +56,11 @@ class Grid:
 class CoordinateSearch:
     """One figure after the other, in an order drawn by the seed: a step that helps is taken, and taken again.
 
-    Rounds follow until one of them finds nothing; their steps get smaller.
+    Rounds follow with smaller and smaller steps, until one with the smallest finds nothing.
     """
 
     seed: int = 0
-    rounds: int = 4
+    rounds: int = 6
     name: str = "search"
 
     def run(self, start: Variant, trial: Trial) -> None:
@@ -74,7 +74,7 @@ class CoordinateSearch:
                 better, worth = _follow(best, worth, axis, round, trial.worth)
                 found |= better is not best
                 best = better
-            if not found:
+            if not found and round >= len(FACTORS) - 1:
                 return
 
 

@@ -9,6 +9,7 @@ import msgspec
 from summarizing_context.evaluation.intervals import Interval
 
 FORMAT = 1
+LEAST_SESSIONS = 5  # held-out ones, from which on an interval says something
 
 
 class Figures(msgspec.Struct, frozen=True):
@@ -40,11 +41,15 @@ class Verdict(msgspec.Struct, frozen=True):
     wanted: float  # of it; 0 where nothing was asked
 
     @property
+    def is_sure(self) -> bool:
+        """Whether the winner is better than the start, by enough sessions and outside of the interval."""
+        return self.gain is not None and self.gain.low > 0 and self.gain.sessions >= LEAST_SESSIONS
+
+    @property
     def failed(self) -> bool:
         if not self.wanted:
             return False
-        gained = self.gain is not None and self.gain.low > 0
-        return not gained or self.recovered is None or self.recovered.mean < self.wanted
+        return not self.is_sure or self.recovered is None or self.recovered.mean < self.wanted
 
 
 class TuneOutcome(msgspec.Struct, frozen=True):

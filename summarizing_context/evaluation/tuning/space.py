@@ -1,6 +1,6 @@
 """What the search may change, and in which steps: every figure of the extractive summarizer, within its bounds.
 
-Pure. The steps know nothing of the shipped figures: a figure is multiplied or divided, first by two, in later rounds by
+Pure. The steps know nothing of the shipped figures: a figure is multiplied or divided, first by four, then by
 less; from nothing it goes to the least that can be felt.
 """
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from summarizing_context.summarizers.parameter_files import bounds_of
 from summarizing_context.summarizers.parameters import ExtractiveParameters
 
-FACTORS = ((2, 1), (3, 2), (5, 4))  # of the first, the second, and all later rounds
+FACTORS = ((4, 1), (2, 1), (3, 2), (5, 4))  # of the first rounds; the last one of all later rounds too
 _FELT = {"leaf": 5, "rollup": 5, "room": 25, "weights": 1, "facts": 1, "ranks": 1, "lengths": 40}
 
 

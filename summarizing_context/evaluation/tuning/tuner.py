@@ -77,9 +77,8 @@ class _Run:
             return self.qualities[variant.key]
         if len(self.order) >= self.task.evaluations:
             raise _Spent(f"the {self.task.evaluations:,} evaluations were spent")
-        known = self.ledger.find(variant.key, "train") is not None
-        if not known and self.task.seconds is not None and time.monotonic() - self.began > self.task.seconds:
-            raise _Spent(f"the {self.task.seconds:g} seconds were spent; run it again to go on")
+        if self.order and self.ledger.find(variant.key, "train") is None:
+            self._look_at_the_clock()
         found = quality(self.of(variant, "train"))
         if found is None:
             raise SettingsError("the sessions that are tuned on ask for nothing: no value in them is used later")
@@ -87,6 +86,11 @@ class _Run:
         self.qualities[variant.key] = found.mean
         self.watch(len(self.order), variant, found.mean)
         return found.mean
+
+    def _look_at_the_clock(self) -> None:
+        most = self.task.seconds
+        if most is not None and time.monotonic() - self.began > most:
+            raise _Spent(f"the {most:g} seconds were spent; run it again to go on")
 
     def of(self, variant: Variant, side: Side) -> list[SessionScore]:
         known = self.ledger.find(variant.key, side)
@@ -194,7 +198,9 @@ def _names(sources: Sequence[CaseSource]) -> list[str]:
 
 def _told(task: TuneTask) -> dict[str, str]:
     mine, plain = task.settings, type(task.settings)()
-    names = [name for name in mine.__slots__ if not name.startswith("_") and name not in ("store", "api_key")]
+    names = [
+        name for name in mine.__slots__ if not name.startswith("_") and name not in ("store", "api_key", "base_url")
+    ]
     return {name: str(getattr(mine, name)) for name in names if getattr(mine, name) != getattr(plain, name)}
 
 

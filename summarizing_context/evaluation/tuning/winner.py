@@ -18,7 +18,7 @@ _FIRST = "extractive.toml"
 def write_winner(run: TuneOutcome, winner: Variant, folder: Path) -> list[Path]:
     """The files of the winner in a folder of the user's; none where what is shipped has won."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = [_write_next(folder, prompt_name, winner) for prompt_name in sorted(run.winner_prompts)]
+    written = [_write_next(folder, prompt) for prompt in sorted(winner.prompts, key=lambda prompt: prompt.name)]
     if winner.parameters != SHIPPED:
         held_out, trained = run.at(run.winner).validation, run.at(run.winner).train
         assert held_out is not None
@@ -43,8 +43,8 @@ def _free(folder: Path, text: str) -> Path:
     return file
 
 
-def _write_next(folder: Path, purpose: str, winner: Variant) -> Path:
-    prompt = next(prompt for prompt in winner.prompts if prompt.name == purpose)
+def _write_next(folder: Path, prompt: Prompt) -> Path:
+    purpose = prompt.name
     for name in names(folder):  # written by an earlier run
         if name.startswith(f"{purpose}/") and _holds(folder / f"{name}.md", write_prompt(_numbered(prompt, name))):
             return folder / f"{name}.md"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from summarizing_context.evaluation.intervals import Interval
-from summarizing_context.evaluation.tuning.outcome import TuneOutcome
+from summarizing_context.evaluation.tuning.outcome import LEAST_SESSIONS, TuneOutcome
 
 
 def headline(run: TuneOutcome) -> list[str]:
@@ -12,8 +12,10 @@ def headline(run: TuneOutcome) -> list[str]:
     if run.winner == run.start:
         lines.append("Nothing that was tried is better than the start on the sessions that were tuned on.")
     elif verdict.gain is not None:
-        sure = "surely" if verdict.gain.low > 0 else "not surely"
+        sure = "surely" if verdict.is_sure else "not surely"
         lines.append(f"On held-out sessions the winner is {sure} better than the start: {_change(verdict.gain)}.")
+        if verdict.gain.sessions < LEAST_SESSIONS:
+            lines.append(f"{verdict.gain.sessions} held-out sessions are too few to be sure of anything; give more.")
     if run.winner != run.shipped and run.start != run.shipped and verdict.gap is not None:
         lines.append(f"The shipped figures are ahead of the start by {_change(verdict.gap)} there.")
         if verdict.recovered is not None:

@@ -1,0 +1,167 @@
+"""Prompts tuned with a model: recorded against the provider on the loopback, replayed without it, written by gepa."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from summarizing_context.cli import main
+from summarizing_context.core.estimate import estimate_text
+from summarizing_context.evaluation.tuning.gepa_prompts import HindsightAdapter
+from summarizing_context.evaluation.tuning.trials import SessionScore
+from summarizing_context.evaluation.tuning.variants import Variant
+from summarizing_context.prompt_library import latest, names, write_prompt
+from summarizing_context.summarizers.extractive import summarize_extractively
+
+from .protocols import KEY, MODEL, OPENAI, Json, completion, system_text, user_text
+from .serve import serving_apart
+from .server import Answer, Request
+
+Kind = Literal["segment", "rollup"]
+BETTER = "- Keep every id that a call used."
+OPTIONS = ("--model", MODEL, "--jobs", 1, "--evaluations", 3, "--cassette", "c.jsonl")
+SUITE = """
+name = "tiny"
+claim = "A better prompt wins."
+[settings]
+segment_min = 200
+segment_target = 540
+segment_max = 900
+summary_max_tokens = 60
+[[generate]]
+seeds = [3, 4]
+tokens = 9_000
+budgets = [1_600]
+domains = ["software"]
+cuts = [0.6, 0.95]
+"""
+
+
+def better() -> str:
+    return f"{latest('segment').text}\n{BETTER}"
+
+
+def says(body: Json) -> str:
+    """A summarizer that keeps more when it is told to; asked to improve a prompt, it adds a line."""
+    if user_text(body).startswith("You improve a prompt."):
+        return f"```\n{better()}\n```"
+    content = user_text(body).removeprefix("<session_record>\n").removesuffix("\n</session_record>")
+    kind: Kind = "rollup" if content.startswith("### summary 1 of ") else "segment"
+    most = 60 if BETTER in system_text(body) or kind == "rollup" else 16
+    return summarize_extractively(content, kind=kind, max_tokens=most, count=estimate_text)
+
+
+def answering(request: Request) -> Answer:
+    assert request.path == OPENAI.path
+    return Answer(body=json.dumps(completion(says(request.body))).encode())
+
+
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "evals" / "suites").mkdir(parents=True)
+    (tmp_path / "evals" / "suites" / "tiny.toml").write_text(SUITE, encoding="utf8")
+    (tmp_path / "mine" / "segment").mkdir(parents=True)
+    prompt = replace(latest("segment"), version=7, text=better())
+    (tmp_path / "mine" / "segment" / "v7.md").write_text(write_prompt(prompt), encoding="utf8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    return tmp_path
+
+
+def tune(*arguments: object) -> int:
+    return main(["tune", "tiny", *map(str, (*OPTIONS, *arguments))])
+
+
+def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with serving_apart(answering) as server:
+        where = ("--base-url", OPENAI.base_url(server.root))
+        tried = ("--try", "mine/segment/v7.md")
+        assert tune("--record", *where, *tried, "--out", "one", "--write", "new", "--json", "one.json") == 0
+        asked = len(server.requests)
+        assert asked > 8
+    run = json.loads((checkout / "one.json").read_text("utf8"))
+    assert run["tried"][run["winner"]]["name"] == "segment/v7"
+    assert run["cost"].startswith("tokens a model reads and writes")
+    assert run["tried"][run["winner"]]["validation"]["cost"] > 0
+    next_version = latest("segment").version + 1
+    assert names(checkout / "new") == [f"segment/v{next_version}"]
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert tune(*tried, "--out", "two") == 0
+    for name in ("tune.html", "tune.md", "tune.json"):
+        assert (checkout / "one" / name).read_bytes() == (checkout / "two" / name).read_bytes()
+
+
+def test_a_reply_that_is_not_recorded_is_an_error(checkout: Path, capsys: pytest.CaptureFixture[str]):
+    with serving_apart(answering) as server:
+        where = ("--base-url", OPENAI.base_url(server.root))
+        assert tune("--record", *where, "--max-calls", 2, "--try", "mine") == 4
+    assert tune("--try", "mine") == 2
+    assert "is recorded" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--try", "mine", "--gepa"], "take one of them"),
+        ([], "say what to try"),
+        (["--try", "nowhere"], "no file of figures"),
+    ],
+)
+def test_what_cannot_be_tuned_is_bad_input(
+    checkout: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+):
+    assert tune("--record", *arguments) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_gepa_lets_the_model_write_a_better_prompt_from_hindsight(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    pytest.importorskip("gepa", reason="the extra gepa is not installed")
+    with serving_apart(answering) as server:
+        where = ("--base-url", OPENAI.base_url(server.root))
+        assert tune("--record", *where, "--gepa", "--out", "one", "--write", "new") == 0
+        told = next(text for one in server.requests if (text := user_text(one.body)).startswith("You improve a"))
+    assert "used later at message" in told
+    assert "was dropped" in told
+    written = checkout / "new" / "segment" / f"v{latest('segment').version + 1}.md"
+    assert BETTER in written.read_text("utf8")
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert tune("--gepa", "--out", "two") == 0
+    assert (checkout / "one" / "tune.html").read_bytes() == (checkout / "two" / "tune.html").read_bytes()
+
+
+class Told:
+    """A trial in which every session has lost one value."""
+
+    sessions = 2
+
+    def worth(self, variant: Variant) -> float:
+        return 0.5
+
+    def scores(self, variant: Variant) -> list[SessionScore]:
+        sums = {"used": (1.0, 2.0)}
+        lost = ["'A-1' (used), used later at message 9, was dropped"]
+        return [SessionScore("a", sums, 100, 10, 1, lost=lost), SessionScore("b", sums, 100, 10, 1, lost=lost)]
+
+
+def test_a_proposal_against_the_rules_is_worth_nothing_and_is_told_why():
+    adapter = HindsightAdapter(Variant(name="start"), Told())
+    for text, said in (
+        ("Summarize.", "must have the placeholders {{max_tokens}}"),
+        (latest("segment").text.replace("## Done", "## Finished"), "lacks ## Done"),
+        (latest("segment").text + " word" * 400, "at most 400 are allowed"),
+    ):
+        variant, complaints = adapter.variant({"segment": text})
+        assert variant is None
+        assert said in complaints[0]
+    variant, complaints = adapter.variant({"segment": better()})
+    assert variant is not None
+    assert not complaints
+    assert variant.prompts[0].text == better()
