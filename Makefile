@@ -10,7 +10,7 @@ LAWS_OPERATIONS ?= 1000000
 GATE_REPLIES ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search simulate clean
+.PHONY: help demo test lint format laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-scorers tune simulate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -64,11 +64,17 @@ evals: $(READY) ## measure how good summaries are, with the network blocked; pag
 	PYTHONPATH=evals/offline $(BIN)/summarizing-context eval run default --out eval-report/default
 	PYTHONPATH=evals/offline $(BIN)/summarizing-context eval run written --out eval-report/written
 
+tune: $(READY) ## tune the extractive summarizer from naive figures, judged on held-out sessions; page in tune-report/
+	PYTHONPATH=evals/offline $(BIN)/summarizing-context tune tuning_start
+
 bench: $(READY) ## every number to reach, ours alone, in under a minute
 	$(BIN)/python -m evals.performance.bench
 
 bench-search: $(READY) ## searching 100,000 messages, and what the index costs
 	$(BIN)/python evals/performance/search.py
+
+bench-scorers: $(READY) ## how long 10,000 probes take to be scored without a model
+	$(BIN)/python -m evals.performance.scorers
 
 bench-peers: $(READY) ## everything beside the peers, each in an environment of its own (about 40 minutes; goes on where it was)
 	$(BIN)/python -m evals.performance.compare
@@ -78,5 +84,5 @@ simulate: $(READY) ## what a step costs in sessions of 4.4M and 44M tokens, on a
 
 clean: ## remove what was made here, the environment too
 	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf evals/performance/.environments eval-report
+	rm -rf evals/performance/.environments eval-report tune-report
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

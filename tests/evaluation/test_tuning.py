@@ -13,7 +13,7 @@ from summarizing_context.evaluation.cases.generator.sessions import Recipe
 from summarizing_context.evaluation.cases.sources import Generated, Written
 from summarizing_context.evaluation.intervals import recovered
 from summarizing_context.evaluation.tuning.ledger import FILE
-from summarizing_context.evaluation.tuning.optimizers import CoordinateSearch, Grid, Optimizer
+from summarizing_context.evaluation.tuning.optimizers import CoordinateSearch, Grid, Optimizer, is_better
 from summarizing_context.evaluation.tuning.outcome import TuneOutcome
 from summarizing_context.evaluation.tuning.report import HTML, page, write_reports
 from summarizing_context.evaluation.tuning.space import axes, stepped
@@ -60,13 +60,18 @@ class Hill:
 
     def __init__(self) -> None:
         self.asked: list[ExtractiveParameters] = []
+        self.taken = SHIPPED
 
     def worth(self, variant: Variant) -> float:
-        self.asked.append(variant.parameters)
         return height(variant.parameters)
 
     def scores(self, variant: Variant) -> Sequence[SessionScore]:
-        return []
+        self.asked.append(variant.parameters)
+        sums = {"used": (1_000 + height(variant.parameters), 1_000.0)}
+        return [SessionScore(name, sums, 100, 10, 1) for name in "ab"]
+
+    def take(self, variant: Variant) -> None:
+        self.taken = variant.parameters
 
 
 def test_the_search_climbs_to_the_summit_by_its_seed():
@@ -74,10 +79,27 @@ def test_the_search_climbs_to_the_summit_by_its_seed():
     start = Variant(name="start", parameters=SHIPPED.with_figures({("leaf", "facts"): 1}))
     for hill, seed in ((one, 1), (same, 1), (other, 2)):
         CoordinateSearch(seed).run(start, hill)
-        best = max(hill.asked, key=height)
+        best = hill.taken
         assert abs(best.leaf.facts - 60) <= 4
         assert best.facts.recency == 3
     assert one.asked == same.asked != other.asked
+
+
+@pytest.mark.parametrize(
+    ("gains", "better"),
+    [
+        ([0.1, 0.1, 0.1], True),
+        ([0.3, 0, 0], False),
+        ([0.1, 0.1, -0.1], False),
+        ([0, 0], False),
+        ([0.1], True),
+        ([], False),
+    ],
+)
+def test_a_gain_counts_that_is_more_than_one_sessions_luck(gains: list[float], better: bool):
+    before = {str(at): 0.5 for at in range(len(gains))}
+    after = {str(at): 0.5 + gain for at, gain in enumerate(gains)}
+    assert is_better(after, before) is better
 
 
 def test_every_step_stays_within_the_bounds_and_changes_one_figure():

@@ -142,6 +142,9 @@ class Told:
 
     sessions = 2
 
+    def take(self, variant: Variant) -> None:
+        raise AssertionError("gepa chooses by itself")
+
     def worth(self, variant: Variant) -> float:
         return 0.5
 

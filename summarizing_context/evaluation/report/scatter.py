@@ -56,7 +56,7 @@ def scatter_chart(spots: Sequence[Spot], *, label: str, below: str) -> str:
 
 def steps_chart(values: Sequence[float], *, label: str, below: str) -> str:
     """What each trial gave as dots, and the best so far as a line."""
-    across, up = _scale([0.0, float(max(len(values) - 1, 1))]), _scale(values)
+    across, up = _Scale(0.0, float(max(len(values) - 1, 1))), _scale(values)
     parts = [f"<title>{escape(label)}</title>", *_frame(across, up, below, lambda value: f"{value:,.0f}")]
     best, path = values[0], ""
     for at, value in enumerate(values):

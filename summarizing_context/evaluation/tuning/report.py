@@ -67,7 +67,8 @@ def page(run: TuneOutcome) -> str:
 
 _TABLE_WORDS = (
     "Variants were chosen by the sessions tuned on alone. The held-out ones were looked at when the search was over, "
-    "for the start, the shipped figures, the winner and the last steps before it. Means over sessions, 95 % intervals."
+    "for the start, the shipped figures, the winner and the last steps that were taken before it. Means over sessions, "
+    "95 % intervals."
 )
 
 
@@ -96,20 +97,23 @@ def _of(tried: Tried) -> str:
     return f"{tried.validation.quality.mean:.1%}" if tried.validation else "–"
 
 
-def _spots(run: TuneOutcome) -> list[Spot]:
-    spots = []
+def _spots(run: TuneOutcome) -> dict[int, Spot]:
+    """The variants that the held-out sessions judged, by number."""
+    spots = {}
     for tried in run.tried:
         if (held_out := tried.validation) is not None:
             found = held_out.quality
             title = f"{tried.name}: {found.mean:.1%} [{found.low:.1%}, {found.high:.1%}]"
             tone = "t0" if tried.number == run.winner else "t3" if _roles(run, tried) else "t5"
             name = ", ".join(_roles(run, tried))
-            spots.append(Spot(held_out.cost, found.mean, found.low, found.high, tone, title, name))
+            spots[tried.number] = Spot(held_out.cost, found.mean, found.low, found.high, tone, title, name)
     return spots
 
 
 def _frontier_chart(run: TuneOutcome) -> str:
-    return scatter_chart(_spots(run), label=f"quality over {run.cost}, on held-out sessions", below=run.cost)
+    return scatter_chart(
+        list(_spots(run).values()), label=f"quality over {run.cost}, on held-out sessions", below=run.cost
+    )
 
 
 def _search_chart(run: TuneOutcome) -> str:
@@ -126,14 +130,14 @@ def _table(run: TuneOutcome, judged: Sequence[Tried]) -> str:
     head = "<th>variant</th><th>tuned on</th><th>held out</th>" + "".join(
         f"<th>{title}, held out</th>" for title in _TITLES.values()
     )
-    edge = {spot.title for spot in frontier(_spots(run))}
+    spots = _spots(run)
+    edge = frontier(list(spots.values()))
     rows = []
     for tried in judged:
         assert tried.validation is not None
         tone = "ours" if tried.number == run.winner else ""
-        on_edge = any(title.startswith(f"{tried.name}: ") for title in edge)
         roles = "".join(f' <span class="badge plain">{role}</span>' for role in _roles(run, tried))
-        mark = ' <span class="soft">◆</span>' if on_edge else ""
+        mark = ' <span class="soft">◆</span>' if spots[tried.number] in edge else ""
         parts = "".join(_share(tried.validation, figure) for figure in _TITLES)
         rows.append(
             f'<tr class="{tone}"><td class="words"><b>{escape(tried.name)}</b>{roles}{mark}</td>'

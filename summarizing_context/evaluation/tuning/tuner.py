@@ -62,10 +62,21 @@ class _Run:
     began: float = field(default_factory=time.monotonic)
     order: dict[str, Variant] = field(default_factory=dict)  # by key, as they were asked for
     qualities: dict[str, float] = field(default_factory=dict)
+    taken: list[str] = field(default_factory=list)  # keys of what was the best, one after the other
 
     @property
     def sessions(self) -> int:
         return len(self.split.train)
+
+    def take(self, variant: Variant) -> None:
+        self.worth(variant)
+        self.taken.append(variant.key)
+
+    def best(self) -> Variant:
+        """What the optimizer took last; where it took none, the best mean, of equals the first."""
+        if self.taken:
+            return self.order[self.taken[-1]]
+        return self.order[max(self.qualities, key=lambda key: self.qualities[key])]
 
     def scores(self, variant: Variant) -> list[SessionScore]:
         self.worth(variant)
@@ -118,19 +129,14 @@ def tune(task: TuneTask, watch: Callable[[int, Variant, float], None] = lambda *
             task.optimizer.run(task.start, run)
         except _Spent as spent:
             stopped = str(spent)
-        return _outcome(run, stopped), run.order[winner_of(run.qualities)]
-
-
-def winner_of(worth: dict[str, float]) -> str:
-    """The key of the best variant; of equals the first."""
-    return max(worth, key=lambda key: worth[key])
+        return _outcome(run, stopped), run.best()
 
 
 def _outcome(run: _Run, stopped: str) -> TuneOutcome:
     task, start = run.task, run.task.start
-    best = run.order[winner_of(run.qualities)]
+    best = run.best()
     shipped = run.add_shipped()
-    judged = {variant.key for variant in (start, best, shipped)} | _frontier(run)
+    judged = {variant.key for variant in (start, best, shipped)} | _shown(run)
     numbers = {key: number for number, key in enumerate(run.order)}
     tried = [_tried(run, variant, numbers[key], judged=key in judged) for key, variant in run.order.items()]
     held_out = {key: qualities(run.of(run.order[key], "validation")) for key in (start.key, best.key, shipped.key)}
@@ -159,13 +165,10 @@ def _outcome(run: _Run, stopped: str) -> TuneOutcome:
     )
 
 
-def _frontier(run: _Run) -> set[str]:
-    """Variants that are better than all that were tried before them, the newest few: the way the search took."""
-    better: list[str] = []
-    for key in run.qualities:
-        if not better or run.qualities[key] > run.qualities[better[-1]]:
-            better.append(key)
-    return set(list(run.qualities) if len(run.qualities) <= 2 * _SHOWN else better[-_SHOWN:])
+def _shown(run: _Run) -> set[str]:
+    """What the held-out sessions judge besides: all of a few, else the last steps of the way that was taken."""
+    few = len(run.qualities) <= 2 * _SHOWN
+    return set(run.qualities) if few else set(run.taken[-_SHOWN:])
 
 
 def _tried(run: _Run, variant: Variant, number: int, *, judged: bool) -> Tried:
