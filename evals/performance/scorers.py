@@ -2,7 +2,8 @@
 
     python -m evals.performance.scorers [--probes N]
 
-Views are made first; only scoring them is timed, in seconds of one processor. The exit status is 1 where 10,000 probes take 30 s or more.
+Views are made first; only scoring them is timed, in seconds of one processor. The exit
+status is 1 where 10,000 probes take 30 s or more.
 """
 
 from __future__ import annotations
@@ -58,7 +59,8 @@ def main() -> int:
             scored += sum(len(ground.probes) for _, ground in work)
     per_10k = seconds * 10_000 / scored
     print(
-        f"{scored:,} probes scored in {seconds:.1f} s of one processor: {per_10k:.1f} s for 10,000 (to reach: under {TARGET:.0f} s)"
+        f"{scored:,} probes scored in {seconds:.1f} s of one processor: {per_10k:.1f} s for 10,000 "
+        f"(to reach: under {TARGET:.0f} s)"
     )
     return int(per_10k >= TARGET)
 
