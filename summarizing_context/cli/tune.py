@@ -50,48 +50,60 @@ summarizing-context tune --cases logs/ --model gpt-5.4-mini --record --cassette 
 """
 
 
+_Suite = Annotated[str, typer.Argument(metavar="[SUITE]", help="A suite of the checkout, without --cases.")]
+_Cases = Annotated[
+    list[Path] | None, typer.Option(metavar="PATH", help="Transcripts of yours instead: files or folders.")
+]
+_Budget = Annotated[str, typer.Option(metavar="N", help="Of your transcripts: tokens of a request.")]
+_Start = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Figures to begin with; the suite's, else the shipped ones.")
+]
+_Tries = Annotated[
+    list[Path] | None,
+    typer.Option("--try", metavar="PATH", help="A grid: each a file of figures, a prompt file or a folder of prompts."),
+]
+_Evaluations = Annotated[int, typer.Option(metavar="N", min=1, help="Variants to try at most.")]
+_Seconds = Annotated[
+    float | None, typer.Option(metavar="S", min=0, help="Stop after so long; the same command goes on later.")
+]
+_Seed = Annotated[int, typer.Option(metavar="N", help="Another split of the sessions, another order.")]
+_Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Where reports and evaluations go.")]
+_Write = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write the winner there, as a new file.")]
+_Model = Annotated[str | None, typer.Option(metavar="M", help="A model summarizes: for tuning prompts.")]
+_Provider = Annotated[str, typer.Option(metavar="NAME", help="Whose model: openai or anthropic.")]
+_Tape = Annotated[Path | None, typer.Option("--cassette", metavar="FILE", help="Where the model's replies are kept.")]
+_Record = Annotated[bool, typer.Option("--record", help="Ask the model for what is not kept yet.")]
+_Url = Annotated[str | None, typer.Option(metavar="URL", help="Record from another server.")]
+_MaxCalls = Annotated[int | None, typer.Option(metavar="N", min=0, help="Stop recording after so many calls.")]
+_Gepa = Annotated[bool, typer.Option("--gepa", help="Let the model write better prompts (the extra gepa).")]
+_Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Sessions at a time; one for each core.")]
+
+
 def register(app: typer.Typer) -> None:
     """Add the command to the app."""
     app.command("tune", help=help_text(tune), epilog=_EXAMPLES)(tune)
 
 
 def tune(
-    suite: Annotated[str, typer.Argument(metavar="[SUITE]", help="A suite of the checkout, without --cases.")] = (
-        "tuning_start"
-    ),
-    cases: Annotated[
-        list[Path] | None, typer.Option(metavar="PATH", help="Transcripts of yours instead: files or folders.")
-    ] = None,
+    suite: _Suite = "tuning_start",
+    cases: _Cases = None,
     *,
-    budget: Annotated[str, typer.Option(metavar="N", help="Of your transcripts: tokens of a request.")] = "8k",
-    start: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Figures to begin with; the suite's, else the shipped ones.")
-    ] = None,
-    tries: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--try",
-            metavar="PATH",
-            help="A grid: a file of figures, a prompt file, or a folder of prompts, each a variant.",
-        ),
-    ] = None,
-    evaluations: Annotated[int, typer.Option(metavar="N", min=1, help="Variants to try at most.")] = 120,
-    seconds: Annotated[
-        float | None, typer.Option(metavar="S", min=0, help="Stop after so long; the same command goes on later.")
-    ] = None,
-    seed: Annotated[int, typer.Option(metavar="N", help="Another split of the sessions, another order.")] = 0,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where reports and evaluations go.")] = Path(
-        "tune-report"
-    ),
-    write: Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write the winner there, as a new file.")] = None,
-    model: Annotated[str | None, typer.Option(metavar="M", help="A model summarizes: for tuning prompts.")] = None,
-    provider: Annotated[str, typer.Option(metavar="NAME", help="Whose model: openai or anthropic.")] = "openai",
-    cassette: Annotated[Path | None, typer.Option(metavar="FILE", help="Where the model's replies are kept.")] = None,
-    record: Annotated[bool, typer.Option("--record", help="Ask the model for what is not kept yet.")] = False,
-    base_url: Annotated[str | None, typer.Option(metavar="URL", help="Record from another server.")] = None,
-    max_calls: Annotated[int | None, typer.Option(metavar="N", min=0, help="Stop recording after so many.")] = None,
-    gepa: Annotated[bool, typer.Option("--gepa", help="Let the model write better prompts (the extra gepa).")] = False,
-    jobs: Annotated[int | None, typer.Option(metavar="N", min=1, help="Sessions at a time; one for each core.")] = None,
+    budget: _Budget = "8k",
+    start: _Start = None,
+    tries: _Tries = None,
+    evaluations: _Evaluations = 120,
+    seconds: _Seconds = None,
+    seed: _Seed = 0,
+    out: _Out = Path("tune-report"),
+    write: _Write = None,
+    model: _Model = None,
+    provider: _Provider = "openai",
+    cassette: _Tape = None,
+    record: _Record = False,
+    base_url: _Url = None,
+    max_calls: _MaxCalls = None,
+    gepa: _Gepa = False,
+    jobs: _Jobs = None,
     json_path: JsonPath = None,
 ) -> int:
     """Find better figures for the extractive summarizer, or the best of given variants, by what views still hold.
