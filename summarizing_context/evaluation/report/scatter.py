@@ -40,7 +40,7 @@ def scatter_chart(spots: Sequence[Spot], *, label: str, below: str) -> str:
     up = _scale([value for spot in spots for value in ((spot.low, spot.high, spot.y) if spot.name else (spot.y,))])
     parts = [f"<title>{escape(label)}</title>", *_frame(across, up, below, lambda value: f"{value:,.0f}")]
     edge = " ".join(f"{_x(across, spot.x):.1f},{_y(up, spot.y):.1f}" for spot in frontier(spots))
-    parts.append(f'<polyline class="line edge" stroke-dasharray="5 4" points="{edge}"/>')
+    parts.append(f'<polyline class="line t7" stroke-dasharray="5 4" points="{edge}"/>')
     taken: list[tuple[float, float]] = []
     for spot in sorted(spots, key=lambda spot: (bool(spot.name), spot.y)):
         x, y = _x(across, spot.x), _y(up, spot.y)
