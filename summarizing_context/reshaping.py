@@ -61,7 +61,8 @@ class Reshaping:
     def _other_pins(self, showing: Showing, room: Room, now: int) -> Pins | None:
         """Pins as they are chosen now, where calls have changed them and the view has room for it. Where it has none,
         the next activation will see to it."""
-        if not showing.pins_changed:
+        nothing_said = len(self._timeline) == self._timeline.leading
+        if not showing.pins_changed or nothing_said:
             return None
         showing.pins_changed = False
         pins = self._decider.pins(showing)
