@@ -15,6 +15,7 @@ from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.facts import Fact
 from summarizing_context.core.header import HeaderNode
 from summarizing_context.core.paging import Page
+from summarizing_context.core.pinned import Pin
 from summarizing_context.core.text_table import text_facts, text_table
 from summarizing_context.errors import SettingsError, SummarizingContextError
 from summarizing_context.expanding import Detail
@@ -24,6 +25,7 @@ from summarizing_context.spending import BudgetReport
 from summarizing_context.statistics import Statistics
 
 PREFIX = "/context"
+_KEEP, _THRESHOLD = 10, 0.6  # messages; importance
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,16 @@ class Commanded(Protocol):
     def ledger(self) -> list[Fact]: ...
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport: ...
+
+    async def summarize(self, keep_recent: int = 10) -> ActivationReport: ...
+
+    async def compress(self, importance_threshold: float) -> ActivationReport: ...
+
+    async def pin(self, what: int | str) -> str: ...
+
+    async def unpin(self, id: str) -> None: ...
+
+    def pins(self) -> list[Pin]: ...
 
     async def checkpoint(self, name: str | None = None) -> str: ...
 
@@ -119,13 +131,44 @@ async def _status(context: Commanded, rest: str) -> CommandResult:
 
 
 async def _summarize(context: Commanded, rest: str) -> CommandResult:
-    report = await context.compact(focus=rest or None)
+    if rest and not _is_count(rest):
+        return _activated(await context.compact(focus=rest))
+    return _activated(await context.summarize(int(rest or _KEEP)))
+
+
+async def _compress(context: Commanded, rest: str) -> CommandResult:
+    try:
+        threshold = float(rest or _THRESHOLD)
+    except ValueError:
+        raise SettingsError(f"{rest!r:.40} is no number; an importance is one from 0 to 1") from None
+    return _activated(await context.compress(threshold))
+
+
+def _activated(report: ActivationReport) -> CommandResult:
     said = (
         f"The view now takes {report.tokens_after:,} tokens instead of {report.tokens_before:,}."
         if report.activated
         else f"Nothing to summarize: the view takes {report.tokens_after:,} tokens, and covering more would free none."
     )
     return CommandResult(said, report._asdict())
+
+
+async def _pin(context: Commanded, rest: str) -> CommandResult:
+    what = _needed(rest, "a message's number, or a text to keep in every view")
+    id = await context.pin(int(what) if _is_count(what) else what)
+    return CommandResult(f"Pinned as {id}. To give it up: {PREFIX} unpin {id}", {"id": id})
+
+
+async def _unpin(context: Commanded, rest: str) -> CommandResult:
+    await context.unpin(_needed(rest, f"the id of a pin; '{PREFIX} pins' lists them"))
+    return CommandResult(f"Unpinned {rest}.", {"unpinned": rest})
+
+
+async def _pins(context: Commanded, rest: str) -> CommandResult:
+    found = context.pins()
+    rows = [[pin.id, "" if pin.index is None else pin.index, pin.text or ""] for pin in found]
+    text = text_table(("id", "message", "text"), rows) if rows else "Nothing is pinned by a call."
+    return CommandResult(text, {"pins": [{"id": pin.id, "message": pin.index, "text": pin.text} for pin in found]})
 
 
 async def _checkpoint(context: Commanded, rest: str) -> CommandResult:
@@ -147,10 +190,7 @@ async def _restore(context: Commanded, rest: str) -> CommandResult:
 
 async def _search(context: Commanded, rest: str) -> CommandResult:
     hits = await context.search(_needed(rest, "words to look for"))
-    rows = [
-        [str(hit.start) if hit.stop == hit.start + 1 else f"{hit.start}-{hit.stop - 1}", hit.kind, hit.snippet]
-        for hit in hits
-    ]
+    rows = [[_messages(hit.start, hit.stop), hit.kind, hit.snippet] for hit in hits]
     text = text_table(("messages", "kind", "words"), rows) if rows else "Nothing holds any of these words."
     return CommandResult(text, {"query": rest, "hits": [asdict(hit) for hit in hits]})
 
@@ -203,7 +243,11 @@ async def _help(context: Commanded, rest: str) -> CommandResult:
 
 COMMANDS: dict[str, Command] = {
     "status": Command("status", "how full the view is, and which nodes stand for the past", _status),
-    "summarize": Command("summarize [TOPIC]", "cover more of the past now, with a note of a topic", _summarize),
+    "summarize": Command("summarize [KEEP|TOPIC]", "cover all but the newest messages; or note a topic", _summarize),
+    "compress": Command("compress [IMPORTANCE]", "cover the past, but keep what is important word for word", _compress),
+    "pin": Command("pin MESSAGE|TEXT", "keep a message, by its number, or a text in every view", _pin),
+    "unpin": Command("unpin ID", "give up a pin", _unpin),
+    "pins": Command("pins", "list what is pinned", _pins),
     "checkpoint": Command("checkpoint [NAME]", "keep the present state, to go back to", _checkpoint),
     "checkpoints": Command("checkpoints", "list the checkpoints", _checkpoints),
     "restore": Command("restore ID", "go back to a checkpoint; the present is kept as one", _restore),
@@ -228,6 +272,10 @@ def _messages(start: int, stop: int) -> str:
 
 def _operation(fact: Fact) -> str:
     return f"{fact.operation} (superseded)" if fact.superseded else fact.operation
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 10
 
 
 def _needed(rest: str, what: str) -> str:

@@ -1,4 +1,4 @@
-"""`summarizing-context summarize`, `expand`, `recall`, `memory`, `ledger`, `budget`, on a stored session.
+"""`summarizing-context summarize`, `compress`, `pin`, `expand`, `recall`, ..., on a stored session.
 
 What they do and say is in `commands`; here their arguments are put together.
 """
@@ -45,23 +45,53 @@ _BUDGET = Annotated[
 _NODE = Annotated[
     str, typer.Argument(metavar="NODE", help="A node of the header, '12-47', or messages, '12..20' or '12'.")
 ]
+_PINNED = Annotated[str, typer.Argument(metavar="MESSAGE|TEXT", help="A message's number, or a text.")]
+_PIN = Annotated[str, typer.Argument(metavar="ID", help="As 'pins' lists it.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the app."""
-    for command in (summarize, expand, recall, memory, ledger, budget):
+    for command in (summarize, compress, pin, unpin, pins, expand, recall, memory, ledger, budget):
         app.command(command.__name__, help=help_text(command), epilog=_EXAMPLES)(command)
 
 
 def summarize(
     session: _SESSION,
     store: StorePath,
+    *,
+    keep: Annotated[int, typer.Option(metavar="N", min=1, help="Newest messages that stay raw.")] = 10,
     topic: Annotated[str, typer.Option(metavar="TEXT", help="Keep a note of what the past says about it.")] = "",
     tokens: _BUDGET = None,
     json_path: JsonPath = None,
 ) -> int:
     """Cover more of a session's past now, so that its next view is shorter. The log stays whole."""
-    return _run(f"summarize {topic}", store, session, tokens, json_path, writes=True)
+    return _run(f"summarize {topic or keep}", store, session, tokens, json_path, writes=True)
+
+
+def compress(
+    session: _SESSION,
+    store: StorePath,
+    importance: Annotated[float, typer.Option(metavar="X", help="From 0 to 1.", min=0.0, max=1.0)] = 0.6,
+    tokens: _BUDGET = None,
+    json_path: JsonPath = None,
+) -> int:
+    """Cover a session's past now, but keep word for word what is at least so important."""
+    return _run(f"compress {importance}", store, session, tokens, json_path, writes=True)
+
+
+def pin(session: _SESSION, what: _PINNED, store: StorePath, json_path: JsonPath = None) -> int:
+    """Keep a message, by its number, or a text in every view of a session."""
+    return _run(f"pin {what}", store, session, None, json_path, writes=True)
+
+
+def unpin(session: _SESSION, id: _PIN, store: StorePath, json_path: JsonPath = None) -> int:
+    """Give up what was pinned."""
+    return _run(f"unpin {id}", store, session, None, json_path, writes=True)
+
+
+def pins(session: _SESSION, store: StorePath, json_path: JsonPath = None) -> int:
+    """List what is pinned in a session."""
+    return _run("pins", store, session, None, json_path)
 
 
 def expand(

@@ -38,12 +38,24 @@ def test_a_stored_session_is_asked_and_summarized(run: Runner, store):
     assert report["reason"] == "explicit"
 
 
+def test_a_stored_session_keeps_what_is_pinned(run: Runner, store):
+    id = run("pin", "s1", "Ursula bites", "--store", store, "--json", "-").document["id"]
+    assert run("pins", "s1", "--store", store, "--json", "-").document["pins"][0]["text"] == "Ursula bites"
+    assert run("compress", "s1", "--store", store, "--budget", "4k", "--json", "-").document["reason"] == "explicit"
+    assert "Ursula bites" in run("view", "s1", "--store", store, "--budget", "4k", "--json", "-").out
+    assert run("unpin", "s1", id, "--store", store).status == 0
+    assert run("pins", "s1", "--store", store, "--json", "-").document == {"pins": []}
+
+
 def test_what_is_wrong_ends_with_the_status_of_bad_input(run: Runner, store):
     for arguments in (
         ("expand", "s1", "900"),
         ("expand", "s2", "0"),
         ("recall", "s1", "?!"),
         ("expand", "s1", "0", "--detail", "x"),
+        ("pin", "s1", "900"),
+        ("unpin", "s1", "nothing"),
+        ("compress", "s1", "--importance", "2"),
     ):
         ran = run(*arguments, "--store", store)
         assert (ran.status, ran.out) == (2, "")
