@@ -228,11 +228,8 @@ async def _ledger(context: Commanded, rest: str) -> CommandResult:
 
 async def _budget(context: Commanded, rest: str) -> CommandResult:
     budget = context.budget()
-    rows = [
-        ("budget", budget.max_tokens),
-        ("used", budget.used_tokens),
-        ("free", budget.max_tokens - budget.used_tokens),
-    ]
+    free = budget.max_tokens - budget.used_tokens
+    rows = [("budget", budget.max_tokens), ("used", budget.used_tokens), ("free", free)]
     return CommandResult(text_facts([*rows, ("percent", f"{budget.percent_used:.1%}")]), _budget_data(budget))
 
 

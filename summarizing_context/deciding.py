@@ -45,6 +45,7 @@ from summarizing_context.core.overflow import Newest, fit, last_cuts
 from summarizing_context.core.pins import Pins, choose_pins
 from summarizing_context.core.rule_block import rule_block
 from summarizing_context.core.shrinking import Price
+from summarizing_context.core.standing import NO_RULES
 from summarizing_context.core.tail import Item, Tail
 from summarizing_context.ledgers import LedgerBook
 from summarizing_context.showing import Policy, Showing
@@ -244,7 +245,7 @@ class Decider:
     def _with_rules(self, pins: Pins, cut: Cut, room: Room) -> Pins:
         """With the block of standing rules and pinned texts. What a pin shows whole is not said twice."""
         whole = {pin.seq for pin in (*pins.before, *pins.after) if not pin.left_out}
-        rules = self._timeline.rules.before(cut.stop).without(whole)
+        rules = NO_RULES if self._policy.truncate else self._timeline.rules.before(cut.stop).without(whole)
         block = rule_block(self._timeline.pinned.texts, rules, pins.unshown, room.pin_cap, self._price)
         return _with_block(pins, block.item)._replace(rules_left_out=block.left_out)
 
