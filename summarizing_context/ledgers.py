@@ -14,6 +14,7 @@ from summarizing_context.core.messages import Reading
 from summarizing_context.core.reading_calls import CallReader
 from summarizing_context.timeline import Timeline
 
+_EAGER = 1_000  # unread tokens from which on they are read ahead of need
 _PIECE = 8_000  # tokens that are read in one go ahead of need
 _BACKLOG = 40_000  # tokens that a view may have to read
 
@@ -34,8 +35,9 @@ class LedgerBook:
 
     @property
     def lags(self) -> bool:
-        """Whether there are closed segments that have not been read."""
-        return self._gap[0] < self._gap[1] or self._next < self._timeline.covered_by_segments
+        """Whether there is enough unread to be read ahead of need."""
+        tokens, stop = self._timeline.tokens, self._timeline.closed_groups_stop
+        return self._gap[0] < self._gap[1] or tokens[stop] - tokens[self._next] >= _EAGER
 
     def current(self) -> Ledger:
         """The ledger of the closed groups; of a long backlog only of its newest part."""
@@ -55,7 +57,7 @@ class LedgerBook:
         if start < stop:
             self._gap = self._read_from(start, min(stop, self._after(start))), stop
         else:
-            self._next = self._read_from(self._next, min(self._timeline.covered_by_segments, self._after(self._next)))
+            self._next = self._read_from(self._next, min(self._timeline.closed_groups_stop, self._after(self._next)))
 
     def keep(self, stop: int) -> None:
         """The log was replaced from entry `stop` on."""
