@@ -19,6 +19,7 @@ from summarizing_context.ports import SummaryJob, SummaryKey
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.timeline import Timeline
 
+_SHARE = 0.4  # of its source that a summary may take
 Prompted = Literal["segment", "rollup", "focus"]
 
 
@@ -31,7 +32,7 @@ class Recipe:
     rollup: str
     shared: bool  # whether the store may keep and offer them under these hashes
     max_tokens: int
-    instructions: Callable[[Prompted, int], str]  # by what is asked for, and rank
+    instructions: Callable[[Prompted, int, int], str]  # by what is asked for, rank, and the tokens it may take
     redact: Callable[[str], str] | None = None
     focus: str = ""  # of notes about a topic
 
@@ -56,8 +57,7 @@ class Jobs:
         if node.rank == 0 and self._recipe.maker == "model":
             content = self._book.cut_for_model(want.hash, content)
         kind: Literal["segment", "rollup"] = "segment" if node.rank == 0 else "rollup"
-        job = self._blank(self._recipe.instructions(kind, node.rank), content, want.hash, first)
-        return replace(job, kind=kind, rank=node.rank)
+        return replace(self._blank(kind, node.rank, content, want.hash, first), kind=kind, rank=node.rank)
 
     def key(self, want: Want) -> SummaryKey:
         recipe = self._recipe
@@ -72,20 +72,30 @@ class Jobs:
             raise SummarizerError("the note is not wanted any longer")
         focus, record = found
         content = self._book.notes.for_model(self._redacted(focus.text), self._redacted(record))
-        return self._blank(self._recipe.instructions("focus", 0), content, want.hash, range(focus.start, focus.stop))
+        return self._blank("focus", 0, content, want.hash, range(focus.start, focus.stop))
 
     def _redacted(self, text: str) -> str:
         return text if self._recipe.redact is None else self._recipe.redact(text)
 
-    def _blank(self, instructions: str, content: str, hash: str, entries: range) -> SummaryJob:
+    def _blank(self, asked: Prompted, rank: int, content: str, hash: str, entries: range) -> SummaryJob:
+        source = estimate_text(content)
+        most = self._most(source)
         return SummaryJob(
             kind="segment",
-            instructions=instructions,
+            instructions=self._recipe.instructions(asked, rank, most),
             content=content,
-            max_tokens=self._recipe.max_tokens,
+            max_tokens=most,
             rank=0,
             start=entries.start,
             stop=entries.stop,
-            source_tokens=estimate_text(content),
+            source_tokens=source,
             range_hash=hash,
         )
+
+    def _most(self, source: int) -> int:
+        """Tokens that a summary may take: the cap, or less of a short source, for a reply of more than half of it is
+        refused. In few steps, so that requests begin alike and the provider's cache serves them."""
+        cap = self._recipe.max_tokens
+        if self._recipe.maker != "model":
+            return cap
+        return next((most for most in (cap, 3 * cap // 4, cap // 2) if most <= _SHARE * source), cap // 4)

@@ -35,8 +35,8 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Call
     def hash_of(kind: str) -> str:
         return recipe_hash({**common, "kind": kind, "prompt": None if own else prompts[kind].hash})
 
-    def instructions(kind: Prompted, rank: int) -> str:
-        return prompts[kind].render_for_rank(rank, max_tokens=settings.summary_max_tokens)
+    def instructions(kind: Prompted, rank: int, max_tokens: int) -> str:
+        return prompts[kind].render_for_rank(rank, max_tokens=max_tokens)
 
     return Recipe(
         maker="extractive" if own else "model",

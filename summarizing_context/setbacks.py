@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from summarizing_context.errors import SummarizerRefused
 
 LONGEST_NAP = 3_600.0  # seconds
+_DOUBLINGS = 16  # of the pause before what was refused is asked for again: half a minute becomes three weeks
 
 
 @dataclass(slots=True)
@@ -32,7 +33,7 @@ class Setbacks:
         refused = isinstance(error, SummarizerRefused)
         wait = getattr(error, "retry_after", None) or self._cooldown
         if refused:  # its content may never do: ask for it less and less often
-            wait = min(self._cooldown * 2 ** (times - 1), LONGEST_NAP)
+            wait = self._cooldown * 2 ** min(times - 1, _DOUBLINGS)
         self._setbacks[hash] = Setback(times, now, now + wait, refused)
 
     def recover(self, hash: str, began: float) -> None:

@@ -12,6 +12,7 @@ import pytest
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerRefused
 from summarizing_context.jobs import Recipe
 from summarizing_context.ports import Places, StoredSummary, SummaryJob, SummaryKey, SummaryReply
+from summarizing_context.setbacks import Setbacks
 from summarizing_context.timeline import Timeline
 from summarizing_context.worker import Worker
 from tests.core.making import entries, session, timeline, user
@@ -87,7 +88,7 @@ class Shop:
         self.gate, self.store, self.clock = gate or Gate(), Shelf(), Clock()
         self.book, self.timeline, _ = book(log)
         self.events: list[tuple[str, dict[str, object]]] = []
-        recipe = Recipe("model", "seg", "roll", True, 20, lambda kind, rank: f"{kind} {rank}")
+        recipe = Recipe("model", "seg", "roll", True, 20, lambda kind, rank, most: f"{kind} {rank}")
         given = {
             "timeline": self.timeline, "book": self.book, "store": self.store, "session_id": "s", "caller": self.gate,
             "recipe": recipe, "clock": self.clock, "concurrency": 3, "cooldown": 30.0, "past_start": lambda: True,
@@ -150,7 +151,7 @@ async def test_what_the_store_has_is_not_made_again():
 
 
 async def test_a_private_recipe_never_touches_the_store():
-    recipe = Recipe("model", "seg", "roll", False, 20, lambda kind, rank: "x")
+    recipe = Recipe("model", "seg", "roll", False, 20, lambda kind, rank, most: "x")
     async with Shop(recipe=recipe) as shop:
         shop.store.fails = True
         assert await shop.worker.wait_idle(5)
@@ -214,7 +215,7 @@ async def test_observers_hear_of_each_summary_without_its_text():
 
 
 async def test_redact_runs_over_what_a_summarizer_reads():
-    recipe = Recipe("model", "seg", "roll", True, 20, lambda kind, rank: "x", lambda text: text.replace("e", "*"))
+    recipe = Recipe("model", "seg", "roll", True, 20, lambda kind, rank, most: "x", lambda text: text.replace("e", "*"))
     async with Shop(recipe=recipe) as shop:
         await shop.worker.wait_idle(5)
         assert all("e" not in job.content for job in shop.gate.jobs)
@@ -369,3 +370,25 @@ async def test_it_goes_on_by_itself_when_the_crowd_has_gone():
         crowd.clear()
         with anyio.fail_after(5):
             await begun.wait()
+
+
+async def test_no_more_is_asked_for_than_a_reply_may_take_of_a_short_source():
+    """A model that uses all that it is given is not refused for that."""
+    given: list[int] = []
+    recipe = Recipe("model", "seg", "roll", True, 100, lambda kind, rank, most: f"{kind} {given.append(most)}")
+    async with Shop(timeline(session(300)), Gate(lambda job: "word " * job.max_tokens), recipe=recipe) as shop:
+        assert await shop.worker.wait_idle(20)
+        rollups = [job for job in shop.gate.jobs if job.rank]
+        assert rollups
+        assert {job.max_tokens for job in shop.gate.jobs} == set(given) <= {100, 75, 50, 25}
+        assert all(job.max_tokens <= 0.4 * job.source_tokens or job.max_tokens == 25 for job in shop.gate.jobs)
+
+
+def test_what_is_refused_again_and_again_is_asked_for_ever_less():
+    setbacks, now, times = Setbacks(30.0), 0.0, 0
+    while now < 30 * 86_400:
+        if not setbacks.rests("a", now):
+            setbacks.note("a", SummarizerRefused("no"), now)
+            times += 1
+        now += 30.0
+    assert times == 17

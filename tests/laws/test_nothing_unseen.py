@@ -150,7 +150,7 @@ def long_results(dialect: str) -> tuple[list[Message], dict[str, list[str]]]:
 def test_what_is_cut_out_for_a_model_is_read_by_the_extractive_pass(dialect: str) -> None:
     log, marks = long_results(dialect)
     made, lines, passes = book(timeline(log, Limits()))
-    jobs = Jobs(lines, made, Recipe("model", "a", "b", False, 400, lambda kind, rank: "Sum up."))
+    jobs = Jobs(lines, made, Recipe("model", "a", "b", False, 400, lambda kind, rank, most: "Sum up."))
     wants = [Want(Node(0, leaf), lines.hashes[leaf]) for leaf in range(len(lines.segments))]
     contents = ""
     for want in wants:
