@@ -57,9 +57,7 @@ From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. Read a cassette befo
 are taken out by their shape, what else a transcript says is in it.
 """
 
-SuiteName = Annotated[
-    str, typer.Argument(metavar="[SUITE]", help="A suite of the checkout, without --cases or --dataset.")
-]
+_SUITE = "A suite of the checkout, without --cases or --dataset; "
 Cases = Annotated[
     list[Path] | None,
     typer.Option(metavar="PATH", help="Transcripts of yours instead: files or folders, with or without sidecars."),
@@ -83,7 +81,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    suite: SuiteName = "default",
+    suite: Annotated[str | None, typer.Argument(metavar="[SUITE]", help=f"{_SUITE}`default` if none is named.")] = None,
     cases: Cases = None,
     dataset: Dataset = None,
     *,
@@ -137,7 +135,7 @@ def run(
 
 
 def record(
-    suite: SuiteName = "answers",
+    suite: Annotated[str | None, typer.Argument(metavar="[SUITE]", help=f"{_SUITE}`answers` if none is named.")] = None,
     cases: Cases = None,
     dataset: Dataset = None,
     *,
@@ -162,7 +160,16 @@ def record(
     What is recorded already is not sent again, so a recording that was stopped, by you or by a cap, goes on when it is
     called again. Several recorders may share a file.
     """
-    wanted = Wanted(suite=suite, cases=cases, dataset=dataset, budget=budget, arms=arms, out=out, json_path=json_path)
+    wanted = Wanted(
+        suite=suite,
+        usual="answers",
+        cases=cases,
+        dataset=dataset,
+        budget=budget,
+        arms=arms,
+        out=out,
+        json_path=json_path,
+    )
     options = ModelOptions(
         reader=reader,
         model=model,

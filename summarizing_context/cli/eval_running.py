@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from summarizing_context.cli import eval_model
 from summarizing_context.cli.eval_model import ModelOptions
-from summarizing_context.cli.output import InputError, Status, notices, progress_bar, read_tokens, screen, write_json
+from summarizing_context.cli.output import (
+    InputError,
+    Status,
+    notices,
+    progress_bar,
+    read_tokens,
+    refuse_suite,
+    screen,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette
@@ -26,7 +35,8 @@ _YOURS = "What views of these sessions still hold of the exact values that later
 class Wanted:
     """What the command line says of a run."""
 
-    suite: str
+    suite: str | None
+    usual: str = "default"  # the suite where neither it nor data is named
     cases: Sequence[Path] | None
     dataset: tuple[str, Path] | None
     budget: str
@@ -68,7 +78,7 @@ def execute(wanted: Wanted, options: ModelOptions) -> int:
 def make_task(wanted: Wanted, options: ModelOptions) -> Task:
     """What is to be run."""
     from summarizing_context.evaluation.arms.table import REFERENCE
-    from summarizing_context.evaluation.cases.sources import dataset_sources, folder_sources
+    from summarizing_context.evaluation.cases.sources import check_readable, dataset_sources, folder_sources
     from summarizing_context.evaluation.evals import Task
     from summarizing_context.evaluation.runner import Plan
     from summarizing_context.evaluation.suites import load_suite
@@ -77,15 +87,17 @@ def make_task(wanted: Wanted, options: ModelOptions) -> Task:
     if wanted.cases and wanted.dataset:
         raise InputError("--cases and --dataset: take one of them")
     if wanted.cases or wanted.dataset:
+        refuse_suite(wanted.suite, "--cases" if wanted.cases else "--dataset")
         plan = Plan(arms=chosen, tape=eval_model.tape_of(options, None))
         if wanted.cases:
             sources = folder_sources(wanted.cases, budget=budget)
+            check_readable(sources)
             return Task(name="your cases", claim=_YOURS, sources=sources, plan=plan, defects=False, jobs=jobs)
         name, path = wanted.dataset or ("", Path())
         claim = f"{name}: which answers views still hold, word for word, at {budget:,} tokens."
         sources = dataset_sources(name, path, budget=budget)
         return Task(name=name, claim=claim, sources=sources, plan=plan, defects=False, jobs=jobs)
-    loaded = load_suite(wanted.suite, Path.cwd())
+    loaded = load_suite(wanted.suite or wanted.usual, Path.cwd())
     settings = loaded.settings()
     if options.base_url is not None:
         settings = replace(settings, base_url=options.base_url)

@@ -21,6 +21,7 @@ from summarizing_context.cli.output import (
     notices,
     progress_bar,
     read_tokens,
+    refuse_suite,
     write_json,
 )
 from summarizing_context.cli.tune_inputs import Speaker, read_variant
@@ -50,7 +51,11 @@ summarizing-context tune --cases logs/ --model gpt-5.4-mini --record --cassette 
 """
 
 
-_Suite = Annotated[str, typer.Argument(metavar="[SUITE]", help="A suite of the checkout, without --cases.")]
+_SUITE = "tuning_start"
+_Suite = Annotated[
+    str | None,
+    typer.Argument(metavar="[SUITE]", help=f"A suite of the checkout, without --cases; `{_SUITE}` if none is named."),
+]
 _Cases = Annotated[
     list[Path] | None, typer.Option(metavar="PATH", help="Transcripts of yours instead: files or folders.")
 ]
@@ -85,7 +90,7 @@ def register(app: typer.Typer) -> None:
 
 
 def tune(
-    suite: _Suite = "tuning_start",
+    suite: _Suite = None,
     cases: _Cases = None,
     *,
     budget: _Budget = "8k",
@@ -115,6 +120,8 @@ def tune(
     from summarizing_context.evaluation.tuning.tuner import tune as run_tuning
     from summarizing_context.evaluation.tuning.winner import write_winner
 
+    if cases:
+        refuse_suite(suite, "--cases")
     speaker = Speaker(model, provider, cassette, base_url, record=record, max_calls=max_calls, gepa=gepa)
     began = time.perf_counter()
     with speaker.opened() as tape:
@@ -135,7 +142,7 @@ def tune(
 
 
 def _task(
-    suite: str,
+    suite: str | None,
     cases: list[Path] | None,
     speaker: Speaker,
     tape: Cassette | None,
@@ -149,19 +156,21 @@ def _task(
     seconds: float | None,
     jobs: int,
 ) -> TuneTask:
-    from summarizing_context.evaluation.cases.sources import folder_sources
+    from summarizing_context.evaluation.cases.sources import check_readable, folder_sources
     from summarizing_context.evaluation.suites import Suite, load_suite
     from summarizing_context.evaluation.tuning.tuner import TuneTask
     from summarizing_context.evaluation.tuning.variants import Variant
     from summarizing_context.settings import Settings
     from summarizing_context.summarizers.parameter_files import load_parameters, read_parameters
 
+    suite = suite or _SUITE
     if cases:
         told, settings, sources = (
             Suite(name="your sessions", claim=_YOURS),
             Settings(),
             folder_sources(cases, budget=budget),
         )
+        check_readable(sources)
     else:
         loaded = load_suite(suite, Path.cwd())
         told, settings, sources = loaded.suite, loaded.settings(), loaded.sources()

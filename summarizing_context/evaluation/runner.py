@@ -239,7 +239,7 @@ class _Results:
 
     def _ground(self, cut: Cut) -> Ground:
         before = self._reads[: cut.at]
-        source = Source(text for read in before for text in read.texts)
+        source = Source(text for read in before for text in read.source)
         return Ground(self._case.probes_at(cut), self._before[cut.at], before, source, last_operations(before))
 
     def _add_answers(self, answers: Answers) -> None:

@@ -57,12 +57,32 @@ def test_a_named_suite_needs_a_checkout(run: Runner, tmp_path: Path, monkeypatch
         (("--arms", "best"), "there is no arm"),
         (("--cases", "x.jsonl", "--dataset", "locomo", "y"), "take one of them"),
         (("--cases", "missing.jsonl"), "no such file"),
+        (("--cases", "one.jsonl", "two.jsonl"), "--cases two.jsonl"),
     ],
 )
 def test_wrong_arguments_are_explained(run: Runner, arguments: tuple[str, ...], words: str):
     ran = run("eval", "run", *arguments)
     assert ran.status == 2
     assert words in ran.err
+
+
+def test_every_broken_file_is_told_before_anything_is_run(run: Runner, folder: Path, tmp_path: Path):
+    for name, content in (("cut", '{"role": "us'), ("roleless", '{"content": "hi"}')):
+        (tmp_path / f"{name}.jsonl").write_text(content, encoding="utf8")
+    ran = run("eval", "run", "--cases", folder, "--cases", tmp_path, "--out", tmp_path / "report")
+    assert ran.status == 2
+    assert "cut.jsonl:1: not JSON" in ran.err
+    assert "1 more cannot be used" in ran.err
+    assert "roleless.jsonl:1" in ran.err
+    assert "Running" not in ran.err
+
+
+def test_a_run_that_measures_nothing_says_why(run: Runner, tmp_path: Path):
+    write_transcript(tmp_path / "short.jsonl", [{"role": "user", "content": "hi"}])
+    ran = run("eval", "run", "--cases", tmp_path, "--arms", "tail", "--out", tmp_path / "report")
+    assert ran.status == 0
+    assert "Nothing was measured" in ran.out
+    assert "Nothing was measured" in (tmp_path / "report" / "report.html").read_text("utf8")
 
 
 def test_lint_tells_what_is_wrong_and_seals_what_is_sound(run: Runner, tmp_path: Path):

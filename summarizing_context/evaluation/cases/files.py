@@ -7,14 +7,15 @@ only what hindsight finds. Whether the probes of a sidecar are sound is `lint`'s
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from summarizing_context.core.door import canonical_json
-from summarizing_context.errors import TranscriptError
+from summarizing_context.core.door import canonical_json, check_message
+from summarizing_context.errors import MessageError, TranscriptError
 from summarizing_context.evaluation.cases.model import Case, Cut, Message, Probe
 from summarizing_context.evaluation.transcripts import read_transcript
 
@@ -38,10 +39,11 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     hash: str = ""  # over the messages and everything else here
 
 
-def read_case(path: Path, *, budget: int) -> Case:
-    """The case of a transcript file; with a sidecar, its own cuts and budgets."""
-    messages = tuple(line.message for line in read_transcript(path))
-    name = _name(path)
+def read_case(path: Path, *, budget: int, name: str = "") -> Case:
+    """The case of a transcript file, called by its file's name unless told otherwise; with a sidecar, its own cuts and
+    budgets."""
+    messages = _messages(path)
+    name = name or _name(path)
     sidecar = sidecar_path(path)
     if not sidecar.exists():
         return Case(
@@ -58,7 +60,7 @@ def read_case(path: Path, *, budget: int) -> Case:
 
 def read_unsealed(path: Path) -> Case:
     """The case of a transcript with a sidecar, whatever its hash says."""
-    messages = tuple(line.message for line in read_transcript(path))
+    messages = _messages(path)
     return _case(_name(path), messages, _read_sidecar(sidecar_path(path)))
 
 
@@ -80,7 +82,7 @@ def write_case(case: Case, folder: Path) -> Path:
 
 def seal(path: Path) -> None:
     """Write the right hash into the sidecar of a transcript."""
-    messages = tuple(line.message for line in read_transcript(path))
+    messages = _messages(path)
     _write_sidecar(path, _read_sidecar(sidecar_path(path)), messages)
 
 
@@ -94,11 +96,33 @@ def sidecar_path(path: Path) -> Path:
     return path.with_name(_name(path) + SIDECAR)
 
 
+def short_names(paths: Sequence[Path]) -> dict[Path, str]:
+    """A name for each file: its own, with as much of its path before it as tells it from the others."""
+    names = {path: _name(path) for path in paths}
+    parts = 0
+    while crowded := {name for name, count in Counter(names.values()).items() if count > 1}:
+        parts += 1
+        names = {path: "/".join(path.parts[-parts:]) if name in crowded else name for path, name in names.items()}
+    return names
+
+
 def default_cuts(messages: Sequence[Message], budget: int, shares: Sequence[float]) -> tuple[Cut, ...]:
     """Cuts before the assistant messages nearest to these shares of the session."""
     places = [at for at, message in enumerate(messages) if message.get("role") == "assistant" and at > 0]
     wanted = {min(places, key=lambda at: abs(at - share * len(messages))) for share in shares} if places else set()
     return tuple(Cut(at=at, budget=budget) for at in sorted(wanted))
+
+
+def _messages(path: Path) -> tuple[Message, ...]:
+    """The messages of a file, each of which a context would take."""
+    found: list[Message] = []
+    for line in read_transcript(path):
+        try:
+            check_message(line.message)
+        except MessageError as error:
+            raise TranscriptError(f"{path}:{line.number}: {error}") from error
+        found.append(line.message)
+    return tuple(found)
 
 
 def _case(name: str, messages: tuple[Message, ...], told: Sidecar) -> Case:

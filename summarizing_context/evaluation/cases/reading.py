@@ -22,6 +22,7 @@ class Call(NamedTuple):
     tool: str
     values: tuple[tuple[str, str], ...]  # (name, text) of each argument, nested ones too
     id: str = ""
+    names: tuple[str, ...] = ()  # all of its arguments', nested ones too
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,13 @@ class Read:
         for call in self.calls:
             yield call.tool
             yield from (text for _, text in call.values)
+
+    @property
+    def source(self) -> Iterator[str]:
+        """All that a summary of it may repeat: its words, and what arguments are called, which may be values too."""
+        yield from self.texts
+        for call in self.calls:
+            yield from call.names
 
 
 def read_session(messages: Sequence[Message]) -> list[Read]:
@@ -68,21 +76,25 @@ def message_tokens(message: Message) -> int:
 def _read(message: Message) -> Read:
     reading = read_message(message)
     said = tuple(text for part in reading.parts if part.kind != "call" for text in part.texts)
-    calls = tuple(
-        Call(part.name, tuple(_values("", part.texts[0] if part.texts else "")), part.id)
-        for part in reading.parts
-        if part.kind == "call"
-    )
+    calls = tuple(_call(part.name, part.id, part.texts) for part in reading.parts if part.kind == "call")
     results = tuple((part.id, "\n".join(part.texts), part.failed) for part in reading.parts if part.kind == "result")
     return Read(reading.role, reading.human, said, calls, bool(reading.answers), message_tokens(message), results)
 
 
-def _values(name: str, text: str) -> Iterator[tuple[str, str]]:
+def _call(tool: str, id: str, texts: Sequence[str]) -> Call:
+    text = texts[0] if texts else ""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
         value = text
-    yield from _flat(name, value)
+    return Call(tool, tuple(_flat("", value)), id, tuple(_names(value)))
+
+
+def _names(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from map(str, value)
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _names(inner)
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from summarizing_context.errors import SettingsError, TranscriptError
-from summarizing_context.evaluation.cases.files import read_case
+from summarizing_context.evaluation.cases.files import read_case, short_names
 from summarizing_context.evaluation.cases.generator.sessions import Recipe, generate_case
 from summarizing_context.evaluation.cases.hindsight import with_hindsight
 from summarizing_context.evaluation.cases.lint import lint_case
@@ -20,6 +20,7 @@ from summarizing_context.evaluation.cases.model import Case
 from summarizing_context.evaluation.transcripts import find_transcripts
 
 DATASETS = ("locomo", "longmemeval")
+_SHOWN = 20  # files that one error names
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +39,14 @@ class Written:
 
     path: Path
     budget: int  # of views, where no sidecar says otherwise
+    name: str = ""  # that no other of its folder has; its file's if none is given
 
     def load(self) -> Case:
-        return _sound(with_hindsight(read_case(self.path, budget=self.budget)))
+        return _sound(with_hindsight(self.read()))
+
+    def read(self) -> Case:
+        """The case as its files say it."""
+        return read_case(self.path, budget=self.budget, name=self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +68,25 @@ CaseSource = Generated | Written | Imported
 
 def folder_sources(paths: Sequence[Path], *, budget: int) -> list[CaseSource]:
     """The transcripts of these files and folders."""
-    return [Written(path, budget) for path in find_transcripts(paths)]
+    return [Written(path, budget, name) for path, name in short_names(find_transcripts(paths)).items()]
+
+
+def check_readable(sources: Sequence[CaseSource]) -> None:
+    """Raise a `TranscriptError` that names all transcripts that cannot be read, before any is run."""
+    wrong = [words for source in sources if isinstance(source, Written) for words in _wrong(source)]
+    if not wrong:
+        return
+    others = [words.partition(": ")[0] for words in wrong[1:]]
+    shown = ", ".join(others[:_SHOWN]) + (" …" if len(others) > _SHOWN else "")
+    raise TranscriptError(f"{wrong[0]}{f'; {len(others)} more cannot be used: {shown}' if others else ''}")
+
+
+def _wrong(source: Written) -> list[str]:
+    try:
+        source.read()
+    except TranscriptError as error:
+        return [str(error)]
+    return []
 
 
 def dataset_sources(name: str, path: Path, *, budget: int) -> list[CaseSource]:

@@ -151,9 +151,21 @@ def unequal_views(run: RunOutcome) -> list[str]:
 
 def headline(run: RunOutcome) -> list[str]:
     """What the run says, in sentences."""
+    if not any(session.probes for session in run.sessions):
+        return [_silence(run)]
     return [
         sentence for figure in ("used", "literals", "constraint", "answered") for sentence in _sentences(run, figure)
     ]
+
+
+def _silence(run: RunOutcome) -> str:
+    """Why no question was asked."""
+    if any(session.views for session in run.sessions):
+        return "Nothing was asked: no tool call uses an exact value that stood before a cut and was not seen since."
+    return (
+        "Nothing was measured: where everything before a cut fits into the budget nothing is left out, and without "
+        "messages of an assistant there is no cut. Longer sessions or a smaller budget give something to measure."
+    )
 
 
 def _sentences(run: RunOutcome, figure: str) -> Iterable[str]:
@@ -169,7 +181,7 @@ def _sentences(run: RunOutcome, figure: str) -> Iterable[str]:
     told = f"{FIGURES[figure].title.capitalize()}: {REFERENCE} {verb} {ours.mean:.1%} [{ours.low:.1%}, {ours.high:.1%}]"
     parts = [
         f"{words} {', '.join(names)}"
-        for words, names in (("ahead of", ahead), ("level with", level), ("it does not beat", behind))
+        for words, names in (("ahead of", ahead), ("no better than", level), ("behind", behind))
         if names
     ]
     yield told + (f"; {'; '.join(parts)}." if parts else ".")

@@ -104,7 +104,7 @@ def _try_case(case: Case) -> Iterator[tuple[str, bool]]:
 
 
 def _ground(case: Case, cut: Cut, before: Sequence[Read], tokens: int) -> Ground:
-    source = Source(text for read in before for text in read.texts)
+    source = Source(text for read in before for text in read.source)
     return Ground(case.probes_at(cut), tokens, before, source, last_operations(before))
 
 

@@ -10,7 +10,14 @@ import pytest
 
 from summarizing_context.core.entities import find_entities
 from summarizing_context.errors import SettingsError, TranscriptError
-from summarizing_context.evaluation.cases.files import read_case, read_unsealed, seal, sidecar_path, write_case
+from summarizing_context.evaluation.cases.files import (
+    read_case,
+    read_unsealed,
+    seal,
+    short_names,
+    sidecar_path,
+    write_case,
+)
 from summarizing_context.evaluation.cases.generator.domains import domain_names, load_domain
 from summarizing_context.evaluation.cases.generator.sessions import Recipe, generate_case
 from summarizing_context.evaluation.cases.hindsight import with_hindsight
@@ -95,6 +102,19 @@ def test_a_sidecar_with_an_unknown_field_is_refused(tmp_path: Path):
     sidecar_path(path).write_text('{"cuts": [], "probes": [], "colour": "red"}', encoding="utf8")
     with pytest.raises(TranscriptError, match="colour"):
         read_unsealed(path)
+
+
+def test_a_message_that_no_context_takes_is_told_with_its_line(tmp_path: Path):
+    path = tmp_path / "log.jsonl"
+    path.write_text('{"role": "user", "content": "hi"}\n{"content": "who says this?"}\n', encoding="utf8")
+    with pytest.raises(TranscriptError, match=r"log\.jsonl:2: .*'role' is missing"):
+        read_case(path, budget=1)
+
+
+def test_files_of_one_name_in_several_folders_are_several_sessions():
+    files = [Path(name) for name in ("logs/a/one.jsonl", "logs/b/one.jsonl", "logs/b/one.jsonl.gz", "logs/b/two.jsonl")]
+    names = ["a/one.jsonl", "b/one.jsonl", "one.jsonl.gz", "two"]
+    assert list(short_names(files).values()) == names
 
 
 SOUND = [says("user", "The port is 9090. Never push."), *FILLER]

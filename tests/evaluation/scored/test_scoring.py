@@ -67,6 +67,12 @@ def test_a_value_without_a_source_is_unsupported(summary: str, unsupported: tupl
     assert check_support([summary], Source(SOURCE)).unsupported == unsupported
 
 
+def test_what_an_argument_is_called_may_be_repeated():
+    (read,) = read_session([call("1", "roster", set={"2026-06-05": {"late_shift": "Kim"}})])
+    assert check_support(["roster(2026-06-05: late_shift)"], Source(read.source)).unsupported == ()
+    assert check_support(["roster(2026-06-06: late_shift)"], Source(read.source)).unsupported == ("2026-06-06",)
+
+
 @pytest.mark.parametrize(
     ("summary", "drifted"),
     [
