@@ -70,7 +70,7 @@ async def test_reading_ahead_and_reopening_change_nothing(tmp_path: Path):
 async def test_an_open_call_is_known_already():
     async with open_context(Settings()) as context:
         await context.add_message(call("openai", ("1", "write_file", {"path": "a.py"})))
-        assert [fact[:5] for fact in context.ledger()] == [("path", "a.py", "wrote", 0, 1)]
+        assert [fact[:5] for fact in context.ledger()] == [("path", "a.py", "wrote (no result)", 0, 1)]
 
 
 async def test_a_replaced_log_has_a_ledger_of_its_own():

@@ -15,6 +15,7 @@ from summarizing_context.core.ledger_rules import ANY, COMMAND_KEYS, TOOL, Ledge
 from summarizing_context.core.messages import Part, Reading, is_reminder
 from summarizing_context.core.reading_words import (
     both_ends,
+    denies,
     exit_code,
     is_id,
     one_line,
@@ -29,6 +30,7 @@ from summarizing_context.core.shell import bare_command, files_of, only_looks, t
 
 _LONGEST: Mapping[str, int] = {"path": 400, "command": 300, "url": 400, "identifier": 64}  # characters of a value
 _EACH = 24  # values of one argument
+_NO_RESULT = " (no result)"
 _SHORT = 2_000  # characters of a result that may tell what was made
 _QUOTED = 20_000  # characters of a human's text that are read sentence by sentence
 
@@ -90,8 +92,10 @@ class CallReader:
         start, stop = call.at, (call.at if result is None else result.at) + 1
         values = read_arguments(text)
         if patched := patched_files(values):
-            if not _went_wrong(result, looks=False):
-                yield from (Touch("path", path, done, start, stop) for path, done in patched)
+            if _went_wrong(result, looks=False):
+                yield from self._error(result, start, stop, f"{part.name} {patched[0][0]}")
+            else:
+                yield from (Touch("path", path, _told_by(result, done), start, stop) for path, done in patched)
             return
         claims = self._claims(part.name, values)
         command = next((value for kind, value, _ in claims if kind == "command"), "")
@@ -100,15 +104,20 @@ class CallReader:
         named = next((value for kind, value, _ in claims if kind == "path"), "")
         about = f"{part.name} {named}"
         looks = all(done in LOOKS for kind, _, done in claims if kind != "command")
-        if not command and _went_wrong(result, looks=looks) and result is not None:
-            if line := self._detectors.error_line(both_ends(result.text), True):
-                yield Touch("error", signature(line), "seen", start, stop, about=about)
+        if not command and _went_wrong(result, looks=looks):
+            yield from self._error(result, start, stop, about)
             return
-        for kind, value, operation in claims:
+        for kind, value, done in claims:
             if kind != "command":
+                operation = _told_by(result, done) if kind == "path" else done
                 yield Touch(kind, value, operation, start, stop, about=about, went_well=result is not None)
         if result is not None:
             yield from _told(result, start, stop)
+
+    def _error(self, result: _Result | None, start: int, stop: int, about: str) -> Iterator[Touch]:
+        """What a result that reports a failure names as its error."""
+        if result is not None and (line := self._detectors.error_line(both_ends(result.text), True)):
+            yield Touch("error", signature(line), "seen", start, stop, about=about)
 
     def _claims(self, tool: str, values: Sequence[tuple[str, str]]) -> list[tuple[Kind, str, str]]:
         """(kind, value, operation) of the arguments; each is taken by the first rule that fits it."""
@@ -146,12 +155,14 @@ class CallReader:
         line = ""
         if result is not None and code != "0" and (result.failed or not looks):
             line = self._detectors.error_line(both_ends(text), failed)
-        failed = failed or bool(line)
-        operation = f"exit {code}" if code else "failed" if failed else "ran"
+        refused = denies(text)
+        failed = failed or bool(line) or refused
+        ran = "ran" if result is not None else f"ran{_NO_RESULT}"
+        operation = f"exit {code}" if code else "failed" if failed else ran
         yield Touch("command", value, operation, start, stop, about=about, went_well=result is not None and not failed)
-        for path, done, program in files_of(command):
+        for path, done, program in () if refused else files_of(command):
             if f"{program}: " not in text[:_SHORT]:
-                yield Touch("path", path, done, start, stop, about=path)
+                yield Touch("path", path, _told_by(result, done), start, stop, about=path)
         if line and failed:
             yield Touch("error", signature(line), "seen", start, stop, about=about)
 
@@ -199,6 +210,11 @@ def _fitting(rule: LedgerRule, values: Sequence[str]) -> list[str]:
                 for value in values[:_EACH]
                 if (bare := value.strip()) and len(bare) <= longest and bare.isprintable()
             ]
+
+
+def _told_by(result: _Result | None, operation: str) -> str:
+    """What was done; of a change that nobody has confirmed, with the words that say so."""
+    return operation if result is not None or operation in LOOKS else f"{operation}{_NO_RESULT}"
 
 
 def _went_wrong(result: _Result | None, *, looks: bool) -> bool:

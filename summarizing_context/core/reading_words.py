@@ -14,6 +14,9 @@ import msgspec
 
 PATCHED = re.compile(r"\*\*\* (Add|Update|Delete) File: ([^\n\\\"]{1,400})(?:\n\*\*\* Move to: ([^\n\\\"]{1,400}))?")
 PATCH_VERBS = {"Add": "created", "Update": "edited", "Delete": "deleted"}
+_DIFF = re.compile(r"(?:\A|\n)--- ([^\t\n]{1,400})[^\n]{0,100}\n\+\+\+ ([^\t\n]{1,400})")
+_DIFF_KEYS = ("patch", "diff", "")
+_NOWHERE = "/dev/null"
 
 _PARSED = 1_000_000  # characters of arguments; in larger ones names are looked for at both ends
 _ENDS = 4_000  # characters
@@ -22,7 +25,13 @@ _HEAD = 300  # characters of a result's beginning and end, whose words tell how 
 _ERROR = re.compile(r"\s{0,9}(?:<tool_use_error>|(?:[A-Z]\w{0,30})?[Ee]rror: |Traceback \()")
 _REFUSED = re.compile(
     r"(?i)\W{0,3}(?:error|failed|failure|fatal|invalid|cannot|could not|unable to|no such|not found|"
-    r"old_str\w{0,4} not)\b"
+    r"old_str\w{0,4} not|string to replace not|no (?:replacement|changes?) (?:was|were)|"
+    r"(?:permission|access) (?:was )?denied|operation not permitted)\b"
+)
+_DENIED = re.compile(
+    r"(?i)\W{0,3}(?:the user (?:does ?n['’]t want|does not want|rejected|denied|declined|cancell?ed|refused)|"
+    r"request interrupted|(?:(?:the |this )?(?:tool|call|command|execution|operation|use)[ -]?){1,3} "
+    r"(?:was |has been )?(?:cancell?ed|rejected|denied|aborted|interrupted|not executed|not run))\b"
 )
 _EXIT = re.compile(
     r"(?i)\b(?:exit(?:ed)?[ _]?(?:with )?(?:exit )?(?:code|status)|return[_ ]?code|exit(?=[=:]))"
@@ -70,7 +79,9 @@ def _flatten(name: str, value: Any, found: list[tuple[str, str]], depth: int) ->
 def patched_files(values: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     """(path, operation) of each file of a patch among the arguments."""
     found: list[tuple[str, str]] = []
-    for _, text in values:
+    for name, text in values:
+        if name in _DIFF_KEYS and "+++ " in text:
+            found += [_diffed(old.strip(), new.strip()) for old, new in _DIFF.findall(text[:_PARSED])]
         if "*** " not in text:
             continue
         for verb, path, target in PATCHED.findall(text[:_PARSED]):
@@ -80,9 +91,46 @@ def patched_files(values: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
     return found
 
 
+def _diffed(old: str, new: str) -> tuple[str, str]:
+    """What a file's heading in a unified diff does to it."""
+    if new == _NOWHERE:
+        return old.removeprefix("a/"), "deleted"
+    return new.removeprefix("b/"), "created" if old == _NOWHERE else "edited"
+
+
 def refuses(result: str, *, looks: bool) -> bool:
     """Whether a result says that the call did nothing. What was looked at may itself begin with such words."""
-    return (_ERROR if looks else _REFUSED).match(result[:_HEAD]) is not None
+    if _ERROR.match(result[:_HEAD]) or denies(result):
+        return True
+    if looks:
+        return False
+    told = _object(result)
+    return _REFUSED.match(result[:_HEAD]) is not None if told is None else _reports_failure(told)
+
+
+def denies(result: str) -> bool:
+    """Whether a result says that the call was not even begun: somebody forbade or stopped it."""
+    return _DENIED.match(result[:_HEAD]) is not None
+
+
+def _object(result: str) -> dict[str, Any] | None:
+    """A result that is one JSON object."""
+    if not result.lstrip()[:1] == "{" or len(result) > _PARSED:
+        return None
+    try:
+        told: dict[str, Any] = msgspec.json.decode(result)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+    return told
+
+
+def _reports_failure(told: dict[str, Any]) -> bool:
+    """Whether an object says so in one of the usual fields, or its `output` does."""
+    went_well, failed = told.get("success", told.get("ok")), told.get("is_error", told.get("isError"))
+    if went_well is False or failed is True or (went_well is not True and bool(told.get("error"))):
+        return True
+    inner = told.get("output")
+    return isinstance(inner, dict) and _reports_failure(inner)
 
 
 def exit_code(text: str) -> str:

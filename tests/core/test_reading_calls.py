@@ -90,6 +90,52 @@ def test_an_operation_that_failed_has_not_happened():
     assert done("bash", {"command": "rm a.py"}, "rm: cannot remove 'a.py'\nexit code 1")[0][2] == "exit 1"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PermissionError: [Errno 13] Permission denied: 'a.py'",
+        '{"success": false, "error": "disk full"}',
+        '{"output": {"success": false, "error": {"message": "no"}}, "type": "tool_result"}',
+        '{"isError": true, "content": "no"}',
+        "String to replace not found in file.",
+        "No replacement was performed, old_str did not appear verbatim.",
+        "<tool_use_error>File has not been read yet.</tool_use_error>",
+        "The user doesn't want to proceed with this tool use.",
+        "Tool execution was cancelled",
+    ],
+)
+def test_a_change_that_its_result_denies_has_not_happened(text: str):
+    for tool, arguments in (("write_file", {"path": "a.py"}), ("apply_patch", {"patch": "*** Update File: a.py\n"})):
+        assert [touch[0] for touch in done(tool, arguments, text)] == ["error"]
+
+
+def test_words_of_failure_in_a_success_are_no_failure():
+    for text in ('{"success": true, "error": "0 warnings"}', "Wrote errors.py", '{"error": null}', "[]", "{", "{1: 2}"):
+        assert done("write_file", {"path": "a.py"}, text) == [("path", "a.py", "wrote")]
+
+
+def test_a_forbidden_command_touched_nothing():
+    found = done("bash", {"command": "rm a.py"}, "The user rejected this tool use.")
+    assert [touch[2] for touch in found if touch[0] == "command"] == ["failed"]
+    assert not [touch for touch in found if touch[0] == "path"]
+
+
+def test_a_change_without_a_result_says_so():
+    found = read(call("openai", ("1", "write_file", {"path": "a.py"}), ("2", "bash", {"command": "rm b.py"})))
+    assert [touch[1:3] for touch in found] == [
+        ("a.py", "wrote (no result)"),
+        ("rm b.py", "ran (no result)"),
+        ("b.py", "deleted (no result)"),
+    ]
+
+
+def test_a_unified_diff_tells_every_file():
+    diff = "--- a/src/a.py\n+++ b/src/a.py\n@@ -1 +1 @@\n-x\n+y\n--- /dev/null\n+++ b/n.py\n--- a/o.py\n+++ /dev/null\n"
+    found = [touch[1:] for touch in done("apply_patch", {"diff": diff})]
+    assert found == [("src/a.py", "edited"), ("n.py", "created"), ("o.py", "deleted")]
+    assert done("write_file", {"path": "notes.md", "content": diff}) == [("path", "notes.md", "wrote")]
+
+
 def test_one_error_has_one_signature_however_long_it_took():
     for took in ("0.03s", "7.11s"):
         assert done("bash", {"command": "go test"}, f"--- FAIL: TestA ({took})")[1] == (
