@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from summarizing_context.adapters.amplifier_errors import as_host_error
-from summarizing_context.adapters.amplifier_events import ANNOUNCED, HostEvents
+from summarizing_context.adapters.amplifier_events import ANNOUNCED, HostEvents, told_of
 from summarizing_context.adapters.amplifier_options import read_options, session_id_from
 from summarizing_context.adapters.amplifier_providers import choose_provider
 from summarizing_context.adapters.amplifier_rows import as_json, stamped
@@ -24,6 +24,7 @@ from summarizing_context.adapters.amplifier_tool import mount_recall_tool
 from summarizing_context.adapters.amplifier_usage import UsageMeter
 from summarizing_context.adapters.amplifier_wire import fit_rows
 from summarizing_context.assembly import Options, recipe_of
+from summarizing_context.commands import CommandResult
 from summarizing_context.context import SummarizingContext
 from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.door import Message
@@ -116,7 +117,7 @@ class SummarizingContextManager:
 
     async def add_message(self, message: Message) -> None:
         """Add a message, with the time in its metadata; values that are no JSON are written down as text first."""
-        context = await self._context()
+        context = await self.opened()
         message = stamped(message, _now())
         try:
             await context.add_message(message)
@@ -124,7 +125,7 @@ class SummarizingContextManager:
             message = as_json(message)
             await context.add_message(message)
         if self._options.events is not None:
-            self._options.events.emit("message_added:debug", _told_of(message, len(context)))
+            self._options.events.emit("message_added:debug", told_of(message, len(context)))
 
     async def get_messages_for_request(
         self, token_budget: int | None = None, provider: Any | None = None
@@ -133,7 +134,7 @@ class SummarizingContextManager:
 
         Where the host is installed, `BudgetError` is its `ContextLengthError` too.
         """
-        context = await self._context()
+        context = await self.opened()
         system = await self._prompt()
         if provider is None and token_budget is None:
             provider = self._provider()
@@ -144,7 +145,7 @@ class SummarizingContextManager:
 
     async def get_messages(self) -> list[Message]:
         """The whole log, as received."""
-        return await (await self._context()).get_messages()
+        return await (await self.opened()).get_messages()
 
     async def set_messages(self, messages: Iterable[Message]) -> None:
         """Replace the log; summaries whose range still matches are kept.
@@ -152,7 +153,7 @@ class SummarizingContextManager:
         A transcript of the log as it stands, in which nothing but system, developer, hook and ephemeral rows is
         missing, changes nothing: the host gives it back when it resumes the session.
         """
-        context = await self._context()
+        context = await self.opened()
         if isinstance(messages, Iterable) and not isinstance(messages, str | bytes | Mapping):
             messages = list(messages)  # read more than once
         try:
@@ -165,28 +166,32 @@ class SummarizingContextManager:
 
     async def clear(self) -> None:
         """Empty the log."""
-        await (await self._context()).clear()
+        await (await self.opened()).clear()
 
     async def should_compact(self) -> bool:
         """Whether the next view would compact."""
-        context = await self._context()
+        context = await self.opened()
         context.expect_provider(self._provider())
         return await context.should_compact()
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport:
         """Compact now, if that frees anything. The log stays as it is."""
-        context = await self._context()
+        context = await self.opened()
         context.expect_provider(self._provider())
         with as_host_error():
             return await context.compact(focus=focus)
 
     async def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until no summary is being made or could be."""
-        return await (await self._context()).wait_idle(timeout)
+        return await (await self.opened()).wait_idle(timeout)
 
     async def call_recall_tool(self, arguments: object) -> str:
         """The answer to a model's call of `context_recall`."""
-        return await (await self._context()).call_recall_tool(arguments)
+        return await (await self.opened()).call_recall_tool(arguments)
+
+    async def handle_command(self, text: str) -> CommandResult:
+        """Run a `/context` command; what is wrong with it is told in the result."""
+        return await (await self.opened()).handle_command(text)
 
     def statistics(self) -> Statistics | None:
         """The figures of the session; None before its first use. `store` says so where the file cannot be used."""
@@ -218,7 +223,8 @@ class SummarizingContextManager:
             if self._events is not None:
                 await self._events.close()
 
-    async def _context(self) -> SummarizingContext:
+    async def opened(self) -> SummarizingContext:
+        """The session itself, for all that the host's contract has no name for: pins, ledger, checkpoints, search."""
         if self._closed:
             raise ContextClosedError("the context manager was cleaned up with its session; mount it again")
         if self._opening is None:
@@ -274,7 +280,7 @@ class SummarizingContextManager:
 
     async def _observe(self, fresh: int, read: int, written: int) -> None:
         if self._opening is not None and self._opening.done() and not self._closed:
-            await (await self._context()).observe_usage(fresh, cache_read=read, cache_write=written)
+            await (await self.opened()).observe_usage(fresh, cache_read=read, cache_write=written)
 
     def _provider(self, name: str | None = None) -> Any:
         return choose_provider(self._providers() if self._providers is not None else None, name)
@@ -288,13 +294,3 @@ def _without_system(rows: list[Message], prompt: str | None) -> list[Message]:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _told_of(message: Message, total: int) -> dict[str, Any]:
-    """What the host's documents tell of a message that was added; never its text."""
-    content = message.get("content")
-    return {
-        "role": message["role"],
-        "content_length": len(content if isinstance(content, str) else str(content or "")),
-        "total_messages": total,
-    }

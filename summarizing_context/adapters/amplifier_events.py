@@ -109,3 +109,13 @@ def _finite(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return str(value)[:_LONGEST_TEXT]
+
+
+def told_of(message: Mapping[str, Any], total: int) -> dict[str, Any]:
+    """What the host's documents tell of a message that was added; never its text."""
+    content = message.get("content")
+    return {
+        "role": message["role"],
+        "content_length": len(content if isinstance(content, str) else str(content or "")),
+        "total_messages": total,
+    }

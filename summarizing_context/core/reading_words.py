@@ -115,7 +115,7 @@ def denies(result: str) -> bool:
 
 def _object(result: str) -> dict[str, Any] | None:
     """A result that is one JSON object."""
-    if not result.lstrip()[:1] == "{" or len(result) > _PARSED:
+    if result.lstrip()[:1] != "{" or len(result) > _PARSED:
         return None
     try:
         told: dict[str, Any] = msgspec.json.decode(result)

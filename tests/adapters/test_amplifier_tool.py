@@ -9,7 +9,7 @@ from amplifier_core import ChatResponse, TextBlock, ToolResult
 from amplifier_core.message_models import ToolCall, ToolCallBlock
 from amplifier_core.testing import MockCoordinator
 
-from summarizing_context import SettingsError, mount
+from summarizing_context import ContextClosedError, SettingsError, mount
 from tests.adapters.host import Model, session_of
 
 pytestmark = pytest.mark.anyio
@@ -73,3 +73,22 @@ async def test_a_tool_that_somebody_else_mounted_in_its_place_stays() -> None:
     await coordinator.mount("tools", other, name="context_recall")
     await cleanup()
     assert coordinator.get("tools")["context_recall"] is other
+
+
+async def test_commands_and_the_session_itself_are_reachable_from_the_mounted_context() -> None:
+    async with session_of(SMALL, model=Model(window=6_000)) as session:
+        await session.execute("Never touch the vendor folder.")
+        mounted = session.coordinator.get("context")
+        status = await mounted.handle_command("/context status")
+        assert status.ok
+        assert status.data["statistics"]["messages"] == len(before := await mounted.get_messages())
+        assert not (await mounted.handle_command("/context stutus")).ok
+        context = await mounted.opened()
+        pin, mark = await context.pin(0), await context.checkpoint("here")
+        assert "Never touch the vendor folder." in [fact.value for fact in context.ledger()]
+        await session.execute("Go on.")
+        await context.restore(mark)
+        assert await mounted.get_messages() == before
+        assert [each.id for each in context.pins()] == [pin]
+    with pytest.raises(ContextClosedError):
+        await mounted.handle_command("/context status")

@@ -30,9 +30,10 @@ _PATCHES = {"Add": _MADE, "Update": _CHANGED, "Delete": _GONE}
 _SAME = {"moved": "removed"}  # from where it was
 _COMMANDS = ("command", "cmd", "script")
 _REFUSED = re.compile(
-    r"(?i)\W{0,3}(?:<tool_use_error>|\w{0,30}error\b(?!\W{1,4}null)|(?:failed|failure|fatal|invalid|cannot|could not|unable to|"
-    r"no such|not found|no (?:replacement|changes?) was|permission denied|string to replace not|old_str\w{0,4} not|"
-    r"the user (?:does ?n['’]t want|rejected|denied)|success\W{1,4}false)\b)"
+    r"(?i)\W{0,3}(?:<tool_use_error>|\w{0,30}error\b(?!\W{1,4}null)|success\W{1,4}false\b|"
+    r"(?:failed|failure|fatal|invalid|cannot|could not|unable to|no such|not found|permission denied|"
+    r"no (?:replacement|changes?) was|string to replace not|old_str\w{0,4} not|"
+    r"the user (?:does ?n['’]t want|rejected|denied))\b)"
 )
 _SHORT = 400  # characters of a path
 _SEEN = 2_000  # characters of a result in which a program would complain
