@@ -13,6 +13,7 @@ from summarizing_context.core.entities import EntityKind, find_entities
 MOST_DROPS = 12
 _LONGEST = 80  # characters; a longer value is no hint
 _READ = 2_000  # characters of a message; further down stand the bodies of files
+_BETWEEN = (" ", "\n", '"', "\\")  # no value goes on behind these
 _BLOCK = re.compile(r"^### ", re.MULTILINE)
 _NO_VALUE = re.compile(r"\"\w{1,60}\":|\\[nrt\"\\]")  # the names of arguments, and the escapes in them
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT")
@@ -32,10 +33,17 @@ def find_drops(source: str, summary: str, most: int = MOST_DROPS) -> tuple[str, 
         if "result of " in label:
             continue
         weight = 2 if " calls " in label else 3
-        for _, value in find_entities(_NO_VALUE.sub(" ", body[:_READ]), _NO_HINTS):
+        for _, value in find_entities(_NO_VALUE.sub(" ", _beginning(body)), _NO_HINTS):
             if len(value) <= _LONGEST and not _STAMP.match(value):
                 uses[value] += weight
                 newest[value] = at
     shown = summary.casefold()
     dropped = [value for value in uses if value.casefold() not in shown]
     return tuple(sorted(dropped, key=lambda value: (-uses[value], -newest[value], value))[:most])
+
+
+def _beginning(body: str) -> str:
+    """What is read of a block: no value at its end is cut in two."""
+    if len(body) <= _READ:
+        return body
+    return body[: max(0, *(body.rfind(mark, 0, _READ) for mark in _BETWEEN))]

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
+from itertools import pairwise
 
 from summarizing_context.core.constraints import PASTED, Sentence, plain, sentence, strength_of
 from summarizing_context.core.cues import REQUEST
-from summarizing_context.core.sentences import LONGEST, shown
+from summarizing_context.core.sentences import GONE, LONGEST, shown
 from summarizing_context.core.subjects import read_subject, repeats, replaces
 from summarizing_context.core.words import words_of
 from summarizing_context.summarizers.sections import Line
@@ -74,7 +75,9 @@ def find_intent(sentences: Sequence[Sentence], constraints: Container[str]) -> l
     Sentences that are quoted among the constraints are not quoted twice.
     """
     by_block: dict[int, list[Sentence]] = {}
-    for said in sentences:
+    places: dict[tuple[int, str], int] = {}
+    for at, said in enumerate(sentences):
+        places.setdefault((said.block, said.text), at)
         if len(said.words) > 1 and f'"{shown(said.text)}"' not in constraints:
             by_block.setdefault(said.block, []).append(said)
     blocks = list(by_block)
@@ -86,11 +89,21 @@ def find_intent(sentences: Sequence[Sentence], constraints: Container[str]) -> l
         if not at_end and (len(asked[0].words) < 5 or _ASSENT.match(asked[0].text)):
             continue
         rank = asking + (15 if block == blocks[-1] else 12 if block == blocks[0] else 0)
-        quote = '"' + " ".join(shown(said.text) for said in asked) + '"'
+        quote = f'"{_quoted(asked, places)}"'
         if lines and quote.startswith((last := next(reversed(lines)))[:-1]):
             del lines[last]  # asked again, in more words
         lines[quote] = Line(quote, rank)
     return list(lines.values())
+
+
+def _quoted(asked: Sequence[Sentence], places: Mapping[tuple[int, str], int]) -> str:
+    """Sentences of one message as one quote, with the mark of what is gone where they do not follow each other."""
+    quote = shown(asked[0].text)
+    for before, said in pairwise(asked):
+        next_to = places[said.block, said.text] == places[before.block, before.text] + 1
+        quote += " " if next_to and before.text.endswith((".", "!", "?")) else f" {GONE} "
+        quote += shown(said.text)
+    return quote
 
 
 def unmarked(text: str) -> str:

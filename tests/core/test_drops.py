@@ -26,3 +26,9 @@ def test_what_only_results_name_is_no_hint_nor_are_the_names_of_arguments():
 def test_drops_are_few():
     source = "### user\n" + " ".join(f"src/f{number}.py" for number in range(40))
     assert len(find_drops(source, "")) == MOST_DROPS
+
+
+def test_no_half_of_a_value_is_a_drop():
+    for mark in (" ", "\n", '"'):
+        source = "### user\n" + f"src/a.py{mark}".ljust(1_990, "x") + f"{mark}listCommits in src/b.py"
+        assert find_drops(source, "") == ("src/a.py",)

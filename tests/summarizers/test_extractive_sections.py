@@ -32,6 +32,13 @@ def test_intent_quotes_the_first_request():
     assert section(summary(*FIXED_BUILD), "Intent")[0] == '"Please fix the build of the billing service."'
 
 
+def test_what_is_left_out_of_a_quoted_request_is_marked():
+    asked = "Please build the mill for us\n- It is by the river\n- Could you paint its door red for us too?"
+    assert section(summary(("user", asked)), "Intent") == [
+        '"Please build the mill for us … Could you paint its door red for us too?"'
+    ]
+
+
 def test_intent_follows_a_change_of_goal():
     text = summary(
         ("user", "Please write a parser for the invoices."),
