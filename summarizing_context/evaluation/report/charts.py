@@ -14,6 +14,7 @@ from summarizing_context.evaluation.report.summary import Point
 
 _WIDTH, _HEIGHT = 640, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52, 16, 14, 46
+_NAME_HEIGHT = 12
 
 
 class Series(NamedTuple):
@@ -68,8 +69,9 @@ def cost_chart(traces: Sequence[Trace], *, label: str) -> str:
         return _LEFT + (_WIDTH - _LEFT - _RIGHT) * (log10(cost) - low) / max(high - low, 0.01)
 
     parts = [_axes(label), *_cost_ticks(low, high, x_of)]
-    ends: list[tuple[float, float]] = []
-    for trace in sorted(traces, key=lambda trace: -trace.dots[-1].kept):
+    ordered = sorted(traces, key=lambda trace: -trace.dots[-1].kept)
+    places = spread_out([_y(trace.dots[-1].kept) + 4 for trace in ordered], _NAME_HEIGHT, _HEIGHT - _BOTTOM + 10)
+    for trace, place in zip(ordered, places, strict=True):
         path = " ".join(f"{x_of(dot.cost):.1f},{_y(dot.kept):.1f}" for dot in trace.dots)
         parts.append(f'<polyline class="line {trace.tone}" points="{path}"/>')
         for dot in trace.dots:
@@ -78,12 +80,18 @@ def cost_chart(traces: Sequence[Trace], *, label: str) -> str:
             parts.append(f'<line class="whisker {trace.tone}" {whisker}/>')
             title = f"{trace.name}: {dot.kept:.1%} [{dot.low:.1%}, {dot.high:.1%}] at {dot.cost:,.0f} tokens"
             parts.append(_dot(x, _y(dot.kept), trace.tone, title, radius=3.6))
-        x, place = x_of(trace.dots[-1].cost), _y(trace.dots[-1].kept) + 4
-        while any(abs(place - other) < 12 and abs(x - where) < 90 for where, other in ends):
-            place += 12
-        ends.append((x, place))
-        parts.append(_text(x + 8, min(place, _HEIGHT - 36), trace.name, "start"))
+        parts.append(_text(x_of(trace.dots[-1].cost) + 8, place, trace.name, "start"))
     return _svg(parts)
+
+
+def spread_out(heights: Sequence[float], apart: float, most: float) -> list[float]:
+    """Heights in the same order, from the top, none nearer than `apart` to the next and none below `most`."""
+    places: list[float] = []
+    for height in heights:
+        places.append(max(height, places[-1] + apart) if places else height)
+    for at in reversed(range(len(places))):
+        places[at] = min(places[at], most if at == len(places) - 1 else places[at + 1] - apart)
+    return places
 
 
 def _cost_ticks(low: float, high: float, x_of: Callable[[float], float]) -> Iterator[str]:

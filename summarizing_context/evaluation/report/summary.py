@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from summarizing_context.evaluation.arms.table import REFERENCE, arms
 from summarizing_context.evaluation.arms.views import TOLERANCE
+from summarizing_context.evaluation.cases.model import KINDS
 from summarizing_context.evaluation.intervals import Interval, difference, mean_of, session_values
 from summarizing_context.evaluation.outcomes import ProbeOutcome, RunOutcome, SessionOutcome
 from summarizing_context.evaluation.scoring.figures import FIGURES
@@ -35,6 +36,7 @@ MAIN = (
     "per_1k",
     "passes",
 )
+_HEADED = ("used", "literals", "constraint", "answered")  # each has a sentence of its own
 _UNASKED = ("abstention",)
 
 
@@ -150,12 +152,22 @@ def unequal_views(run: RunOutcome) -> list[str]:
 
 
 def headline(run: RunOutcome) -> list[str]:
-    """What the run says, in sentences."""
-    if not any(session.probes for session in run.sessions):
+    """What the run says, in sentences: what is ahead, and what is not."""
+    if not any(session_values(run.sessions, REFERENCE, kind) for kind in KINDS):
         return [_silence(run)]
-    return [
-        sentence for figure in ("used", "literals", "constraint", "answered") for sentence in _sentences(run, figure)
-    ]
+    return [*(sentence for figure in _HEADED for sentence in _sentences(run, figure)), *_weak_kinds(run)]
+
+
+def _weak_kinds(run: RunOutcome) -> Iterable[str]:
+    """By arm, the kinds of question of which it holds surely more."""
+    ahead: dict[str, list[str]] = {}
+    for kind in (kind for kind in KINDS if kind not in _HEADED):
+        for arm, margin in margins_of(run, kind):
+            if margin.high < 0:
+                ahead.setdefault(arm, []).append(f"{kind} ({margin.mean:+.3f})")
+    if ahead:
+        told = "; ".join(f"{arm} in {', '.join(kinds)}" for arm, kinds in ahead.items())
+        yield f"By kind of question, {REFERENCE} is behind {told}."
 
 
 def _silence(run: RunOutcome) -> str:

@@ -16,8 +16,9 @@ from summarizing_context.evaluation.cases.files import read_case
 from summarizing_context.evaluation.gates import baseline_of, check_baseline, check_gates
 from summarizing_context.evaluation.intervals import difference, mean_of
 from summarizing_context.evaluation.outcomes import RunOutcome, SessionOutcome
+from summarizing_context.evaluation.report.charts import spread_out
 from summarizing_context.evaluation.report.probes import highlighted
-from summarizing_context.evaluation.report.summary import unequal_views
+from summarizing_context.evaluation.report.summary import headline, unequal_views
 from summarizing_context.evaluation.report.writing import HTML, JSON, MARKDOWN, read_run, write_reports
 from summarizing_context.evaluation.runner import Plan, run_case
 from summarizing_context.evaluation.suites import Gate, load_suite
@@ -105,6 +106,29 @@ def test_an_interval_is_of_sessions_and_paired():
     assert margin is not None
     assert mean.low < mean.mean < mean.high
     assert (round(margin.low, 9), round(margin.high, 9), margin.sessions) == (0.1, 0.1, 3)
+
+
+def test_the_headline_says_what_is_not_beaten():
+    def one(name: str, used: float) -> SessionOutcome:
+        sums = {
+            "hierarchical": {"used": (used, 1.0), "ordering": (0.0, 1.0), "recall": (0.5, 1.0)},
+            "masking": {"used": (0.5, 1.0), "ordering": (0.4, 1.0), "recall": (0.4, 1.0)},
+            "tail": {"used": (0.1, 1.0)},
+        }
+        return msgspec.structs.replace(session(name), sums=sums)
+
+    run = outcome(one("a", 0.4), one("b", 0.6), one("c", 0.5))
+    assert headline(run) == [
+        "Hindsight retention: hierarchical holds 50.0% [40.0%, 60.0%]; ahead of tail (+0.400); no better than masking "
+        "(+0.000).",
+        "By kind of question, hierarchical is behind masking in ordering (-0.400).",
+    ]
+
+
+def test_names_in_a_chart_hide_no_other():
+    heights = spread_out([10, 12, 240, 250, 258], 12, 264)
+    assert heights == [10, 22, 240, 252, 264]
+    assert spread_out([250, 258, 262], 12, 264) == [240, 252, 264]
 
 
 ABOVE = outcome(*(session(name, hierarchical=0.9, tail=0.1, nothing=0.0) for name in "abc"))
