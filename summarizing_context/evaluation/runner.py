@@ -111,6 +111,9 @@ async def run_case(case: Case, plan: Plan, cassette: Cassette | None = None) -> 
                 if recaller is not None:  # with summaries by a model each use would have to be in the cassette
                     used = [probe for probe in case.probes_at(cut) if probe.kind == "used"]
                     results.add_recalled(await recalled(recaller, case, used, cut.budget))
+        if summarizes_by_model(plan.settings):
+            for name, strategy in strategies.items():
+                results.add_dropped(name, strategy.dropped_lines)
     return results.outcome([arm.name for arm in plan.chosen()])
 
 
@@ -215,6 +218,10 @@ class _Results:
         """What one recall brings back at each use; of the reference arm alone."""
         if found.out_of:
             self._add_sums(REFERENCE, {"recalled": found})
+
+    def add_dropped(self, arm: str, lines: int) -> None:
+        """What the literal gate took out of the summaries of an arm; the values left are its unsupported ones."""
+        self._add_sums(arm, {"dropped_lines": Sum(lines, 1)})
 
     def outcome(self, order: Sequence[str]) -> SessionOutcome:
         case = self._case

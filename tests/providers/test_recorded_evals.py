@@ -110,6 +110,21 @@ async def test_what_was_recorded_is_replayed_to_the_byte_without_a_key(
     assert replayed.sums["tail"]["answered"][0] < replayed.sums["stored"]["answered"][0]
 
 
+async def test_lines_with_inventions_are_dropped_and_counted(tmp_path: Path):
+    def inventing(body: Json) -> str:
+        told = "## Done\n- The import was looked at, and the customer was answered.\n- Edited src/never/said.py"
+        return told if kind_of(body) == "segment" else says(body)
+
+    model = {"summarizer": "openai", "model": MODEL}
+    async with serving(partial(answering, text=inventing)) as server:
+        recorded = await ran(plan(tmp_path, OPENAI, server, **model), "record")
+    of, sessions = recorded.sums["hierarchical"]["dropped_lines"]
+    assert of > 1
+    assert sessions == 1
+    assert "dropped_lines" not in recorded.sums["tail"]
+    assert recorded.sums["hierarchical"]["unsupported"][0] == 0
+
+
 async def test_a_reader_sees_one_question_and_the_view_as_data(tmp_path: Path):
     async with serving(answering) as server:
         await ran(plan(tmp_path, OPENAI, server), "record")

@@ -53,6 +53,11 @@ class StrategyArm:
         found = self._context.statistics()
         return found.model_input_tokens + found.model_output_tokens
 
+    @property
+    def dropped_lines(self) -> int:
+        """Lines that the literal gate took out of a model's summaries."""
+        return self._context.statistics().dropped_lines
+
     async def feed(self, cut: int) -> None:
         """Add the messages before a cut, and let every summary be made."""
         await self._context.set_messages(self._case.messages[:cut])

@@ -31,6 +31,7 @@ MAIN = (
     "ledger_precision",
     "stale",
     "unsupported",
+    "dropped_lines",
     "drift",
     "tokens",
     "per_1k",
