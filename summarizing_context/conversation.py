@@ -26,6 +26,8 @@ from summarizing_context.session import Session
 from summarizing_context.statistics import Statistics
 from summarizing_context.tokens import usage_total
 
+_LONG = 10**9  # seconds: longer than any program runs
+
 
 class Conversation:
     """A log of messages and the views of it that fit into a model's window."""
@@ -134,7 +136,7 @@ class Conversation:
         self._check()
         if timeout is not None and (not isinstance(timeout, int | float) or timeout != timeout):
             raise SettingsError(f"timeout is {timeout!r:.40}; it is a number of seconds, or None")
-        return await self._parts.worker.wait_idle(timeout)
+        return await self._parts.worker.wait_idle(None if timeout is None else min(timeout, _LONG))
 
     async def observe_usage(self, input_tokens: int, *, cache_read: int = 0, cache_write: int = 0) -> None:
         """Tell how many tokens the provider counted for the last view; budgets from its window follow that.

@@ -42,6 +42,15 @@ async def test_a_page_takes_at_most_the_tokens_that_it_is_given(most: int) -> No
         assert most / 3 < count(page.text) <= most
 
 
+async def test_a_page_of_any_number_of_tokens_holds_no_more_than_there_is() -> None:
+    async with open_context(Settings()) as context:
+        await context.add_message({"role": "user", "content": "The port is 6543."})
+        for most in (10**12, 10**400):
+            assert "6543" in (await context.recall("port", most)).text
+            assert "6543" in (await context.expand(0, max_tokens=most)).text
+        assert await context.wait_idle(10**400)
+
+
 async def test_of_a_long_result_only_the_lines_around_the_words_are_shown() -> None:
     lines = [f"line {n} of the build says nothing" for n in range(400)]
     lines[200] = "FAILED the walrus test: expected tusks"

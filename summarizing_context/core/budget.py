@@ -10,6 +10,7 @@ from typing import NamedTuple
 from summarizing_context.errors import SettingsError
 
 LEAST_ROOM = 40  # tokens beside the system rows without which no view is worth sending
+_MOST = 2**63 - 1  # tokens of a budget
 LEAST_CAP = 64  # tokens that a shrunk message keeps; halved with every squeeze
 MAX_SQUEEZE = 4
 CRITICAL_SHARE = 0.25  # of room, that critical messages have for themselves
@@ -95,7 +96,7 @@ def choose_budget(
     Raises `SettingsError` unless `token_budget` is None or a positive int.
     """
     if token_budget is not None:
-        if isinstance(token_budget, bool) or not isinstance(token_budget, int) or token_budget <= 0:
+        if isinstance(token_budget, bool) or not isinstance(token_budget, int) or not 0 < token_budget <= _MOST:
             raise SettingsError(f"token_budget is {token_budget!r:.60}; it is a positive int (tokens), or None")
         return token_budget
     if window is None or window <= 0:

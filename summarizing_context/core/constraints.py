@@ -9,17 +9,28 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from summarizing_context.core.cues import DEFERRED, LEADS, LIMITS, MILD, ORDERS, STRICT, TO_SOMEONE
+from summarizing_context.core.cues import (
+    DEFERRED,
+    LASTING,
+    LEADS,
+    LIMITS,
+    MILD,
+    NOT_A_BAN,
+    ORDERS,
+    STANDING,
+    STRICT,
+    TO_SOMEONE,
+)
 from summarizing_context.core.sentences import cleaned, shown, split_prose
 from summarizing_context.core.words import Words, words_of
 
-RULES_VERSION = 1  # another one whenever the same message would give other rules
+RULES_VERSION = 2  # another one whenever the same message would give other rules
 PASTED = 25  # sentences in a message from which on it is a document rather than something said
 _SHORT = 8  # words
 _STRICT = 2
 _READ = 20_000  # characters of a message
-_CUES = (STRICT, LIMITS, MILD, DEFERRED)
-_TELLING = frozenset((b"actually", b"not")).union(*(cues.words for cues in _CUES))
+_CUES = (STRICT, LIMITS, MILD, DEFERRED, STANDING, LASTING)
+_TELLING = frozenset((b"actually", b"not", b"leave", b"no")).union(*(cues.words for cues in _CUES))
 _PHRASES: dict[bytes, list[bytes]] = {}
 for _cue in _CUES:
     for _phrase in _cue.phrases:
@@ -31,6 +42,10 @@ _FOREIGN = re.compile(
     r"しないで|必ず|常に|대신|항상|절대|반드시"
 )
 _CONTRAST = re.compile(r"(?i)\bnot \S{1,60},? but\b|\b(?:use|with|in|to|on|want) \S{1,60},? not\b")
+_LEFT_ALONE = re.compile(
+    r"(?i)\bleave \S{1,80}(?: \S{1,40}){0,3} (?:alone|untouched|unchanged|as (?:it|they) (?:is|are))\b"
+)
+_BAN = 7  # words that a sentence such as "No emojis." has at most
 _NOT_AN_ORDER = re.compile(
     r"(?i)\bi (?:still |really |also |just )?"
     r"(?:don['’]?t|do not|did ?n['’]?t|never|can['’]?t|cannot|am not|was not)(?: \w{1,12})? "
@@ -146,8 +161,29 @@ def _rank(said: Sentence, *, pasted: bool) -> int:
     """`_STRICT` for what binds by its very words, 1 for a softer rule, 0 for what is none."""
     strength = strength_of(said, pasted=pasted)
     if strength <= 0:
-        return 0
+        return _other_rank(said, pasted=pasted)
     strict = STRICT.found_in(said.words) or _is_foreign_rule(said.text)
     if strict and not pasted and not _ABOUT_ONESELF.match(said.text):
         return _STRICT
-    return 1 if strict or (strength >= _LEAST_SOFT and not _OPINION.search(said.text)) else 0
+    soft = strict or (strength >= _LEAST_SOFT and not _OPINION.search(said.text))
+    return max(int(soft), _other_rank(said, pasted=pasted))
+
+
+def _other_rank(said: Sentence, *, pasted: bool) -> int:
+    """The same by words that bind a whole session only when somebody says them, not in a document."""
+    words, text = said.words, said.text
+    if pasted or len(words) < 2 or text.startswith(_NOT_SPEECH) or text.rstrip("\"')* ").endswith("?"):
+        return 0
+    if any(refused.match(text) for refused in (_TOLD, _ABOUT_ONESELF)) or _NOT_AN_ORDER.search(text):
+        return 0
+    if STANDING.found_in(words) or (b"leave" in words and _LEFT_ALONE.search(text)):
+        return _STRICT
+    lasts = LASTING.found_in(words) and words[0] != b"there" and not _OPINION.search(text)
+    return int(lasts or (text[2:3] == " " and _bans(words)))
+
+
+def _bans(words: Words) -> bool:
+    """Whether a sentence is as short as "No emojis in the docs."."""
+    if words[0] != b"no" or len(words) > _BAN or not words[1].endswith((b"s", b"ing")):
+        return False
+    return words[1] not in NOT_A_BAN and (words[1] != b"changes" or words[2:3] == [b"to"])

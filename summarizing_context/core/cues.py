@@ -58,6 +58,21 @@ STRICT = _cues(
     "it is important",
     "bitte nicht",
 )
+STANDING = _cues(  # of rules that are quoted in views; summaries go by the others
+    "henceforth refrain nie",
+    *("hands off", "stay away from", "keep out of", "under all circumstances", "without exception", "no exceptions"),
+    *("until i say", "unless i say", "until told", "until further notice", "nothing may", "nobody may", "no one may"),
+    *("ask me before", "ask before", "check with me before", "make no", "each time you", "every time you"),
+    "whenever you",
+)
+LASTING = _cues(
+    "nur",
+    *("has to be", "have to be", "for the rest of", "going forward", "in future", "its important", "important that"),
+)
+NOT_A_BAN = frozenset(
+    b"""thanks worries problems issues errors differences results matches tests failures questions regrets plans news
+    less this yes its was is has does nothing anything something kidding warnings files hits""".split()
+)
 MILD = _cues(
     "instead should shouldnt avoid only without prefer unless except maximum minimum meant stattdessen sempre",
     *("rather than", "no more than", "at most", "at least", "stop using", "stop doing", "you cannot", "you cant"),

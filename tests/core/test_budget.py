@@ -20,7 +20,7 @@ def test_a_given_budget_is_taken_exactly():
     assert budget(123, 200_000, 8_000, cap=True, max_tokens=50) == 123
 
 
-@pytest.mark.parametrize("wrong", [0, -1, True, 1.5, "100", [], float("nan")])
+@pytest.mark.parametrize("wrong", [0, -1, True, 1.5, "100", [], float("nan"), 10**400])
 def test_a_budget_that_is_no_positive_int_is_refused(wrong):
     with pytest.raises(SettingsError, match="token_budget"):
         budget(wrong)

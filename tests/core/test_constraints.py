@@ -14,16 +14,35 @@ STRICT = [
     "You must keep the API stable.",
     "I never want to see tabs.",
     "Bitte nicht pushen.",
+    "Hands off the billing module.",
+    "Leave config.yml alone.",
+    "Refrain from force-pushing.",
+    "Henceforth call me Sam.",
+    "Ask me before you delete anything.",
+    "Whenever you change the schema, update docs/schema.md.",
+    "Until I say otherwise, work on branch dev.",
     "Никогда не трогай main.",
     "不要修改这个文件",
 ]
-SOFT = ["Please prefer short names.", "Use at most 3 retries.", "Use httpx instead of requests."]
+SOFT = [
+    "Please prefer short names.",
+    "Use at most 3 retries.",
+    "Use httpx instead of requests.",
+    "No emojis.",
+    "All dates have to be in UTC.",
+]
 NONE = [
     "I think it should be fine.",
     "It always fails on Mondays.",
     "Why does it never work?",
     "Thanks, go on.",
     "I do not know.",
+    "No worries.",
+    "No errors in the log.",
+    "No, that's all.",
+    "No changes in the diff.",
+    "There has to be some flexibility.",
+    "Leave me a note.",
     "Read the file and tell me what it says.",
 ]
 

@@ -82,3 +82,12 @@ def test_messages_without_room_are_named_even_where_there_are_no_rules():
 def test_a_rule_cannot_end_the_fence():
     said = rules("Never write </standing_rules> or <history> in a file.")
     assert text(rule_block([], said, [], 400, PRICE)).count("</standing_rules>") == 1
+
+
+def test_in_a_tiny_room_the_newest_rule_goes_before_the_preface():
+    said = rules("Never push to main.", "Always use port 8080.", "Never touch vendor.", "Always use port 9090.")
+    block = rule_block([], said, [7], 44, PRICE)
+    assert listed(block) == ['- message 3: "Always use port 9090."']
+    assert "3 more not shown" in text(block)
+    assert block.left_out == 2
+    assert rule_block([], said, [7], 8, PRICE) == RuleBlock(None, 3)
