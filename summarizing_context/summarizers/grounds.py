@@ -15,7 +15,7 @@ from summarizing_context.ports import SummaryJob
 from summarizing_context.summarizers.days import Calendar, Day, Time
 from summarizing_context.summarizers.literals import Found, find_literals
 from summarizing_context.summarizers.plain import plain, unescaped, words_only
-from summarizing_context.summarizers.quantities import Quantities, Quantity
+from summarizing_context.summarizers.quantities import CURRENCIES, Quantities, Quantity
 
 _GAPS = re.compile(r"\s?\[?\.\.\.\]?\s?|(?<=[.!?:])\s")  # where a quote may leave something out
 _JOINTS = re.compile(r"\.\.+|[:=,&+→#]")
@@ -36,7 +36,8 @@ class Grounds:
         """Whether the source bears a literal out."""
         meaning = literal.meaning
         if isinstance(meaning, Quantity):
-            return self._has_number(literal.text) or self._quantities.bear_out(meaning)
+            is_money = meaning.unit in CURRENCIES  # the sign stands before the digits, and counts
+            return (not is_money and self._has_number(literal.text)) or self._quantities.bear_out(meaning)
         if isinstance(meaning, Day):
             return self._calendar.has_day(meaning) or self._has(literal.text)
         if isinstance(meaning, Time):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from summarizing_context.summarizers.grounds import Grounds
 from summarizing_context.summarizers.literals import find_literals
 
-GATE_VERSION = "1"  # another one whenever the same reply would become another summary
+GATE_VERSION = "2"  # another one whenever the same reply would become another summary
 
 _HEADING = re.compile(r"\s*#{1,6} |\s*(?:\*\*|__)[^*_]{1,80}(?:\*\*|__):?\s*\Z")
 _SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[^\s])")

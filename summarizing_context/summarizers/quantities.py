@@ -83,6 +83,7 @@ _NUMBER = re.compile(
 )
 _NAMED_NUMBER = re.compile(rf"(?<![a-z-])(?P<word>{'|'.join(_NAMED)})[ -](?P<unit>%|[a-z]{{1,12}})(?![a-z])")
 _KEY = re.compile(r"[_ (\[]([a-z%]{1,12})[\"'\s:=|)\]]{1,6}\Z")
+CURRENCIES = ("$", "€", "£")
 
 
 class Quantity(NamedTuple):

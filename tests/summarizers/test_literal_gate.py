@@ -74,6 +74,13 @@ def test_what_the_source_does_not_say_is_not(lie: str):
     assert unsupported_literals(f"- It was {lie}, then.", HELD) != []
 
 
+def test_money_is_of_one_currency():
+    held = Grounds("At most $1,250 a month, 300 EUR once, and 40 pounds.")
+    assert unsupported_literals("$1,250, 1250 dollars, 1,250, about $1.2k, €300, 300 euros, £40", held) == []
+    for lie in ("€1,250", "1250 EUR", "$300", "£300", "$40"):
+        assert unsupported_literals(f"- It costs {lie}.", held) != []
+
+
 def test_what_the_job_says_of_itself_is_no_invention():
     told = f"messages 100 to 199, part {job().range_hash[:8]}"
     assert unsupported_literals(told, HELD) != []
