@@ -93,14 +93,14 @@ class SummarizingContext(Conversation):
         self._check()
         return self._compressing.should_compress()
 
-    async def pin(self, what: int | str) -> str:
+    async def pin(self, index_or_text: int | str) -> str:
         """Keep a message, by its index in the log, or a text in every view; the id to unpin it with.
 
         Durable. Whatever is pinned enters the next view if the past that it stands in is covered. Pins go along with
         checkpoints and forks; one whose message leaves the log goes with it. Raises `SettingsError`.
         """
         self._check(writes=True)
-        return await self._pinning.pin(what)
+        return await self._pinning.pin(index_or_text)
 
     async def unpin(self, id: str) -> None:
         """Give up what `pin` pinned. Raises `PinNotFoundError`."""

@@ -84,7 +84,7 @@ async def test_commands_and_the_session_itself_are_reachable_from_the_mounted_co
         assert status.data["statistics"]["messages"] == len(before := await mounted.get_messages())
         assert not (await mounted.handle_command("/context stutus")).ok
         context = await mounted.opened()
-        pin, mark = await context.pin(0), await context.checkpoint("here")
+        pin, mark = await context.pin(index_or_text=0), await context.checkpoint("here")
         assert "Never touch the vendor folder." in [fact.value for fact in context.ledger()]
         await session.execute("Go on.")
         await context.restore(mark)
