@@ -1,6 +1,6 @@
 """Lines of exact values for a page: the likeliest for what they cost, cited by message.
 
-Pure. Values of one message share a line, `12: a_name 4500`; paths of one folder are written as in a shell,
+Pure. Values of one message share a line, `12: a_name 4500 src/app.py`; paths of one folder are written as in a shell,
 `12 54: src/{app.py,page.py}`. How likely a value is comes from `ranking`.
 """
 
@@ -14,7 +14,8 @@ from summarizing_context.core.ranking import Known, Query, likelihoods
 from summarizing_context.core.shrinking import Count
 
 _THRIFT = 0.5  # how much a value's tokens count against it
-_TOO_LITTLE = 6  # tokens for one more value
+_TOO_LITTLE = 5  # tokens for one more value
+_ROUNDS = 5  # in which what is written turns out shorter than it was reckoned
 
 
 class ValueLine(NamedTuple):
@@ -32,21 +33,16 @@ def chosen_lines(
     left_out = [at for at, known in enumerate(values) if known.value not in shown]
     left_out = _whole_paths(values, left_out, worth)
     folders = Counter(_folder(values[at].value) for at in left_out)
-    lines = _Lines(count)
-    costs = {at: _shared_cost(values[at].value, folders, lines) for at in left_out}
-    held: set[str] = set(shown)
-    for at in sorted(left_out, key=lambda at: -worth[at] / costs[at] ** _THRIFT):
-        known = values[at]
-        if known.value in held:
-            continue
-        cost = lines.cost(known)
-        if cost > room:
-            if room < _TOO_LITTLE:
-                break
-            continue
-        room -= cost
-        lines.add(known)
-        held.update(_within(known.value))
+    lines = _Lines(shown, count)
+    costs = {at: lines.shared_cost(values[at].value, folders) for at in left_out}
+    waiting = [values[at] for at in sorted(left_out, key=lambda at: -worth[at] / costs[at] ** _THRIFT)]
+    spare = room
+    for _ in range(_ROUNDS):
+        waiting = lines.fill(waiting, spare)
+        spare = room - lines.size()
+        if spare < _TOO_LITTLE:
+            break
+    lines.shorten(room)
     return lines.written()
 
 
@@ -67,45 +63,86 @@ def _whole_paths(values: Sequence[Known], left_out: Sequence[int], worth: list[f
 
 
 class _Lines:
-    """Lines as they fill up."""
+    """Lines as they fill up: the values chosen so far, each with the message that is cited for it."""
 
-    def __init__(self, count: Count) -> None:
-        self.tokens = count
-        self._folders: dict[str, tuple[list[int], list[str]]] = {}
-        self._messages: dict[int, list[str]] = {}
+    def __init__(self, shown: Collection[str], count: Count) -> None:
+        self._count = count
+        self._held = set(shown)
+        self._chosen: list[tuple[str, int]] = []
+        self._cited: dict[str, list[int]] = {}  # messages cited for a folder's paths; "" for all lines
+        self._tokens: dict[str, int] = {}
 
-    def cost(self, known: Known) -> int:
-        """What one more value costs."""
-        folder, place = _folder(known.value), self._place(known)
-        if folder in self._folders:
-            places, _ = self._folders[folder]
-            return 1 + self.tokens(known.value[len(folder) :]) + (0 if place in places else self.tokens(f"{place} "))
-        if folder:
-            return 4 + self.tokens(f"{place}: {known.value}")
-        return 1 + self.tokens(known.value) + (0 if place in self._messages else 1 + self.tokens(f"{place}: "))
+    def fill(self, waiting: Sequence[Known], room: int) -> list[Known]:
+        """Add what fits into so many more tokens; what did not fit."""
+        rest: list[Known] = []
+        for known in waiting:
+            if known.value in self._held:
+                continue
+            place = self._place(known)
+            cost = self._cost(known.value, place) if room >= _TOO_LITTLE else room + 1
+            if cost > room:
+                rest.append(known)
+                continue
+            room -= cost
+            self._chosen.append((known.value, place))
+            self._held.update(_within(known.value))
+            for line in {"", _folder(known.value)}:
+                self._cited.setdefault(line, []).append(place)
+        return rest
 
-    def add(self, known: Known) -> None:
-        folder, place = _folder(known.value), self._place(known)
-        if folder:
-            places, names = self._folders.setdefault(folder, ([], []))
-            names.append(known.value[len(folder) :])
-            if place not in places:
-                places.append(place)
-        else:
-            self._messages.setdefault(place, []).append(known.value)
+    def shorten(self, room: int) -> None:
+        """Without what was added last, until all is within the room."""
+        while self._chosen and self.size() > room:
+            self._chosen.pop()
+
+    def size(self) -> int:
+        """The tokens of all lines."""
+        lines = self.written()
+        return self._count("\n".join(line.text for line in lines)) + 1 if lines else 0
+
+    def shared_cost(self, value: str, folders: Counter[str]) -> float:
+        """The tokens of a value; those of a folder are shared by its paths."""
+        folder = _folder(value)
+        own = 1 + self._size(value[len(folder) :])
+        return own + self._size(folder) / folders[folder] if folder else own
 
     def written(self) -> list[ValueLine]:
-        """The lines in the order of the log."""
-        lines = [ValueLine((place,), f"{place}: {' '.join(found)}") for place, found in self._messages.items()]
-        for folder, (places, names) in self._folders.items():
+        """The lines in the order of the log. A folder's paths from several messages have a line of their own."""
+        folders: dict[str, tuple[dict[int, None], list[str]]] = {}
+        lines: dict[tuple[int, ...], list[str]] = {}
+        for value, place in self._chosen:
+            if folder := _folder(value):
+                places, names = folders.setdefault(folder, ({}, []))
+                places[place] = None
+                names.append(value[len(folder) :])
+            else:
+                lines.setdefault((place,), []).append(value)
+        for folder, (places, names) in folders.items():
             listed = names[0] if len(names) == 1 else f"{{{','.join(names)}}}"
-            lines.append(ValueLine(tuple(places), f"{' '.join(map(str, places))}: {folder}{listed}"))
-        return sorted(lines, key=lambda line: line.places[0])
+            lines.setdefault(tuple(places), []).append(f"{folder}{listed}")
+        return [
+            ValueLine(places, f"{' '.join(map(str, places))}: {' '.join(found)}")
+            for places, found in sorted(lines.items())
+        ]
+
+    def _cost(self, value: str, place: int) -> int:
+        """What one more value costs, at most."""
+        folder = _folder(value)
+        own = 1 + self._size(value[len(folder) :])
+        if folder in self._cited and folder:
+            return own + (0 if place in self._cited[folder] else self._size(f"{place} "))
+        cited = 0 if place in self._cited.get("", ()) else 1 + self._size(f"{place}: ")
+        return own + (1 + self._size(folder) if folder else 0) + cited
 
     def _place(self, known: Known) -> int:
         """The newest message that holds a value, or one that is cited already."""
-        cited = self._folders[folder][0] if (folder := _folder(known.value)) in self._folders else self._messages
+        cited = self._cited.get(_folder(known.value)) or self._cited.get("", ())
         return next((place for place in reversed(known.places) if place in cited), known.places[-1])
+
+    def _size(self, text: str) -> int:
+        if text not in self._tokens:
+            self._tokens[text] = self._count(text)
+        return self._tokens[text]
 
 
 def _folder(value: str) -> str:
@@ -113,13 +150,6 @@ def _folder(value: str) -> str:
     if "/" not in value or "://" in value or any(char in value for char in "{},"):
         return ""
     return value[: value.rindex("/") + 1]
-
-
-def _shared_cost(value: str, folders: Counter[str], lines: _Lines) -> float:
-    """The tokens of a value; those of a folder are shared by its paths."""
-    folder = _folder(value)
-    own = 1 + lines.tokens(value[len(folder) :])
-    return own + lines.tokens(folder) / folders[folder] if folder else own
 
 
 def _within(value: str) -> Iterator[str]:

@@ -42,7 +42,7 @@ def test_used_recent_and_related_values_go_first() -> None:
     assert lines[0].startswith("0: billing_key")
     assert "2: src/used.py" in lines
     assert "new_one" not in " ".join(lines)
-    assert " ".join(lines).count("filler") < 4
+    assert " ".join(lines).count("filler") < 8
 
 
 def test_paths_of_one_folder_stand_together_and_cite_the_messages_that_hold_them() -> None:
@@ -59,3 +59,21 @@ def test_what_can_be_read_off_a_path_is_not_listed_again() -> None:
     messages = [(3, MessageValues((), ("src/app_main.py",))), (2, MessageValues(("app_main.py",), ()))]
     query = Query(frozenset(), 4, {})
     assert chosen_lines(gather(messages, query), (), query, 100, len) == [ValueLine((3,), "3: src/app_main.py")]
+
+
+def test_lines_fill_their_room_and_never_exceed_it() -> None:
+    names = tuple(f"name_{n}" for n in range(400))
+    messages = [(n, MessageValues((name, f"lib_{n % 9}/src/{name}.py"), ())) for n, name in enumerate(names)]
+    query = Query(frozenset(), 400, {})
+    known = gather(messages, query)
+    for room in (200, 500, 1_000):
+        text = "\n".join(line.text for line in chosen_lines(known, (), query, room, len))
+        assert 0.9 * room <= len(text) <= room
+
+
+def test_paths_of_one_message_stand_in_its_line() -> None:
+    query = Query(frozenset(), 8, {})
+    known = gather([(3, MessageValues(("a_name", "lib/x.py", "src/y.py"), ()))], query)
+    (line,) = chosen_lines(known, (), query, 100, len)
+    assert line.places == (3,)
+    assert sorted(line.text.removeprefix("3: ").split()) == ["a_name", "lib/x.py", "src/y.py"]
