@@ -69,25 +69,26 @@ class _Lines:
         self._count = count
         self._held = set(shown)
         self._chosen: list[tuple[str, int]] = []
-        self._cited: dict[str, list[int]] = {}  # messages cited for a folder's paths; "" for all lines
+        self._cited: dict[str, set[int]] = {"": set()}  # messages cited for a folder's paths; "" for all lines
         self._tokens: dict[str, int] = {}
 
     def fill(self, waiting: Sequence[Known], room: int) -> list[Known]:
         """Add what fits into so many more tokens; what did not fit."""
         rest: list[Known] = []
-        for known in waiting:
+        for at, known in enumerate(waiting):
+            if room < _TOO_LITTLE:
+                return [*rest, *waiting[at:]]
             if known.value in self._held:
                 continue
             place = self._place(known)
-            cost = self._cost(known.value, place) if room >= _TOO_LITTLE else room + 1
-            if cost > room:
+            if (cost := self._cost(known.value, place)) > room:
                 rest.append(known)
                 continue
             room -= cost
             self._chosen.append((known.value, place))
             self._held.update(_within(known.value))
             for line in {"", _folder(known.value)}:
-                self._cited.setdefault(line, []).append(place)
+                self._cited.setdefault(line, set()).add(place)
         return rest
 
     def shorten(self, room: int) -> None:
@@ -131,12 +132,12 @@ class _Lines:
         own = 1 + self._size(value[len(folder) :])
         if folder in self._cited and folder:
             return own + (0 if place in self._cited[folder] else self._size(f"{place} "))
-        cited = 0 if place in self._cited.get("", ()) else 1 + self._size(f"{place}: ")
+        cited = 0 if place in self._cited[""] else 1 + self._size(f"{place}: ")
         return own + (1 + self._size(folder) if folder else 0) + cited
 
     def _place(self, known: Known) -> int:
         """The newest message that holds a value, or one that is cited already."""
-        cited = self._cited.get(_folder(known.value)) or self._cited.get("", ())
+        cited = self._cited.get(_folder(known.value)) or self._cited[""]
         return next((place for place in reversed(known.places) if place in cited), known.places[-1])
 
     def _size(self, text: str) -> int:
