@@ -65,7 +65,10 @@ class _Fitter:
         return [wire for waiting in self._open.values() for wire in waiting if wire is not None]
 
     def rows_of(self, message: Message) -> Iterator[Message]:
-        message = as_sendable(message)
+        """Mended before, for ids have to stay alike, and after: what stood in JSON text has been read then."""
+        return map(as_sendable, self._rows_of(as_sendable(message)))
+
+    def _rows_of(self, message: Message) -> Iterator[Message]:
         row = as_row(message)
         if is_result(message):
             yield self._result(row, call_id(message.get("tool_call_id")), row["content"])

@@ -77,7 +77,7 @@ async def test_the_same_content_in_a_second_session_costs_nothing(tmp_path: Path
     async with opened(tmp_path / "a.db", again, "two") as context:
         await feed(context, LOG)
         assert context.statistics().activations > 2
-        assert context.statistics().stand_ins == 0
+        assert context.statistics().stand_ins_total <= 1  # of a segment that was closed by the message before
     async with opened(tmp_path / "a.db", again, "three") as context:
         await context.set_messages(LOG)
         await context.get_messages_for_request()
