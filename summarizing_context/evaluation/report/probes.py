@@ -14,7 +14,7 @@ from summarizing_context.evaluation.answering.outcomes import AnswerOutcome, agr
 from summarizing_context.evaluation.arms.table import REFERENCE
 from summarizing_context.evaluation.outcomes import ProbeOutcome, RunOutcome, SessionOutcome
 
-MOST_CHARACTERS = 1_100_000  # of all probes together
+MOST_BYTES = 1_250_000  # of all probes together
 _MARKED = ("lost", "kept", "stale")
 
 
@@ -39,9 +39,9 @@ def _chosen(run: RunOutcome) -> tuple[dict[str, list[str]], int]:
                 queues.remove((session, queue))
                 continue
             row = _probe_html(queue.pop(0))
-            if size + len(row) > MOST_CHARACTERS:
+            if size + (more := len(row.encode(errors="replace"))) > MOST_BYTES:
                 return shown, total - count
-            size, count = size + len(row), count + 1
+            size, count = size + more, count + 1
             shown[session.id].append(row)
     return shown, 0
 

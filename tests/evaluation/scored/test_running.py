@@ -86,6 +86,13 @@ def test_the_page_escapes_transcripts_and_names_no_place_outside(tmp_path: Path)
     assert "&lt;script&gt;" in page.lower()
 
 
+def test_a_page_stays_small_in_any_script(tmp_path: Path):
+    one = run().sessions[0]
+    probes = [msgspec.structs.replace(one.probes[0], evidence=[(0, "字" * 400)] * 3, words="字" * 200)] * 900
+    write_reports(msgspec.structs.replace(run(), sessions=[msgspec.structs.replace(one, probes=probes)]), tmp_path)
+    assert 1_000_000 < (tmp_path / HTML).stat().st_size < 2_000_000
+
+
 def test_the_words_of_an_answer_are_marked_and_escaped():
     assert highlighted("a <b> B6", ["b6", "<b>"]) == "a <mark>&lt;b&gt;</mark> <mark>B6</mark>"
 
