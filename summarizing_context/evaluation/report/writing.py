@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,19 @@ def write_reports(run: RunOutcome, folder: Path, *, timings: dict[str, Any] | No
     """All reports of a run. Equal runs write equal bytes, timings apart."""
     folder.mkdir(parents=True, exist_ok=True)
     document = {"table": table_document(run), **msgspec.to_builtins(run)}
-    (folder / JSON).write_bytes(msgspec.json.encode(document) + b"\n")
+    (folder / JSON).write_bytes(_encoded(document) + b"\n")
     (folder / HTML).write_text(page(run), encoding="utf8", errors="replace")
     (folder / MARKDOWN).write_text(markdown(run), encoding="utf8", errors="replace")
     if timings is not None:
         (folder / TIMINGS).write_bytes(msgspec.json.format(msgspec.json.encode(timings), indent=1) + b"\n")
+
+
+def _encoded(document: dict[str, Any]) -> bytes:
+    """JSON; halves of characters, which transcripts may hold, become question marks as they do in the other reports."""
+    try:
+        return msgspec.json.encode(document)
+    except UnicodeEncodeError:
+        return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
 
 
 def table_document(run: RunOutcome) -> dict[str, dict[str, dict[str, float]]]:

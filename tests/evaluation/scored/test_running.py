@@ -86,6 +86,15 @@ def test_the_page_escapes_transcripts_and_names_no_place_outside(tmp_path: Path)
     assert "&lt;script&gt;" in page.lower()
 
 
+def test_half_a_character_of_a_transcript_can_be_reported(tmp_path: Path):
+    one = run().sessions[0]
+    probes = [msgspec.structs.replace(one.probes[0], words="half \ud83d of it"), *one.probes[1:]]
+    broken = msgspec.structs.replace(run(), sessions=[msgspec.structs.replace(one, probes=probes)])
+    write_reports(broken, tmp_path)
+    assert read_run(tmp_path).sessions[0].probes[0].words == "half ? of it"
+    assert "half ? of it" in (tmp_path / HTML).read_text("utf8")
+
+
 def test_a_page_stays_small_in_any_script(tmp_path: Path):
     one = run().sessions[0]
     probes = [msgspec.structs.replace(one.probes[0], evidence=[(0, "字" * 400)] * 3, words="字" * 200)] * 900
