@@ -10,7 +10,7 @@ LAWS_OPERATIONS ?= 1000000
 GATE_REPLIES ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-scorers tune simulate clean
+.PHONY: help demo test coverage lint format laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-scorers tune simulate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,6 +26,9 @@ demo: $(READY) ## watch a long session being summarized inside a small budget
 	$(BIN)/summarizing-context demo
 
 test: $(READY) ## the whole gate: style, types, imports, every test
+	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+coverage: $(READY) ## the same with coverage traced and shown (almost twice the time)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov=summarizing_context --cov-report=term:skip-covered
 
 lint: $(READY) ## style, types and imports only
