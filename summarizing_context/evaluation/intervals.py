@@ -56,16 +56,16 @@ def difference(ours: Mapping[str, float], theirs: Mapping[str, float]) -> Interv
 
 
 def recovered(ours: Mapping[str, float], start: Mapping[str, float], goal: Mapping[str, float]) -> Interval | None:
-    """How much of the way from `start` to `goal` our mean has gone; 1 is all of it. None where the interval of the way
-    does not exclude zero, for then nothing can be said; the few draws of a sure way that have none are left out."""
+    """How much of the way from `start` to `goal` our mean has gone; 1 is all of it. None where a draw has no such way,
+    for then nothing can be said."""
     keys = sorted(ours.keys() & start.keys() & goal.keys())
     if not keys:
         return None
     gone, way = [ours[key] - start[key] for key in keys], [goal[key] - start[key] for key in keys]
     ways = _means(way)
-    if _at(sorted(ways), _LOW) <= 0:
+    if sum(way) <= 0 or min(ways) <= 0:
         return None
-    shares = sorted(mine / whole for mine, whole in zip(_means(gone), ways, strict=True) if whole > 0)
+    shares = sorted(mine / whole for mine, whole in zip(_means(gone), ways, strict=True))
     return Interval(sum(gone) / sum(way), _at(shares, _LOW), _at(shares, _HIGH), len(keys))
 
 
