@@ -1,7 +1,7 @@
 """Searching a session, its project or a whole store in plain words.
 
-The index is the store's; what is missing in it is caught up with before a search, in slices between which others
-may write. With an embedding (see `meaning`), what is near in meaning is found too.
+The index is the store's; what it lacks of the scope is caught up with before a search, in slices between which
+others may write. With an embedding (see `meaning`), what is near in meaning is found too.
 """
 
 from __future__ import annotations
@@ -41,9 +41,8 @@ class Search:
         return best_hits(terms, await self.with_meaning(query, by_words, where, _SPARE * limit), limit)
 
     async def matches(self, terms: Sequence[str], where: Scope, limit: int) -> list[Match]:
-        """What holds any of the terms, once all is indexed."""
-        while await self._index.catch_up():
-            pass
+        """What holds any of the terms, once all that is there by now is indexed."""
+        await self._index.complete(where)
         return await self._index.find(terms, where, limit)
 
     async def with_meaning(self, query: str, by_words: list[Match], where: Scope, limit: int) -> list[Match]:

@@ -128,6 +128,9 @@ class Indexer(Protocol):
     async def catch_up(self) -> int:
         """Index a slice of what is missing; how many rows, 0 when all is indexed or nothing may be written."""
 
+    async def complete(self, scope: Scope) -> None:
+        """Index what a scope holds by now, if anything may be written; what is appended meanwhile is left for later."""
+
     async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
         """What holds any of the terms, the most relevant first. Terms are letters, digits and spaces."""
 

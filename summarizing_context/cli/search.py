@@ -96,9 +96,11 @@ def _index(store: Path) -> None:
 
     async def catch_up(opened: SessionStore) -> None:
         with progress_bar(TextColumn("indexing"), BarColumn(bar_width=24), MofNCompleteColumn()) as bar:
-            task = bar.add_task("indexing", total=await opened.index.backlog())
-            while indexed := await opened.index.catch_up():
+            total = await opened.index.backlog()
+            task = bar.add_task("indexing", total=total)
+            while total > 0 and (indexed := await opened.index.catch_up()):  # others may be appending
                 bar.advance(task, indexed)
+                total -= indexed
 
     with_store(store, catch_up)
 

@@ -14,7 +14,7 @@ from summarizing_context.core.searching import searchable
 from summarizing_context.errors import MissingExtraError
 from summarizing_context.shelves import Match, Owner, Scope
 from summarizing_context.stores.access import Access
-from summarizing_context.stores.index import POSITION, Shown
+from summarizing_context.stores.matching import POSITION, Shown
 from summarizing_context.stores.queries import SQL
 
 

@@ -184,6 +184,61 @@ async def test_common_words_alone_find_the_newest_that_hold_them_all(path):
         assert await places(store, "common everywhere", Scope("small", "small")) == [("small", 1)]
 
 
+async def test_a_word_that_other_sessions_use_all_the_time_is_found_in_this_one(path):
+    async with opened(path, "s", "other") as store:
+        await store.append("s", say(*(f"filler {at}{' tulip' if at == 5 else ''}" for at in range(2_600))), nothing)
+        await store.append("other", say(*("tulip" for _ in range(2_600))), nothing)
+        assert await places(store, "tulip") == [("s", 5)]
+        assert len(await found(store, "tulip", Scope("s"))) == 50
+
+
+async def test_common_words_that_never_stand_together_are_found_apart(path):
+    async with opened(path, "s") as store:
+        await store.append("s", say(*("alpha here" if at % 2 else "beta there" for at in range(5_400))), nothing)
+        assert {match.text for match in await found(store, "alpha", limit=9)} == {"alpha here"}
+        assert len(await found(store, "alpha beta")) == 50
+
+
+async def test_only_what_was_there_is_waited_for(path):
+    async with opened(path, "s") as store:
+        await store.append("s", say("a tulip"), nothing)
+
+        def go_on() -> None:  # one who appends as fast as the index is filled
+            if adding:
+                adding.append(asyncio.ensure_future(store.append("s", say(*("more" for _ in range(300))), go_on)))
+
+        adding: list[asyncio.Future[None]] = [asyncio.ensure_future(store.append("s", say("more"), go_on))]
+        with anyio.fail_after(20):
+            await store.index.complete(Scope("s", "s"))
+        waiting, adding = adding, []
+        await asyncio.gather(*waiting)
+        assert [match.start for match in await store.index.find(["tulip"], Scope("s", "s"), 5)] == [0]
+
+
+async def test_a_reader_finds_what_a_killed_writer_left_unindexed(path):
+    async with opened(path, "s") as store:
+        await store.append("s", say("first tulip", "rose"), nothing)
+        await found(store, "tulip")
+        await store.append("s", say("second tulip", "daisy"), nothing)
+        await store.save_summary("s", key(1), summary("of daisies"), {key(1): (0, 4)})
+    with sql(path) as connection:  # as after a kill: closing has indexed the rest
+        connection.execute("update branches set indexed = 2")
+        connection.execute("update search_progress set summaries = 0")
+        connection.execute("insert into search (search) values ('delete-all')")
+        connection.execute("insert into search (rowid, text) values ((1 << 32) + 0, 'first tulip')")
+    before = bytes_beside(path)
+    async with opened(path, read_only=True) as store:
+        await store.index.complete(Scope("s", "s"))
+        for scope in (Scope("s", "s"), Scope(None)):
+            assert await places(store, "tulip", scope) == [("s", 0), ("s", 2)]
+            assert [(match.kind, match.start) for match in await store.index.find(["daisy"], scope, 9)] == [
+                ("message", 3),
+                ("summary", 0),
+            ]
+        assert await store.index.find([], Scope(None), 9) == []
+    assert bytes_beside(path) == before
+
+
 WORDS = [f"w{number}x" for number in range(40)]
 
 

@@ -11,6 +11,31 @@ select
 select id, max(indexed, parent_stop) from branches
 where exists (select 1 from entries where branch = branches.id and position >= max(indexed, parent_stop)) limit 1;
 
+-- branches_behind: all branches with entries that are not indexed, and one past the last of them
+select id, (select max(position) + 1 from entries where branch = branches.id) from branches
+where exists (select 1 from entries where branch = branches.id and position >= max(indexed, parent_stop));
+
+-- indexed_of: how far a branch is indexed
+select max(indexed, parent_stop) from branches where id = :branch;
+
+-- indexed_summaries: how far they are
+select summaries from search_progress;
+
+-- last_summary_behind: the last one that is not indexed, or 0
+select coalesce(max(id), 0) from summaries where id > (select summaries from search_progress);
+
+-- entries_behind: those of a branch from a position on
+select position, message from entries where branch = :branch and position >= :start order by position;
+
+-- summaries_behind: as they would be indexed
+select -id, cast(text as text) from summaries where id > (select summaries from search_progress);
+
+-- how_indexed: the statement that made the index
+select sql from sqlite_master where name = 'search';
+
+-- index_text: one row
+insert into search (rowid, text) values (?, ?);
+
 -- next_entries: positions and sizes, from a position on
 select position, length(message) from entries where branch = ? and position >= ? order by position limit ?;
 
@@ -70,8 +95,8 @@ select count(*) from (select 1 from search where search match :match limit :most
 -- best_matches: rows by relevance, the best first
 select rowid, -bm25(search) from search where search match :match order by bm25(search);
 
--- newest_matches: the newest rows that match, with their relevance
-select rowid, -bm25(search) from search where search match :match order by rowid desc limit :most;
+-- newest_matches: rows of one run that match, the newest first
+select rowid from search where search match :match and rowid between :first and :last order by rowid desc;
 
 -- best_matches_within: of one run of rows
 select rowid, -bm25(search) from search where search match :match and rowid between :first and :last
