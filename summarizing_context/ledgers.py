@@ -72,7 +72,11 @@ class LedgerBook:
         """Everything that is known of the whole log, its open end included."""
         self._gap = self._read_from(*self._gap), self._gap[1]
         self._next = self._read_from(self._next, self._timeline.closed_groups_stop)
-        ledger = self._ledger
+        return self.newest_facts()
+
+    def newest_facts(self) -> list[Fact]:
+        """The same, but of a long backlog only of its newest part."""
+        ledger = self.current()
         start, stop = self._timeline.closed_groups_stop, len(self._timeline)
         if start < stop:
             ledger += Ledger(self._touches(start, stop))

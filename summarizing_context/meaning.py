@@ -1,8 +1,8 @@
 """Searching by meaning: texts as vectors of an embedding.
 
-Vectors are kept in the store under the embedding's recipe, so that a text is embedded once; what leaves the process is
-redacted first. How vectors are compared is the store's matter. Where the embedding fails, that is told and words are
-searched alone.
+Vectors are kept in the store under the embedding's recipe, so that a text is embedded once; those of an embedding
+without a name go when it is closed. What leaves the process is redacted first. How vectors are compared is the store's
+matter. Where the embedding fails, that is told, and what it did not embed is left to be found by its words.
 """
 
 from __future__ import annotations
@@ -10,20 +10,25 @@ from __future__ import annotations
 import inspect
 import logging
 import math
+import uuid
 from array import array
+from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import anyio
+import anyio.to_thread
 
-from summarizing_context.errors import SettingsError
+from summarizing_context.errors import SettingsError, StoreError
 from summarizing_context.ports import Embedder
 from summarizing_context.shelves import Match, Owner, Scope, VectorKeeper
 
 NEAR = 0.7  # cosine from which on texts are alike, unless `similarity_threshold` says otherwise
 _AT_ONCE = 32  # texts in one call
-_LONGEST = 8_000  # characters of a text that are embedded
+_LONGEST = 8_000  # bytes of a text that are embedded: no model sees more tokens in them than bytes
 _MOST_NEW = 2_000  # texts that one search embeds, the newest first
+_MOST_FAILURES = 8  # calls that fail until a search embeds no further texts; one text of 32 that cannot be takes 6
 
 logger = logging.getLogger(__name__)
 
@@ -43,63 +48,91 @@ class Meaning:
         self._embedder, self._owned = embedder, owned
         self._embed: Callable[[list[str]], Any] = getattr(embedder, "embed", embedder)  # type: ignore[arg-type]
         named = getattr(embedder, "recipe", None)
-        self._recipe = named if isinstance(named, str) else f"unnamed {id(embedder)}"
+        self._is_named = isinstance(named, str)
+        self._recipe = str(named) if self._is_named else f"unnamed {uuid.uuid4().hex}"
+        self._made: dict[Owner, set[int]] = defaultdict(set)  # that nobody can use later on
         self._vectors = vectors
         self._redact = redact
         self._timeout = timeout
+        self._one_by_one = anyio.CapacityLimiter(1)
         self.last_error: str | None = None
 
     async def close(self) -> None:
         """End what the embedder and the vectors hold open, if that can be ended."""
+        try:
+            for owner, numbers in self._made.items():
+                await self._vectors.drop(owner, self._recipe, sorted(numbers))
+        except StoreError as error:  # the next purge removes them
+            logger.warning("vectors that nobody needs could not be removed", exc_info=error)
         for held in (self._embedder if self._owned else None, self._vectors):
             close = getattr(held, "close", None)
             if close is not None:
                 await close()
 
     async def near(self, query: str, owner: Owner, texts: Mapping[int, str]) -> dict[int, float]:
-        """The cosine of each text with the query, by the texts' numbers; empty where the embedding fails."""
-        missing = await self._vectors.missing(owner, self._recipe, list(texts))
-        if not await self._make(owner, {number: texts[number] for number in missing}):
+        """The cosine of each text with the query, by the texts' numbers; what the embedding failed at is left out."""
+        if (asked := await self._asked(query)) is None:
             return {}
-        return await self._compare(query, owner, list(texts))
+        missing = await self._vectors.missing(owner, self._recipe, list(texts), len(asked))
+        await self._make(owner, {number: texts[number] for number in missing}, len(asked))
+        return await self._vectors.near(owner, self._recipe, list(texts), asked)
 
     async def matches(self, query: str, scope: Scope, threshold: float, limit: int) -> list[Match]:
         """Messages of the scope whose meaning is near to the query's, the nearest first."""
-        rows = await self._vectors.rows(scope)
-        missing = (await self._vectors.missing("row", self._recipe, rows))[:_MOST_NEW]
-        if not await self._make("row", await self._vectors.texts(missing)):
+        if (asked := await self._asked(query)) is None:
             return []
-        near = await self._compare(query, "row", rows)
+        rows = await self._vectors.rows(scope)
+        missing = (await self._vectors.missing("row", self._recipe, rows, len(asked)))[:_MOST_NEW]
+        await self._make("row", await self._vectors.texts(missing), len(asked))
+        near = await self._vectors.near("row", self._recipe, rows, asked)
         best = sorted((row for row in near if near[row] >= threshold), key=lambda row: (-near[row], row))[:limit]
         return await self._vectors.matches(scope, {row: near[row] for row in best})
 
-    async def _compare(self, query: str, owner: Owner, numbers: Sequence[int]) -> dict[int, float]:
-        asked = await self._embedded([query])
-        return await self._vectors.near(owner, self._recipe, numbers, asked[0]) if asked else {}
+    async def _asked(self, query: str) -> bytes | None:
+        """The vector of a query. Its length is that of all it is compared with: others are made anew."""
+        made = await self._embedded([query])
+        return made[0] if made else None
 
-    async def _make(self, owner: Owner, texts: Mapping[int, str]) -> bool:
-        """Make and keep the vectors of these texts; False where that failed."""
+    async def _make(self, owner: Owner, texts: Mapping[int, str], size: int) -> None:
+        """Make and keep the vectors of these texts. Where a call fails its halves are tried: one text may be why."""
         numbers = list(texts)
-        for start in range(0, len(numbers), _AT_ONCE):
-            some = numbers[start : start + _AT_ONCE]
-            vectors = await self._embedded([texts[number] for number in some])
-            if not vectors:
-                return False
-            await self._vectors.save(owner, self._recipe, dict(zip(some, vectors, strict=True)))
-        return True
+        pending = deque(numbers[start : start + _AT_ONCE] for start in range(0, len(numbers), _AT_ONCE))
+        failures, until = 0, anyio.current_time() + self._timeout
+        while pending:
+            some = pending.popleft()
+            if vectors := await self._embedded([texts[number] for number in some], size):
+                await self._vectors.save(owner, self._recipe, dict(zip(some, vectors, strict=True)))
+                if not self._is_named:
+                    self._made[owner].update(some)
+                continue
+            failures += 1
+            if failures == _MOST_FAILURES or anyio.current_time() > until:
+                return
+            middle = len(some) // 2
+            pending.extendleft(half for half in (some[middle:], some[:middle]) if 0 < len(half) < len(some))
 
-    async def _embedded(self, texts: list[str]) -> list[bytes]:
+    async def _embedded(self, texts: list[str], size: int | None = None) -> list[bytes]:
         """A vector of length 1 for each text; none at all where the embedding fails, which is told."""
-        redact = self._redact or (lambda text: text)
         try:
             with anyio.fail_after(self._timeout):
-                made = self._embed([redact(text)[:_LONGEST] or " " for text in texts])
+                made = await self._called([self._sent(text) for text in texts])
                 vectors = await made if inspect.isawaitable(made) else made
-            return [packed(vector) for vector in _as_many(vectors, len(texts))]
+                return await anyio.to_thread.run_sync(_all_packed, vectors, len(texts), size)
         except Exception as error:  # foreign code; its words may hold the texts
-            self.last_error = f"the embedding failed ({type(error).__name__}); words are searched alone"
+            self.last_error = f"the embedding failed ({type(error).__name__}); what it lacks is found by words alone"
             logger.warning("an embedding failed", extra={"cause": type(error).__name__, "texts": len(texts)})
             return []
+
+    async def _called(self, texts: list[str]) -> Any:
+        """What the embedding gives. A plain function may compute for long: it runs in a thread, one call at a time."""
+        if inspect.iscoroutinefunction(self._embed):
+            return self._embed(texts)
+        work = partial(self._embed, texts)
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._one_by_one)
+
+    def _sent(self, text: str) -> str:
+        redacted = self._redact(text) if self._redact else text
+        return redacted.encode("utf-8", "replace")[:_LONGEST].decode("utf-8", "ignore") or " "
 
 
 def packed(vector: Sequence[float]) -> bytes:
@@ -119,8 +152,11 @@ def check_embedder(embedder: object) -> None:
         )
 
 
-def _as_many(vectors: Any, count: int) -> list[Sequence[float]]:
-    listed = list(vectors)
-    if len(listed) != count:
+def _all_packed(vectors: Any, count: int, size: int | None) -> list[bytes]:
+    """As many vectors as there were texts, all of `size` bytes, or of one size where None is given."""
+    made = [packed(vector) for vector in vectors]
+    if len(made) != count:
         raise ValueError("an embedding gave another number of vectors than it was given texts")
-    return listed
+    if any(len(vector) != (size or len(made[0])) for vector in made):
+        raise ValueError("an embedding gave vectors of several lengths")
+    return made

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
 
 from summarizing_context.core.door import check_message
-from summarizing_context.core.memory_block import likeness
+from summarizing_context.core.memory_block import likeness, stems, telling_words
 from summarizing_context.core.searching import query_terms
-from summarizing_context.core.tree import Node
 from summarizing_context.errors import MessageError, SettingsError, StoreError
+from summarizing_context.lessons import lessons
 from summarizing_context.meaning import NEAR, Meaning
 from summarizing_context.session import Session
 from summarizing_context.shelves import MemoryKeeper, MemoryScope, StoredMemory
@@ -29,9 +29,9 @@ _MOST = 1_000  # memories that one call returns
 _LOOKED_AT = 50  # memories that hold a word of the message
 _OFFERED = 20  # memories offered to a view, at most
 _LONGEST = 20_000  # characters
-_EXTRACTED = 50  # memories made of one session's end
+_READ = 8_000  # characters of each end of a message, or of a query, that are looked at
+_WORDS = 200  # of them that a memory may hold one of
 _EXTRACT_WITHIN = 1.0  # seconds
-_HEADINGS = ("## Constraints and corrections", "## Decisions")
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 logger = logging.getLogger(__name__)
@@ -49,6 +49,13 @@ class MemoryEntry:
     updated_at: str
 
 
+class _Found(NamedTuple):
+    """A memory, and the score from which on it is relevant: another one by meaning than by words."""
+
+    entry: MemoryEntry
+    least: float
+
+
 class Memory:
     """The memories of a session's project. All methods belong to the session's event loop."""
 
@@ -64,9 +71,10 @@ class Memory:
             session.prepare = self._choose
 
     async def store(self, content: str, metadata: Mapping[str, Any] = NOTHING) -> str:
-        """Keep a memory; its id. What is there already, word for word, keeps its id."""
+        """Keep a memory; its id. What is there already, word for word, keeps its id, and gets the metadata if given."""
         self._session.check(writes=True)
-        return await self._keeper.add(self._scope, _checked(content), _checked_metadata(metadata))
+        given = _checked_metadata(metadata)
+        return await self._keeper.add(self._scope, _checked(content), given, renew=bool(given))
 
     async def retrieve(self, query: str, limit: int = 5) -> list[MemoryEntry]:
         """The memories nearest to a query in plain words, the nearest first."""
@@ -75,7 +83,7 @@ class Memory:
             raise SettingsError(f"a query is a text, not {type(query).__name__}")
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
             raise SettingsError(f"limit is {limit!r:.40}; it is a number of memories from 1 to {_MOST}")
-        return (await self._found(query, limit))[:limit]
+        return [found.entry for found in await self._found(query, limit)][:limit]
 
     async def update(self, id: str, content: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Replace what a memory says, and its metadata if given. Raises `MemoryNotFoundError`."""
@@ -102,24 +110,30 @@ class Memory:
             return
         with anyio.move_on_after(_EXTRACT_WITHIN):
             try:
-                for line in dict.fromkeys(self._lessons()):
+                for line in lessons(parts):
                     await self._keeper.add(self._scope, line, {"source": "session", "session_id": self._session.id})
             except StoreError as error:
                 logger.warning("what a session taught could not be kept", exc_info=error)
 
-    async def _found(self, query: str, limit: int) -> list[MemoryEntry]:
-        """The nearest memories: by meaning where that works, else by words."""
-        if self._meaning is not None:
-            kept = await self._keeper.all(self._scope)
-            near = await self._meaning.near(query, "memory", {int(one.id[1:]): one.content for one in kept})
-            self._session.last_error = self._meaning.last_error or self._session.last_error
-            if near or not kept:
-                return _nearest([_entry(one, near[int(one.id[1:])]) for one in kept if int(one.id[1:]) in near])
-        return await self._found_by_words(query, limit)
+    async def _found(self, query: str, limit: int) -> list[_Found]:
+        """The nearest memories: by meaning, and by words those of which the embedding makes no vector."""
+        if self._meaning is None:
+            return await self._found_by_words(query, limit)
+        kept = await self._keeper.all(self._scope)
+        near = await self._meaning.near(query, "memory", {int(one.id[1:]): one.content for one in kept})
+        self._session.last_error = self._meaning.last_error or self._session.last_error
+        found = [_Found(_entry(one, near[int(one.id[1:])]), NEAR) for one in kept if int(one.id[1:]) in near]
+        if len(found) < len(kept):
+            by_words = await self._found_by_words(query, limit)
+            found += [one for one in by_words if int(one.entry.id[1:]) not in near]
+        return _nearest(found)
 
-    async def _found_by_words(self, query: str, limit: int) -> list[MemoryEntry]:
-        found = await self._keeper.find(self._scope, query_terms(query), max(limit, _LOOKED_AT))
-        return _nearest([_entry(one, likeness(query, one.content)) for one in found])
+    async def _found_by_words(self, query: str, limit: int) -> list[_Found]:
+        read = query if len(query) <= 2 * _READ else f"{query[:_READ]} {query[-_READ:]}"
+        terms = telling_words(read, _WORDS) or query_terms(read)
+        found = await self._keeper.find(self._scope, terms, max(limit, _LOOKED_AT))
+        asked = stems(read)
+        return _nearest([_Found(_entry(one, likeness(asked, stems(one.content))), LIKE) for one in found])
 
     async def _choose(self) -> None:
         """Settle which memories the next activation shows: those near to the newest human message. By words at once;
@@ -130,7 +144,7 @@ class Memory:
         reading = self._session.parts.timeline.entries[newest].read(newest).reading
         said = "\n".join(text for part in reading.parts if part.kind == "text" for text in part.texts)
         try:
-            self._offer(await self._found_by_words(said, _OFFERED), LIKE)
+            self._offer(await self._found_by_words(said, _OFFERED))
         except StoreError as error:  # a view is due in any case
             self._session.last_error = str(error)
             logger.warning("memories could not be read", exc_info=error)
@@ -142,36 +156,18 @@ class Memory:
 
     async def _look(self, said: str) -> None:
         try:
-            self._offer(await self._found(said, _OFFERED), NEAR)
+            self._offer(await self._found(said, _OFFERED))
         except StoreError as error:
             self._session.last_error = str(error)
 
-    def _offer(self, found: Sequence[MemoryEntry], least: float) -> None:
+    def _offer(self, found: Sequence[_Found]) -> None:
         asked = self._session.parts.settings.similarity_threshold
-        near = [entry.content for entry in found if entry.score >= (least if asked is None else asked)]
+        near = [one.entry.content for one in found if one.entry.score >= (one.least if asked is None else asked)]
         self._session.parts.viewer.remember(near[:_OFFERED])
 
-    def _lessons(self) -> list[str]:
-        """Lines of the sections that outlive a session, in what stands for its segments and for the rest of it."""
-        timeline, book = self._session.parts.timeline, self._session.parts.book
-        texts = [book.text_of(Node(0, at)).text for at in range(len(timeline.segments))]
-        rest = timeline.covered_by_segments
-        if rest < len(timeline):
-            texts.append(book.provisional(rest, len(timeline), self._session.parts.settings.summary_max_tokens))
-        return [line for text in texts for line in _section_lines(text)][-_EXTRACTED:]
 
-
-def _nearest(entries: list[MemoryEntry]) -> list[MemoryEntry]:
-    return sorted(entries, key=lambda entry: -entry.score)
-
-
-def _section_lines(text: str) -> Iterator[str]:
-    wanted = False
-    for line in text.splitlines():
-        if line.startswith("## "):
-            wanted = line.strip() in _HEADINGS
-        elif wanted and len(line) > 2 and line.startswith("- "):
-            yield line[2:].strip()[:_LONGEST]
+def _nearest(found: list[_Found]) -> list[_Found]:
+    return sorted(found, key=lambda one: -one.entry.score)
 
 
 def _entry(stored: StoredMemory, score: float) -> MemoryEntry:

@@ -156,8 +156,8 @@ class StoredMemory:
 class MemoryKeeper(Protocol):
     """Memories of all projects. Those that name one raise `MemoryNotFoundError` where there is none in scope."""
 
-    async def add(self, scope: MemoryScope, content: str, metadata: Mapping[str, Any]) -> str:
-        """Keep a memory; the id of the one that says the same, where there is one."""
+    async def add(self, scope: MemoryScope, content: str, metadata: Mapping[str, Any], *, renew: bool = False) -> str:
+        """Keep a memory; the id of the one that says the same, if there is one: its metadata stay, or are renewed."""
 
     async def update(self, scope: MemoryScope, id: str, content: str, metadata: Mapping[str, Any] | None) -> None:
         """Replace a memory's content, and its metadata where some are given."""
@@ -187,11 +187,14 @@ class VectorKeeper(Protocol):
     async def texts(self, rows: Sequence[int]) -> dict[int, str]:
         """The texts of messages."""
 
-    async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> list[int]:
-        """Those of the numbers that have no vector of this recipe."""
+    async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
+        """Those of the numbers that have no vector of this recipe and of so many bytes."""
 
     async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
-        """Keep vectors."""
+        """Keep vectors; as long as the process lives where nothing may be written."""
+
+    async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
+        """Forget the vectors of a recipe that nobody will use again."""
 
     async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
         """The cosine of each vector there is with the query; those of another length are left out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from summarizing_context import MissingExtraError, Settings, SettingsError, open
 from summarizing_context.meaning import packed
 from summarizing_context.searching import fused
 from summarizing_context.shelves import Match
+from tests.contract.store_builders import bytes_beside
 from tests.laws.builders import assistant, user
 
 pytestmark = pytest.mark.anyio
@@ -138,6 +140,90 @@ async def test_where_the_embedding_fails_words_are_searched_and_it_is_told(numpy
         assert len(await context.memory.retrieve("invoice")) == 1
         assert "embedding failed" in context.statistics().last_error
         assert "SECRET" not in context.statistics().last_error + caplog.text
+
+
+async def test_one_text_that_cannot_be_embedded_keeps_no_other_from_being_found(numpy):
+    concepts = Concepts()
+
+    def picky(texts: list[str]) -> list[list[float]]:
+        if "POISON" in texts:
+            raise ValueError
+        return [concepts.vector(text) for text in texts]
+
+    async with open_context(Settings(), embedder=picky) as context:
+        for message in (*LOG, user("POISON"), *(user(f"row {at}") for at in range(30))):
+            await context.add_message(message)
+        assert [hit.start for hit in await context.search("vehicle")] == [0]
+        assert "embedding failed" in context.statistics().last_error
+        await context.memory.store("The automobile needs oil")
+        await context.memory.store("POISON")
+        assert [found.content for found in await context.memory.retrieve("vehicle POISON")] == [
+            "The automobile needs oil",
+            "POISON",
+        ]
+
+
+async def test_vectors_of_several_lengths_are_refused(numpy):
+    def uneven(texts: list[str]) -> list[list[float]]:
+        return [[1.0] * len(text) for text in texts]
+
+    async with open_context(Settings(), embedder=uneven) as context:
+        for message in LOG:
+            await context.add_message(message)
+        assert [hit.start for hit in await context.search("invoice")] == [1]
+        assert "embedding failed (ValueError)" in context.statistics().last_error
+
+
+async def test_a_reader_finds_by_meaning_too_and_writes_nothing(numpy, tmp_path: Path):
+    settings = Settings(store=tmp_path / "a.db")
+    async with open_context(settings) as context:
+        for message in LOG:
+            await context.add_message(message)
+    before = bytes_beside(tmp_path / "a.db")
+    embedder = Concepts()
+    async with open_context(settings, embedder=embedder, read_only=True) as context:
+        for _ in range(2):
+            assert [hit.start for hit in await context.search("vehicle")] == [0]
+    assert len(embedder.asked) == len(LOG) + 2
+    assert bytes_beside(tmp_path / "a.db") == before
+
+
+async def test_purging_removes_what_a_killed_process_embedded_without_a_name(numpy, tmp_path: Path):
+    async with open_context(Settings(store=tmp_path / "a.db")) as context:
+        store = context._parts.store
+        for recipe in ("unnamed 1", "chroma 2 unnamed 1", "named/1"):
+            await store.vectors.save("memory", recipe, {1: packed([1.0])})
+        await store.purge()
+        missing = [await store.vectors.missing("memory", recipe, [1], 4) for recipe in ("unnamed 1", "named/1")]
+        assert missing == [[1], []]
+
+
+async def test_texts_are_cut_to_what_every_model_takes(numpy):
+    asked: list[str] = []
+
+    def heard(texts: list[str]) -> list[list[float]]:
+        asked.extend(texts)
+        return [[1.0] for _ in texts]
+
+    async with open_context(Settings(), embedder=heard) as context:
+        for text in ("日" * 9_000, "x" * 9_000):
+            await context.add_message(user(text))
+        await context.search("x")
+    assert sorted(len(text.encode()) for text in asked) == [1, 7_998, 8_000]
+
+
+async def test_a_plain_function_runs_beside_the_event_loop(numpy):
+    threads: set[int] = set()
+
+    def embed(texts: list[str]) -> list[list[float]]:
+        threads.add(threading.get_ident())
+        return [[1.0] for _ in texts]
+
+    async with open_context(Settings(), embedder=embed) as context:
+        await context.add_message(LOG[0])
+        await context.search("vehicle")
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_a_plain_function_may_embed(numpy):

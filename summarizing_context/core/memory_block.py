@@ -29,9 +29,19 @@ why will with would you your
 _COMMON = frozenset(_COMMON_WORDS.split())
 
 
-def likeness(query: str, text: str) -> float:
-    """How much of their words two texts share, from 0 to 1: of the shorter one's, common words aside."""
-    asked, held = _stems(query), _stems(text)
+def telling_words(text: str, most: int) -> list[str]:
+    """The first of a text's words that are not common ones, each once."""
+    return list(dict.fromkeys(word for word in _WORD.findall(text.lower()) if word not in _COMMON))[:most]
+
+
+def stems(text: str) -> frozenset[str]:
+    """Beginnings of a text's words by which their families are known, without common words."""
+    words = (word for word in _WORD.findall(text.lower()) if word not in _COMMON)
+    return frozenset(word[: max(_LEAST_STEM, len(word) - 3)] for word in words)
+
+
+def likeness(asked: frozenset[str], held: frozenset[str]) -> float:
+    """How much of their words two texts share, by their stems, from 0 to 1: of the shorter one's."""
     fewest = min(len(asked), len(held))
     return len(asked & held) / max(fewest, 4) if fewest else 0.0  # of two or three words, one alike says little
 
@@ -60,8 +70,3 @@ def memories_in(block: Message) -> int:
     """How many memories a block holds."""
     lines: list[str] = block["content"].splitlines()
     return sum(line.startswith("- ") for line in lines)
-
-
-def _stems(text: str) -> set[str]:
-    words = (word for word in _WORD.findall(text.lower()) if word not in _COMMON)
-    return {word[: max(_LEAST_STEM, len(word) - 3)] for word in words}

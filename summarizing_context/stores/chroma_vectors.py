@@ -56,9 +56,9 @@ class ChromaVectors:
     async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
         return await self._marks.matches(scope, scores)
 
-    async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> list[int]:
-        """Those of the numbers that have no vector of this recipe."""
-        return await self._marks.missing(owner, _mark(recipe), numbers)
+    async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
+        """Those of the numbers that have no vector of this recipe and of so many bytes."""
+        return await self._marks.missing(owner, _mark(recipe, size), numbers, 0)
 
     async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
         """Keep vectors, then their marks: what is marked is there."""
@@ -67,23 +67,30 @@ class ChromaVectors:
             sizes[len(vector)][number] = vector
         for size, some in sizes.items():
             name = _collection(owner, recipe, size)
-            await self._sweep(owner, recipe, name)
+            await self._sweep(owner, _mark(recipe, size), name)
             await self._run(lambda name=name, some=some: self._put(name, some))  # type: ignore[misc]
-        await self._marks.save(owner, _mark(recipe), dict.fromkeys(vectors, b""))
+            await self._marks.save(owner, _mark(recipe, size), dict.fromkeys(some, b""))
+
+    async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
+        """Forget the vectors of a recipe that nobody will use again."""
+        for name in [name for name in self._swept if name.startswith(_prefix(owner, recipe))]:
+            await self._marks.drop(owner, _mark(recipe, _FLOAT * int(name.rpartition("-")[2])), numbers)
+            await self._run(lambda name=name: self._client.delete_collection(name))  # type: ignore[misc]
+            self._swept.discard(name)
 
     async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
         """The cosine of each vector there is with the query; those of another length are left out."""
-        missing = set(await self._marks.missing(owner, _mark(recipe), numbers))
+        missing = set(await self.missing(owner, recipe, numbers, len(query)))
         there = [number for number in numbers if number not in missing]
         name = _collection(owner, recipe, len(query))
         return await self._run(lambda: self._cosines(name, there, query)) if there else {}
 
-    async def _sweep(self, owner: Owner, recipe: str, name: str) -> None:
+    async def _sweep(self, owner: Owner, mark: str, name: str) -> None:
         """Once for each opening: take out what no mark names any longer."""
         if name not in self._swept:
             self._swept.add(name)
             kept = await self._run(lambda: [int(id) for id in self._table(name).get(include=[])["ids"]])
-            gone = await self._marks.missing(owner, _mark(recipe), kept)
+            gone = await self._marks.missing(owner, mark, kept, 0)
             for start in range(0, len(gone), _AT_ONCE):
                 some = [str(number) for number in gone[start : start + _AT_ONCE]]
                 await self._run(lambda some=some: self._table(name).delete(ids=some))  # type: ignore[misc]
@@ -126,11 +133,15 @@ class ChromaVectors:
             raise StoreError(f"{self._folder or 'chroma in memory'}: {type(error).__name__}") from error
 
 
-def _mark(recipe: str) -> str:
-    """The recipe under which SQLite says that Chroma has a vector; its own vectors stay apart."""
-    return f"chroma {recipe}"
+def _mark(recipe: str, size: int) -> str:
+    """The recipe under which SQLite says that Chroma has a vector of so many bytes; its own vectors stay apart."""
+    return f"chroma {size // _FLOAT} {recipe}"
+
+
+def _prefix(owner: Owner, recipe: str) -> str:
+    return f"{owner}-{hashlib.sha256(recipe.encode()).hexdigest()[:32]}-"
 
 
 def _collection(owner: Owner, recipe: str, size: int) -> str:
     """A collection holds vectors of one recipe and length; a name is short and plain."""
-    return f"{owner}-{hashlib.sha256(recipe.encode()).hexdigest()[:32]}-{size // _FLOAT}"
+    return f"{_prefix(owner, recipe)}{size // _FLOAT}"

@@ -20,14 +20,16 @@ class MemoryShelf:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    async def add(self, scope: MemoryScope, content: str, metadata: Mapping[str, Any]) -> str:
-        """Keep a memory; the id of the one that says the same, where there is one."""
+    async def add(self, scope: MemoryScope, content: str, metadata: Mapping[str, Any], *, renew: bool = False) -> str:
+        """Keep a memory; the id of the one that says the same, if there is one: its metadata stay, or are renewed."""
         self._access.refuse_if_read_only("store a memory")
         values = {**scope._asdict(), "content": content, "metadata": json.dumps(metadata)}
 
         def work(connection: sqlite3.Connection) -> str:
             row = connection.execute(SQL["same_memory"], values).fetchone()
             if row is not None:
+                if renew:
+                    connection.execute(SQL["update_memory"], {**values, "id": row[0], "now": log.now()})
                 return f"m{row[0]}"
             id = connection.execute(SQL["add_memory"], {**values, "now": log.now()}).lastrowid
             connection.execute(SQL["index_memory"], {"id": id, "content": content})

@@ -41,6 +41,7 @@ def remove_unneeded(connection: sqlite3.Connection, path: str) -> int:
         connection.execute(SQL["remove_stale_uses"])
         connection.execute(SQL["unindex_unused_summaries"])
         connection.execute(SQL["remove_unused_summaries"])
+        connection.execute(SQL["remove_unnamed_vectors"])
         connection.execute(SQL["tidy_index"])
         connection.execute(SQL["tidy_memories"])
     _give_back_space(connection, path)

@@ -17,12 +17,15 @@ from summarizing_context.stores.access import Access
 from summarizing_context.stores.matching import POSITION, Shown
 from summarizing_context.stores.queries import SQL
 
+_AT_ONCE = 4_000  # vectors held in memory for comparing
+
 
 class VectorShelf:
     """The vectors of one store."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
+        self._passing: dict[tuple[Owner, str, int], bytes] = {}  # where nothing may be written
 
     def check_usable(self) -> None:
         """Raise `MissingExtraError` where numpy is not installed."""
@@ -52,25 +55,42 @@ class VectorShelf:
 
         return await self._access.read(work)
 
-    async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> list[int]:
-        """Those of the numbers that have no vector of this recipe."""
-        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
+    async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
+        """Those of the numbers that have no vector of this recipe and of so many bytes."""
+        there = {number for number in numbers if len(self._passing.get((owner, recipe, number), b"")) == size > 0}
+        asked = [number for number in numbers if number not in there] if there else list(numbers)
+        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(asked), "size": size}
         return await self._access.read(
             lambda connection: [number for (number,) in connection.execute(SQL["missing_vectors"], values)]
         )
 
+    async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
+        """Forget the vectors of a recipe that nobody will use again."""
+        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
+        if not self._access.read_only:
+            await self._access.writer.submit(lambda connection: connection.execute(SQL["drop_vectors"], values))
+
     async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
-        """Keep vectors; only in this process where nothing may be written."""
-        self._access.refuse_if_read_only("keep vectors")
+        """Keep vectors; as long as the process lives where nothing may be written."""
+        if self._access.read_only:
+            self._passing |= {(owner, recipe, number): vector for number, vector in vectors.items()}
+            return
         rows = [{"owner": owner, "recipe": recipe, "number": number, "vector": vectors[number]} for number in vectors]
         await self._access.writer.submit(lambda connection: connection.executemany(SQL["save_vector"], rows))
 
     async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
         """The cosine of each vector there is with the query; those of another length are left out."""
         values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
-        return await self._access.read(
-            lambda connection: cosines(connection.execute(SQL["vectors_of"], values).fetchall(), query)
-        )
+        passing = [(number, self._passing.get((owner, recipe, number), b"")) for number in numbers if self._passing]
+
+        def work(connection: sqlite3.Connection) -> dict[int, float]:
+            scores: dict[int, float] = {}
+            rows = connection.execute(SQL["vectors_of"], values)
+            while some := rows.fetchmany(_AT_ONCE):
+                scores |= cosines(some, query)
+            return scores | cosines(passing, query)
+
+        return await self._access.read(work)
 
     async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
         """Messages with their texts, in the order of the scores."""

@@ -13,11 +13,13 @@ from summarizing_context.assembly import open_store
 from summarizing_context.making import make_vectors
 from summarizing_context.meaning import packed
 from summarizing_context.shelves import MemoryScope
+from tests.contract.store_builders import sql
 from tests.laws.builders import user
 
 pytestmark = pytest.mark.anyio
 needs_chroma = pytest.mark.skipif(find_spec("chromadb") is None, reason="chromadb is not installed: the extra `chroma`")
 ONE, OTHER, LONG = packed([1.0, 0.0]), packed([1.0, 1.0]), packed([1.0, 0.0, 0.0])
+SIZE = len(ONE)
 SCOPE = MemoryScope(None, "s")
 
 
@@ -55,10 +57,10 @@ class Opened:
 
 async def test_vectors_are_kept_and_compared(settings: Settings):
     async with Opened(settings) as vectors:
-        assert await vectors.missing("row", "r", [1, 2, 3]) == [1, 2, 3]
+        assert await vectors.missing("row", "r", [1, 2, 3], SIZE) == [1, 2, 3]
         assert await vectors.near("row", "r", [1, 2], ONE) == {}
         await vectors.save("row", "r", {1: ONE, 2: OTHER, 4: LONG})
-        assert await vectors.missing("row", "r", [1, 2, 3]) == [3]
+        assert await vectors.missing("row", "r", [1, 2, 3], SIZE) == [3]
         near = await vectors.near("row", "r", [1, 2, 3, 4], ONE)
         assert near == {1: pytest.approx(1.0), 2: pytest.approx(0.7071, abs=1e-4)}
         assert await vectors.near("row", "r", [2], ONE) == {2: near[2]}
@@ -67,7 +69,9 @@ async def test_vectors_are_kept_and_compared(settings: Settings):
 async def test_each_recipe_and_each_kind_of_text_has_vectors_of_its_own(settings: Settings):
     async with Opened(settings) as vectors:
         await vectors.save("row", "r", {1: ONE})
-        assert await vectors.missing("row", "other", [1]) == await vectors.missing("memory", "r", [1]) == [1]
+        assert (
+            await vectors.missing("row", "other", [1], SIZE) == await vectors.missing("memory", "r", [1], SIZE) == [1]
+        )
         assert await vectors.near("row", "other", [1], ONE) == await vectors.near("memory", "r", [1], ONE) == {}
 
 
@@ -76,8 +80,48 @@ async def test_a_newer_vector_takes_the_place_of_an_older_one_also_after_reopeni
         await vectors.save("row", "r", {1: ONE})
         await vectors.save("row", "r", {1: OTHER})
     async with Opened(settings) as vectors:
-        assert await vectors.missing("row", "r", [1]) == []
+        assert await vectors.missing("row", "r", [1], SIZE) == []
         assert await vectors.near("row", "r", [1], OTHER) == {1: pytest.approx(1.0)}
+
+
+async def test_vectors_of_another_length_count_as_missing_and_those_dropped_are_gone(settings: Settings):
+    async with Opened(settings) as vectors:
+        await vectors.save("row", "r", {1: ONE, 2: OTHER})
+        assert await vectors.missing("row", "r", [1, 2], len(LONG)) == [1, 2]
+        await vectors.save("row", "r", {1: LONG})
+        assert await vectors.missing("row", "r", [1, 2], len(LONG)) == [2]
+        assert set(await vectors.near("row", "r", [1, 2], LONG)) == {1}
+        await vectors.save("row", "other", {1: ONE})
+        await vectors.drop("row", "r", [1, 2])
+        assert await vectors.missing("row", "r", [1, 2], SIZE) == await vectors.missing("row", "r", [1, 2], len(LONG))
+        assert await vectors.near("row", "other", [1, 2], ONE) == {1: pytest.approx(1.0)}
+
+
+async def test_an_embedding_whose_vectors_change_their_length_embeds_anew(settings: Settings):
+    asked: list[str] = []
+
+    def longer(texts: list[str]) -> list[list[float]]:
+        asked.extend(texts)
+        return [[*vector, 0.0] for vector in embed(texts)]
+
+    longer.recipe = "cats/1"  # type: ignore[attr-defined]
+    async with open_context(settings, embedder=embed) as context:
+        await context.add_message(user("A kitten sleeps"))
+        await context.memory.store("She has a cat")
+        assert len(await context.search("cat")) == len(await context.memory.retrieve("kitten")) == 1
+    async with open_context(settings, embedder=longer) as context:
+        for _ in range(2):
+            assert len(await context.search("cat")) == len(await context.memory.retrieve("kitten")) == 1
+    assert sorted(asked) == sorted(["cat", "A kitten sleeps", "kitten", "She has a cat", "cat", "kitten"])
+
+
+async def test_an_embedding_without_a_name_leaves_no_vectors_behind(settings: Settings):
+    async with open_context(settings, embedder=lambda texts: embed(texts)) as context:
+        await context.add_message(user("A kitten sleeps"))
+        await context.memory.store("She has a cat")
+        assert len(await context.search("cat")) == len(await context.memory.retrieve("kitten")) == 1
+    with sql(Path(settings.store)) as connection:
+        assert connection.execute("select count(*) from vectors").fetchone() == (0,)
 
 
 async def test_what_is_forgotten_is_not_found_even_if_its_number_is_used_again(settings: Settings):
@@ -87,7 +131,7 @@ async def test_what_is_forgotten_is_not_found_even_if_its_number_is_used_again(s
         number = int(id[1:])
         await vectors.save("memory", "r", {number: ONE})
         await opened.store.memories.forget(SCOPE, id)
-        assert await vectors.missing("memory", "r", [number]) == [number]
+        assert await vectors.missing("memory", "r", [number], SIZE) == [number]
         assert await vectors.near("memory", "r", [number], ONE) == {}
     async with Opened(settings) as vectors:
         await vectors.save("memory", "r", {number + 1: OTHER})

@@ -44,9 +44,9 @@ select id, content from memories where session_id = :session_id and project is n
 -- disown_memories: the session that stored them is about to go
 update memories set session_id = null where session_id = :session_id;
 
--- missing_vectors: which of the numbers, a JSON list, have none of a recipe
+-- missing_vectors: which of the numbers, a JSON list, have none of a recipe and of so many bytes
 select asked.value from json_each(:numbers) as asked where not exists (
-    select 1 from vectors where owner = :owner and number = asked.value and recipe = :recipe
+    select 1 from vectors where owner = :owner and number = asked.value and recipe = :recipe and length(vector) = :size
 );
 
 -- save_vector: keep it; an older one of the same text is replaced
@@ -56,6 +56,12 @@ on conflict (owner, number, recipe) do update set vector = excluded.vector;
 -- vectors_of: those of the numbers, a JSON list
 select number, vector from json_each(:numbers) as asked
 join vectors on owner = :owner and number = asked.value and recipe = :recipe;
+
+-- drop_vectors: those of the numbers, a JSON list, of one recipe
+delete from vectors where owner = :owner and recipe = :recipe and number in (select value from json_each(:numbers));
+
+-- remove_unnamed_vectors: what embeddings without a name left behind when their process was killed
+delete from vectors where recipe glob 'unnamed *' or recipe glob 'chroma * unnamed *';
 
 -- remove_vector: of one text
 delete from vectors where owner = :owner and number = :number;
