@@ -208,3 +208,11 @@ class CassetteMissError(CassetteError):
 
 class CassetteLimitError(CassetteError):
     """Recording has stopped at a cap on calls or tokens. What was recorded is kept, and not sent again."""
+
+
+def briefly(value: object, most: int = 40) -> str:
+    """A value that was refused, as a message shows it."""
+    try:
+        return repr(value)[:most]
+    except Exception:  # an int of thousands of digits, or an object that cannot say what it is
+        return f"an unprintable {type(value).__name__}"

@@ -18,7 +18,7 @@ import anyio
 from summarizing_context.core.door import check_message
 from summarizing_context.core.memory_block import likeness, stems, telling_words
 from summarizing_context.core.searching import query_terms
-from summarizing_context.errors import MessageError, SettingsError, StoreError
+from summarizing_context.errors import MessageError, SettingsError, StoreError, briefly
 from summarizing_context.lessons import lessons
 from summarizing_context.meaning import NEAR, Meaning
 from summarizing_context.session import Session
@@ -82,7 +82,7 @@ class Memory:
         if not isinstance(query, str):
             raise SettingsError(f"a query is a text, not {type(query).__name__}")
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-            raise SettingsError(f"limit is {limit!r:.40}; it is a number of memories from 1 to {_MOST}")
+            raise SettingsError(f"limit is {briefly(limit)}; it is a number of memories from 1 to {_MOST}")
         return [found.entry for found in await self._found(query, limit)][:limit]
 
     async def update(self, id: str, content: str, metadata: Mapping[str, Any] | None = None) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, get_args
 
 from summarizing_context.core.door import canonical_json
-from summarizing_context.errors import NodeNotFoundError, SettingsError
+from summarizing_context.errors import NodeNotFoundError, SettingsError, briefly
 from summarizing_context.expanding import Detail, Expanding
 from summarizing_context.recalling import Recalling
 from summarizing_context.session import Session
@@ -30,6 +30,7 @@ _MOST = 4_000  # tokens of one answer
 _USUAL = 2_000
 _LEAST = 150
 _FRAME = 60  # tokens around a page
+_DIGITS = 10  # of a number of tokens; more make it no larger than too large
 _PROPERTIES: dict[str, Any] = {
     "query": {"type": "string", "description": "Plain words. Best for: what was it, where was it, what did we decide?"},
     "node": {"type": "string", "description": "Messages to read: '12-47', '12..20' or '12'."},
@@ -55,7 +56,7 @@ def recall_tool_schema(style: Style = "anthropic") -> dict[str, Any]:
             return {"type": "function", "function": function}
         case "openai-responses":
             return {"type": "function", **function}
-    raise SettingsError(f"style is {style!r:.40}; it is one of {', '.join(get_args(Style))}")
+    raise SettingsError(f"style is {briefly(style)}; it is one of {', '.join(get_args(Style))}")
 
 
 class _Asked(NamedTuple):
@@ -78,15 +79,26 @@ class RecallTool:
 
     def __init__(self, session: Session, expanding: Expanding, recalling: Recalling) -> None:
         self._session, self._expanding, self._recalling = session, expanding, recalling
-        self._answering: tuple[str, int, int] | None = None  # the last answer's mark, and the log when it was given
+        self._answering: tuple[str, int, int] | None = None  # the last call's mark, and the log when it came
 
     async def call(self, arguments: object) -> str:
         """The answer to a call, as text for the model."""
         try:
             asked = _read_arguments(arguments)
-            return self._repeated(asked) or await self._answer(asked)
+            return self._repeated(asked) or await self._answer_once(asked)
         except (SettingsError, NodeNotFoundError) as error:
             return f"{NAME} needs other arguments: {error}. Nothing was looked up."
+
+    async def _answer_once(self, asked: _Asked) -> str:
+        """The answer; noted at once, for the same call may come again meanwhile, and forgotten where there is none."""
+        timeline = self._session.parts.timeline
+        noted = self._answering = asked.mark, timeline.version, len(timeline)
+        try:
+            return await self._answer(asked)
+        except BaseException:
+            if self._answering == noted:
+                self._answering = None
+            raise
 
     async def _answer(self, asked: _Asked) -> str:
         most = self._most(asked.max_tokens) - _FRAME
@@ -95,8 +107,6 @@ class RecallTool:
         else:
             page = self._expanding.page(asked.node, asked.detail, most, asked.cursor)
         more = f"\nThere is more: call again with cursor={page.next_cursor!r}." if page.next_cursor else ""
-        timeline = self._session.parts.timeline
-        self._answering = asked.mark, timeline.version, len(timeline)
         return f"{asked.mark}\n{page.text}{more}"
 
     def _most(self, asked: int) -> int:
@@ -108,7 +118,9 @@ class RecallTool:
         """Where the same call's answer stands in the view; None if it does not, or no longer whole."""
         timeline, mark = self._session.parts.timeline, asked.mark
         if self._answering == (mark, timeline.version, len(timeline)):
-            return f"{mark} This very call was just answered; use that answer, or ask for something else."
+            return (
+                f"{mark} This very call is being answered, or was just now; use that answer, or ask for something else."
+            )
         latest = self._session.parts.viewer.latest
         start = timeline.leading if latest is None else max(timeline.leading, latest.state.stop)
         cut = {item.seq for item in latest.tail.items if "shrunk" in item.repairs} if latest is not None else set()
@@ -130,7 +142,7 @@ def _read_arguments(arguments: object) -> _Asked:
     said = {name: value for name, value in given.items() if value not in (None, "")}
     node = said.pop("node", None) if "node" in said else said.pop("range", None)
     if strange := [name for name in said if name not in _PROPERTIES]:
-        raise SettingsError(f"there is no argument {strange[0]!r:.40}; there are {', '.join(_PROPERTIES)}")
+        raise SettingsError(f"there is no argument {briefly(strange[0])}; there are {', '.join(_PROPERTIES)}")
     query = said.get("query")
     if (query is None) == (node is None):
         raise SettingsError("give either `query`, in plain words, or `node`, such as '12-47'")
@@ -152,11 +164,11 @@ def _parsed(arguments: str | bytes) -> object:
 def _node(node: object) -> str | None:
     """A node as text; a pair of numbers is written as models mean it, with both ends."""
     if isinstance(node, list) and len(node) == 2:
-        return f"{node[0]}..{node[1]}"
+        return "..".join(end if isinstance(end, str) else briefly(end) for end in node)
     if node is None or isinstance(node, str):
         return node
     if isinstance(node, int) and not isinstance(node, bool):
-        return str(node)
+        return briefly(node)
     raise SettingsError("`node` is a text such as '12-47', '12..20' or '12'")
 
 
@@ -164,7 +176,7 @@ def _tokens(value: object) -> int:
     if value is None:
         return _USUAL
     if isinstance(value, str) and value.strip().isdecimal():
-        return int(value)
+        return int(value.strip()[:_DIGITS])
     if isinstance(value, bool) or not isinstance(value, int | float) or not 1 <= value <= 10**9:
         raise SettingsError(f"`max_tokens` is a number, at most {_MOST}")
     return int(value)

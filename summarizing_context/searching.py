@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from summarizing_context.core.searching import coverage, query_terms, snippet
-from summarizing_context.errors import SettingsError
+from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.meaning import NEAR, Meaning
 from summarizing_context.session import Session
 from summarizing_context.shelves import Indexer, Match, Scope, SearchHit
@@ -33,7 +33,7 @@ class Search:
         if not isinstance(query, str):
             raise SettingsError(f"a query is a text, not {type(query).__name__}")
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
-            raise SettingsError(f"limit is {limit!r:.40}; it is a number of hits from 1 to {_MOST}")
+            raise SettingsError(f"limit is {briefly(limit)}; it is a number of hits from 1 to {_MOST}")
         settings = self._session.parts.settings
         where = scope_of(scope, settings.session_id, settings.project)
         terms = query_terms(query)
@@ -58,7 +58,7 @@ class Search:
 def scope_of(scope: str, session_id: str, project: str | None) -> Scope:
     """Where to search. Raises `SettingsError` for anything but `session`, `project` and `all`."""
     if scope not in _SCOPES:
-        raise SettingsError(f"scope is {scope!r:.40}; it is one of {', '.join(_SCOPES)}")
+        raise SettingsError(f"scope is {briefly(scope)}; it is one of {', '.join(_SCOPES)}")
     if scope == "project" and project is None:
         raise SettingsError("scope is 'project' but the session has none; set project, or search 'session' or 'all'")
     return Scope(session_id, session_id if scope == "session" else None, project if scope == "project" else None)

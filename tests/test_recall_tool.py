@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -91,6 +92,11 @@ async def test_the_cursor_of_an_answer_reads_on() -> None:
         {"node": "0", "max_tokens": "many"},
         {"question": "walrus"},
         {"query": " ?! "},
+        {"node": 10**5_000},
+        {"node": [10**5_000, 3]},
+        {"node": [5, 3]},
+        {"node": "0", "max_tokens": 10**5_000},
+        {"node": "0", "cursor": "full:0:0:999999999999:000000"},
     ],
 )
 async def test_a_models_mistakes_are_answered_with_what_to_do(arguments: Any) -> None:
@@ -117,9 +123,25 @@ async def test_a_repeated_call_points_at_the_answer_that_is_still_seen() -> None
         assert "Ursula" in await answered(context, "d", asked)
 
 
+async def test_a_size_of_any_number_of_digits_is_bounded() -> None:
+    async with opened() as context:
+        assert count(await context.call_recall_tool({"node": "0-40", "max_tokens": "9" * 5_000})) <= 1_000
+
+
+async def test_the_same_call_twice_in_one_step_is_answered_once() -> None:
+    async with opened() as context:
+        answers = await asyncio.gather(*(context.call_recall_tool({"query": "walrus name"}) for _ in range(3)))
+        assert sorted("Ursula" in answer for answer in answers) == [False, False, True]
+        assert sum("is being answered" in answer for answer in answers) == 2
+        with pytest.raises(TimeoutError):  # given up: the next one is answered
+            async with asyncio.timeout(0):
+                await context.call_recall_tool({"query": "the walrus"})
+        assert "Ursula" in await context.call_recall_tool({"query": "the walrus"})
+
+
 async def test_a_call_that_was_just_answered_is_not_answered_twice() -> None:
     async with opened() as context:
         assert "Ursula" in await context.call_recall_tool({"query": "walrus"})
-        assert "just answered" in await context.call_recall_tool({"query": "walrus"})
+        assert "was just now" in await context.call_recall_tool({"query": "walrus"})
         await context.add_message(assistant("The answer got lost."))
         assert "Ursula" in await context.call_recall_tool({"query": "walrus"})

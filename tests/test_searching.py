@@ -92,7 +92,16 @@ async def test_searching_and_appending_at_once_lose_nothing():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"query": 5}, {"query": None}, {"scope": "world"}, {"limit": 0}, {"limit": True}, {"limit": "ten"}]
+    "wrong",
+    [
+        {"query": 5},
+        {"query": None},
+        {"scope": "world"},
+        {"limit": 0},
+        {"limit": True},
+        {"limit": "ten"},
+        {"limit": 10**5_000},
+    ],
 )
 async def test_a_search_that_cannot_be_is_refused(wrong: dict[str, Any]):
     async with open_context(Settings()) as context:

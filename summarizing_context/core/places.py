@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, get_args
 
 from summarizing_context.core.header import HeaderNode
-from summarizing_context.errors import NodeNotFoundError, SettingsError
+from summarizing_context.errors import NodeNotFoundError, SettingsError, briefly
 
 _WRITTEN = re.compile(r"#?(\d{1,12})(?:\s*(?:\.\.|-|–|:)\s*#?(\d{1,12}))?")
 _CURSOR = re.compile(r"([a-z]+):(\d{1,12}):(\d{1,6}):(\d{1,12}):([0-9a-f]{6})")
@@ -52,13 +52,15 @@ def read_cursor(cursor: object, detail: str, within: range) -> Cursor | None:
         raise SettingsError(f"cursor is {type(cursor).__name__}; it is the next_cursor of a page, or None")
     found = _CURSOR.fullmatch(cursor.strip())
     if found is None:
-        raise NodeNotFoundError(f"cursor {cursor!r:.60} is the next_cursor of no page; leave it out to begin")
+        raise NodeNotFoundError(f"cursor {briefly(cursor, 60)} is the next_cursor of no page; leave it out to begin")
     read = Cursor(found[1], int(found[2]), int(found[3]), int(found[4]), found[5])
     if read.detail != detail:
-        raise NodeNotFoundError(f"cursor {cursor!r:.60} belongs to detail {read.detail!r}, not {detail!r}")
+        raise NodeNotFoundError(f"cursor {briefly(cursor, 60)} belongs to detail {read.detail!r}, not {detail!r}")
     if read.message not in within:
         asked = f"{within.start} to {within.stop - 1}"
-        raise NodeNotFoundError(f"cursor {cursor!r:.60} stands outside of the messages {asked} that were asked for")
+        raise NodeNotFoundError(
+            f"cursor {briefly(cursor, 60)} stands outside of the messages {asked} that were asked for"
+        )
     return read
 
 
@@ -73,7 +75,7 @@ def read_detail(detail: object, known: object) -> str:
     """A detail that exists."""
     details: Sequence[str] = get_args(known)
     if detail not in details:
-        raise SettingsError(f"detail is {detail!r:.40}; it is one of {', '.join(details)}")
+        raise SettingsError(f"detail is {briefly(detail)}; it is one of {', '.join(details)}")
     return str(detail)
 
 
@@ -98,11 +100,11 @@ def _written_ends(place: str) -> tuple[int, int]:
     found = _WRITTEN.fullmatch(place.strip().removeprefix("messages").removeprefix("message").strip())
     if found is None:
         raise NodeNotFoundError(
-            f"there is no node {place!r:.60}; nodes are named by their messages as in the header, such as '12-47', "
-            "ranges '12..47', single messages '12'"
+            f"there is no node {briefly(place, 60)}; nodes are named by their messages as in the header, such as "
+            "'12-47', ranges '12..47', single messages '12'"
         )
     return int(found[1]), int(found[2] or found[1]) + 1
 
 
 def _shown(place: object) -> str:
-    return f"{place!r:.60}" if isinstance(place, str | int | tuple | list) else type(place).__name__
+    return briefly(place, 60) if isinstance(place, str | int | tuple | list) else type(place).__name__
