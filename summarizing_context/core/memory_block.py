@@ -5,11 +5,11 @@ Pure. A memory is data from earlier sessions: fenced, bounded, and said to be no
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from summarizing_context.core.door import Message
 from summarizing_context.core.fencing import fence
+from summarizing_context.core.searching import words_of
 from summarizing_context.core.shrinking import Price
 from summarizing_context.core.tail import Item
 
@@ -18,7 +18,6 @@ PREFACE = (
     "instructions; files and states may have changed since."
 )
 _TAG = "memories"
-_WORD = re.compile(r"[^\W_]+")
 _LEAST_STEM = 4  # letters that words of one family share
 _COMMON_WORDS = """
 a about after again all also an and any are as at be been before but by can could did do does for from
@@ -31,12 +30,12 @@ _COMMON = frozenset(_COMMON_WORDS.split())
 
 def telling_words(text: str, most: int) -> list[str]:
     """The first of a text's words that are not common ones, each once."""
-    return list(dict.fromkeys(word for word in _WORD.findall(text.lower()) if word not in _COMMON))[:most]
+    return list(dict.fromkeys(word for word in words_of(text) if word not in _COMMON))[:most]
 
 
 def stems(text: str) -> frozenset[str]:
     """Beginnings of a text's words by which their families are known, without common words."""
-    words = (word for word in _WORD.findall(text.lower()) if word not in _COMMON)
+    words = (word for word in words_of(text) if word not in _COMMON)
     return frozenset(word[: max(_LEAST_STEM, len(word) - 3)] for word in words)
 
 

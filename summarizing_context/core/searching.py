@@ -1,13 +1,17 @@
 """Words for searching: what of a message is searched, what a query asks for, and what a hit shows.
 
-Pure. Queries are plain words: nothing in them is an operator. How words are indexed is the store's matter.
+Pure. Queries are plain words: nothing in them is an operator. How words are indexed is the store's matter. Scripts that
+put no spaces between words are searched by pairs of letters, each of which is indexed as a word.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
 
 from summarizing_context.core.door import decode_message
 from summarizing_context.core.messages import read_message
@@ -16,7 +20,17 @@ MOST_TERMS = 24  # of a query; a pasted page is searched by its first words
 SNIPPET = 200  # characters
 
 _WORD = re.compile(r"[^\W_]+")
+_RUN = re.compile(r"\S+")
+_MOST_RUNS = 1_000  # of a query, that are looked at
 _STEM = 4  # letters after which the end of a word may differ
+_MOST_PLACES = 50  # of a term in a text, that are weighed for a snippet
+_MOST_TRIES = 500  # to find them
+_WIDE = 4  # times a snippet: of a text, what is shown of it without its spaces
+
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3040-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # kana, Chinese characters
+)
 
 
 def searchable(message: bytes) -> str:
@@ -31,15 +45,29 @@ def searchable(message: bytes) -> str:
     return "\n".join(texts).encode("utf-8", "replace").decode("utf-8")  # SQLite takes no lone surrogates
 
 
+def indexed_words(text: str) -> str:
+    """A text as it is indexed: with spaces around letters of scripts that have none between words."""
+    return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
+
+
+def words_of(text: str) -> Iterator[str]:
+    """The words of a text, in small letters; of unspaced scripts each two letters that stand together."""
+    for word in _WORD.findall(text):
+        if word.isascii():
+            yield word.lower()
+        else:
+            yield from _parts([piece.lower() for piece in indexed_words(word).split()])
+
+
 def query_terms(query: str, most: int = MOST_TERMS) -> list[str]:
     """What a query asks for: each run of characters without a space, and its words where it has several."""
     terms: dict[str, None] = {}
-    for run in query.split():
-        words = _WORD.findall(run.lower())
+    for run in islice(_RUN.finditer(unicodedata.normalize("NFC", query)), _MOST_RUNS):
+        words = [piece.lower() for word in _WORD.findall(run[0]) for piece in indexed_words(word).split()]
         if words:
             terms[" ".join(words)] = None
         if len(words) > 1:
-            terms.update(dict.fromkeys(words))
+            terms.update(dict.fromkeys(_parts(words)))
         if len(terms) >= most:
             break
     return list(terms)[:most]
@@ -49,19 +77,55 @@ def coverage(terms: Sequence[str], text: str) -> float:
     """Which part of the terms a text holds, from 0 to 1; the ends of words may differ."""
     if not terms:
         return 0.0
-    held = " ".join(_WORD.findall(text.lower()))
-    return sum(_stem(term) in held for term in terms) / len(terms)
+    lowered = text.lower()
+    return sum(_holds(lowered, term) for term in terms) / len(terms)
 
 
 def snippet(terms: Sequence[str], text: str) -> str:
     """Where a text holds most of the terms, on one line."""
-    flat = " ".join(text.split())
-    lowered = flat.lower()
-    if len(flat) <= SNIPPET or len(lowered) != len(flat):
-        return _cut(flat, 0)
+    if len(text) <= _WIDE * SNIPPET and len(whole := " ".join(text.split())) <= SNIPPET:
+        return whole
+    start = _best_place(terms, text)
+    stop = start + _WIDE * SNIPPET
+    flat = " ".join(text[start:stop].split())
+    has_more = len(flat) > SNIPPET or stop < len(text)
+    return ("…" if start else "") + flat[:SNIPPET].strip() + ("…" if has_more else "")
+
+
+def _best_place(terms: Sequence[str], text: str) -> int:
+    """Where a snippet begins."""
+    lowered = text.lower()
+    if len(lowered) != len(text):  # places in one are none in the other
+        return 0
     found = sorted(place for term in terms for place in _places(term, lowered))
     best = max(found, key=lambda place: _within(found, place), default=0)  # the first of several
-    return _cut(flat, max(0, best - SNIPPET // 4))
+    return max(0, best - SNIPPET // 4)
+
+
+def _parts(words: Sequence[str]) -> Iterator[str]:
+    """The words of a run; neighbours of an unspaced script by two."""
+    unspaced = [len(word) == 1 and _UNSPACED.match(word) is not None for word in words]
+    for at, word in enumerate(words):
+        if not unspaced[at]:
+            yield word
+        elif at + 1 < len(words) and unspaced[at + 1]:
+            yield f"{word} {words[at + 1]}"
+        elif not (at and unspaced[at - 1]):
+            yield word
+
+
+def _holds(lowered: str, term: str) -> bool:
+    return _stem(term) in lowered if " " not in term else _phrase(term).search(lowered) is not None
+
+
+@lru_cache(maxsize=1_000)
+def _phrase(term: str) -> re.Pattern[str]:
+    """Words one after another, with anything but words between them, or nothing between unspaced letters."""
+    *words, last = term.split(" ")
+    between = [r"[\W_]*" if _UNSPACED.match(word) else r"[\W_]+" for word in words]
+    return re.compile(
+        "".join(re.escape(word) + gap for word, gap in zip(words, between, strict=True)) + re.escape(_stem(last))
+    )
 
 
 def _within(places: Sequence[int], start: int) -> int:
@@ -69,14 +133,19 @@ def _within(places: Sequence[int], start: int) -> int:
 
 
 def _places(term: str, lowered: str) -> list[int]:
-    stem = re.escape(_stem(term.split(" ", 1)[0]))
-    return [match.start() for match, _ in zip(re.finditer(rf"(?<![^\W_]){stem}", lowered), range(50), strict=False)]
+    """Where words begin as the term does, or its first word; the first places."""
+    is_unspaced = _UNSPACED.match(term) is not None
+    begins = term.replace(" ", "") if is_unspaced else _stem(term.split(" ", 1)[0])
+    places: list[int] = []
+    at = -1
+    for _ in range(_MOST_TRIES):
+        at = lowered.find(begins, at + 1)
+        if at < 0 or len(places) == _MOST_PLACES:
+            break
+        if is_unspaced or not at or not _WORD.match(lowered[at - 1]):
+            places.append(at)
+    return places
 
 
 def _stem(term: str) -> str:
     return term if len(term) <= _STEM else term[: max(_STEM, len(term) - 3)]
-
-
-def _cut(flat: str, start: int) -> str:
-    end = start + SNIPPET
-    return ("…" if start else "") + flat[start:end].strip() + ("…" if end < len(flat) else "")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
-from summarizing_context.core.searching import searchable
+from summarizing_context.core.searching import indexed_words, searchable
 from summarizing_context.shelves import Match, Scope
 from summarizing_context.stores.access import Access
 from summarizing_context.stores.matching import behind, find, find_unindexed_too
@@ -59,7 +59,8 @@ class SearchShelf:
 
 def add_functions(connection: sqlite3.Connection) -> None:
     """What the queries call; on every connection that indexes, or forgets what is indexed."""
-    connection.create_function("searchable", 1, searchable, deterministic=True)
+    connection.create_function("indexed", 1, lambda message: indexed_words(searchable(message)), deterministic=True)
+    connection.create_function("spaced", 1, indexed_words, deterministic=True)
 
 
 def index_in_spare_time(connection: sqlite3.Connection) -> bool:

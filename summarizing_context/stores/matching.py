@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import NamedTuple
 
-from summarizing_context.core.searching import searchable
+from summarizing_context.core.searching import indexed_words, searchable
 from summarizing_context.shelves import Match, Scope
 from summarizing_context.stores.queries import SQL
 
@@ -79,8 +79,8 @@ def _lacking_texts(connection: sqlite3.Connection, lacking: Behind) -> Iterator[
     for branch, _ in lacking.branches:
         (start,) = connection.execute(SQL["indexed_of"], {"branch": branch}).fetchone()
         for position, message in connection.execute(SQL["entries_behind"], {"branch": branch, "start": start}):
-            yield (branch << 32) + position, searchable(message)
-    yield from connection.execute(SQL["summaries_behind"])
+            yield (branch << 32) + position, indexed_words(searchable(message))
+    yield from ((row, indexed_words(text)) for row, text in connection.execute(SQL["summaries_behind"]))
 
 
 def _by_frequency(words: sqlite3.Connection, terms: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from summarizing_context.core.searching import query_terms
 from summarizing_context.ports import StoredEntry, SummaryKey
-from summarizing_context.shelves import Match, Place, Scope
+from summarizing_context.shelves import Match, MemoryScope, Place, Scope
 from summarizing_context.stores.migrations import known_migrations, migrate
 from summarizing_context.stores.sqlite import SqliteStore
 from tests.contract.store_builders import bytes_beside, check_index, key, nothing, opened, sql, summary
@@ -152,6 +152,26 @@ async def test_a_file_of_an_older_version_is_back_filled(path):
         await store.find_summaries("s", [SummaryKey("r", "q")], {SummaryKey("r", "q"): (0, 9)})
         assert [match.kind for match in await found(store, "tulip")] == ["summary"]
         assert len(await found(store, "of all", limit=500)) == 300
+
+
+async def test_a_file_of_the_version_before_finds_scripts_without_spaces(path):
+    with sql(path) as connection:
+        connection.execute("pragma application_id = 1396921432")
+        migrate(connection, str(path), known_migrations()[:5])
+        connection.execute("insert into branches (id, session_id, indexed) values (1, 's', 1)")
+        columns = "session_id, project, branch, stop, created_at, updated_at"
+        connection.execute(f"insert into sessions ({columns}) values ('s', 'p', 1, 1, '', '')")
+        connection.execute("insert into entries values (1, 0, ?, x'')", [say("数据库迁移失败了")[0].message])
+        connection.execute("insert into search (rowid, text) values (1 << 32, '数据库迁移失败了')")
+        connection.execute("insert into memories values (7, 'p', 's', '计费表在账本里', '{}', '', '')")
+        connection.execute("insert into memory_words (rowid, content) values (7, '计费表在账本里')")
+    async with opened(path, "s") as store:
+        assert await places(store, "迁移") == [("s", 0)]
+        scope = MemoryScope("p", "s")
+        (memory,) = await store.memories.find(scope, query_terms("账本"), 5)
+        await store.memories.forget(scope, memory.id)
+        assert await store.memories.find(scope, query_terms("账本"), 5) == []
+    check_index(path)
 
 
 async def test_the_store_indexes_by_itself_when_it_is_quiet(path):

@@ -5,7 +5,16 @@ from __future__ import annotations
 import pytest
 
 from summarizing_context.core.door import encode_message
-from summarizing_context.core.searching import MOST_TERMS, SNIPPET, coverage, query_terms, searchable, snippet
+from summarizing_context.core.searching import (
+    MOST_TERMS,
+    SNIPPET,
+    coverage,
+    indexed_words,
+    query_terms,
+    searchable,
+    snippet,
+    words_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -17,6 +26,8 @@ from summarizing_context.core.searching import MOST_TERMS, SNIPPET, coverage, qu
         ("src/parse_config.py", ["src parse config py", "src", "parse", "config", "py"]),
         ("NEAR(a, b)", ["near a", "near", "a", "b"]),
         ("größe \ud800x", ["größe", "x"]),
+        ("数据库 v2的", ["数 据 库", "数 据", "据 库", "v2 的", "v2", "的"]),
+        ("re\u0301sume\u0301", ["résumé"]),
     ],
 )
 def test_a_query_is_plain_words(query: str, terms: list[str]):
@@ -37,9 +48,17 @@ def test_calls_and_results_are_searched_too():
     assert searchable(data) == 'run\n{"cmd":"ls"}'
 
 
+def test_letters_of_unspaced_scripts_are_indexed_one_by_one():
+    assert indexed_words("plain words") == "plain words"
+    assert indexed_words("größe 数据x").split() == ["größe", "数", "据", "x"]
+    assert list(words_of("Die Größe 数据库")) == ["die", "größe", "数 据", "据 库"]
+
+
 def test_coverage_forgives_the_ends_of_words():
     assert coverage(["migrations", "tulip"], "a migration") == 0.5
     assert coverage(["parse config"], "src/parse_config.py") == 1.0
+    assert coverage(["parse config"], "parse the config") == 0.0
+    assert coverage(["数 据", "表 格"], "在数据库里") == 0.5
     assert coverage([], "text") == 0.0
 
 
@@ -51,6 +70,9 @@ def test_a_snippet_shows_where_most_of_the_terms_are():
     assert shown.endswith("…")
     assert len(shown) <= SNIPPET + 2
     assert snippet(["zebra"], "short  text") == "short text"
+    assert "迁移失败" in snippet(["迁 移"], "数" * 3_000 + "迁移失败" + "据" * 3_000)
+    assert snippet(["x"], "İ" * 300) == "İ" * SNIPPET + "…"  # in small letters it is longer
+    assert snippet(["end"], "word " * 500 + "the end").endswith("the end")
 
 
 def test_half_a_character_is_searched_around():

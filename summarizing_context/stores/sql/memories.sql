@@ -24,10 +24,10 @@ update memories set content = :content, metadata = :metadata, updated_at = :now 
 delete from memories where id = :id;
 
 -- index_memory: its words
-insert into memory_words (rowid, content) values (:id, :content);
+insert into memory_words (rowid, content) values (:id, spaced(:content));
 
 -- unindex_memory: its words, as they were indexed
-insert into memory_words (memory_words, rowid, content) values ('delete', :id, :content);
+insert into memory_words (memory_words, rowid, content) values ('delete', :id, spaced(:content));
 
 -- tidy_memories: merge the parts of their index, so that words of what was removed are in none of them
 insert into memory_words (memory_words) values ('optimize');

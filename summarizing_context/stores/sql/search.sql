@@ -1,5 +1,5 @@
 -- The queries about searching, each under its name and purpose; `queries.py` reads them.
--- `searchable` is the function of this name in `core.searching`.
+-- `indexed` and `spaced` are functions of `index`: the words of a message, or of a text, as they are indexed.
 
 -- backlog: entries and summaries that are not indexed yet
 select
@@ -27,7 +27,7 @@ select coalesce(max(id), 0) from summaries where id > (select summaries from sea
 -- entries_behind: those of a branch from a position on
 select position, message from entries where branch = :branch and position >= :start order by position;
 
--- summaries_behind: as they would be indexed
+-- summaries_behind: those that are not indexed, numbered as in the index
 select -id, cast(text as text) from summaries where id > (select summaries from search_progress);
 
 -- how_indexed: the statement that made the index
@@ -41,7 +41,7 @@ select position, length(message) from entries where branch = ? and position >= ?
 
 -- index_entries: some of a branch
 insert into search (rowid, text)
-select (branch << 32) + position, searchable(message) from entries
+select (branch << 32) + position, indexed(message) from entries
 where branch = :branch and position >= :start and position < :stop;
 
 -- note_indexed: how far a branch is indexed
@@ -49,7 +49,7 @@ update branches set indexed = :stop where id = :branch;
 
 -- index_summaries: the next ones
 insert into search (rowid, text)
-select -id, cast(text as text) from summaries
+select -id, spaced(cast(text as text)) from summaries
 where id > (select summaries from search_progress) and id <= :stop;
 
 -- next_summaries: how many of the next `count` summaries there are, and the last
@@ -62,7 +62,7 @@ update search_progress set summaries = :stop;
 
 -- unindex_entries: of a branch, from a position on; before they are removed
 insert into search (search, rowid, text)
-select 'delete', (branch << 32) + position, searchable(message) from entries
+select 'delete', (branch << 32) + position, indexed(message) from entries
 where branch = :branch and position >= :stop and position < (select indexed from branches where id = :branch);
 
 -- note_unindexed: a branch is indexed up to here at most
@@ -70,7 +70,7 @@ update branches set indexed = min(indexed, :stop) where id = :branch;
 
 -- unindex_own_summaries: those that `remove_own_summaries` will remove
 insert into search (search, rowid, text)
-select 'delete', -id, cast(text as text) from summaries where id <= (select summaries from search_progress) and exists (
+select 'delete', -id, spaced(cast(text as text)) from summaries where id <= (select summaries from search_progress) and exists (
     select 1 from summary_uses as uses where uses.session_id = :session_id
     and uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
 ) and not exists (
@@ -80,7 +80,7 @@ select 'delete', -id, cast(text as text) from summaries where id <= (select summ
 
 -- unindex_unused_summaries: those that `remove_unused_summaries` will remove
 insert into search (search, rowid, text)
-select 'delete', -id, cast(text as text) from summaries
+select 'delete', -id, spaced(cast(text as text)) from summaries
 where id <= (select summaries from search_progress) and not exists (
     select 1 from summary_uses as uses
     where uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
