@@ -7,6 +7,7 @@ vectors there are is told by marks in SQLite, so that they are forgotten as ther
 from __future__ import annotations
 
 import hashlib
+import logging
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -24,8 +25,11 @@ from summarizing_context.stores.vectors import cosines
 
 _AT_ONCE = 2_000  # vectors in one call; Chroma takes some 5,000
 _FLOAT = 4  # bytes
+_PRIVATE = 0o700
 
 Made = TypeVar("Made")
+
+logger = logging.getLogger(__name__)
 
 
 class ChromaVectors:
@@ -83,7 +87,12 @@ class ChromaVectors:
         missing = set(await self.missing(owner, recipe, numbers, len(query)))
         there = [number for number in numbers if number not in missing]
         name = _collection(owner, recipe, len(query))
-        return await self._run(lambda: self._cosines(name, there, query)) if there else {}
+        scores = await self._run(lambda: self._cosines(name, there, query)) if there else {}
+        if len(scores) < len(there):  # the folder was removed, or is an older copy
+            lost = [number for number in there if number not in scores]
+            logger.warning("vectors are gone; the next search makes them anew", extra={"vectors": len(lost)})
+            await self._marks.drop(owner, _mark(recipe, len(query)), lost)
+        return scores
 
     async def _sweep(self, owner: Owner, mark: str, name: str) -> None:
         """Once for each opening: take out what no mark names any longer."""
@@ -123,6 +132,7 @@ class ChromaVectors:
         silent = Settings(anonymized_telemetry=False)
         if self._folder is None:
             return chromadb.EphemeralClient(settings=silent)
+        self._folder.mkdir(mode=_PRIVATE, exist_ok=True)  # what it makes itself may be read by everybody
         return chromadb.PersistentClient(path=str(self._folder), settings=silent)
 
     async def _run(self, work: Callable[[], Made]) -> Made:
@@ -130,7 +140,10 @@ class ChromaVectors:
         try:
             return await anyio.to_thread.run_sync(work, limiter=self._one_by_one)
         except Exception as error:
-            raise StoreError(f"{self._folder or 'chroma in memory'}: {type(error).__name__}") from error
+            raise StoreError(
+                f"{self._folder or 'chroma in memory'}: Chroma failed with {type(error).__name__}; where its folder is "
+                "damaged, remove it: the vectors are made anew"
+            ) from error
 
 
 def _mark(recipe: str, size: int) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from summarizing_context import MissingExtraError, Settings, SettingsError, open_context
+from summarizing_context import MissingExtraError, Settings, SettingsError, StoreError, open_context
 from summarizing_context.assembly import open_store
 from summarizing_context.making import make_vectors
 from summarizing_context.meaning import packed
@@ -147,6 +148,25 @@ async def test_messages_and_memories_are_found_by_meaning(settings: Settings):
                 await context.memory.store("She has a cat")
             assert [hit.start for hit in await context.search("cat")] == [0]
             assert [memory.content for memory in await context.memory.retrieve("kitten")] == ["She has a cat"]
+
+
+@needs_chroma
+async def test_a_chroma_folder_is_private_and_what_it_lost_is_made_anew(tmp_path: Path):
+    settings = Settings(store=tmp_path / "run.db", session_id="s", vector_store="chroma")
+    folder = tmp_path / "run.db.chroma"
+    async with open_context(settings, embedder=embed) as context:
+        await context.add_message(user("A kitten sleeps"))
+        assert len(await context.search("cat")) == 1
+        assert folder.stat().st_mode & 0o077 == 0
+    shutil.rmtree(folder)
+    async with open_context(settings, embedder=embed) as context:
+        assert [len(await context.search("cat")) for _ in range(2)] == [0, 1]
+    for part in folder.rglob("*"):
+        if part.is_file():
+            part.write_bytes(b"no database" * 100)
+    async with open_context(settings, embedder=embed) as context:
+        with pytest.raises(StoreError, match=r"run\.db\.chroma: .* remove it"):
+            await context.search("cat")
 
 
 async def test_without_an_embedding_chroma_is_refused():
