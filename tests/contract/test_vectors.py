@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ from summarizing_context.assembly import open_store
 from summarizing_context.making import make_vectors
 from summarizing_context.meaning import packed
 from summarizing_context.shelves import MemoryScope
+from summarizing_context.stores.opening import open_memory
+from summarizing_context.stores.queries import SQL
 from tests.contract.store_builders import sql
 from tests.laws.builders import user
 
@@ -65,6 +69,27 @@ async def test_vectors_are_kept_and_compared(settings: Settings):
         near = await vectors.near("row", "r", [1, 2, 3, 4], ONE)
         assert near == {1: pytest.approx(1.0), 2: pytest.approx(0.7071, abs=1e-4)}
         assert await vectors.near("row", "r", [2], ONE) == {2: near[2]}
+
+
+@pytest.mark.parametrize("query", ["vectors_of", "missing_vectors", "drop_vectors"])
+def test_twice_as_many_vectors_take_twice_the_work(query: str):
+    def steps(count: int) -> int:
+        done = 0
+
+        def count_on() -> int:
+            nonlocal done
+            done += 1
+            return 0
+
+        with closing(open_memory()) as connection:
+            kept = [{"owner": "row", "recipe": "r", "number": at, "vector": ONE} for at in range(count)]
+            connection.executemany(SQL["save_vector"], kept)
+            asked = {"owner": "row", "recipe": "r", "numbers": json.dumps([*range(count)]), "size": len(ONE)}
+            connection.set_progress_handler(count_on, 100)
+            connection.execute(SQL[query], asked).fetchall()
+        return done
+
+    assert 0 < steps(800) < 3 * steps(400)
 
 
 async def test_each_recipe_and_each_kind_of_text_has_vectors_of_its_own(settings: Settings):

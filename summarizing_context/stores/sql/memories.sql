@@ -53,9 +53,9 @@ select asked.value from json_each(:numbers) as asked where not exists (
 insert into vectors (owner, number, recipe, vector) values (:owner, :number, :recipe, :vector)
 on conflict (owner, number, recipe) do update set vector = excluded.vector;
 
--- vectors_of: those of the numbers, a JSON list
+-- vectors_of: those of the numbers, a JSON list, each looked up ("cross": left to choose, SQLite compares all with all)
 select number, vector from json_each(:numbers) as asked
-join vectors on owner = :owner and number = asked.value and recipe = :recipe;
+cross join vectors on owner = :owner and number = asked.value and recipe = :recipe;
 
 -- drop_vectors: those of the numbers, a JSON list, of one recipe
 delete from vectors where owner = :owner and recipe = :recipe and number in (select value from json_each(:numbers));
