@@ -22,6 +22,7 @@ from summarizing_context.cli.output import (
     screen,
     write_json,
 )
+from summarizing_context.cli.search import index_first
 from summarizing_context.cli.sessions import find_session
 
 if TYPE_CHECKING:
@@ -111,6 +112,8 @@ def recall(
     session: _SESSION, words: _WORDS, store: StorePath, tokens: _BUDGET = None, json_path: JsonPath = None
 ) -> int:
     """One page of what a session's log holds about something and its view leaves out."""
+    find_session(store, session)
+    index_first(store)
     return _run(f"recall {' '.join(words)}", store, session, tokens, json_path)
 
 

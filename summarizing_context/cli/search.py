@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -63,7 +64,7 @@ def search(
         raise InputError("--session, --project and --all exclude each other; give one of them")
     scope = _scope(store, session, project)
     terms = query_terms(" ".join(words))
-    _index(store)
+    index_first(store)
     matches = with_store(store, lambda opened: opened.index.find(terms, scope, 3 * limit), read_only=True)
     hits = best_hits(terms, best_matches(terms, matches), limit)
     if json_path is not None:
@@ -81,17 +82,13 @@ def _scope(store: Path, session: str | None, project: str | None) -> Scope:
     return Scope(session, session, project)
 
 
-def _index(store: Path) -> None:
-    """Catch up with the index; the file is left alone where nothing is missing."""
+def index_first(store: Path) -> None:
+    """Catch up with the index; the file is left alone where nothing is missing, or where it may not be written."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
     from summarizing_context.errors import StoreReadOnlyError
 
-    try:
-        missing = with_store(store, lambda opened: opened.index.backlog(), read_only=True)
-    except StoreReadOnlyError:  # of an older version, as the error says; opening it to write mends that
-        missing = 1
-    if not missing:
+    if not with_store(store, lambda opened: opened.index.backlog(), read_only=True):
         return
 
     async def catch_up(opened: SessionStore) -> None:
@@ -102,7 +99,8 @@ def _index(store: Path) -> None:
                 bar.advance(task, indexed)
                 total -= indexed
 
-    with_store(store, catch_up)
+    with suppress(StoreReadOnlyError):  # what is missing is then indexed in memory, by each search anew
+        with_store(store, catch_up)
 
 
 def _show(query: str, hits: list[SearchHit]) -> None:

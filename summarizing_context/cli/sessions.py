@@ -139,8 +139,13 @@ def with_store(store: Path, act: Callable[[SessionStore], Awaitable[T]], *, read
 @asynccontextmanager
 async def _opened(store: Path, *, read_only: bool) -> AsyncIterator[SessionStore]:
     from summarizing_context.assembly import open_store
+    from summarizing_context.errors import StoreReadOnlyError
 
-    opened = await open_store(store, read_only=read_only)
+    try:
+        opened = await open_store(store, read_only=read_only)
+    except StoreReadOnlyError:  # of an older version: opening it to write brings it up to date, or says why it cannot
+        await (await open_store(store)).close()
+        opened = await open_store(store, read_only=read_only)
     try:
         yield opened
     finally:
