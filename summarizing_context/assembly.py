@@ -187,8 +187,9 @@ class _Assembly:
         return LedgerBook(timeline, CallReader(rules, Detectors(error_line, quotes)), superseded)
 
     def meaning(self) -> Meaning | None:
-        own = None if self.options.embedder else make_embedder(self.settings, read_only=self.options.read_only)
-        embedder = self.options.embedder or own
+        given = self.options.embedder
+        own = make_embedder(self.settings, read_only=self.options.read_only) if given is None else None
+        embedder = own if given is None else given
         if embedder is None:
             refuse_vectors_without_embedding(self.settings, read_only=self.options.read_only)
             return None

@@ -55,6 +55,7 @@ class Meaning:
         self._redact = redact
         self._timeout = timeout
         self._one_by_one = anyio.CapacityLimiter(1)
+        self._making = anyio.Lock()  # searches at once embed no text twice
         self.last_error: str | None = None
 
     async def close(self) -> None:
@@ -73,8 +74,9 @@ class Meaning:
         """The cosine of each text with the query, by the texts' numbers; what the embedding failed at is left out."""
         if (asked := await self._asked(query)) is None:
             return {}
-        missing = await self._vectors.missing(owner, self._recipe, list(texts), len(asked))
-        await self._make(owner, {number: texts[number] for number in missing}, len(asked))
+        async with self._making:
+            missing = await self._vectors.missing(owner, self._recipe, list(texts), len(asked))
+            await self._make(owner, {number: texts[number] for number in missing}, len(asked))
         return await self._vectors.near(owner, self._recipe, list(texts), asked)
 
     async def matches(self, query: str, scope: Scope, threshold: float, limit: int) -> list[Match]:
@@ -82,8 +84,9 @@ class Meaning:
         if (asked := await self._asked(query)) is None:
             return []
         rows = await self._vectors.rows(scope)
-        missing = (await self._vectors.missing("row", self._recipe, rows, len(asked)))[:_MOST_NEW]
-        await self._make("row", await self._vectors.texts(missing), len(asked))
+        async with self._making:
+            missing = (await self._vectors.missing("row", self._recipe, rows, len(asked)))[:_MOST_NEW]
+            await self._make("row", await self._vectors.texts(missing), len(asked))
         near = await self._vectors.near("row", self._recipe, rows, asked)
         best = sorted((row for row in near if near[row] >= threshold), key=lambda row: (-near[row], row))[:limit]
         return await self._vectors.matches(scope, {row: near[row] for row in best})

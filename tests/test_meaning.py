@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 import threading
@@ -161,6 +162,16 @@ async def test_one_text_that_cannot_be_embedded_keeps_no_other_from_being_found(
             "The automobile needs oil",
             "POISON",
         ]
+
+
+async def test_searches_at_once_embed_no_text_twice(numpy):
+    embedder = Concepts()
+    async with open_context(Settings(), embedder=embedder) as context:
+        for message in LOG:
+            await context.add_message(message)
+        found = await asyncio.gather(*(context.search("vehicle") for _ in range(3)))
+    assert [[hit.start for hit in hits] for hits in found] == [[0]] * 3
+    assert sorted(embedder.asked) == sorted([*(message["content"] for message in LOG), *["vehicle"] * 3])
 
 
 async def test_vectors_of_several_lengths_are_refused(numpy):
