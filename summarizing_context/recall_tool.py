@@ -126,12 +126,24 @@ class RecallTool:
         cut = {item.seq for item in latest.tail.items if "shrunk" in item.repairs} if latest is not None else set()
         for index in range(len(timeline) - 1, start - 1, -1):
             entry = timeline.entries[index]
-            if index not in cut and entry.facts.answers and mark.encode() in entry.data:
+            if index not in cut and mark.encode() in entry.data and self._is_answer(index):
                 return (
                     f"The same call was answered in message {index}, which you still see ({mark}). Read it there, or "
                     "ask for something else: another query, a node, or the next cursor."
                 )
         return None
+
+    def _is_answer(self, index: int) -> bool:
+        """Whether a message answers a call of this tool: what others bring may hold a mark too, quoted or forged."""
+        timeline = self._session.parts.timeline
+        ours: set[str] = set()
+        for at in range(timeline.group_start(index), index + 1):
+            for part in timeline.entries[at].read(at).reading.parts:
+                if part.kind == "call" and (part.name or "").endswith(NAME):
+                    ours.add(part.id)
+                elif part.kind == "result" and part.id in ours and at == index:
+                    return True
+        return False
 
 
 def _read_arguments(arguments: object) -> _Asked:
