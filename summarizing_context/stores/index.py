@@ -6,16 +6,20 @@ asks for is `core.searching`'s matter, what holds them `matching`'s.
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Sequence
 from functools import partial
 
 from summarizing_context.core.searching import indexed_words, searchable
+from summarizing_context.errors import StoreFullError, StoreLockedError
 from summarizing_context.shelves import Match, Scope
 from summarizing_context.stores.access import Access
 from summarizing_context.stores.matching import behind, find, find_unindexed_too
 from summarizing_context.stores.queries import SQL, transaction
+
+logger = logging.getLogger(__name__)
 
 _SLICE = 128  # messages or summaries indexed in one transaction
 _SLICE_BYTES = 250_000  # of messages; after that many the slice ends
@@ -27,6 +31,7 @@ class SearchShelf:
 
     def __init__(self, access: Access) -> None:
         self._access = access
+        self._is_kept_up = not access.read_only
 
     async def backlog(self) -> int:
         """Messages and summaries that are not indexed yet."""
@@ -39,9 +44,18 @@ class SearchShelf:
         return await self._access.writer.submit(catch_up)
 
     async def complete(self, scope: Scope) -> None:
-        """Index what a scope holds by now; what is appended meanwhile is left for later."""
+        """Index what a scope holds by now; what is appended meanwhile is left for later. Where the file takes no more,
+        what is missing is indexed in memory by each search."""
         if self._access.read_only:
             return
+        try:
+            await self._catch_up_with(scope)
+            self._is_kept_up = True
+        except (StoreFullError, StoreLockedError) as error:
+            self._is_kept_up = False
+            logger.warning("the index could not be kept up", extra={"cause": type(error).__name__})
+
+    async def _catch_up_with(self, scope: Scope) -> None:
         goals = await self._access.read(lambda connection: behind(connection, scope))
         for branch, stop in goals.branches:
             while await self._access.writer.submit(partial(_index_branch_to, branch=branch, stop=stop)):
@@ -53,7 +67,7 @@ class SearchShelf:
 
     async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
         """What holds any of the terms, the most relevant first."""
-        look = find_unindexed_too if self._access.read_only else find
+        look = find if self._is_kept_up else find_unindexed_too
         return await self._access.read(lambda connection: look(connection, terms, scope, limit))
 
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.core.searching import query_terms
+from summarizing_context.errors import StoreFullError
 from summarizing_context.ports import StoredEntry, SummaryKey
 from summarizing_context.shelves import Match, MemoryScope, Place, Scope
 from summarizing_context.stores.migrations import known_migrations, migrate
@@ -257,6 +258,21 @@ async def test_a_reader_finds_what_a_killed_writer_left_unindexed(path):
             ]
         assert await store.index.find([], Scope(None), 9) == []
     assert bytes_beside(path) == before
+
+
+async def test_a_full_disk_keeps_nothing_from_being_found(path):
+    async with opened(path, "s", max_pages=64) as store:
+
+        async def fill() -> None:
+            for at in range(1_000):
+                await store.append("s", say(f"word{at} " + " ".join(f"{at}x{n}" for n in range(200))), nothing)
+
+        with pytest.raises(StoreFullError):
+            await fill()
+        last = await store.load("s")
+        for at in (0, len(last.entries) - 1):
+            await store.index.complete(Scope("s", "s"))
+            assert [match.start for match in await store.index.find([f"word{at}"], Scope("s", "s"), 5)] == [at]
 
 
 WORDS = [f"w{number}x" for number in range(40)]
