@@ -99,7 +99,8 @@ def _best_place(terms: Sequence[str], text: str) -> int:
         return 0
     found = sorted(place for term in terms for place in _places(term, lowered))
     best = max(found, key=lambda place: _within(found, place), default=0)  # the first of several
-    return max(0, best - SNIPPET // 4)
+    start = max(0, best - SNIPPET // 4)
+    return max(start, text.find(" ", start, best) + 1) if start else 0  # at the beginning of a word
 
 
 def _parts(words: Sequence[str]) -> Iterator[str]:
