@@ -33,6 +33,7 @@ _SHORT = 12  # words up to which a query asks for something
 _ASKED, _DESCRIBED = 0.5, 0.06  # share of the page for excerpts
 _LEAST = 24  # tokens of an excerpt
 _BYTES = 4_000_000  # of the newest hidden messages, and of the view, that are looked through for values
+_FOCUS = 14  # newest messages, whose calls tell what is worked on
 _KEPT = 20_000  # messages whose values are remembered
 _VALUES = "[exact values by message]"
 _NOTHING = "Nothing in the log holds any of these words."
@@ -43,6 +44,7 @@ class Hidden(NamedTuple):
 
     entries: Sequence[tuple[int, Entry]]
     shown: Sequence[str]
+    newest: Sequence[tuple[int, Entry]]  # of the whole log
 
 
 class Recalling:
@@ -90,13 +92,16 @@ class Recalling:
         """What the present view does not show; all of the log where nothing is left out."""
         timeline, latest = self._session.parts.timeline, self._session.parts.viewer.latest
         stop = latest.state.stop if latest is not None else 0
+        first = max(0, len(timeline) - _FOCUS)
+        working = list(enumerate(timeline.entries[first:], first))
         if latest is None or stop <= timeline.leading:
-            return Hidden(list(enumerate(timeline.entries)), [])
+            return Hidden(list(enumerate(timeline.entries)), [], working)
         rows = [*latest.state.head, *(item.message for item in latest.tail.items)]
         newest = [timeline.entries[at].message() for at in range(max(stop, latest.tail.next), len(timeline))]
         return Hidden(
             list(enumerate(timeline.entries[:stop])),
             [text for row in (*rows, *newest) for text in read_message(row).texts],
+            working,
         )
 
     def _excerpts(
@@ -135,8 +140,9 @@ class Recalling:
         if room <= 0:
             return []
         shown = {value for text in (*hidden.shown, *excerpts) for value in exact_values(text)}
-        known = gather(self._read(hidden.entries), query)
-        return chosen_lines(known, shown, query, room, self._session.parts.counter.count)
+        focus = frozenset(value for at, entry in hidden.newest for value in self._values_of(at, entry).used)
+        known, asked = gather(self._read(hidden.entries), query), query._replace(focus=focus)
+        return chosen_lines(known, shown, asked, room, self._session.parts.counter.count)
 
     def _read(self, entries: Sequence[tuple[int, Entry]]) -> Iterator[tuple[int, MessageValues]]:
         """The values of the newest entries, oldest first."""
@@ -145,12 +151,15 @@ class Recalling:
             first -= 1
             size += len(entries[first][1].data)
         for index, entry in entries[first:]:
-            content = entry.facts.content
-            if content not in self._values:
-                if len(self._values) >= _KEPT:
-                    self._values.clear()
-                self._values[content] = read_values(entry.read(index).reading)
-            yield index, self._values[content]
+            yield index, self._values_of(index, entry)
+
+    def _values_of(self, index: int, entry: Entry) -> MessageValues:
+        content = entry.facts.content
+        if content not in self._values:
+            if len(self._values) >= _KEPT:
+                self._values.clear()
+            self._values[content] = read_values(entry.read(index).reading)
+        return self._values[content]
 
 
 def _relevance(matches: Sequence[Match]) -> dict[int, float]:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 EntityKind = Literal["url", "mail", "path", "hash", "date", "id", "number", "name", "quoted"]
 
-_EXTENSIONS = (
+EXTENSIONS = (
     "py|pyi|ts|tsx|js|jsx|mjs|go|rs|java|kt|c|h|cc|cpp|hpp|rb|php|swift|cs|sh|bash|sql|toml|yaml|yml|json|jsonl|md|"
     "txt|csv|tsv|parquet|xml|html|css|lock|cfg|ini|env|conf|service|log|pdf|docx|xlsx|png|svg|jpg|ipynb|tf|proto|gz|"
     "zip|db|sqlite3?|diff|patch|bib|tex"
@@ -21,7 +21,7 @@ _EXTENSIONS = (
 URL = re.compile(r"https?://[^\s\"'<>`)\]},\\]{3,400}")
 MAIL = re.compile(r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,32}){1,4}")
 _PATH = re.compile(r"(?<![\w@.:/~-])(?:~|\.{1,2})?/?(?:[\w@.+-]{1,80}/){1,24}[\w@.+-]{1,120}")
-FILE = re.compile(rf"(?<![\w/.-])[\w-]{{1,80}}(?:\.[\w-]{{1,30}}){{0,3}}\.(?:{_EXTENSIONS})\b(?![/\w])")
+FILE = re.compile(rf"(?<![\w/.-])[\w-]{{1,80}}(?:\.[\w-]{{1,30}}){{0,3}}\.(?:{EXTENSIONS})\b(?![/\w])")
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?\b|\b\d{1,2}:\d\d(?::\d\d)?\b")
 _WORD = re.compile(r"(?<![\w/.-])#?[A-Za-z0-9][\w-]{2,63}(?![\w/-])")
 _NUMBER = re.compile(r"(?<![\w.,:/-])[$€£]?\d[\d,]{0,20}(?:\.\d{1,12})?%?(?![\w/-]|[.,:]\d)")

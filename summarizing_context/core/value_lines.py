@@ -12,8 +12,9 @@ from typing import NamedTuple
 
 from summarizing_context.core.ranking import Known, Query, likelihoods
 from summarizing_context.core.shrinking import Count
+from summarizing_context.core.values import folder_of
 
-_THRIFT = 0.5  # how much a value's tokens count against it
+_THRIFT = 0.4  # how much a value's tokens count against it
 _TOO_LITTLE = 5  # tokens for one more value
 _ROUNDS = 5  # in which what is written turns out shorter than it was reckoned
 
@@ -32,7 +33,7 @@ def chosen_lines(
     worth = likelihoods(values, query)
     left_out = [at for at, known in enumerate(values) if known.value not in shown]
     left_out = _whole_paths(values, left_out, worth)
-    folders = Counter(_folder(values[at].value) for at in left_out)
+    folders = Counter(folder_of(values[at].value) for at in left_out)
     lines = _Lines(shown, count)
     costs = {at: lines.shared_cost(values[at].value, folders) for at in left_out}
     waiting = [values[at] for at in sorted(left_out, key=lambda at: -worth[at] / costs[at] ** _THRIFT)]
@@ -87,7 +88,7 @@ class _Lines:
             room -= cost
             self._chosen.append((known.value, place))
             self._held.update(_within(known.value))
-            for line in {"", _folder(known.value)}:
+            for line in {"", folder_of(known.value)}:
                 self._cited.setdefault(line, set()).add(place)
         return rest
 
@@ -103,7 +104,7 @@ class _Lines:
 
     def shared_cost(self, value: str, folders: Counter[str]) -> float:
         """The tokens of a value; those of a folder are shared by its paths."""
-        folder = _folder(value)
+        folder = folder_of(value)
         own = 1 + self._size(value[len(folder) :])
         return own + self._size(folder) / folders[folder] if folder else own
 
@@ -112,7 +113,7 @@ class _Lines:
         folders: dict[str, tuple[dict[int, None], list[str]]] = {}
         lines: dict[tuple[int, ...], list[str]] = {}
         for value, place in self._chosen:
-            if folder := _folder(value):
+            if folder := folder_of(value):
                 places, names = folders.setdefault(folder, ({}, []))
                 places[place] = None
                 names.append(value[len(folder) :])
@@ -128,7 +129,7 @@ class _Lines:
 
     def _cost(self, value: str, place: int) -> int:
         """What one more value costs, at most."""
-        folder = _folder(value)
+        folder = folder_of(value)
         own = 1 + self._size(value[len(folder) :])
         if folder in self._cited and folder:
             return own + (0 if place in self._cited[folder] else self._size(f"{place} "))
@@ -137,20 +138,13 @@ class _Lines:
 
     def _place(self, known: Known) -> int:
         """The newest message that holds a value, or one that is cited already."""
-        cited = self._cited.get(_folder(known.value)) or self._cited[""]
+        cited = self._cited.get(folder_of(known.value)) or self._cited[""]
         return next((place for place in reversed(known.places) if place in cited), known.places[-1])
 
     def _size(self, text: str) -> int:
         if text not in self._tokens:
             self._tokens[text] = self._count(text)
         return self._tokens[text]
-
-
-def _folder(value: str) -> str:
-    """The folder of a path, with its last slash; nothing for other values."""
-    if "/" not in value or "://" in value or any(char in value for char in "{},"):
-        return ""
-    return value[: value.rindex("/") + 1]
 
 
 def _within(value: str) -> Iterator[str]:

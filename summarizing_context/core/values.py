@@ -9,6 +9,11 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 from itertools import pairwise
+from typing import Literal
+
+from summarizing_context.core.entities import EXTENSIONS, FILE
+
+ValueKind = Literal["path", "number", "decimal", "dotted", "mail", "hex", "word"]
 
 _RUN = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)|[\w~./@#+$%:*-]{3,300}")
 _URL = re.compile(r"https?://[^\s\"'<>`)\]},\\]{3,300}")
@@ -17,6 +22,8 @@ _FILE = re.compile(r"[\w@+-][\w.@+-]*\.[A-Za-z][A-Za-z0-9]{0,8}")
 _ENDS = ".,:;-*#$%/"
 _UNIT = re.compile(r"[\d.,]+(?:ns|us|ms|s|m|h|d|kb|mb|gb|px|x|am|pm|th|st|nd|rd)", re.IGNORECASE)
 _LINE_NUMBER = re.compile(r"^ *\d+(?=[\t→:|])", re.MULTILINE)  # of a listing
+_CONTEXT = re.compile(rf"(?<=[\w)\]]\.)({EXTENSIONS})-\d+$")  # of a line that grep shows around a match: `app.py-12-`
+_HEX = re.compile(r"[0-9a-f]{5,}")
 _ESCAPED = re.compile(r"\\[nrt]")  # line ends in JSON or code
 _LONGEST = 100_000  # characters of a text that are looked through
 _LEAST_DIGITS = 4
@@ -45,6 +52,28 @@ def parts_of_value(value: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=50_000)
+def kind_of(value: str) -> ValueKind:
+    """What a value looks like; a `word` is a name, a file's name, an id."""
+    if "/" in value:
+        return "path"
+    digits = value.strip("#$%").replace(",", "")
+    if digits.replace(".", "").isdigit():
+        return "decimal" if "." in digits else "number"
+    if "@" in value:
+        return "mail"
+    if "." in value:
+        return "word" if FILE.fullmatch(value) else "dotted"
+    return "hex" if _HEX.fullmatch(value) and any(map(str.isdigit, value)) else "word"
+
+
+def folder_of(value: str) -> str:
+    """The folder of a path, with its last slash; nothing for other values."""
+    if "/" not in value or "://" in value or any(char in value for char in "{},"):
+        return ""
+    return value[: value.rindex("/") + 1]
+
+
+@lru_cache(maxsize=50_000)
 def _values(run: str) -> tuple[str, ...]:
     if "://" in run:
         return ()
@@ -53,6 +82,7 @@ def _values(run: str) -> tuple[str, ...]:
 
 
 def _of_piece(piece: str) -> tuple[str, ...]:
+    piece = _CONTEXT.sub(r"\1", piece)
     if len(piece) < 3:
         return ()
     if "/" in piece:

@@ -2,7 +2,8 @@
 
 Pure, and needs no model and no person: the future of a recorded session is its own judge. A value counts if it
 stands in a short argument of a tool call after the cut, was seen before the cut, not in the newest part that every
-view shows, and was not seen anew between the cut and its use.
+view shows, and was not seen anew between the cut and its use. Numbers that only count the lines of a listing were not
+seen as values.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from summarizing_context.core.entities import Entity, find_entities
+from summarizing_context.evaluation.cases.margins import without_margins
 from summarizing_context.evaluation.cases.model import KEPT_SHARE, Case, Cut, Probe
 from summarizing_context.evaluation.cases.reading import Read, kept_from, read_session, tokens_before
 from summarizing_context.evaluation.scoring.texts import Text
@@ -39,7 +41,7 @@ class Index:
 def index_session(case: Case) -> Index:
     """Look for exact values in every message; once for all cuts."""
     reads = read_session(case.messages)
-    said = [frozenset(entity.text for text in read.said for entity in _wanted(text)) for read in reads]
+    said = [frozenset(entity.text for text in read.said for entity in _wanted(without_margins(text))) for read in reads]
     return Index(reads, said, [{entity.text: entity.kind for entity in _references(read)} for read in reads])
 
 
