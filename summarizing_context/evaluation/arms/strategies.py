@@ -15,7 +15,6 @@ from types import SimpleNamespace
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.core.ledger_block import is_ledger
-from summarizing_context.core.messages import message_text_parts
 from summarizing_context.core.searching import query_terms
 from summarizing_context.errors import BudgetError
 from summarizing_context.evaluation.arms.views import (
@@ -100,7 +99,8 @@ class StrategyArm:
             budget = sqrt(fits * exceeds) if fits and exceeds else budget * elsewhere
         if best is None:
             return None
-        return filled_up(best, texts_of(self._case.messages[: best.raw_from]), tokens)
+        older = texts_of(self._case.messages[: best.raw_from])
+        return filled_up(best, [text for texts in older for text in texts], tokens)
 
     def stored(self, view: ArmView) -> ArmView:
         """`view` with all that its context has stored in the place of what it shows of it: each segment's summary, and
@@ -115,9 +115,9 @@ class StrategyArm:
         header = next((at for at, message in enumerate(view.messages) if is_header(message)), None)
         stop = explained[-1].stop if explained else 0
         pieces: list[Piece] = []
-        for at, message in enumerate(view.messages):
+        for at, texts in enumerate(texts_of(view.messages)):
             part: PartName = "summary" if at == header else "frame" if header is None or at < header else "tail"
-            pieces += [Piece("ledger" if is_ledger(text) else part, text) for text in message_text_parts(message)]
+            pieces += [Piece("ledger" if is_ledger(text) else part, text) for text in texts]
         nodes = tuple(Node(node.start, node.stop, node.text, node.passes) for node in explained)
         made = ArmView(pieces=tuple(pieces), tokens=view.tokens, nodes=nodes, raw_from=stop)
         return replace(made, facts=self._facts()) if self._has_ledger else made

@@ -6,13 +6,13 @@ same views come out on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
-from summarizing_context.core.messages import message_text_parts
 from summarizing_context.evaluation.cases.model import Message
+from summarizing_context.evaluation.cases.reading import read_session
 
 PartName = Literal["frame", "summary", "ledger", "tail"]
 TOLERANCE = 0.02  # of the tokens that all arms are given
@@ -68,9 +68,9 @@ class ArmView:
         return next((node.passes for node in self.nodes if node.start <= message < node.stop), 0)
 
 
-def texts_of(messages: Iterable[Message]) -> list[str]:
-    """The words of messages as a provider gets them."""
-    return [text for message in messages for text in message_text_parts(message)]
+def texts_of(messages: Sequence[Message]) -> list[list[str]]:
+    """The words of each message, arguments as plain values: as JSON has them, a line end is glued to the next name."""
+    return [list(read.texts) for read in read_session(messages)]
 
 
 def leading_rows(messages: Sequence[Message]) -> int:
