@@ -136,6 +136,7 @@ KINDS: Mapping[ValueKind, float] = {
     "dotted": -2.4,  # calls in code, such as `self.name`
     "mail": -2.4,
     "hex": -0.9,
+    "url": -1.0,
     "path": -0.1,
     "word": 0.0,
 }

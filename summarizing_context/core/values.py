@@ -13,7 +13,7 @@ from typing import Literal
 
 from summarizing_context.core.entities import EXTENSIONS, FILE
 
-ValueKind = Literal["path", "number", "decimal", "dotted", "mail", "hex", "word"]
+ValueKind = Literal["url", "path", "number", "decimal", "dotted", "mail", "hex", "word"]
 
 _RUN = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?(?!\w)|[\w~./@#+$%:*-]{3,300}")
 _URL = re.compile(r"https?://[^\s\"'<>`)\]},\\]{3,300}")
@@ -55,7 +55,7 @@ def parts_of_value(value: str) -> frozenset[str]:
 def kind_of(value: str) -> ValueKind:
     """What a value looks like; a `word` is a name, a file's name, an id."""
     if "/" in value:
-        return "path"
+        return "url" if "://" in value else "path"
     digits = value.strip("#$%").replace(",", "")
     if digits.replace(".", "").isdigit():
         return "decimal" if "." in digits else "number"
