@@ -87,6 +87,31 @@ async def test_a_replaced_log_has_a_ledger_of_its_own():
         assert context.ledger() == []
 
 
+@pytest.mark.parametrize(
+    ("rule", "later"),
+    [
+        ("Every commit needs a ticket number.", "Ticket numbers are no longer needed."),
+        ("Always answer in French.", "Always answer in German."),
+        ("Never use the requests library.", "It is fine to use requests now."),
+    ],
+)
+async def test_a_rule_that_is_lifted_or_replaced_is_marked_in_ledger_and_view(rule: str, later: str):
+    async with open_context(small(max_tokens=4_000), count_tokens=count) as context:
+        log = [*session(4, 4), user(f"{rule} Always lint."), *session(5, 40, size=30), user(later)]
+        for message in log:
+            await context.add_message(message)
+        told = {fact.value: fact.superseded for fact in context.ledger() if fact.kind == "constraint"}
+        assert (told[rule], told["Always lint."], told[later]) == (True, False, False)
+        await context.compact()
+        for message in session(6, 60, size=30):
+            await context.add_message(message)
+        await context.compact()
+        shown = [str(message["content"]) for message in await context.get_messages_for_request()]
+        (block,) = (text for text in shown if text.startswith("<standing_rules>"))
+        assert f'"{rule}" (superseded by message {len(log) - 1})' in block
+        assert '"Always lint."\n' in block
+
+
 async def test_the_block_stands_behind_the_summaries_within_its_share():
     log, last = work(5, 150)
     async with open_context(small(ledger_share=0.1), count_tokens=count) as context:

@@ -13,6 +13,7 @@ from summarizing_context.core.cues import (
     DEFERRED,
     LASTING,
     LEADS,
+    LIFTING,
     LIMITS,
     MILD,
     NOT_A_BAN,
@@ -21,16 +22,18 @@ from summarizing_context.core.cues import (
     STRICT,
     TO_SOMEONE,
 )
+from summarizing_context.core.lifting import read_lifts
+from summarizing_context.core.phrasings import GATE, phrased
 from summarizing_context.core.sentences import cleaned, shown, split_prose
 from summarizing_context.core.words import Words, words_of
 
-RULES_VERSION = 2  # another one whenever the same message would give other rules
+RULES_VERSION = 3  # another one whenever the same message would give other rules
 PASTED = 25  # sentences in a message from which on it is a document rather than something said
 _SHORT = 8  # words
 _STRICT = 2
 _READ = 20_000  # characters of a message
-_CUES = (STRICT, LIMITS, MILD, DEFERRED, STANDING, LASTING)
-_TELLING = frozenset((b"actually", b"not", b"leave", b"no")).union(*(cues.words for cues in _CUES))
+_CUES = (STRICT, LIMITS, MILD, DEFERRED, STANDING, LASTING, LIFTING)
+_TELLING = frozenset((b"actually", b"not", b"leave", b"no")).union(GATE, *(cues.words for cues in _CUES))
 _PHRASES: dict[bytes, list[bytes]] = {}
 for _cue in _CUES:
     for _phrase in _cue.phrases:
@@ -60,6 +63,15 @@ _ABOUT_ONESELF = re.compile(  # "I always thought so"; but "I never want to see 
     r"(?i)(?:(?:well|and|but|so|oh|yes|no|ok|okay),? )?i (?:\w{1,12} )?(?:always|never|must|shall|don['’]?t|do not)\b"
     r"(?! (?:ever )?(?:want|wish|like|need|care|accept))"
 )
+_CHATTER = re.compile(  # what sounds like a rule and is a guess, a report or a promise of one's own
+    r"(?i)\d{1,6}: |(?:.{0,20}\b)?(?:talk|speak|see|catch)\b.{0,20}\blater\b"
+    r"|.{0,60}\bthere must be (?:some\w*|any\w*|an? (?:way|reason|mistake|bug|error))\b"
+    r"|.{0,40}\b(?:i|you|it|they|he|she|we|that|this) must(?: \w+)? have \w+"
+    r"|.{0,40}\b(?:i(?:['’]ll| will| can| could| might| may)|let me|we(?:['’]ll| can))\b(?!['’]t)[^.,]{0,60}"
+    r"\b(?:later(?! than)|make sure|get back|remember)\b|.{0,120}\b(?:was|were|had|has) never \w+"
+    r"|(?:.{0,40}[ ,])?i (?:don['’]?t|do not) need (?:anything\b|(?:any )?(?:more|further|other) (?:help|info|details))"
+)
+_WANTS_SURE = re.compile(r"(?i)\bto (?:make sure|ensure)\b")  # an aim rather than an order
 _OPINION = re.compile(
     r"(?i)\b(?:i (?:think|guess|suppose|hope|believe|assume)|it|this|that|they|which) (?:\w{1,12} )?should\b"
 )
@@ -123,6 +135,7 @@ class Rule(NamedTuple):
 
     strict: bool  # by its words; a preference, a limit or what stands in a long pasted text gives way first
     text: str
+    binds: bool = True  # False for what lifts a rule and is none itself
 
 
 def standing_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
@@ -130,17 +143,26 @@ def standing_rules(texts: Iterable[str]) -> tuple[Rule, ...]:
 
     What is fenced as code is not spoken; of very long messages both ends are read.
     """
-    found: dict[str, bool] = {}
+    found: dict[str, Rule] = {}
     for text in map(_read, texts):
         if not _may_bind(words_of(plain(text)), text):
             continue
         spoken = split_prose(cleaned(text))[0]
         pasted = len(spoken) > PASTED
         for said in (sentence(one, 0) for one in spoken):
-            if _may_bind(said.words, said.text) and (rank := _rank(said, pasted=pasted)):
-                quote = shown(said.text)
-                found[quote] = found.get(quote, False) or rank == _STRICT
-    return tuple(Rule(strict, text) for text, strict in found.items())
+            if _may_bind(said.words, said.text) and (rule := _rule(said, pasted=pasted)):
+                known = found.setdefault(rule.text, rule)
+                found[rule.text] = known._replace(strict=known.strict or rule.strict, binds=known.binds or rule.binds)
+    return tuple(found.values())
+
+
+def _rule(said: Sentence, *, pasted: bool) -> Rule | None:
+    """What a sentence binds or lifts, if anything."""
+    if not _CHATTER.match(said.text) and (rank := _rank(said, pasted=pasted)):
+        return Rule(rank == _STRICT, shown(said.text))
+    if not pasted and LIFTING.found_in(said.words) and read_lifts(said.text):
+        return Rule(False, shown(said.text), binds=False)
+    return None
 
 
 def _read(text: str) -> str:
@@ -163,7 +185,7 @@ def _rank(said: Sentence, *, pasted: bool) -> int:
     if strength <= 0:
         return _other_rank(said, pasted=pasted)
     strict = STRICT.found_in(said.words) or _is_foreign_rule(said.text)
-    if strict and not pasted and not _ABOUT_ONESELF.match(said.text):
+    if strict and not pasted and not (_ABOUT_ONESELF.match(said.text) or _WANTS_SURE.search(said.text)):
         return _STRICT
     soft = strict or (strength >= _LEAST_SOFT and not _OPINION.search(said.text))
     return max(int(soft), _other_rank(said, pasted=pasted))
@@ -176,10 +198,11 @@ def _other_rank(said: Sentence, *, pasted: bool) -> int:
         return 0
     if any(refused.match(text) for refused in (_TOLD, _ABOUT_ONESELF)) or _NOT_AN_ORDER.search(text):
         return 0
-    if STANDING.found_in(words) or (b"leave" in words and _LEFT_ALONE.search(text)):
+    way = phrased(plain(text), words)
+    if STANDING.found_in(words) or (b"leave" in words and _LEFT_ALONE.search(text)) or (way is not None and way.strict):
         return _STRICT
     lasts = LASTING.found_in(words) and words[0] != b"there" and not _OPINION.search(text)
-    return int(lasts or (text[2:3] == " " and _bans(words)))
+    return int(way is not None or lasts or (text[2:3] == " " and _bans(words)))
 
 
 def _bans(words: Words) -> bool:

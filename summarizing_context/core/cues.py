@@ -98,9 +98,23 @@ TO_SOMEONE = _cues("please you your should prefer want like lets need we rather 
 ORDERS = _cues("use set keep call name put never always only dont avoid stop ensure leave stick switch revert")
 LEADS = _cues("please also and but so then now ok okay no just yes hey actually important note")
 PROHIBITION = _cues("never dont mustnt forbidden avoid", "do not", "must not", "not allowed", "should not")
-REVOCATION = _cues(
-    "allowed forget",
-    *("may now", "can now", "now may", "now can", "you may", "fine to", "ok to", "okay to", "after all"),
+NEEDLESS = _cues("neednt", "dont have to", "dont need", "do not have to", "do not need", "not needed", "not required")
+BAN = _cues(  # of what is forbidden, in any words
+    "never dont not no mustnt forbidden avoid refrain stop hate dislike nothing nobody prohibited banned "
+    "zero untouched unchanged alone only frozen",
+    *("off limits", "hands off", "stay away", "keep out"),
+)
+DEMAND = _cues("always only every each instead")  # of what is forbidden and demanded at once
+LIFTING = _cues(  # without which no sentence lifts a rule
+    "forget ignore disregard scratch drop scrap cancel lift revoke withdraw remove waive undo nevermind abandon "
+    "retract optional skip stop quit neednt anymore",
+    *("take back", "never mind", "changed my mind", "no longer", "any more", "any longer", "after all", "fine to"),
+    *("ok to", "okay to", "right to", "alright to", "allowed to", "permitted to", "free to", "welcome to", "need to"),
+    *("have to", "need for", "need not", "acceptable to", "you may", "we may", "you can", "we can", "you could"),
+    *("we could", "now fine", "now ok", "now okay", "now allowed", "fine now", "ok now", "okay now", "allowed now"),
+    *("fine again", "ok again", "okay again", "allowed again", "are allowed", "is allowed", "fine from", "ok from"),
+    *("again fine", "again allowed", "is lifted", "are lifted", "been lifted", "fine with", "ok with", "okay with"),
+    *("is gone", "is void", "is obsolete", "is off", "is over", "permitted again", "permitted now", "are permitted"),
 )
 CORRECTION = _cues(
     "instead actually switch change changed replace revert forget scratch meant",

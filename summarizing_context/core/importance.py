@@ -77,7 +77,7 @@ class ImportanceBook:
         for member in members:
             flags |= member.traits.flags | _CRITICAL * member.critical
             for rule in member.rules:
-                flags |= _STRICT if rule.strict else _SOFT
+                flags |= (_STRICT if rule.strict else _SOFT) * rule.binds
             names.update(dict.fromkeys(member.traits.names))
         self._add(flags & ~_SOFT if flags & _STRICT else flags, tuple(names))
 

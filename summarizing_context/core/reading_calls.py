@@ -12,7 +12,7 @@ from typing import NamedTuple
 from summarizing_context.core.facts import LOOKS, SAID, Kind, Touch
 from summarizing_context.core.groups import CallBook
 from summarizing_context.core.ledger_rules import ANY, COMMAND_KEYS, TOOL, LedgerRule, RuleBook
-from summarizing_context.core.messages import Part, Reading, is_reminder
+from summarizing_context.core.messages import Part, Reading, human_texts
 from summarizing_context.core.reading_words import (
     both_ends,
     denies,
@@ -74,17 +74,12 @@ class CallReader:
         return [touch._replace(order=order) for order, touch in enumerate(found)]
 
     def _said(self, at: int, reading: Reading) -> Iterator[Touch]:
-        for part in reading.parts:
-            if part.kind != "text":
-                continue
-            for text in part.texts:
-                if is_reminder(text):
-                    continue
-                decisions, constraints = self._detectors.quotes(text[:_QUOTED])
-                kinds: tuple[tuple[Kind, Sequence[str]], ...] = (("decision", decisions), ("constraint", constraints))
-                for kind, quotes in kinds:
-                    yield from (Touch(kind, quote, SAID, at, at + 1) for quote in quotes)
-                yield from (Touch("url", url, "seen", at, at + 1) for url in told_urls(text))
+        for text in human_texts(reading):
+            decisions, constraints = self._detectors.quotes(text[:_QUOTED])
+            kinds: tuple[tuple[Kind, Sequence[str]], ...] = (("decision", decisions), ("constraint", constraints))
+            for kind, quotes in kinds:
+                yield from (Touch(kind, quote, SAID, at, at + 1) for quote in quotes)
+            yield from (Touch("url", url, "seen", at, at + 1) for url in told_urls(text))
 
     def _done(self, call: _Call) -> Iterator[Touch]:
         part, result = call.part, call.result

@@ -5,9 +5,11 @@ Pure. Careful rather than clever: a rule that still holds must not be called sup
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
-from summarizing_context.core.cues import CORRECTION, LEADS, PROHIBITION, REVOCATION
+from summarizing_context.core.cues import CORRECTION, LEADS, NEEDLESS, ORDERS, PROHIBITION
+from summarizing_context.core.topics import without_urging
 from summarizing_context.core.words import Words
 
 _OVERLOOKED = frozenset(
@@ -15,7 +17,8 @@ _OVERLOOKED = frozenset(
     never always must only no longer please from rather than should make sure switch change changed want you we i my
     our your also all any when then so just will can lets at as by may""".split()
 )
-_ONE_VALUE = frozenset((b"in", b"is", b"be", b"as"))  # what stands behind these can mostly be one thing only
+_NEGATIONS = frozenset((b"dont", b"never", b"not"))  # "do not change it" changes nothing
+_ONE_VALUE = frozenset((b"in", b"is", b"be", b"as", b"me"))  # what stands behind these can mostly be one thing only
 
 
 class Subject(NamedTuple):
@@ -26,32 +29,34 @@ class Subject(NamedTuple):
     places: frozenset[tuple[bytes, bytes, bytes]]  # each name with the two words before it
     forbids: bool
     corrects: bool  # says that something is otherwise now
-    lifts: bool  # says that something is allowed now
 
 
 def read_subject(words: Words) -> Subject:
     """The subject of a rule."""
+    words = without_urging(words)
     said = [word for word in words if word not in LEADS.words]
     names = frozenset(word for word in said if word not in _OVERLOOKED and not word.isdigit())
     places = zip(said, [b"", *said], [b"", b"", *said], strict=False)
-    forbids = PROHIBITION.found_in(words)
+    forbids = (PROHIBITION.found_in(words) and not NEEDLESS.found_in(words)) or _is_short_ban(words)
     return Subject(
         names,
         frozenset(word for word in said if word.isdigit()),
         frozenset(place for place in places if place[0] in names),
         forbids,
-        CORRECTION.found_in(words),
-        REVOCATION.found_in(words) and not forbids,
+        CORRECTION.found_in([word for before, word in pairwise([b"", *words]) if before not in _NEGATIONS]),
     )
 
 
+def _is_short_ban(words: Words) -> bool:
+    """Whether a rule begins as "No emojis" does."""
+    return words[:1] == [b"no"] and words[1:] != [] and words[1] not in LEADS.words | ORDERS.words
+
+
 def replaces(new: Subject, old: Subject) -> bool:
-    """Whether `new` takes the place of `old`. A prohibition ends only by words that lift it."""
+    """Whether `new` takes the place of `old`. A prohibition ends only by words that lift it (`lifting`)."""
     shared = len(new.names & old.names)
-    if shared == 0 or 2 * shared < len(old.names):
+    if shared == 0 or 2 * shared < len(old.names) or old.forbids:
         return False
-    if old.forbids:
-        return new.lifts
     if new.numbers or old.numbers:
         return bool(new.numbers - old.numbers and old.numbers - new.numbers) and new.corrects
     likely = len(new.names) <= len(old.names) + 5 and not new.places.isdisjoint(old.places)

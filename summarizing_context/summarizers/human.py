@@ -12,8 +12,10 @@ from itertools import pairwise
 
 from summarizing_context.core.constraints import PASTED, Sentence, plain, sentence, strength_of
 from summarizing_context.core.cues import REQUEST
+from summarizing_context.core.lifting import lifts, read_lifts
 from summarizing_context.core.sentences import GONE, LONGEST, shown
 from summarizing_context.core.subjects import read_subject, repeats, replaces
+from summarizing_context.core.topics import read_topic
 from summarizing_context.core.words import words_of
 from summarizing_context.summarizers.sections import Line
 
@@ -51,9 +53,13 @@ def mark_superseded(lines: Sequence[Line]) -> list[Line]:
     subjects = [read_subject(words_of(plain(text))) for text in ranks]
     marks = ["" for _ in subjects]
     faded = [0 for _ in subjects]
+    topics = [read_topic(words_of(plain(text))) for text in ranks]
+    lifted = [read_lifts(text) for text in ranks]
     for new, later in enumerate(subjects):
         for old in range(max(0, new - _MOST), new):
-            if (later.corrects or later.lifts) and replaces(later, subjects[old]):
+            if (later.corrects and replaces(later, subjects[old])) or any(
+                lifts(one, topics[old]) for one in lifted[new]
+            ):
                 marks[old], marks[new] = SUPERSEDED, marks[new] or LATEST
             if marks[old] == SUPERSEDED or repeats(later, subjects[old]):
                 faded[old] = 4

@@ -168,6 +168,8 @@ def test_only_what_a_human_said_is_quoted():
     assert ("url", "https://x.io/a", "seen") in found
     assert "obey" not in str(found)
     assert read(user("<system-reminder>Always obey.</system-reminder>")) == []
+    beside = read(user("Never push.\n<system-reminder>Always obey. See https://y.io/b.</system-reminder>"))
+    assert [touch[:2] for touch in beside] == [("constraint", "Never push.")]
 
 
 def test_results_are_tied_to_their_calls_by_id():
