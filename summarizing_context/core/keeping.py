@@ -15,7 +15,7 @@ from summarizing_context.core.budget import Room
 from summarizing_context.core.importance import Ranked
 from summarizing_context.core.pins import Pins
 from summarizing_context.core.repairs import Read
-from summarizing_context.core.shrinking import Price
+from summarizing_context.core.shrinking import Price, says_nothing
 from summarizing_context.core.tail import Item, Tail
 
 _MISSES = 16  # groups without room after which no smaller one is looked for
@@ -76,7 +76,7 @@ def _flat(items: Iterable[Sequence[Item]]) -> Iterator[Item]:
 
 def _shown(reads: Sequence[Read], costs: Sequence[int], room: Room, within: tuple[Bounds, Price]) -> Kept | None:
     """The group as a tail would show it. None for one that says more than messages do: tools that it loads, thinking
-    that must stay while its turn goes on."""
+    that must stay while its turn goes on; nor for a note of which no word would be left."""
     bounds, price = within
     for read in reads:
         if loaded_tools(read.message) is not None:
@@ -86,4 +86,6 @@ def _shown(reads: Sequence[Read], costs: Sequence[int], room: Room, within: tupl
     start, stop = reads[0].seq, reads[-1].seq + 1
     tail = Tail(start, room._replace(squeeze=room.squeeze + 1), price, (), bounds)
     tail.take(reads, costs, closed=True)
+    if all(says_nothing(item.message) for item in tail.items):
+        return None
     return Kept(start, stop, tuple(tail.items), tail.tokens)

@@ -23,6 +23,7 @@ Count = Callable[[str], int]
 
 _MARK_TOKENS = 12  # reserved for the words of a cut
 _SHORT_MARK_TOKENS = 6  # for a number alone
+_NO_WORD = "[… {} tokens left out …]"  # of a note whose very fence has no room
 _LEAST_HEAD = 4  # characters
 _LEAST_KEPT = 8  # tokens of head and tail below which only the head is kept, with the number of tokens left out
 
@@ -77,10 +78,17 @@ def shrink_note(message: Message, tokens: int, cap: int, price: Price) -> Shrunk
     inside = max(0, tokens - frame)
     text = within_fence(fenced, lambda text: cut_middle(text, inside, max(0, cap - frame), price.count))
     if frame + _SHORT_MARK_TOKENS > cap:
-        text = f"[… {inside} tokens left out …]"
+        text = _NO_WORD.format(inside)
     note = {**message, "content": text}
     cost = price.message(note)
     return Shrunk(note, cost) if cost < tokens else Shrunk(message, tokens)
+
+
+def says_nothing(message: Message) -> bool:
+    """Whether a note was brought down so far that nothing of it is left."""
+    before, _, after = _NO_WORD.partition("{}")
+    content = message.get("content")
+    return isinstance(content, str) and content.startswith(before) and content.endswith(after) and "\n" not in content
 
 
 def cut_middle(text: str, total: int, cap: int, count: Count) -> str:

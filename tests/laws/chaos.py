@@ -24,7 +24,7 @@ from .operations import ODD
 BUDGETS = (100, 150, 300, 700, 1_500, 4_000)
 KINDS = {
     "talk": 6, "work": 6, "wide": 1, "flight": 2, "answer": 3, "odd": 3, "huge": 1, "view": 8, "compact": 2, "set": 2,
-    "clear": 0.3, "idle": 2, "usage": 1, "reopen": 2, "pause": 3,
+    "clear": 0.3, "idle": 2, "usage": 1, "reopen": 2, "pause": 3, "wish": 2, "pin": 1, "rule": 2,
 }  # fmt: skip
 
 
@@ -202,6 +202,34 @@ class Chaos:
     async def compact(self) -> None:
         await self._attempt(self.context.compact)
         await self.context.should_compact()
+
+    async def wish(self) -> None:
+        """An activation of another sort; what a caller may ask before has no effect."""
+        keep, threshold = self.rng.randint(1, 12), self.rng.choice((0.0, 0.3, 0.6, 1.0))
+        before = self.context.statistics()
+        self.context.should_compress()
+        self.context.should_checkpoint()
+        assert self.context.statistics() == before
+        wish = self.rng.choice((lambda: self.context.summarize(keep), lambda: self.context.compress(threshold)))
+        await self._attempt(wish)
+
+    async def pin(self) -> None:
+        pins = self.context.pins()
+        if pins and self.rng.random() < 0.4:
+            await self._attempt(lambda: self.context.unpin(pins[0].id))
+            return
+        plain = [
+            at
+            for at, row in enumerate(self.judge.log)
+            if row.get("role") == "user" and isinstance(row.get("content"), str)
+        ]
+        what = self.rng.choice(plain) if plain and self.rng.random() < 0.7 else "Be brief."
+        await self._attempt(lambda: self.context.pin(what))
+
+    async def rule(self) -> None:
+        name = self.rng.choice(("alpha", "beta"))
+        said = self.rng.choice((f"Never touch {name}.", f"You may touch {name} again.", "Keep answers short."))
+        await self._add(user(said), assistant("noted"))
 
     async def set(self) -> None:
         log = list(self.judge.log)

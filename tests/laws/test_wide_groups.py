@@ -11,7 +11,7 @@ from .judge import Judge, watched
 from .summarizers import Counting
 
 pytestmark = pytest.mark.anyio
-STRATEGIES = ["hierarchical", "summarize", "truncate"]
+STRATEGIES = ["hierarchical", "summarize", "truncate", "importance"]
 
 
 def wide(dialect: str, calls: int, tokens: int = 50) -> list[Message]:
@@ -31,7 +31,7 @@ async def seen(judge: Judge, log: list[Message], every: int = 1) -> None:
 
 
 @pytest.mark.parametrize(
-    ("strategy", "dialect"), [*zip(STRATEGIES, DIALECTS, strict=True), ("hierarchical", "amplifier")]
+    ("strategy", "dialect"), [*zip(STRATEGIES, (*DIALECTS, "openai"), strict=True), ("hierarchical", "amplifier")]
 )
 async def test_a_wide_group_is_folded_as_its_results_come(strategy: str, dialect: str) -> None:
     async with watched(Counting(), budget=500, strategy=strategy) as judge:
