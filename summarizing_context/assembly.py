@@ -183,7 +183,7 @@ class _Assembly:
         )
 
     def ledger(self, timeline: Timeline) -> LedgerBook:
-        rules = RuleBook(check_rules(self.options.ledger_rules))
+        rules = RuleBook((*check_rules(self.options.ledger_rules), *self.settings.ledger_rules))
         return LedgerBook(timeline, CallReader(rules, Detectors(error_line, quotes)), superseded)
 
     def meaning(self) -> Meaning | None:

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, Self, TypeVar
 
+from summarizing_context.core.ledger_rules import LedgerRule
 from summarizing_context.errors import SettingsError
 from summarizing_context.settings_checks import Source, accepted
 from summarizing_context.settings_nesting import flattened
-from summarizing_context.settings_rules import Choice, Flag, Maybe, Number, Place, Rule, Text, Whole, share
+from summarizing_context.settings_rules import Choice, Flag, Maybe, Number, Place, Rule, Text, ToolTable, Whole, share
 
 ENV_PREFIX = "SUMMARIZING_CONTEXT_"
 TOML_TABLE = "summarizing_context"
@@ -94,6 +95,7 @@ class Settings:
     group_share: float = _setting(0.40, share())
     pin_share: float = _setting(0.10, share())
     ledger_share: float = _setting(0.06, Number(0, 0.5))  # 0: no ledger in the view
+    ledger_rules: tuple[LedgerRule, ...] = _setting((), ToolTable())  # what tools of a host's own do
     keep_share: float = _setting(0.20, share())
     importance_threshold: float = _setting(0.6, Number(0, 1))  # of the strategy importance
     band: Literal["fidelity", "economy"] = _setting("fidelity", Choice(("fidelity", "economy")))

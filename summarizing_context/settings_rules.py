@@ -6,11 +6,15 @@ Rules over single values; the settings themselves, and what must hold between th
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
+
+from summarizing_context.core.ledger_rules import LedgerRule, check_rules
+from summarizing_context.errors import SettingsError
 
 SHOWN_CHARACTERS = 60  # of a refused value
 
@@ -55,6 +59,27 @@ class Whole:
     def parse(self, text: str) -> int:
         try:
             return int(text)
+        except ValueError:
+            raise Refused from None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolTable:
+    """Ledger rules for tools of a host's own; in the environment as JSON."""
+
+    @property
+    def allowed(self) -> str:
+        return "a list of {tool, kind, key, operation}, each a text, of the kind path, command, url or identifier"
+
+    def accept(self, value: Any) -> tuple[LedgerRule, ...]:
+        try:
+            return check_rules(value)
+        except SettingsError:
+            raise Refused from None
+
+    def parse(self, text: str) -> Any:
+        try:
+            return json.loads(text)
         except ValueError:
             raise Refused from None
 

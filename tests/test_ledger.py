@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from tests.laws.builders import DIALECTS, Message, call, count, result, session,
 from tests.laws.judge import SMALL
 
 pytestmark = pytest.mark.anyio
+
+
+OWN = {"tool": "open_valve", "kind": "identifier", "key": "valve", "operation": "opened"}
 
 
 def work(seed: int, turns: int) -> tuple[list[Message], dict[str, str]]:
@@ -110,6 +114,21 @@ async def test_a_rule_that_is_lifted_or_replaced_is_marked_in_ledger_and_view(ru
         (block,) = (text for text in shown if text.startswith("<standing_rules>"))
         assert f'"{rule}" (superseded by message {len(log) - 1})' in block
         assert '"Always lint."\n' in block
+
+
+async def test_tools_of_a_hosts_own_may_stand_in_the_settings(tmp_path: Path):
+    lines = [f'{name} = "{value}"' for name, value in OWN.items()]
+    (tmp_path / "own.toml").write_text("\n".join(["[[summarizing_context.ledger_rules]]", *lines]))
+    settings = Settings.from_toml(tmp_path / "own.toml")
+    as_json = json.dumps([OWN])
+    assert Settings.from_env(environ={"SUMMARIZING_CONTEXT_LEDGER_RULES": as_json}) == settings
+    async with open_context(settings) as context:
+        await context.add_message(call("openai", ("1", "open_valve", {"valve": "north"})))
+        await context.add_message(result("openai", "1", "done"))
+        assert [fact[:3] for fact in context.ledger()] == [("identifier", "north", "opened")]
+    for wrong in ("open_valve", [{"tool": "open_valve"}], [{**OWN, "kind": "valve"}]):
+        with pytest.raises(SettingsError, match=r"ledger_rules.*kind"):
+            Settings(ledger_rules=wrong)  # type: ignore[arg-type]
 
 
 async def test_the_block_stands_behind_the_summaries_within_its_share():

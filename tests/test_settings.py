@@ -54,6 +54,7 @@ DEFAULTS: dict[str, Any] = dict.fromkeys(UNSET) | {
     "group_share": 0.40,
     "pin_share": 0.10,
     "ledger_share": 0.06,
+    "ledger_rules": (),
     "keep_share": 0.20,
     "importance_threshold": 0.6,
     "band": "fidelity",

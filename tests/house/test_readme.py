@@ -44,7 +44,7 @@ def table_of_settings() -> dict[str, str]:
 def ways_to_write(default: Any) -> set[str]:
     if isinstance(default, str):
         return {f"{quote}{default}{quote}" for quote in ('"', "'", "")}
-    if isinstance(default, bool) or default is None:
+    if isinstance(default, bool | tuple) or default is None:
         return {str(default), str(default).lower()}
     return {f"{default}", f"{default:,}", f"{default:g}", f"{default:.2f}"}
 
