@@ -9,13 +9,16 @@ import re
 from collections import Counter
 
 from summarizing_context.core.entities import EntityKind, find_entities
+from summarizing_context.core.sentences import cleaned
 
 MOST_DROPS = 12
 _LONGEST = 80  # characters; a longer value is no hint
 _READ = 2_000  # characters of a message; further down stand the bodies of files
 _BETWEEN = (" ", "\n", '"', "\\")  # no value goes on behind these
 _BLOCK = re.compile(r"^### ", re.MULTILINE)
-_NO_VALUE = re.compile(r"\"\w{1,60}\":|\\[nrt\"\\]")  # the names of arguments, and the escapes in them
+_NO_VALUE = re.compile(  # the names of arguments, and the escapes in them, those of colours too
+    r"\"\w{1,60}\":|\\u001b\[[0-9;?]{0,16}[A-Za-z]|\\u[0-9a-f]{4}|\\[nrt\"\\]"
+)
 _STAMP = re.compile(r"\d{4}-\d\d-\d\dT")
 _NO_HINTS: tuple[EntityKind, ...] = ("quoted", "date", "number")  # a number says nothing without the word beside it
 
@@ -33,13 +36,24 @@ def find_drops(source: str, summary: str, most: int = MOST_DROPS) -> tuple[str, 
         if "result of " in label:
             continue
         weight = 2 if " calls " in label else 3
-        for _, value in find_entities(_NO_VALUE.sub(" ", _beginning(body)), _NO_HINTS):
+        for _, value in find_entities(_NO_VALUE.sub(" ", cleaned(_beginning(body))), _NO_HINTS):
             if len(value) <= _LONGEST and not _STAMP.match(value):
                 uses[value] += weight
                 newest[value] = at
     shown = summary.casefold()
-    dropped = [value for value in uses if value.casefold() not in shown]
+    dropped = [value for value in uses if not _stands_in(value.casefold(), shown)]
     return tuple(sorted(dropped, key=lambda value: (-uses[value], -newest[value], value))[:most])
+
+
+def _stands_in(value: str, text: str) -> bool:
+    """Whether a value stands there whole: `HAT-21` does not where `HAT-215` does."""
+    at = text.find(value)
+    while at >= 0:
+        end = at + len(value)
+        if not (at and text[at - 1].isalnum() and value[0].isalnum()) and not text[end : end + 1].isalnum():
+            return True
+        at = text.find(value, at + 1)
+    return False
 
 
 def _beginning(body: str) -> str:

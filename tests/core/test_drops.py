@@ -32,3 +32,15 @@ def test_no_half_of_a_value_is_a_drop():
     for mark in (" ", "\n", '"'):
         source = "### user\n" + f"src/a.py{mark}".ljust(1_990, "x") + f"{mark}listCommits in src/b.py"
         assert find_drops(source, "") == ("src/a.py",)
+
+
+def test_a_value_inside_of_a_longer_one_is_not_told():
+    assert find_drops("### user\nHAT-21 and src/a.py", "- HAT-215 is about src/a.pyi.") == ("HAT-21", "src/a.py")
+    assert find_drops("### user\nHAT-21 and src/a.py", "- HAT-21: `src/a.py`.") == ()
+
+
+def test_the_escapes_of_colours_are_no_part_of_a_name():
+    source = (
+        "### user\n\x1b[2mgetBranches\x1b[0m\n### assistant calls run\n" + r'{"a":"\u001b[2mlistBranches\u001b[22m"}'
+    )
+    assert find_drops(source, "") == ("getBranches", "listBranches")
