@@ -28,6 +28,7 @@ from summarizing_context.evaluation.arms.views import ArmView
 from summarizing_context.evaluation.cases.model import Case, Cut, Probe
 from summarizing_context.evaluation.cases.reading import Read, read_session, tokens_before
 from summarizing_context.evaluation.cassettes import Cassette
+from summarizing_context.evaluation.drilling import drilled
 from summarizing_context.evaluation.outcomes import ProbeOutcome, SessionOutcome, ViewOutcome
 from summarizing_context.evaluation.recalls import recalled
 from summarizing_context.evaluation.scoring.artifacts import last_operations
@@ -108,9 +109,10 @@ async def run_case(case: Case, plan: Plan, cassette: Cassette | None = None) -> 
                 asked = as_asked(case.probes_at(cut), reads) if models else []
                 answers = await models.answers(asked, views, evidence) if models else {}
                 results.add(cut, views, answers, {probe.id: probe.question for probe in asked})
+                results.add_led_back(await drilled(strategies[REFERENCE], views[REFERENCE], case.probes_at(cut)))
                 if recaller is not None:  # with summaries by a model each use would have to be in the cassette
                     used = [probe for probe in case.probes_at(cut) if probe.kind == "used"]
-                    results.add_recalled(await recalled(recaller, case, used, cut.budget))
+                    results.add_led_back({"recalled": await recalled(recaller, case, used, cut.budget)})
         if summarizes_by_model(plan.settings):
             for name, strategy in strategies.items():
                 results.add_dropped(name, strategy.dropped_lines)
@@ -214,10 +216,9 @@ class _Results:
             for probe in ground.probes
         ]
 
-    def add_recalled(self, found: Sum) -> None:
-        """What one recall brings back at each use; of the reference arm alone."""
-        if found.out_of:
-            self._add_sums(REFERENCE, {"recalled": found})
+    def add_led_back(self, sums: Sums) -> None:
+        """What leads back to what the view leaves out; of the reference arm alone."""
+        self._add_sums(REFERENCE, {name: found for name, found in sums.items() if found.out_of})
 
     def add_dropped(self, arm: str, lines: int) -> None:
         """What the literal gate took out of the summaries of an arm; the values left are its unsupported ones."""

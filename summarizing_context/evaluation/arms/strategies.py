@@ -77,6 +77,20 @@ class StrategyArm:
         """One page about a query, after a view was asked for."""
         return (await self._context.recall(query, tokens)).text if query_terms(query) else ""
 
+    def drops(self) -> dict[range, tuple[str, ...]]:
+        """The nodes of the newest view, each with the values that it says it does not hold."""
+        return {range(node.start, node.stop): node.drops for node in self._context.explain()}
+
+    async def paragraph(self, node: range, tokens: int) -> str:
+        """One page about the messages of a node."""
+        return (await self._context.expand((node.start, node.stop), "paragraph", tokens)).text
+
+    async def hits(self, query: str, limit: int) -> list[range]:
+        """The messages that a search for these words finds."""
+        if not query_terms(query):
+            return []
+        return [range(hit.start, hit.stop) for hit in await self._context.search(query, limit=limit)]
+
     async def fitted(self, tokens: int, *, tries: int = _TRIES) -> ArmView | None:
         """The largest view of at most `tokens` tokens that is found, filled up with what stands before its tail.
 

@@ -46,6 +46,13 @@ FIGURES: dict[str, Figure] = {
     "recalled": Figure(
         "within one recall of 2k tokens", "values that calls used and the view left out, on one page", 1
     ),
+    "hinted": Figure(
+        "named as dropped", "used values that the view leaves out and that the node over them names as dropped", 1
+    ),
+    "drilled": Figure(
+        "on a page about the node", "used values that the view leaves out, on one page of 2k tokens about their node", 1
+    ),
+    "searched": Figure("found by search", "planted questions whose evidence is among the first ten hits", 1),
     "literals": Figure("literal retention", "planted answers of all kinds that the view holds", 1),
     **{kind: Figure(kind, MEANING[kind], 1) for kind in KINDS if kind != "used"},
     "stale": Figure("stale", "changed values that the view still gives as if they held", -1),
