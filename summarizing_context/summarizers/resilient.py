@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
 import anyio
+import anyio.to_thread
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
 from summarizing_context.errors import SummarizerRefused
@@ -73,6 +74,7 @@ class ResilientSummarizer:
         self._caps = Caps(limits)
         self._output_tokens = self._cached_tokens = self._refused_replies = self._failed_jobs = 0
         self._dropped_lines = 0
+        self._checking = anyio.Lock()
         self._last_error: str | None = None
 
     def ready_in(self) -> float | None:
@@ -126,7 +128,8 @@ class ResilientSummarizer:
         try:
             reply = await call_within(call.seconds, self._ask(call.job))
             self._note_usage(call, reply)
-            checked = check_reply(reply, run.job, self._count, max_chars=self._limits.max_reply_chars)
+            most = self._limits.max_reply_chars
+            checked = await self._aside(lambda: check_reply(reply, run.job, self._count, max_chars=most))
         except Exception as error:
             self._note_failure(run, call, error)
             raise
@@ -135,15 +138,21 @@ class ResilientSummarizer:
             raise
         self._breaker.succeeded(call.ticket)
         output_tokens = self._count(checked.text) if checked.output_tokens is None else checked.output_tokens
-        return self._checked(run, replace(checked, input_tokens=call.spent.tokens, output_tokens=output_tokens))
+        return await self._checked(run, replace(checked, input_tokens=call.spent.tokens, output_tokens=output_tokens))
 
-    def _checked(self, run: JobRun, reply: SummaryReply) -> SummaryReply:
+    async def _checked(self, run: JobRun, reply: SummaryReply) -> SummaryReply:
         """The reply, if its source bears it out. A model that makes things up answers: no case for the breaker."""
         try:
-            return run.check_literals(reply)
+            return await self._aside(lambda: run.check_literals(reply))
         except SummarizerRefused as error:
             self._note_refusal(run, error)
             raise
+
+    async def _aside(self, check: Callable[[], SummaryReply]) -> SummaryReply:
+        """What a check says. It reads the whole source, which takes milliseconds, so a thread does it; one at a time,
+        or the event loop would have to wait for many of them before its turn comes."""
+        async with self._checking:
+            return await anyio.to_thread.run_sync(check, abandon_on_cancel=True)
 
     async def _ask(self, job: SummaryJob) -> object:
         return await self._inner.summarize(job)
