@@ -44,8 +44,9 @@ format: $(READY) ## mend what can be mended by machine
 laws: $(READY) ## the laws against a million random operations a strategy, and against random faults (LAWS_OPERATIONS=...)
 	LAWS_OPERATIONS=$(LAWS_OPERATIONS) $(BIN)/python -m pytest -n 2 tests/laws/test_random_operations.py tests/laws/test_random_faults.py
 
-literals: $(READY) ## the literal gate against 10,000 replies that hold inventions (GATE_REPLIES=...)
+literals: $(READY) ## the literal gate against 10,000 replies with inventions (GATE_REPLIES=...), and on transcripts (CORPUS=<folder>)
 	GATE_REPLIES=$(GATE_REPLIES) $(BIN)/python -m pytest -q tests/summarizers/test_literal_gate.py
+	@test -z "$(CORPUS)" || $(BIN)/python -m evals.performance.literals "$(CORPUS)"
 
 corpus: $(READY) ## replay a folder of transcripts (CORPUS=<folder>, BUDGETS=...)
 	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make corpus CORPUS=<folder>"; exit 2; }

@@ -13,21 +13,24 @@ _MONTHS = "january february march april may june july august september october n
 _MONTH = {name[:length]: at for at, name in enumerate(_MONTHS.split(), 1) for length in (3, len(name))} | {"sept": 9}
 _NAME = rf"(?P<month>{'|'.join(sorted(_MONTH, key=len, reverse=True))})\.?"
 _YEAR = r"(?:,? (?P<year>(?:19|20)\d\d))"
+_END = r"(?![\w]|[.:]\d)"
 _FORMS = tuple(
-    re.compile(rf"(?<![\w.]){form}(?![\w]|[.:]\d)")
+    re.compile(rf"(?<![\w.]){form}")
     for form in (
-        r"(?P<year>\d{4})[-/.](?P<number>\d{1,2})[-/.](?P<day>\d{1,2})(?:t[\d:.]{0,16}z?)?",
-        r"(?P<day>\d{1,2})[-/.](?P<number>\d{1,2})[-/.](?P<year>\d{4})",
-        rf"{_NAME} (?P<day>\d{{1,2}})(?:st|nd|rd|th)?{_YEAR}?",
-        rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)?[ -]{_NAME}(?:[ -](?P<year>\d{{4}}))?",
-        rf"{_NAME}{_YEAR}",
+        rf"(?P<year>\d{{4}})[-/.](?P<number>\d{{1,2}})[-/.](?P<day>\d{{1,2}})(?:t(?=\d\d:\d\d)|{_END})",
+        rf"(?P<day>\d{{1,2}})[-/.](?P<number>\d{{1,2}})[-/.](?P<year>\d{{4}}){_END}",
+        rf"{_NAME} (?P<day>\d{{1,2}})(?:st|nd|rd|th)?{_YEAR}?{_END}",
+        rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?: of)?[ -]{_NAME}(?:[ -](?P<year>\d{{4}}))?{_END}",
+        rf"{_NAME}{_YEAR}{_END}",
     )
 )
 _TIME = re.compile(
-    r"(?<![\d:.])(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.\d+)?)?(?: ?(?P<half>[ap])\.?m\b)?"
-    r"| ?(?P<only>[ap])\.?m\b)(?![\d:])"
+    r"(?<![\d:.])(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<part>\d+))?)?"
+    r"(?: ?(?P<half>[ap])\.?m\b|z|[+-]\d\d:\d\d)?| ?(?P<only>[ap])\.?m\b)(?!:?\d)"
 )
 _STAMP = re.compile(r"(?<!\d)(\d{4})(\d\d)(\d\d)(?!\d)|(?<!\d)(\d{4})-(\d\d)-(\d\d)(?=t\d)")
+_YEARS = re.compile(r"(?<!\d)\d{4}(?=(?:\d{4})?(?!\d))")
+_CLOCK = re.compile(r"(?<!\d)\d{8}[t_-](\d\d)(\d\d)(\d\d)?(?!\d)")  # 20260309T143005
 
 
 class Day(NamedTuple):
@@ -49,6 +52,7 @@ class Time(NamedTuple):
     half: bool  # am or pm was told, or the hour is past 12
     start: int
     stop: int
+    part: str = ""  # of a second: the digits behind the point
 
 
 def find_days(text: str) -> Iterator[Day]:
@@ -59,7 +63,8 @@ def find_days(text: str) -> Iterator[Day]:
             month = _MONTH[told["month"]] if told.get("month") else int(told.get("number") or 0)
             day, year = int(told.get("day") or 0), int(told.get("year") or 0)
             either = form is _FORMS[1]
-            if 1 <= min(month, day or month) <= 12 and max(month, day) <= 31 and (either or month <= 12):
+            is_a_day = max(month, day) <= 31 or bool(told.get("month") and year)  # `May 54, 2024` is told as one
+            if 1 <= min(month, day or month) <= 12 and is_a_day and (either or month <= 12):
                 yield Day(year, month, day, either, found.start(), found.end())
 
 
@@ -71,7 +76,8 @@ def find_times(text: str) -> Iterator[Time]:
         if hour < 25 and minute < 60:
             hour = hour % 12 + 12 * (half == "p") if half else hour
             seconds = int(found["second"]) if found["second"] else None
-            yield Time(60 * hour + minute, seconds, bool(half) or hour > 12, found.start(), found.end())
+            part = found["part"] or ""
+            yield Time(60 * hour + minute, seconds, bool(half) or hour > 12, found.start(), found.end(), part)
 
 
 class Calendar:
@@ -82,17 +88,23 @@ class Calendar:
         for found in _STAMP.finditer(text):
             year, month, day = (int(part) for part in found.groups() if part)
             self._days.add((year, month, day))
+        self._years = set(map(int, _YEARS.findall(text)))
         self._times = list(find_times(text))
+        for found in _CLOCK.finditer(text):
+            hour, minute, second = (int(part or 0) for part in found.groups())
+            self._times.append(Time(60 * hour + minute, second, hour > 12, found.start(), found.end()))
 
     def has_day(self, wanted: Day) -> bool:
-        return any(
+        """Whether this date stands there; a year that is told apart from its day must stand there too."""
+        return (wanted.year == 0 or wanted.year in self._years) and any(
             month == wanted_month and wanted_day in (0, day) and (year == wanted_year or 0 in (year, wanted_year))
             for wanted_year, wanted_month, wanted_day in _spellings(wanted)
             for year, month, day in self._days
         )
 
     def has_time(self, wanted: Time) -> bool:
-        return any(_same_time(wanted, time) for time in self._times)
+        """Whether this time stands there; it may leave out seconds and parts of them, not add any."""
+        return any(_same_time(wanted, time) and time.part.startswith(wanted.part) for time in self._times)
 
 
 def _spellings(day: Day) -> list[tuple[int, int, int]]:

@@ -15,13 +15,18 @@ from summarizing_context.ports import SummaryJob
 from summarizing_context.summarizers.days import Calendar, Day, Time
 from summarizing_context.summarizers.literals import Found, find_literals
 from summarizing_context.summarizers.plain import plain, unescaped, words_only
-from summarizing_context.summarizers.quantities import CURRENCIES, Quantities, Quantity
+from summarizing_context.summarizers.quantities import Quantities, Quantity
+from summarizing_context.summarizers.units import CURRENCIES
 
 _GAPS = re.compile(r"\s?\[?\.\.\.\]?\s?|(?<=[.!?:])\s")  # where a quote may leave something out
 _JOINTS = re.compile(r"\.\.+|[:=,&+→#]")
-_SEPARATORS = re.compile(r"[-_ .]+")
+_SEPARATORS = re.compile(r"[-_ ./:]+")
+_GOES_ON = re.compile(r"[\w%]|[.,]\d")
+_TICKS = re.compile(r"`+")
+_CUT = re.compile(r"\.{2,}")
 _HEX = re.compile(r"[0-9a-f]{7,64}\Z")
 _VERSION = re.compile(r"v?\d+(?:\.\d+)+\Z")
+_DIGITS = re.compile(r"[\d+/_:-]+\Z")
 _LINE = "\n"
 _SHORTEST_STEM = 4
 
@@ -36,8 +41,9 @@ class Grounds:
         """Whether the source bears a literal out."""
         meaning = literal.meaning
         if isinstance(meaning, Quantity):
-            is_money = meaning.unit in CURRENCIES  # the sign stands before the digits, and counts
-            return (not is_money and self._has_number(literal.text)) or self._quantities.bear_out(meaning)
+            # a sign stands before the digits, and counts; of words a part may stand there
+            as_it_stands = not (meaning.unit in CURRENCIES or meaning.negative or meaning.spelled)
+            return (as_it_stands and self._has_number(literal.text, meaning)) or self._quantities.bear_out(meaning)
         if isinstance(meaning, Day):
             return self._calendar.has_day(meaning) or self._has(literal.text)
         if isinstance(meaning, Time):
@@ -49,7 +55,8 @@ class Grounds:
     @cached_property
     def _text(self) -> str:
         text = cleaned(self._source)
-        return plain(f"{text}\n{unescaped(text)}" if "\\" in text else text).replace("`", "").replace("\\", "/")
+        text = plain(f"{text}\n{unescaped(text)}" if "\\" in text else text)
+        return _TICKS.sub(_tick, text).replace("\\", "/") if "`" in text else text.replace("\\", "/")
 
     @cached_property
     def _words(self) -> str:
@@ -81,11 +88,18 @@ class Grounds:
                 return True
         return False
 
-    def _has_number(self, spelled: str) -> bool:
+    def _has_number(self, spelled: str, number: Quantity) -> bool:
         """Whether a number stands there just so: the quick answer, and in most cases the only one needed."""
         if spelled.isdigit() and len(spelled) > 6 and self._has(spelled, whole=False):
             return True  # a hash cut short may have no letter
-        return re.search(rf"(?<![\w.,]){re.escape(spelled)}(?![\w%]|[.,]\d)", self._text) is not None
+        if "." in spelled and number.unit is None and self._has(f"{spelled}."):
+            return True  # a version without its last part
+        text, at = self._text, -1
+        while (at := text.find(spelled, at + 1)) >= 0:
+            before, after = text[max(0, at - 1) : at], text[at + len(spelled) : at + len(spelled) + 2]
+            if not (before.isalnum() or before in ("_", ".", ",")) and not _GOES_ON.match(after):
+                return True
+        return False
 
     def _has_quote(self, part: str) -> bool:
         inner = part.strip(" .,;:!?'\"-()")
@@ -108,14 +122,43 @@ class Grounds:
         if literal.kind == "path":
             text = re.sub(r"\A(?:\.{1,2}/|~/)+", "", text)
         core = text.strip("/").removesuffix("'s").removesuffix("()")
+        if literal.kind == "address" and "://" not in text:
+            return self._has_mail(text)
         if self._has(text) or self._has(core) or ("\\" in literal.text and words_only(core) in self._words):
             return True
         if literal.kind == "term":
             return self._has(core[: max(_SHORTEST_STEM, len(core) - 3)], whole=False)
         if literal.kind == "id" and self._has_id(core):
             return True
+        if literal.kind == "pair":  # a path, or `read/write`, whose words may stand apart
+            return all(map(self._has, core.split("/")))
+        if literal.kind == "choice":
+            parts = core.split("/")
+            return all(map(self._has, parts)) or not any(self._has_in_path(part) for part in parts)
+        if _DIGITS.match(core):
+            return False
         parts = [part for part in _JOINTS.split(core) if part]
-        return len(parts) > 1 and literal.kind != "address" and all(map(self._has_part, parts))
+        if literal.kind == "name" and "." in core:
+            parts = core.split(".")
+        if literal.kind == "address" or parts in ([], [core]):
+            return False
+        return self._has_cut(core) or all(map(self._has_part, parts))
+
+    def _has_in_path(self, part: str) -> bool:
+        """Whether a name stands in a path: then another path with it is none that a writer makes up as `pass/fail`."""
+        return len(part) >= _SHORTEST_STEM - 1 and (self._has(f"/{part}") or self._has(f"{part}/"))
+
+    def _has_mail(self, text: str) -> bool:
+        """Whether an address stands there, and not as a part of a longer one."""
+        return re.search(rf"(?<![\w.+-]){re.escape(text)}(?!\.?[\w+-])", self._text) is not None
+
+    def _has_cut(self, text: str) -> bool:
+        """Whether something stands there that begins and ends so: `3f2a...77e0`."""
+        ends = _CUT.split(text)
+        if len(ends) != 2 or not all(ends):
+            return False
+        first, last = map(re.escape, ends)
+        return re.search(rf"(?<!\w){first}[\w-]{{1,80}}{last}(?!\w)", self._text) is not None
 
     def _has_id(self, text: str) -> bool:
         """An id may be told with other separators, a hash cut short, a version without its last part."""
@@ -123,10 +166,21 @@ class Grounds:
             return self._has(text, whole=False)
         if _VERSION.match(text):
             return self._has(text.removeprefix("v")) or self._has(f"v{text}")
+        if _DIGITS.match(text) and self._has(re.sub(r"\D", "", text)):
+            return True
         return _SEPARATORS.search(text) is not None and words_only(_SEPARATORS.sub(" ", text)) in self._words
 
     def _has_part(self, part: str) -> bool:
-        return self._has(part) or all(map(self.hold, find_literals(part)))
+        if self._has(part):
+            return True
+        inside = find_literals(part)
+        return bool(inside) and all(map(self.hold, inside))
+
+
+def _tick(found: re.Match[str]) -> str:
+    """What is left of the marks of code: they part words, and stand at the edges of others."""
+    text, (start, stop) = found.string, found.span()
+    return " " if start and text[start - 1].isalnum() and text[stop : stop + 1].isalnum() else ""
 
 
 def grounds_of(job: SummaryJob) -> Grounds:

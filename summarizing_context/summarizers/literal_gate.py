@@ -7,14 +7,17 @@ lines are dropped instead, is decided in `resilient`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from summarizing_context.summarizers.grounds import Grounds
-from summarizing_context.summarizers.literals import find_literals
+from summarizing_context.summarizers.literals import Found, find_literals
+from summarizing_context.summarizers.plain import plain, unescaped
 
-GATE_VERSION = "2"  # another one whenever the same reply would become another summary
+GATE_VERSION = "3"  # another one whenever the same reply would become another summary
 
 _HEADING = re.compile(r"\s*#{1,6} |\s*(?:\*\*|__)[^*_]{1,80}(?:\*\*|__):?\s*\Z")
+_FENCE = re.compile(r"\s{0,3}(?:```|~~~)[^`]*\Z")
 _SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[^\s])")
 _WORDS = re.compile(r"\w+")
 _FEWEST_WORDS = 4
@@ -29,16 +32,16 @@ class Trimmed(NamedTuple):
 
 def unsupported_literals(text: str, grounds: Grounds) -> list[str]:
     """The literals that the source does not bear out, each once, in order."""
-    found = (literal for line in text.split("\n") for literal in find_literals(line))
-    return list(dict.fromkeys(literal.text for literal in found if not grounds.hold(literal)))
+    found = (bad for line, fenced in _lines(text) for bad in _unsupported(line, grounds, fenced=fenced))
+    return list(dict.fromkeys(found))
 
 
 def trim(text: str, grounds: Grounds) -> Trimmed:
     """The summary without what is not borne out."""
     lines: list[str] = []
     dropped = 0
-    for line in text.split("\n"):
-        kept, gone = _trim_line(line, grounds)
+    for line, fenced in _lines(text):
+        kept, gone = _trim_line(line, grounds, fenced=fenced)
         dropped += gone
         if kept is not None:
             lines.append(kept)
@@ -47,11 +50,33 @@ def trim(text: str, grounds: Grounds) -> Trimmed:
     return Trimmed(kept_text if words >= _FEWEST_WORDS or not dropped else "", dropped)
 
 
-def _trim_line(line: str, grounds: Grounds) -> tuple[str | None, int]:
+def _lines(text: str) -> Iterator[tuple[str, bool]]:
+    """The lines of a summary, each with whether it stands inside of a fence. One that is never closed is none."""
+    lines = text.split("\n")
+    fences = [at for at, line in enumerate(lines) if _FENCE.match(line)]
+    inside = {at for first, last in zip(fences[::2], fences[1::2], strict=False) for at in range(first + 1, last)}
+    return ((line, at in inside) for at, line in enumerate(lines))
+
+
+def _unsupported(line: str, grounds: Grounds, *, fenced: bool) -> list[str]:
+    """The bad literals of a line. Nobody can say whether escapes in it are meant: one reading will do."""
+    bad = _bad(find_literals(line), grounds)
+    if bad and "\\" in line and not _bad(find_literals(unescaped(line)), grounds):
+        bad = []
+    if fenced and " " in (whole := plain(line)):  # what is fenced is copied, or made up
+        bad += _bad([Found("quote", whole)], grounds)
+    return bad
+
+
+def _bad(literals: Iterable[Found], grounds: Grounds) -> list[str]:
+    return [literal.text for literal in literals if not grounds.hold(literal)]
+
+
+def _trim_line(line: str, grounds: Grounds, *, fenced: bool) -> tuple[str | None, int]:
     """A line without its bad sentences, and how many of them there were; None where nothing is left."""
-    if not unsupported_literals(line, grounds):
+    if not _unsupported(line, grounds, fenced=fenced):
         return line, 0
-    sentences = _SENTENCES.split(line)
+    sentences = [line] if fenced else _SENTENCES.split(line)
     kept = [sentence for sentence in sentences if not unsupported_literals(sentence, grounds)]
     rest = " ".join(kept)
     if len(sentences) == 1 or len(_WORDS.findall(rest)) < _FEWEST_WORDS or unsupported_literals(rest, grounds):

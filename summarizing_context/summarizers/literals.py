@@ -7,22 +7,22 @@ string or a name of code. Whether the source holds it is for `grounds`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from summarizing_context.core.entities import FILE, MAIL, URL
 from summarizing_context.summarizers.days import Day, Time, find_days, find_times
 from summarizing_context.summarizers.plain import plain
-from summarizing_context.summarizers.quantities import MANY, UNITS, Quantity, find_quantities
+from summarizing_context.summarizers.quantities import Quantity, find_in_words, find_quantities
+from summarizing_context.summarizers.units import MANY, UNITS
 
-Kind = Literal["address", "path", "id", "number", "day", "time", "quote", "name", "term"]
+Kind = Literal["address", "path", "id", "number", "day", "time", "quote", "name", "term", "pair", "choice"]
 NotALiteral = Literal["word"]
 
 _LABEL = re.compile(  # by which a summary calls itself: `Summary 17: ...`, `- part 3f2a9c1e of rank 0`
     r"\s*[-#+>]*\s*(?:summary|part|segment|rollup|note)\s+(?:of\s+)?(?P<name>#?[\w.-]+)(?=\s*(?::|$|of rank\b))"
 )
 _QUOTES = re.compile(
-    r"\"(?P<double>[^\"\n]{2,600})\"|`{1,3}(?P<code>[^`\n]{1,600})`{1,3}|"
+    r"\"(?P<double>[^\"\n]{2,600})\"(?!(?<=[ ]\")\w)|`{1,3}(?P<code>[^`\n]{1,600})`{1,3}|"
     r"(?<![\w'])'(?P<single>[^'\n]{3,300}(?:\w'\w[^'\n]{0,300}){0,8})'(?![\w'])"
 )
 _PATH_AND_LINE = re.compile(r"(?P<path>[\w@.~+/-]{0,200}[\w+-]\.[a-z]\w{0,9}):(?P<line>\d{1,7}(?:[:-]\d{1,7})?)(?!\w)")
@@ -33,15 +33,29 @@ _FOLDERS = """
     components modules examples migrations templates vendor
 """
 _PRODUCTS = "node.js next.js vue.js react.js express.js nuxt.js three.js d3.js chart.js"
+_FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]{1,60}(?:=[\w./:-]{1,80})?")
+_CALLED = re.compile(r"(?<![\w.])([a-z_][\w.]{1,80})\(\)")
+_MARKS = re.compile(r"[-/_:]|\.{2,3}")
+_CODE = re.compile(rf"\+?\d+(?:(?:{_MARKS.pattern})\d+)+z?\Z")  # an id of digits, or a range
+_FEWEST_OF_CODE = 5  # digits
+_NAMES = re.compile(r"[^\W\d_]{2,}(?:[-_][^\W\d_]+)*(?:\.[^\W\d_]{2,})*\.[^\W\d_]+\Z")  # cache.flush, example.org
+_SHORT = "e.g i.e etc vs cf a.m p.m"
 _HASH = re.compile(r"[0-9a-f]{7,64}\Z")
-_DOTTED = re.compile(r"\d{1,3}(?:\.\d{1,3}){2,4}\Z")  # addresses and versions
+_PIECES = re.compile(r"[^a-z0-9]+")
+_DOTTED = re.compile(  # addresses and versions, and no `1.234.567`
+    r"(?!\d{1,3}(?:\.\d{3})+\Z)\d{1,9}(?:\.\d{1,9}){2,9}(?::\d{1,5})?\Z"
+)
 _RANK = re.compile(r"\d{1,2}(?:st|nd|rd|th)\Z")
 _SPANS = re.compile(r"\d[\d,.]*(?:-[a-z]+)+\Z")  # 12-hour, 3-step
-_MEASURED = re.compile(r"[\d,._]*\d(%|[a-zµμ]{1,12})\Z")  # 200ms, 10k
+_MEASURED = re.compile(r"[\d,._]*\d(%|°[cf]?|[a-zµμ]{1,12})\Z")  # 200ms, 10k
+_ALTERNATIVES = re.compile(r"[a-z-]{2,}(?:/[a-z-]{2,})+\Z")
 _PLAIN = re.compile(r"[a-z'&-]+(?:/[a-z'&-]+)?\Z")
-_CAMEL = re.compile(r"(?<![\w.-])(?:[a-z]+(?:[A-Z][a-z0-9]+){1,6}|(?:[A-Z][a-z0-9]+){1,6}(?:Error|Exception))(?![\w-])")
-_SHORTEST_CAMEL = 7  # `macOS` and `iPhone` are no names of code
-_EDGES = " .,:;!?'~*_=<>≈≤≥→±^&%$€£\\+-"
+_CAMEL = re.compile(
+    r"(?<![\w.-])(?:[a-z]+(?:[A-Z][a-z0-9]+){1,6}|(?:[A-Z][a-z0-9]+){1,6}(?:Error|Exception)|(?:[A-Z][a-z0-9]+){3,9})(?![\w-])"
+)
+_SHORTEST_CAMEL = 5
+_BRANDS = "iphone ipad icloud ebay jquery"
+_EDGES = " .,:;!?'~*_=<>≈≤≥→±^&%$€£°\\+-"
 
 
 class Found(NamedTuple):
@@ -57,11 +71,15 @@ def find_literals(line: str) -> list[Found]:
     found: list[Found] = []
     text = _without_label(plain(line))
     text = text.replace("`", " ") if text.count("`") % 2 else text  # nobody can say which of them belong together
-    for stage in (_quotes, _addresses, _lines_of_files, _moments, _tokens):
+    for stage in (_quotes, _addresses, _lines_of_files, _moments, _calls, _tokens, _numbers_in_words):
         text = stage(text, found)
-    found += [Found("number", text[number.start : number.stop], number) for number in _numbers(text)]
-    found += [Found("name", name[0].casefold()) for name in _CAMEL.finditer(line) if len(name[0]) >= _SHORTEST_CAMEL]
+    found += [Found("number", text[at.start : at.stop], at) for at in find_quantities(text) if at.is_literal]
+    found += [Found("name", name[0].casefold()) for name in _CAMEL.finditer(line) if _is_telling(name[0])]
     return found
+
+
+def _is_telling(camel: str) -> bool:
+    return len(camel) >= _SHORTEST_CAMEL and camel.casefold() not in _BRANDS.split()
 
 
 def _without_label(text: str) -> str:
@@ -79,6 +97,8 @@ def _quotes(text: str, found: list[Found]) -> str:
             return " "
         if inside.isalpha() and len(inside) > 3:
             found.append(Found("term", inside))
+        if quote["code"] and _ALTERNATIVES.match(inside):
+            found.append(Found("pair", inside))
         return f" {inside} "
 
     return _QUOTES.sub(read, text)
@@ -107,6 +127,22 @@ def _moments(text: str, found: list[Found]) -> str:
     return text
 
 
+def _calls(text: str, found: list[Found]) -> str:
+    """Options, and functions as they are called."""
+
+    def read(name: re.Match[str]) -> str:
+        found.append(Found("name", name[name.lastindex or 0]))
+        return " "
+
+    return _CALLED.sub(read, _FLAG.sub(read, text))
+
+
+def _numbers_in_words(text: str, found: list[Found]) -> str:
+    numbers = (number for number in find_in_words(text) if number.is_literal)
+    found += [Found("number", text[number.start : number.stop], number) for number in numbers]
+    return text
+
+
 def _tokens(text: str, found: list[Found]) -> str:
     """What is neither a word nor a number."""
 
@@ -114,6 +150,9 @@ def _tokens(text: str, found: list[Found]) -> str:
         bare = token[0].strip(_EDGES)
         if _DOTTED.match(bare):
             found.append(Found("id", bare))
+            return " "
+        if _is_code(bare):
+            found.append(Found("id", bare.rstrip("z")))
             return " "
         if not any(map(str.isalpha, bare)) or (_PLAIN.match(bare) and "/" not in token[0] and not _HASH.match(bare)):
             return token[0]
@@ -133,6 +172,8 @@ def _kind_of(bare: str, token: str) -> Kind | NotALiteral | None:
         return _kind_of_path(bare, token)
     if FILE.fullmatch(bare):
         return "word" if bare in _PRODUCTS.split() else "path"
+    if _NAMES.match(bare) and bare not in _SHORT.split() and bare not in _PRODUCTS.split():
+        return "name"
     digits = sum(map(str.isdigit, bare))
     if _HASH.match(bare) and (digits or len(bare) > 7):
         return "id"
@@ -148,6 +189,8 @@ def _kind_of(bare: str, token: str) -> Kind | NotALiteral | None:
 
 def _kind_of_path(bare: str, token: str) -> Kind | NotALiteral | None:
     parts = [part for part in re.split(r"[/\\]", bare) if part]
+    if any(_HASH.match(piece) and not piece.isdigit() for piece in _PIECES.split(bare)):
+        return "path"
     if not any(part[:1].isalpha() or part[:1] in "._@~" for part in parts):
         return None
     deep = (
@@ -155,8 +198,22 @@ def _kind_of_path(bare: str, token: str) -> Kind | NotALiteral | None:
     )
     if deep or parts[0] in _FOLDERS.split() or any("." in part or "_" in part for part in parts):
         return "path"
+    if _ALTERNATIVES.match(bare):
+        return "choice"
     return None if any(map(str.isdigit, bare)) else "word"
 
 
-def _numbers(text: str) -> Iterator[Quantity]:
-    return (number for number in find_quantities(text) if number.is_literal)
+def _is_code(bare: str) -> bool:
+    """Whether digits with marks between them are one value: `8841-22`, and neither `120-180` nor `118/120`."""
+    if not _CODE.match(bare):
+        return False
+    parts = _MARKS.split(bare.lstrip("+").rstrip("z"))
+    if len(parts) > 2 or bare[0] == "+":
+        return True
+    first, second = parts
+    if ":" in bare and len(second) == 2:  # no time of day
+        return True
+    if "/" in bare or ":" in bare:
+        return len(first) > 2 and len(second) < 3
+    is_range = int(first[:18]) < int(second[:18]) and second[0] != "0" and len(second) - len(first) < 2
+    return len(first) + len(second) >= _FEWEST_OF_CODE and not is_range

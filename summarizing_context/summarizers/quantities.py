@@ -9,81 +9,37 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
-_SCALES = {  # of a unit: what it measures, and how much of it
-    "time": {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "day": 86_400.0},
-    "weeks": {"week": 1.0},
-    "months": {"month": 1.0, "year": 12.0},
-    "size": {"b": 1.0, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12},
-    "binary size": {"b": 1.0, "kb": 1024.0, "mb": 1024.0**2, "gb": 1024.0**3, "tb": 1024.0**4},
-    "frequency": {"hz": 1.0, "khz": 1e3, "mhz": 1e6, "ghz": 1e9},
-    "length": {"mm": 1e-3, "cm": 1e-2, "km": 1e3},
-    "weight": {"kg": 1e3, "mg": 1e-3},
-    "share": {"%": 1.0},
-    "screen": {"px": 1.0},
-    "times": {"x": 1.0},
-    "dollars": {"$": 1.0},
-    "euros": {"€": 1.0},
-    "pounds": {"£": 1.0},
-}
-_SPELLINGS = {
-    "ns": "ns nanosecond nanoseconds",
-    "us": "us µs microsecond microseconds",
-    "ms": "ms msec millisecond milliseconds millis",
-    "s": "s sec secs second seconds",
-    "min": "min mins minute minutes",
-    "h": "h hr hrs hour hours",
-    "day": "d day days",
-    "week": "week weeks",
-    "month": "month months",
-    "year": "year years",
-    "b": "byte bytes",
-    "kb": "kb kib kilobyte kilobytes",
-    "mb": "mb mib megabyte megabytes",
-    "gb": "gb gib gigabyte gigabytes",
-    "tb": "tb tib terabyte terabytes",
-    "hz": "hz",
-    "khz": "khz",
-    "mhz": "mhz",
-    "ghz": "ghz",
-    "mm": "mm",
-    "cm": "cm",
-    "km": "km",
-    "kg": "kg",
-    "mg": "mg",
-    "%": "% percent pct percents",
-    "px": "px pixel pixels",
-    "x": "x",
-    "$": "$ usd dollar dollars",
-    "€": "€ eur euro euros",
-    "£": "£ gbp pound pounds",
-}
-UNITS = {spelling: unit for unit, spellings in _SPELLINGS.items() for spelling in spellings.split()}
+from summarizing_context.summarizers.spelled import find_articles, find_spelled
+from summarizing_context.summarizers.units import MANY, SCALES, UNITS, M
+
 _ANY, _BARE = "any", "none"  # measures of all numbers, and of those that have no unit
 _LOOSEST = 0.2  # how far a round number may be from what it rounds
-MANY = {"k": 1e3, "thousand": 1e3, "m": 1e6, "mn": 1e6, "million": 1e6, "bn": 1e9, "billion": 1e9}
-_WORDS = """
-    zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
-    eighteen nineteen twenty
-"""
-_TENS = {"thirty": 30.0, "forty": 40.0, "fifty": 50.0, "sixty": 60.0, "ninety": 90.0, "hundred": 100.0}
-_NAMED = {word: float(value) for value, word in enumerate(_WORDS.split())} | _TENS
-
 _HEDGES = """
     about around roughly approximately approx approx. circa ca ca. nearly almost under below most over above least
     than past exceeding ~ ≈ < ≤ > ≥ ~=
 """
 _MARKS = re.compile(r"[,_']")
 _NUMBER = re.compile(
-    r"(?P<before>[~≈<>≤≥][ ]?)?(?P<sign>[$€£][ ]?)?"
+    r"(?P<before>[~≈<>≤≥][ ]?)?(?P<minus>(?<![\w)\]%$€£°+-])-)?(?P<sign>[$€£][ ]?)?"
     r"(?P<digits>\d{1,3}(?:[,_']\d{3})+(?:\.\d{1,12})?|\d{1,3}(?:\.\d{3}){2,}(?![\d.])|\d{1,40}(?:\.\d{1,12})?)(?P<plus>\+)?"
-    r"(?:(?P<gap>[ -]?)(?P<unit>%|[a-zµμ]{1,12})(?![a-z]))?"
+    r"(?:(?P<gap>[ -]?)(?P<unit>%|°[cf]?|[a-zµμ]{1,12})(?![a-z]))?"
 )
-_NAMED_NUMBER = re.compile(rf"(?<![a-z-])(?P<word>{'|'.join(_NAMED)})[ -](?P<unit>%|[a-z]{{1,12}})(?![a-z])")
 _KEY = re.compile(r"[_ (\[]([a-z%]{1,12})[\"'\s:=|)\]]{1,6}\Z")
-CURRENCIES = ("$", "€", "£")
+_NO_NUMBERS = re.compile(  # hashes, ids, versions, addresses
+    r"(?<!\w)(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=\d*[a-f])[0-9a-f]{7,64})(?!\w)|"
+    r"(?<![\d.])(?!\d{1,3}(?:\.\d{3})+(?![\d.]))\d+(?:\.\d+){2,}|"
+    r"(?<![\w.-])\d+(?:-\d+){2,}(?![\w-])"
+)
+_BELOW_ZERO = re.compile(
+    r"minus|negative|below|down|decreas|drop|fell|fall|less|reduc|lower|los[st]|cut|short|under|declin|deficit|debit|"
+    r"refund|credit|charge|delet|remov|sav(?:ed|ing)|fewer"
+)
+_MINUS = ("minus ", "negative ")
+_NEAR = 40  # characters before a number in which such a word stands
 
 
 class Quantity(NamedTuple):
@@ -92,10 +48,12 @@ class Quantity(NamedTuple):
     value: float
     many: float  # 1000 where a `k` follows
     digits: str  # as written, without separators
-    unit: str | None  # one of `_MEASURES`
+    unit: str | None  # one of `UNITS`
     hedged: bool  # said to be about so much
     start: int
     stop: int  # with its unit
+    negative: bool = False
+    spelled: bool = False  # in words
 
     @property
     def step(self) -> float:
@@ -105,8 +63,11 @@ class Quantity(NamedTuple):
     @property
     def reach(self) -> float:
         """How far the number may be that it stands for: it may be rounded up or down, if it looks round."""
-        looks_round = self._zeros > 0 or self.many > 1
-        return min(self.step, _LOOSEST * self.value) if self.hedged and looks_round else self.step / 2
+        return min(self.step, _LOOSEST * self.value) if self.is_rounded else self.step / 2
+
+    @property
+    def is_rounded(self) -> bool:
+        return self.hedged and (self._zeros > 0 or self.many > 1)
 
     @property
     def _zeros(self) -> int:
@@ -119,8 +80,17 @@ class Quantity(NamedTuple):
 
     @property
     def is_literal(self) -> bool:
-        """Three digits, a decimal part or a unit make a number a value; `two` and `12 files` are words."""
-        return len(self.digits) > 2 or self.unit is not None
+        """Three digits, a decimal part or a unit make a number a value; `two` and `12 files` are words, and so is
+        `one day`."""
+        if self.spelled and self.value <= 1:
+            return False
+        return len(self.digits) > 2 or self.many > 1 or self.unit is not None
+
+    @property
+    def is_telling(self) -> bool:
+        """Whether the digits alone tell so much that the unit need not stand beside them: those of `4.00` do not."""
+        digits = self.digits.rstrip("0").rstrip(".") if "." in self.digits else self.digits
+        return len(digits) > 2 or self.many > 1
 
 
 def find_quantities(text: str) -> Iterator[Quantity]:
@@ -131,7 +101,19 @@ def find_quantities(text: str) -> Iterator[Quantity]:
         unit, many = _unit_of(found)
         hedged = bool(found["before"] or found["plus"] or many != 1.0) or _is_hedged(text, found.start())
         stop = found.end() if unit else found.end("digits")
-        yield Quantity(float(digits) * many, many, digits, unit, hedged, found.start("digits"), stop)
+        negative = found["minus"] is not None or text[max(0, found.start() - 9) : found.start()].endswith(_MINUS)
+        yield Quantity(float(digits) * many, many, digits, unit, hedged, found.start("digits"), stop, negative)
+
+
+def find_in_words(text: str) -> Iterator[Quantity]:
+    """The numbers that a plain text tells in words."""
+    for number in find_spelled(text):
+        hedged = number.many > 1 or text.startswith(("a ", "an "), number.start) or _is_hedged(text, number.start)
+        negative = text[max(0, number.start - 9) : number.start].endswith(_MINUS)
+        digits = str(number.value / number.many).removesuffix(".0")
+        yield Quantity(
+            number.value, number.many, digits, number.unit, hedged, number.start, number.stop, negative, spelled=True
+        )
 
 
 def _unit_of(found: re.Match[str]) -> tuple[str | None, float]:
@@ -139,11 +121,21 @@ def _unit_of(found: re.Match[str]) -> tuple[str | None, float]:
     word = found["unit"] or ""
     if found["sign"]:
         return found["sign"].strip(), MANY.get(word, 1.0)
+    if word and _is_inside(found):
+        return None, 1.0
+    if word == M and not found["gap"]:
+        return M, MANY[M]
     if word in MANY and not (word in UNITS or (word in ("k", "m") and found["gap"])):
         return None, MANY[word]
-    if len(word) == 1 and word != "%" and found["gap"] == " " and word not in ("s", "h"):
+    if len(word) == 1 and word not in ("%", "°") and found["gap"] == " " and word not in ("s", "h"):
         return None, 1.0
     return UNITS.get(word), 1.0
+
+
+def _is_inside(found: re.Match[str]) -> bool:
+    """Whether a number and what looks like its unit stand in the middle of a word, such as a hash."""
+    text, start, stop = found.string, found.start("digits"), found.end("unit")
+    return start > 0 and text[start - 1].isalpha() and text[stop : stop + 1].isdigit()
 
 
 def _is_hedged(text: str, start: int) -> bool:
@@ -155,44 +147,91 @@ class Quantities:
     """The numbers of a source, ready to be asked."""
 
     def __init__(self, text: str) -> None:
-        self._digits: set[str] = set()
-        amounts: dict[str, set[float]] = defaultdict(set)  # by measure
-        for found in find_quantities(text):
-            self._digits.add(found.digits)
+        self._text = text = _NO_NUMBERS.sub(_blank, text)
+        self._found = list(find_quantities(text))
+        self._digits = {found.digits for found in self._found}
+        amounts = _Amounts()
+        for found in (number for number in self._found if not number.must_be_exact):
             unit = found.unit or _unit_before(text, found.start)
-            _note(amounts, found.value, unit)
-            if unit is None and found.value <= 1 and "." in found.digits:
-                amounts["share"].add(100 * found.value)
-        for named in _NAMED_NUMBER.finditer(text):
-            _note(amounts, _NAMED[named["word"]], UNITS.get(named["unit"]))
-        self._amounts = {measure: sorted(values) for measure, values in amounts.items()}
+            amounts.note(found, unit)
+            if unit is None and found.value <= 1 and "." in found.digits and text[found.start - 1 : found.start] != ".":
+                amounts.note_share(100 * found.value)
+        self._spelled = list(find_in_words(text))
+        for found in self._spelled:
+            amounts.note(found, found.unit)
+        for article in find_articles(text):
+            amounts.note_value(article.value, article.unit)
+        self._amounts = amounts.sorted()
 
     def bear_out(self, number: Quantity) -> bool:
         """Whether the source has this number: as it stands, in another unit, or what it rounds."""
         if number.must_be_exact:
             return number.digits in self._digits
-        if number.unit is None:
-            return self._has(_ANY, number, 1.0)
-        if len(number.digits) > 2 and self._has(_BARE, number, 1.0):
-            return True
-        measures = [(measure, scales[number.unit]) for measure, scales in _SCALES.items() if number.unit in scales]
-        return any(self._has(measure, number, scale) for measure, scale in measures)
+        return _bear_out(number, self._amounts) and (not number.negative or _bear_out(number, self._below_zero))
 
-    def _has(self, measure: str, number: Quantity, scale: float) -> bool:
-        """Whether a number of the source is this one, once it is written with as many digits."""
-        known, value, reach = self._amounts.get(measure, []), number.value * scale, number.reach * scale
-        reach += 1e-9 * max(1.0, value)
-        return bisect_left(known, value - reach) < bisect_right(known, value + reach)
+    @cached_property
+    def _below_zero(self) -> dict[str, list[float]]:
+        """The numbers that are, or may be, less than nothing: a loss is told with and without a sign."""
+        amounts = _Amounts()
+        for found in (*self._found, *self._spelled):
+            around = self._text[max(0, found.start - _NEAR) : found.stop + _NEAR // 2]
+            if found.negative or _BELOW_ZERO.search(around) or self._text[found.start - 1 : found.start] == "(":
+                amounts.note(found, found.unit or _unit_before(self._text, found.start))
+        return amounts.sorted()
 
 
-def _note(amounts: dict[str, set[float]], value: float, unit: str | None) -> None:
-    amounts[_ANY].add(value)
-    if unit is None:
-        amounts[_BARE].add(value)
-    else:
-        for measure, scales in _SCALES.items():
-            if unit in scales:
-                amounts[measure].add(value * scales[unit])
+class _Amounts:
+    """What numbers amount to, by what they measure."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, set[float]] = defaultdict(set)
+
+    def note(self, number: Quantity, unit: str | None) -> None:
+        if unit == M:
+            self._values[_ANY].add(number.value)
+            self._values["time"].add(60 * number.value / number.many)
+        else:
+            self.note_value(number.value, unit)
+
+    def note_value(self, value: float, unit: str | None) -> None:
+        self._values[_ANY].add(value)
+        if unit is None:
+            self._values[_BARE].add(value)
+        else:
+            for measure, scales in SCALES.items():
+                if unit in scales:
+                    self._values[measure].add(value * scales[unit])
+
+    def note_share(self, percent: float) -> None:
+        """`0.85` may be told as 85 %."""
+        self._values["share"].add(percent)
+
+    def sorted(self) -> dict[str, list[float]]:
+        return {measure: sorted(values) for measure, values in self._values.items()}
+
+
+def _bear_out(number: Quantity, amounts: Mapping[str, Sequence[float]]) -> bool:
+    if number.unit is None:
+        return _has(amounts.get(_ANY, ()), number, 1.0)
+    if number.unit == M:
+        minutes = number._replace(value=number.value / number.many, many=1.0, hedged=False)
+        return _has(amounts.get(_ANY, ()), number, 1.0) or _has(amounts.get("time", ()), minutes, 60.0)
+    if number.is_telling and _has(amounts.get(_BARE, ()), number, 1.0):
+        return True
+    measures = [(measure, scales[number.unit]) for measure, scales in SCALES.items() if number.unit in scales]
+    return any(_has(amounts.get(measure, ()), number, scale) for measure, scale in measures)
+
+
+def _has(known: Sequence[float], number: Quantity, scale: float) -> bool:
+    """Whether a number of the source is this one, once it is written with as many digits."""
+    value, reach = number.value * scale, number.reach * scale
+    reach *= 1 - 1e-6 if number.is_rounded else 1 + 1e-6  # 1.25 may be told as 1.3, and 43,000 not as 42k
+    return bisect_left(known, value - reach) < bisect_right(known, value + reach)
+
+
+def _blank(found: re.Match[str]) -> str:
+    """What holds digits and is no number."""
+    return " " * len(found[0])
 
 
 def _unit_before(text: str, start: int) -> str | None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import unicodedata
 from dataclasses import dataclass
 from random import Random
+
+from tests.summarizers.altering import exact_values, lies, told_values, truths
 
 _PLACES = ("src/app", "tests/unit", "docs", "lib/core", "/srv/data")
 _NAMES = ("parser", "ledger", "clock", "router", "invoice", "cache")
@@ -33,6 +36,7 @@ class Facts:
     year: int
     month: int
     day: int
+    others: dict[str, str]  # by kind
 
     @property
     def date(self) -> str:
@@ -65,6 +69,7 @@ def facts(random: Random) -> Facts:
         year=random.randrange(2019, 2027),
         month=random.randrange(1, 13),
         day=random.randrange(1, 29),
+        others=exact_values(random),
     )
 
 
@@ -74,6 +79,7 @@ def record(told: Facts) -> str:
         f'### assistant calls read_file\n{{"path":"{told.path}","limit":{told.number}}}\n'
         f"### result of read_file\nrows: {told.number:,}\nduration_ms: {told.milliseconds}\ncommit {told.hash}\n"
         f"see {told.url}, last changed {told.date} by {told.mail}\n"
+        f"{told_values(told.others)}\n"
         "### assistant\nThe reader deploys three files, and the tests pass now. I renamed the helper and retried twice."
     )
 
@@ -93,15 +99,25 @@ def honest_lines(told: Facts, random: Random) -> list[str]:
         "- Three files are deployed; 2 retries, 12 steps, and all the tests passed.",
         "- The helpers were renaming and retrying; the reader's deployment works.",
     ]
-    return random.sample(lines, random.randrange(3, 6))
+    lines += [f"- It is {truth}, as they said." for truth in truths(told.others, random)]
+    return random.sample(lines, random.randrange(5, 12))
 
 
 def invented(told: Facts, random: Random) -> str:
     """A literal that the record does not hold: made up, or a true one changed."""
     while True:
-        made = random.choice((_made_up, _changed))(told, random)
-        if made.casefold() not in record(told).casefold() and made not in told.hash:
+        made = random.choice((_made_up, _changed, _altered))(told, random)
+        if spelled(made) not in spelled(record(told)) and made not in told.hash:
             return made
+
+
+def spelled(text: str) -> str:
+    """A text as it is looked through for inventions."""
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _altered(told: Facts, random: Random) -> str:
+    return random.choice(lies(told.others, random))[1]
 
 
 def _made_up(told: Facts, random: Random) -> str:
@@ -152,7 +168,7 @@ def _with_another_digit(number: int, random: Random) -> int:
 
 def dressed(literal: str, random: Random) -> str:
     """A line that holds a literal, in one of the ways in which models write."""
-    quoted = literal[0] in '"`'
+    quoted = literal[0] in '"`' or not literal.isascii() or "**" in literal
     wide = str.maketrans("0123456789", "０１２３４５６７８９")
     forms = (
         f"- Then {literal} was read.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import unicodedata
 from random import Random
 
 import pytest
@@ -13,7 +12,8 @@ from summarizing_context.ports import SummaryJob
 from summarizing_context.summarizers.grounds import Grounds, grounds_of
 from summarizing_context.summarizers.literal_gate import trim, unsupported_literals
 
-from .inventing import facts, honest_lines, lying_reply, record
+from .altering import exact_values, lies, told_values, truths
+from .inventing import facts, honest_lines, lying_reply, record, spelled
 from .scripted import job, resilient, words
 
 pytestmark = pytest.mark.anyio
@@ -81,6 +81,59 @@ def test_money_is_of_one_currency():
         assert unsupported_literals(f"- It costs {lie}.", held) != []
 
 
+def test_numbers_may_be_told_in_words_and_words_in_numbers():
+    held = Grounds(
+        "Budget: forty-two thousand euros. Wait half an hour, then 2 hours; 1,250 rows, 12 %, 30m. A dozen eggs."
+    )
+    honest = "42,000 euros, €42k, 42 thousand, 30 minutes, two hours, one thousand two hundred and fifty rows"
+    assert unsupported_literals(f"{honest}, twelve percent, 12 eggs, one of them, in a day or two", held) == []
+    for lie in (
+        "forty-five thousand euros",
+        "€45k",
+        "three hours",
+        "twenty minutes",
+        "nine hundred rows",
+        "ten percent",
+    ):
+        assert unsupported_literals(f"- It was {lie}.", held) != []
+
+
+def test_a_minus_needs_a_loss():
+    held = Grounds(
+        "It fell by 40 %. Now it is -7.5 °C; the balance is (300). There are 512 MB and 900 rows of it, all told."
+    )
+    assert unsupported_literals("-40 %, minus 7.5 degrees, 7.5 °C, -300, a drop of 40%, 512-900", held) == []
+    for lie in ("-512 MB", "minus 512 MB", "-900 rows", "negative 900"):
+        assert unsupported_literals(f"- All in all there are {lie}.", Grounds("512 MB and 900 rows")) != []
+
+
+def test_code_in_a_fence_is_copied_or_made_up():
+    held = Grounds("Ran `make all quietly` and then cat notes.")
+    assert unsupported_literals("- So:\n```sh\nmake all quietly\n```\n- Done and dusted.", held) == []
+    assert unsupported_literals("- So:\n```sh\nmake none loudly\n```", held) == ["make none loudly"]
+    assert unsupported_literals("- So:\n```\nwhich is never closed", held) == []
+
+
+def test_escapes_may_be_read_in_either_way():
+    held = Grounds('### assistant calls write\n{"text":"```ts\\n// first\\nSee C:\\\\new\\\\notes.md"}')
+    assert unsupported_literals(r"wrote ```ts\n// first, C:\new\notes.md", held) == []
+    assert unsupported_literals(r"wrote C:\old\notes.md", held) != []
+
+
+def test_numbers_of_any_length_are_read():
+    number = "7" * 5_000
+    for text in (
+        number,
+        f"about {number} rows",
+        f"{number}-{number}",
+        f"~1{',000' * 2_000}k",
+        f"{number}:30",
+        f"0.{number} ms",
+    ):
+        assert unsupported_literals(text, Grounds(text)) == []
+        assert unsupported_literals(text, Grounds("12 rows in 3 ms")) != []
+
+
 def test_what_the_job_says_of_itself_is_no_invention():
     told = f"messages 100 to 199, part {job().range_hash[:8]}"
     assert unsupported_literals(told, HELD) != []
@@ -105,6 +158,24 @@ def test_honest_paraphrases_are_let_through():
     assert len(refused) < 5, refused
 
 
+def test_no_altered_value_is_taken_for_the_true_one():
+    through = []
+    for seed in range(10):
+        values = exact_values(Random(seed))
+        held = Grounds(told_values(values))
+        altered = [(name, lie) for name, lie in lies(values, Random(f"lies {seed}")) if lie not in values.values()]
+        assert len(altered) > 70
+        through += [one for one in altered if not unsupported_literals(f"- It was {one[1]}, then.", held)]
+    assert through == []
+
+
+def test_true_values_told_in_other_ways_are_let_through():
+    for seed in range(10):
+        values = exact_values(Random(seed))
+        told = "\n".join(f"- It was {truth}, then." for truth in truths(values, Random(seed)))
+        assert unsupported_literals(told, Grounds(told_values(values))) == []
+
+
 class Liar:
     """Lies each time it is asked, and remembers the lies."""
 
@@ -127,8 +198,7 @@ async def test_no_committed_summary_holds_an_invented_literal():
         source = record(liar.told)
         outer, _, _ = resilient(liar)
         text = (await outer.summarize(job(content=source, source_tokens=words(source), max_tokens=400))).text
-        plain = unicodedata.normalize("NFKC", text).casefold()
-        held = [lie for lie in liar.lies if lie.casefold() in plain]
+        held = [lie for lie in liar.lies if spelled(lie) in spelled(text)]
         assert not held, f"seed {seed}: {held} in {text!r}"
         figures = outer.statistics()
         dropped += figures.dropped_lines
