@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.core.ranking import MessageValues, Query, gather
+from summarizing_context.core.ranking import MessageValues, Query, gather, likelihoods
 from summarizing_context.core.value_lines import ValueLine, chosen_lines
-from summarizing_context.core.values import exact_values, word_parts
+from summarizing_context.core.values import exact_values, kind_of, word_parts
 
 
 @pytest.mark.parametrize(
@@ -18,6 +18,8 @@ from summarizing_context.core.values import exact_values, word_parts
         ("the readFile of parse_args in v2 took 120ms", ["readFile", "parse_args"]),
         ("it cost 1,234,500.20 or 12 or 4500", ["1,234,500.20", "4500"]),
         ("  1204\tdef f():\n  1205\tfoo_bar()", ["foo_bar"]),
+        ("src/app.py-12-  x\nsrc/app.py:13:y\nlib/main.go-7-", ["src/app.py", "lib/main.go"]),  # lines around grep's hits
+        ("build-2024 of rc.1-2", ["build-2024"]),
         ("plain words, e.g. these; nothing else.", []),
     ],
 )
@@ -43,6 +45,39 @@ def test_used_recent_and_related_values_go_first() -> None:
     assert "2: src/used.py" in lines
     assert "new_one" not in " ".join(lines)
     assert " ".join(lines).count("filler") < 8
+
+
+def test_what_the_newest_calls_work_on_goes_before_the_rest() -> None:
+    beside = [f"worker_{n}" for n in range(40)]
+    messages = [
+        (1, MessageValues(("lib/one.py", "lib/two.py", "other/three.py", "x_near"), ())),
+        (2, MessageValues(("docs/four.py", "docs/five.py", "other/six.py", "x_far"), ())),
+        (3, MessageValues(tuple(beside), ())),
+    ]
+    query = Query(frozenset(), 10, {}, frozenset({"lib/one.py"}))
+    known = gather(messages, query)
+    likely = dict(zip((value.value for value in known), likelihoods(known, query), strict=True))
+    assert likely["lib/two.py"] > likely["other/three.py"] > likely["docs/four.py"]  # its folder; its message; neither
+    assert likely["x_near"] > likely["x_far"]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("https://x.io/a", "url"),
+        ("src/app.py", "path"),
+        ("$1,234", "number"),
+        ("0.3186", "decimal"),
+        ("a.b@c.de", "mail"),
+        ("self.name", "dotted"),
+        ("app.py", "word"),
+        ("671c5a", "hex"),
+        ("facade", "word"),
+        ("HAT-215", "word"),
+    ],
+)
+def test_a_value_is_of_one_kind(value: str, kind: str) -> None:
+    assert kind_of(value) == kind
 
 
 def test_paths_of_one_folder_stand_together_and_cite_the_messages_that_hold_them() -> None:
