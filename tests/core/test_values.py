@@ -18,7 +18,7 @@ from summarizing_context.core.values import exact_values, kind_of, word_parts
         ("the readFile of parse_args in v2 took 120ms", ["readFile", "parse_args"]),
         ("it cost 1,234,500.20 or 12 or 4500", ["1,234,500.20", "4500"]),
         ("  1204\tdef f():\n  1205\tfoo_bar()", ["foo_bar"]),
-        ("src/app.py-12-  x\nsrc/app.py:13:y\nlib/main.go-7-", ["src/app.py", "lib/main.go"]),  # lines around grep's hits
+        ("src/app.py-12-  x\nsrc/app.py:13:y\nlib/main.go-7-", ["src/app.py", "lib/main.go"]),  # around hits
         ("build-2024 of rc.1-2", ["build-2024"]),
         ("plain words, e.g. these; nothing else.", []),
     ],

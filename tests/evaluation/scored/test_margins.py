@@ -10,9 +10,10 @@ from summarizing_context.evaluation.cases.margins import without_margins
 @pytest.mark.parametrize("mark", ["\t", "→", ":", "|"])
 def test_numbers_that_count_the_lines_of_a_listing_are_left_out(mark: str) -> None:
     listing = "".join(f"{number:6}{mark}line of {number + 5000}\n" for number in range(1208, 1212))
-    assert without_margins(f"seen:\n{listing}end") == "seen:\n" + "".join(
-        f"{mark}line of {number + 5000}\n" for number in range(1208, 1212)
-    ) + "end"
+    assert (
+        without_margins(f"seen:\n{listing}end")
+        == "seen:\n" + "".join(f"{mark}line of {number + 5000}\n" for number in range(1208, 1212)) + "end"
+    )
 
 
 @pytest.mark.parametrize(
