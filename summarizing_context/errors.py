@@ -14,7 +14,7 @@ SummarizingContextError
 │   ├── StoreFullError                  no space is left for the file
 │   └── StoreReadOnlyError              the file, or this context, may only be read
 ├── SummarizerError                     a summary could not be made; the log is safe, it is tried again
-│   ├── SummarizerNotReady              no call is let through now: breaker or cap; nothing has failed
+│   ├── SummarizerNotReady              no call goes through now: breaker, cap or host; nothing has failed
 │   ├── SummarizerTimeout               no reply within the time limit
 │   ├── SummarizerRefused               a reply came that cannot serve as a summary
 │   └── SummarizerRateLimited           the provider asks for fewer calls
@@ -168,7 +168,10 @@ class SummarizerError(SummarizingContextError):
 
 
 class SummarizerNotReady(SummarizerError):
-    """The breaker or a cap lets no call through now; `retry_after` says when it may, if that is known."""
+    """The breaker, a cap or the host lets no call through now; `retry_after` says when it may, if that is known.
+
+    A summarizer may raise it: then nothing has failed, and no call is made before `retry_after` has passed.
+    """
 
 
 class SummarizerTimeout(SummarizerError):

@@ -20,7 +20,8 @@ from summarizing_context.summaries import Extracts
 from summarizing_context.summarizers.anthropic_messages import AnthropicSummarizer
 from summarizing_context.summarizers.extractive import brief_of, skim, summarize_extractively
 from summarizing_context.summarizers.focusing import excerpt_about, lines_about
-from summarizing_context.summarizers.gates import ChatModel, ExtractiveCaller, ModelCaller
+from summarizing_context.summarizers.gates import ChatModel, ExtractiveCaller, HostCaller, ModelCaller
+from summarizing_context.summarizers.host_provider import HostSummarizer
 from summarizing_context.summarizers.key_lines import key_lines
 from summarizing_context.summarizers.openai_chat import OpenAIChatSummarizer
 from summarizing_context.summarizers.parameter_files import load_parameters
@@ -44,6 +45,8 @@ def make_caller(settings: Settings, given: Summarizer | None, clock: Clock, *, r
         max_calls_per_session=settings.max_calls_per_session,
         max_input_tokens_per_session=settings.max_input_tokens_per_session,
     )
+    if isinstance(given, HostSummarizer):
+        return HostCaller(given, limits=limits, clock=clock, count=estimate_text)
     if given is not None:
         return ResilientSummarizer(given, limits=limits, clock=clock, count=estimate_text)
     return ModelCaller(make_model(settings, read_only=read_only), limits=limits, clock=clock, count=estimate_text)

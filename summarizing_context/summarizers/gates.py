@@ -1,6 +1,6 @@
-"""Summarizers as the worker calls them, with a gate before them and an end: the extractive one, and a provider's.
+"""Summarizers as the worker calls them, with a gate before them: the extractive one, a provider's, and the host's.
 
-Retries and limits are `resilient`'s; which of the two a session has is decided in `assembly`.
+Retries and limits are `resilient`'s; which of them a session has is decided in `assembly`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Protocol
 
 from summarizing_context.ports import Clock, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive import ExtractiveSummarizer
+from summarizing_context.summarizers.host_provider import CANCEL_CHECK, HostSummarizer
 from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters
 from summarizing_context.summarizers.resilient import Limits, ResilientStatistics, ResilientSummarizer
 
@@ -59,3 +60,15 @@ class ModelCaller(ResilientSummarizer):
 
     async def close(self) -> None:
         await self._close()
+
+
+class HostCaller(ResilientSummarizer):
+    """A provider that the host has mounted; while the host is being cancelled it is asked nothing."""
+
+    def __init__(self, inner: HostSummarizer, *, limits: Limits, clock: Clock, count: Callable[[str], int]) -> None:
+        super().__init__(inner, limits=limits, clock=clock, count=count)
+        self._is_cancelled = inner.is_cancelled
+
+    def ready_in(self) -> float | None:
+        room = super().ready_in()
+        return max(room, CANCEL_CHECK) if room is not None and self._is_cancelled() else room

@@ -12,7 +12,13 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any
 
-from summarizing_context.errors import SummarizerError, SummarizerRateLimited, SummarizerRefused, SummarizerTimeout
+from summarizing_context.errors import (
+    SummarizerError,
+    SummarizerNotReady,
+    SummarizerRateLimited,
+    SummarizerRefused,
+    SummarizerTimeout,
+)
 from summarizing_context.ports import SummaryJob, SummaryReply
 from summarizing_context.provider_window import read_provider
 from summarizing_context.summarizers.providers import (
@@ -24,6 +30,8 @@ from summarizing_context.summarizers.providers import (
     token_count,
 )
 from summarizing_context.summarizers.replies import Refusal
+
+CANCEL_CHECK = 1.0  # seconds after which to ask again whether the host is still being cancelled
 
 in_summary: ContextVar[bool] = ContextVar("in_summary", default=False)  # so that a meter can tell our calls apart
 
@@ -44,7 +52,8 @@ _FAULTS = {
 class HostSummarizer:
     """Summarizes with a mounted provider. `find` gives it, or None; it is asked at each call.
 
-    `model` overrides the provider's own. Thinking and streaming are off. `cancel` ends what is under way.
+    `model` overrides the provider's own. Thinking and streaming are off. `cancel` ends what is under way. What the
+    host has cancelled is no failure of its provider: it raises `SummarizerNotReady`.
     """
 
     def __init__(
@@ -57,9 +66,10 @@ class HostSummarizer:
     ) -> None:
         self._find = find
         self._model = model
-        self._is_cancelled = is_cancelled
+        self.is_cancelled = is_cancelled
         self._thinking_tokens = thinking_tokens
         self._calls: set[asyncio.Future[Any]] = set()
+        self._cancelled: set[asyncio.Future[Any]] = set()  # those of them that `cancel` has ended
 
     @property
     def recipe(self) -> str:
@@ -72,13 +82,14 @@ class HostSummarizer:
         provider = self._find()
         if provider is None:
             raise SummarizerError(Fault.NO_PROVIDER)
-        if self._is_cancelled():
-            raise SummarizerError(Fault.CANCELLED)
+        if self.is_cancelled():
+            raise _held_back()
         limit = most_tokens(job.max_tokens, self._thinking_tokens)
         return read_response(await self._ask(provider, _request(job, self._model, limit)), limit)
 
     async def cancel(self) -> None:
-        """End the calls under way; each is one failed attempt."""
+        """End the calls under way, at the host's wish."""
+        self._cancelled |= self._calls
         for call in tuple(self._calls):
             call.cancel()
 
@@ -96,12 +107,17 @@ class HostSummarizer:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            failure = SummarizerError(Fault.CANCELLED)
+            failure = self._cancelled_or(call, SummarizerError(Fault.CANCELLED))
         except Exception as error:
-            failure = _failure_of(error)
+            failure = self._cancelled_or(call, _failure_of(error))
         finally:
             self._calls.discard(call)
+            self._cancelled.discard(call)
         raise failure  # out here, so that it does not carry the provider's error along
+
+    def _cancelled_or(self, call: asyncio.Future[Any], failure: SummarizerError) -> SummarizerError:
+        """A call that the host cancels may end with any error; it tells nothing of the provider."""
+        return _held_back() if call in self._cancelled or self.is_cancelled() else failure
 
 
 def read_response(response: Any, limit: int) -> SummaryReply:
@@ -124,6 +140,10 @@ def read_response(response: Any, limit: int) -> SummaryReply:
     if not text.strip() and not cut:
         raise SummarizerRefused(Refusal.EMPTY)
     return SummaryReply(text, token_count(usage, "input_tokens", "cache_write_tokens"), output_tokens, truncated=cut)
+
+
+def _held_back() -> SummarizerNotReady:
+    return SummarizerNotReady(Fault.CANCELLED, retry_after=CANCEL_CHECK)
 
 
 def _request(job: SummaryJob, model: str | None, limit: int) -> Any:

@@ -14,7 +14,7 @@ import anyio
 import anyio.to_thread
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
-from summarizing_context.errors import SummarizerRefused
+from summarizing_context.errors import SummarizerNotReady, SummarizerRefused
 from summarizing_context.ports import Clock, Summarizer, SummaryJob, SummaryReply
 from summarizing_context.summarizers.breaker import Breaker, Ticket
 from summarizing_context.summarizers.calls import call_within, told_by
@@ -75,13 +75,14 @@ class ResilientSummarizer:
         self._output_tokens = self._cached_tokens = self._refused_replies = self._failed_jobs = 0
         self._dropped_lines = 0
         self._checking = anyio.Lock()
+        self._held_until = float("-inf")  # the inner one has asked not to be called before
         self._last_error: str | None = None
 
     def ready_in(self) -> float | None:
         """Seconds until a job may be started; 0.0 is now, None is never again in this session (a cap is reached)."""
         now = self._clock.now()
         room = self._caps.ready_in(now)
-        return None if room is None else max(room, self._breaker.ready_in(now))
+        return None if room is None else max(room, self._breaker.ready_in(now), self._held_until - now)
 
     def may_start(self) -> bool:
         return self.ready_in() == 0.0
@@ -120,7 +121,7 @@ class ResilientSummarizer:
             if run.salvaged is not None:
                 self._dropped_lines += run.salvaged.dropped
                 return run.salvaged.reply
-            self._failed_jobs += run.calls > 0
+            self._failed_jobs += run.calls > 0 and not isinstance(error, SummarizerNotReady)
             raise giving_up(run, error, ready_in=self.ready_in()) from (run.failure or error)
 
     async def _attempt(self, run: JobRun) -> SummaryReply:
@@ -130,6 +131,9 @@ class ResilientSummarizer:
             self._note_usage(call, reply)
             most = self._limits.max_reply_chars
             checked = await self._aside(lambda: check_reply(reply, run.job, self._count, max_chars=most))
+        except SummarizerNotReady as error:
+            self._note_held(call, error)
+            raise
         except Exception as error:
             self._note_failure(run, call, error)
             raise
@@ -162,7 +166,7 @@ class ResilientSummarizer:
         if wait is None:
             raise NotAdmitted("a cap of this session is reached; raise it to go on")
         if wait > 0:
-            raise NotAdmitted(f"calls are held back for {wait:.1f} seconds by the breaker or an hourly cap")
+            raise NotAdmitted(f"calls are held back for {wait:.1f} seconds by the breaker, an hourly cap or the host")
 
     def _begin(self, run: JobRun) -> _Call:
         """Let a call through and count it, or raise `NotAdmitted`."""
@@ -185,7 +189,7 @@ class ResilientSummarizer:
         """Whether to give the job up rather than sleep and try again."""
         if run.calls >= self._limits.attempts or run.asked_tersely or self._breaker.tripped:
             return True
-        if isinstance(_error_of(state), NotAdmitted):
+        if isinstance(_error_of(state), NotAdmitted | SummarizerNotReady):
             return True
         now = self._clock.now()
         return self._caps.ready_in(now) != 0.0 or now + state.upcoming_sleep >= run.deadline
@@ -215,6 +219,12 @@ class ResilientSummarizer:
     def _note_failure(self, run: JobRun, call: _Call, error: Exception) -> None:
         self._note_refusal(run, error)
         self._breaker.failed(call.ticket, self._clock.now(), seconds_asked_for(error))
+
+    def _note_held(self, call: _Call, error: SummarizerNotReady) -> None:
+        """The inner one can answer nobody now: no failure, but it is not called again before it says so."""
+        self._breaker.abandoned(call.ticket)
+        wait = seconds_asked_for(error) or self._limits.breaker_cooldown
+        self._held_until = max(self._held_until, self._clock.now() + wait)
 
     def _warn_of_caps(self, now: float) -> None:
         for warning in self._caps.new_warnings(now):

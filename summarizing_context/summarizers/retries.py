@@ -36,7 +36,7 @@ UNSUPPORTED = (
 )
 _MOST_NAMED = 12
 _LONGEST_NAME = 80  # characters
-TELLING_ERRORS = (SummarizerTimeout, SummarizerRefused, SummarizerRateLimited)  # subclasses that callers tell apart
+TELLING_ERRORS = (SummarizerNotReady, SummarizerTimeout, SummarizerRefused, SummarizerRateLimited)  # told apart
 
 
 class NotAdmitted(SummarizerError):
@@ -124,7 +124,7 @@ def giving_up(run: JobRun, error: Exception, *, ready_in: float | None) -> Summa
     Its `retry_after` is the provider's for this job; for a job that was not begun, the time until one may be. So a
     job that fails again and again can be put off for longer than the others, and is not each time the probe.
     """
-    failure = run.failure or error
+    failure = error if isinstance(error, SummarizerNotReady) else run.failure or error
     kind = next((kind for kind in TELLING_ERRORS if isinstance(failure, kind)), SummarizerError)
     kind = kind if run.calls else SummarizerNotReady
     reason = str(failure) if isinstance(failure, NotAdmitted) else told(failure)
@@ -132,7 +132,7 @@ def giving_up(run: JobRun, error: Exception, *, ready_in: float | None) -> Summa
     return kind(
         f"no summary of {run.job.kind} {run.job.range_hash[:8]} after {calls}: {reason}; "
         "the log is safe, a stand-in is shown until it is tried again",
-        retry_after=(seconds_asked_for(failure) if run.calls else ready_in) or None,
+        retry_after=(ready_in if kind is SummarizerNotReady else seconds_asked_for(failure)) or None,
     )
 
 

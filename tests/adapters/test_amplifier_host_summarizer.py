@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 from amplifier_core import ChatResponse, TextBlock
-from amplifier_core.llm_errors import LLMTimeoutError, RateLimitError
+from amplifier_core.llm_errors import AbortError, LLMTimeoutError, RateLimitError
 from amplifier_core.message_models import ToolCall, Usage
 
 from summarizing_context import (
     Settings,
     SettingsError,
     SummarizerError,
+    SummarizerNotReady,
     SummarizerRateLimited,
     SummarizerRefused,
     SummarizerTimeout,
@@ -118,11 +119,11 @@ async def test_the_hosts_cancellation_ends_a_call_and_holds_back_the_next() -> N
     asking = asyncio.create_task(summarizer.summarize(JOB))
     await asyncio.sleep(0.01)
     await summarizer.cancel()
-    with pytest.raises(SummarizerError, match="the host has cancelled"):
+    with pytest.raises(SummarizerNotReady, match="the host has cancelled"):
         await asking
     assert ended == [True]
     cancelled = True
-    with pytest.raises(SummarizerError, match="the host has cancelled"):
+    with pytest.raises(SummarizerNotReady, match="the host has cancelled"):
         await summarizer.summarize(JOB)
     asking = asyncio.create_task(HostSummarizer(Slow).summarize(JOB))
     await asyncio.sleep(0.01)
@@ -130,6 +131,38 @@ async def test_the_hosts_cancellation_ends_a_call_and_holds_back_the_next() -> N
     with pytest.raises(asyncio.CancelledError):
         await asking
     assert ended == [True, True]
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), AbortError("aborted")])
+async def test_a_call_that_ends_while_the_host_cancels_nothing_is_a_failure(error: BaseException) -> None:
+    class Aborts(Provider):
+        async def complete(self, request: Any, **options: Any) -> Any:
+            raise error
+
+    with pytest.raises(SummarizerError) as caught:
+        await HostSummarizer(Aborts).summarize(JOB)
+    assert type(caught.value) is SummarizerError
+
+
+@pytest.mark.parametrize("immediate", [True, False])
+async def test_the_hosts_cancellation_with_summaries_in_flight_is_no_failure_of_its_provider(immediate: bool) -> None:
+    async def hang(request: Any) -> Any:
+        await asyncio.Event().wait()
+
+    model = Model(12_000, summarize=hang)
+    async with session_of({**SMALL, "summarizer": "host"}, model=model) as session:
+        for turn in range(12):
+            await session.execute(f"Turn {turn}")
+        await asyncio.sleep(0.02)
+        context = session.coordinator.get("context")
+        assert context.statistics().model_calls == 8
+        await session.coordinator.request_cancel(immediate)
+        await session.coordinator.cancellation.trigger_callbacks()
+        await asyncio.sleep(0.02)
+        figures = context.statistics()
+        assert (figures.breaker, figures.summaries_failed, figures.last_error) == ("closed", 0, None)
+        assert figures.model_calls == 8, "nothing is sent at once"
+        assert figures.summaries_pending >= 8, "and nothing is given up"
 
 
 def test_providers_are_chosen_by_name_or_by_priority() -> None:

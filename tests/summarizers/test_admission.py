@@ -8,7 +8,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from summarizing_context.errors import SummarizerError
+from summarizing_context.errors import SummarizerError, SummarizerNotReady
 from summarizing_context.ports import SummaryJob
 from summarizing_context.summarizers.resilient import ResilientSummarizer
 
@@ -189,3 +189,15 @@ async def test_a_cap_is_warned_of_once_at_four_fifths(caplog: pytest.LogCaptureF
             await outer.summarize(job())
             assert len(caplog.records) == (used >= 4)
     assert caplog.messages == ["summarizer: 4 of 5 used of max_calls_per_session"]
+
+
+@pytest.mark.parametrize(("told", "wait"), [(5.0, 5.0), (None, 30.0)])
+async def test_a_summarizer_that_is_not_ready_has_not_failed_and_is_left_in_peace(told: float | None, wait: float):
+    outer, inner, clock = resilient(SummarizerNotReady(retry_after=told), breaker_failures=2)
+    outcomes = await at_once(outer, 4)
+    assert [(type(error), error.retry_after) for error in outcomes] == [(SummarizerNotReady, wait)] * 4
+    figures = outer.statistics()
+    assert (figures.breaker, figures.failed_jobs, figures.last_error) == ("closed", 0, None)
+    assert (outer.ready_in(), clock.slept) == (wait, []), "no attempt is tried again"
+    clock.time, inner.steps = clock.time + wait, [GOOD]
+    assert (await outer.summarize(job())).text == GOOD
