@@ -128,7 +128,10 @@ class SummarizingContext(Conversation):
         return (await self._checkpoints.restore(id)).id
 
     async def fork(self, id: str, session_id: str) -> str:
-        """Begin another session, in the same store, that goes on from a checkpoint; open it by its `session_id`."""
+        """Begin another session, in the same store, that goes on from a checkpoint; open it by its `session_id`.
+
+        Raises `CheckpointNotFoundError`, and `SessionExistsError` where the id is taken.
+        """
         self._check(writes=True)
         return await self._checkpoints.fork(id, session_id)
 

@@ -12,7 +12,8 @@ SummarizingContextError
 │   ├── StoreCorruptError               the file is damaged, or is not ours
 │   ├── StoreVersionError               the file was written by a newer version
 │   ├── StoreFullError                  no space is left for the file
-│   └── StoreReadOnlyError              the file, or this context, may only be read
+│   ├── StoreReadOnlyError              the file, or this context, may only be read
+│   └── SessionExistsError (ValueError) a fork was to get the id of a session that is there
 ├── SummarizerError                     a summary could not be made; the log is safe, it is tried again
 │   ├── SummarizerNotReady              no call goes through now: breaker, cap or host; nothing has failed
 │   ├── SummarizerTimeout               no reply within the time limit
@@ -127,6 +128,20 @@ class StoreFullError(StoreError):
 
 class StoreReadOnlyError(StoreError):
     """A write was asked of a file or a context that may only be read."""
+
+
+class SessionExistsError(StoreError, ValueError):
+    """A fork was to get the id of a session that the store has already, `session_id`. No fork was made."""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+        super().__init__(
+            f"there is a session {session_id!r} already, so no fork was made; give the fork a session_id that is free, "
+            "or open that session to go on with it"
+        )
+
+    def __reduce__(self) -> tuple[type[SessionExistsError], tuple[str]]:
+        return type(self), (self.session_id,)
 
 
 class CheckpointNotFoundError(SummarizingContextError, LookupError):

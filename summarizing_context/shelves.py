@@ -78,7 +78,7 @@ class CheckpointKeeper(Protocol):
         """
 
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
-        """Begin a session that goes on from a checkpoint; no entry is copied."""
+        """Begin a session that goes on from a checkpoint; no entry is copied. Raises `SessionExistsError`."""
 
     async def listed(self, session_id: str) -> list[Checkpoint]:
         """The checkpoints of a session, oldest first."""

@@ -12,9 +12,9 @@ import pytest
 
 from summarizing_context import (
     CheckpointNotFoundError,
+    SessionExistsError,
     Settings,
     SettingsError,
-    StoreError,
     StoreReadOnlyError,
     SummarizingContext,
     open_context,
@@ -160,8 +160,10 @@ async def test_a_fork_goes_its_own_way_without_copying(tmp_path: Path):
             assert summarizer.calls == 0
             await fork.add_message(user("on a way of its own"))
         assert await context.get_messages() == LOG[:160]
-        with pytest.raises(StoreError, match="already"):
-            await context.fork(mark, "other")
+        for taken in ("other", "default"):
+            with pytest.raises(SessionExistsError, match=f"'{taken}' already") as caught:
+                await context.fork(mark, taken)
+            assert (caught.value.session_id, isinstance(caught.value, ValueError)) == (taken, True)
 
 
 async def test_a_thousand_checkpoints_cost_little(tmp_path: Path):

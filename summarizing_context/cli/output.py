@@ -21,13 +21,9 @@ from rich.text import Text
 
 from summarizing_context.errors import (
     BudgetError,
-    CassetteError,
     CassetteLimitError,
-    MessageError,
     PromptError,
-    SettingsError,
     SummarizingContextError,
-    TranscriptError,
 )
 
 if TYPE_CHECKING:
@@ -207,10 +203,7 @@ def _status_of(error: Exception) -> Status:
         return Status.REFUSED
     if isinstance(error, CassetteLimitError):
         return Status.ENVIRONMENT
-    if isinstance(
-        error,
-        (CassetteError, TranscriptError, SettingsError, MessageError, InputError, PromptError, LookupError),
-    ):
+    if isinstance(error, (ValueError, LookupError, PromptError)):  # what was given is wrong, or not there
         return Status.BAD_INPUT
     return Status.ENVIRONMENT
 

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from itertools import starmap
 from typing import NamedTuple
 
-from summarizing_context.errors import StoreError
+from summarizing_context.errors import SessionExistsError, StoreError
 from summarizing_context.ports import SessionInfo, StoredEntry, StoredSession
 from summarizing_context.stores.faults import damaged
 from summarizing_context.stores.queries import SQL
@@ -72,7 +72,7 @@ def move(connection: sqlite3.Connection, session_id: str, branch: int, stop: int
 def fork(connection: sqlite3.Connection, session_id: str, new_id: str, head: Head) -> None:
     """A new session of the same project, whose log begins with the one that `head` lists."""
     if has_session(connection, new_id):
-        raise StoreError(f"there is a session {new_id!r} already; give the fork another session_id")
+        raise SessionExistsError(new_id)
     (project,) = connection.execute(SQL["project"], {"session_id": session_id}).fetchone()
     branch = _begin_branch(connection, new_id, parent=head.branch, stop=head.stop)
     values = {"session_id": new_id, "project": project, "branch": branch, "now": now()}
