@@ -45,7 +45,7 @@ class Checkpoints:
 
     async def save(self, name: str | None = None) -> Checkpoint:
         """Keep the present state."""
-        _check_name(name)
+        check_name(name)
         async with self._session.changing:
             while True:
                 made = await self._keeper.save(self._session.id, name, self._place(), self._showings())
@@ -124,7 +124,8 @@ class Checkpoints:
         self._noted = len(log)
 
 
-def _check_name(name: object) -> None:
+def check_name(name: object) -> None:
+    """Raise `SettingsError` unless a checkpoint may be called so."""
     if name is None:
         return
     if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:

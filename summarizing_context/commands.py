@@ -9,20 +9,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
+from summarizing_context.commanded import Commanded
 from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.facts import Fact
-from summarizing_context.core.header import HeaderNode
-from summarizing_context.core.paging import Page
-from summarizing_context.core.pinned import Pin
 from summarizing_context.core.text_table import text_facts, text_table
 from summarizing_context.errors import SettingsError, SummarizingContextError
-from summarizing_context.expanding import Detail
-from summarizing_context.memories import Memory
-from summarizing_context.shelves import Checkpoint, SearchHit
 from summarizing_context.spending import BudgetReport
-from summarizing_context.statistics import Statistics
 
 PREFIX = "/context"
 _KEEP, _THRESHOLD = 10, 0.6  # messages; importance
@@ -35,49 +29,6 @@ class CommandResult:
     text: str
     data: Mapping[str, Any]
     ok: bool = True
-
-
-class Commanded(Protocol):
-    """What commands need of a context."""
-
-    @property
-    def memory(self) -> Memory: ...
-
-    def statistics(self) -> Statistics: ...
-
-    def budget(self) -> BudgetReport: ...
-
-    def explain(self) -> list[HeaderNode]: ...
-
-    def ledger(self) -> list[Fact]: ...
-
-    async def compact(self, *, focus: str | None = None) -> ActivationReport: ...
-
-    async def summarize(self, keep_recent: int = 10) -> ActivationReport: ...
-
-    async def compress(self, importance_threshold: float) -> ActivationReport: ...
-
-    async def pin(self, index_or_text: int | str) -> str: ...
-
-    async def unpin(self, id: str) -> None: ...
-
-    def pins(self) -> list[Pin]: ...
-
-    async def checkpoint(self, name: str | None = None) -> str: ...
-
-    async def restore(self, id: str) -> str: ...
-
-    async def list_checkpoints(self) -> list[Checkpoint]: ...
-
-    async def search(
-        self, query: str, *, scope: Literal["session", "project", "all"] = "session", limit: int = 10
-    ) -> list[SearchHit]: ...
-
-    async def expand(
-        self, node_or_range: str, detail: Detail = "full", max_tokens: int = 2_000, cursor: str | None = None
-    ) -> Page: ...
-
-    async def recall(self, query: str, max_tokens: int = 2_000) -> Page: ...
 
 
 Run = Callable[[Commanded, str], Awaitable[CommandResult]]
@@ -95,17 +46,15 @@ async def run_command(context: Commanded, text: object) -> CommandResult:
     """Run what somebody typed, with or without `/context` in front."""
     if not isinstance(text, str):
         return _wrong(f"a command is a text such as '{PREFIX} status', not {type(text).__name__}")
-    words = text.strip()
-    words = words.removeprefix(PREFIX) if words.split(maxsplit=1)[:1] == [PREFIX] else words
-    name, _, rest = words.strip().partition(" ")
-    name = name.lower() or "help"
-    command = COMMANDS.get(name)
+    name, rest = _parted(text)
+    name, rest = _parted(rest) if name == PREFIX else (name, rest)
+    command = COMMANDS.get(name or "help")
     if command is None:
-        near = get_close_matches(name, COMMANDS, n=1, cutoff=0.5)
+        near = get_close_matches(name[:40], COMMANDS, n=1, cutoff=0.5)
         hint = f"did you mean '{near[0]}'?" if near else f"'{PREFIX} help' lists all"
         return _wrong(f"there is no command {name!r:.40}; {hint}", nearest=near[0] if near else None)
     try:
-        return await command.run(context, rest.strip())
+        return await command.run(context, rest)
     except SummarizingContextError as error:
         return _wrong(str(error), usage=f"{PREFIX} {command.usage}")
 
@@ -132,8 +81,8 @@ async def _status(context: Commanded, rest: str) -> CommandResult:
 
 async def _summarize(context: Commanded, rest: str) -> CommandResult:
     if rest and not _is_count(rest):
-        return _activated(await context.compact(focus=rest))
-    return _activated(await context.summarize(int(rest or _KEEP)))
+        return activated(await context.compact(focus=rest))
+    return activated(await context.summarize(int(rest or _KEEP)))
 
 
 async def _compress(context: Commanded, rest: str) -> CommandResult:
@@ -141,10 +90,11 @@ async def _compress(context: Commanded, rest: str) -> CommandResult:
         threshold = float(rest or _THRESHOLD)
     except ValueError:
         raise SettingsError(f"{rest!r:.40} is no number; an importance is one from 0 to 1") from None
-    return _activated(await context.compress(threshold))
+    return activated(await context.compress(threshold))
 
 
-def _activated(report: ActivationReport) -> CommandResult:
+def activated(report: ActivationReport) -> CommandResult:
+    """What an activation that somebody asked for has come to."""
     said = (
         f"The view now takes {report.tokens_after:,} tokens instead of {report.tokens_before:,}."
         if report.activated
@@ -160,7 +110,7 @@ async def _pin(context: Commanded, rest: str) -> CommandResult:
 
 
 async def _unpin(context: Commanded, rest: str) -> CommandResult:
-    await context.unpin(_needed(rest, f"the id of a pin; '{PREFIX} pins' lists them"))
+    await context.unpin(_needed(rest, "the id of a pin, as 'pins' lists it"))
     return CommandResult(f"Unpinned {rest}.", {"unpinned": rest})
 
 
@@ -261,6 +211,11 @@ COMMANDS: dict[str, Command] = {
 def _wrong(text: str, **data: Any) -> CommandResult:
     usage = f"\nUsage: {data['usage']}" if data.get("usage") else ""
     return CommandResult(text + usage, {"error": text, **data}, ok=False)
+
+
+def _parted(text: str) -> tuple[str, str]:
+    first, *rest = text.split(maxsplit=1) or [""]
+    return first.lower(), rest[0].strip() if rest else ""
 
 
 def _messages(start: int, stop: int) -> str:

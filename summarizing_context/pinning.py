@@ -43,7 +43,8 @@ class Pinning:
         async with self._session.changing:
             changed = self._session.parts.timeline.pinned.without(id)
             if changed is None:
-                raise PinNotFoundError("the session has no pin of this id; pins() tells those it has")
+                has = ", ".join(pin.id for pin in self.listed()) or "none"
+                raise PinNotFoundError(f"the session has no pin of this id; it has {has:.200}")
             await self._keep(changed)
 
     def listed(self) -> list[Pin]:

@@ -62,6 +62,8 @@ async def test_every_command_answers_with_text_and_data() -> None:
             "recall name of the walrus",
             "Memory walrus",
             "ledger",
+            "/CONTEXT\tStatus\n",
+            " search\twalrus ",
         ):
             assert (await run(context, text)).ok, text
         helped = await run(context, "help")
@@ -113,7 +115,8 @@ async def test_a_checkpoint_is_gone_back_to() -> None:
         ("/context statsu", "did you mean 'status'?"),
         ("/context xyzzy", "'/context help' lists all"),
         ("/context restore", "checkpoint"),
-        ("/context restore c99", "no checkpoint"),
+        ("/context restore c99", "no checkpoint of this id or name; it has none yet"),
+        ("/context unpin p9", "no pin of this id; it has none"),
         ("/context search", "Usage: /context search QUERY"),
         ("/context expand", "Usage: /context expand"),
         ("/context expand 900", "messages 0 to"),

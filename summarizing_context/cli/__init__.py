@@ -12,8 +12,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that `arguments` (or the process's own) name; its exit status."""
     import typer.main
 
-    from summarizing_context.cli.app import PROGRAM, build_app
-    from summarizing_context.cli.output import explain_failure
+    from summarizing_context.cli.app import build_app
+    from summarizing_context.cli.output import PROGRAM, explain_failure
 
     given = None if arguments is None else list(arguments)
     try:

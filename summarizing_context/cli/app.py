@@ -18,8 +18,7 @@ from summarizing_context.cli import (
     tune,
     view,
 )
-
-PROGRAM = "summarizing-context"
+from summarizing_context.cli.output import PROGRAM
 
 _ABOUT = (
     "Long agent sessions inside any token budget.\n\n"

@@ -16,6 +16,7 @@ from summarizing_context.cli.output import (
     number,
     plain,
     screen,
+    shell_line,
     table,
     write_json,
 )
@@ -56,16 +57,18 @@ def checkpoint(
     json_path: JsonPath = None,
 ) -> int:
     """Keep the present state of a session, to go back to. No message is copied."""
+    from summarizing_context.checkpoints import check_name
+
     find_session(store, session)
-    if name is not None and not plain(name):
-        raise InputError("--name: give a name, or none")
+    check_name(name)
 
     async def make(opened: SessionStore) -> Any:
         place, showings = await _claimed(opened, session)
         return await opened.checkpoints.save(session, name, place, showings)
 
     made = with_store(store, make)
-    return _done(json_path, asdict(made), f"Checkpoint {made.id} of {made.seq:,} messages.")
+    back = shell_line("restore", session, made.id, store=store)
+    return _done(json_path, asdict(made), f"Checkpoint {made.id} of {made.seq:,} messages. To return: {back}")
 
 
 def list_checkpoints(session: _SESSION, store: StorePath, json_path: JsonPath = None) -> int:
@@ -92,7 +95,8 @@ def restore(session: _SESSION, id: _ID, store: StorePath, json_path: JsonPath = 
 
     before = with_store(store, go_back)
     document = {"session": session, "restored": id, "before": asdict(before)}
-    return _done(json_path, document, f"Restored {id}. To return: restore {session} {before.id}")
+    back = shell_line("restore", session, before.id, store=store)
+    return _done(json_path, document, f"Restored {plain(id)}. To return: {back}")
 
 
 def fork(
@@ -108,7 +112,7 @@ def fork(
     find_session(store, session)
     name = Settings(session_id=new).session_id
     with_store(store, lambda opened: opened.checkpoints.fork(session, id, name))
-    return _done(json_path, {"session": session, "from": id, "fork": name}, f"Session {name} goes on from {id}.")
+    return _done(json_path, {"session": session, "from": id, "fork": name}, f"Session {name} goes on from {plain(id)}.")
 
 
 async def _claimed(store: SessionStore, session: str) -> tuple[Place, list[StoredShowing]]:
@@ -127,5 +131,5 @@ def _done(json_path: str | None, document: dict[str, Any], words: str) -> int:
     if json_path is not None:
         write_json(json_path, document)
     if json_path != "-":
-        screen().print(words, markup=False)
+        screen().print(words, markup=False, soft_wrap=True)
     return Status.OK

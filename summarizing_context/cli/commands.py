@@ -5,6 +5,7 @@ What they do and say is in `commands`; here their arguments are put together.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -20,6 +21,7 @@ from summarizing_context.cli.output import (
     help_text,
     read_tokens,
     screen,
+    shell_line,
     write_json,
 )
 from summarizing_context.cli.search import index_first
@@ -27,7 +29,10 @@ from summarizing_context.cli.sessions import find_session
 
 if TYPE_CHECKING:
     from summarizing_context.commands import CommandResult
+    from summarizing_context.context import SummarizingContext
     from summarizing_context.settings import Settings
+
+    Ask = Callable[[SummarizingContext], Awaitable[CommandResult]]
 
 _EXAMPLES = """[bold]Examples[/bold]
 
@@ -66,7 +71,13 @@ def summarize(
     json_path: JsonPath = None,
 ) -> int:
     """Cover more of a session's past now, so that its next view is shorter. The log stays whole."""
-    return _run(f"summarize {topic or keep}", store, session, tokens, json_path, writes=True)
+
+    async def cover(context: SummarizingContext) -> CommandResult:
+        from summarizing_context.commands import activated
+
+        return activated(await (context.compact(focus=topic) if topic else context.summarize(keep)))
+
+    return _run(cover, store, session, tokens, json_path, writes=True)
 
 
 def compress(
@@ -82,7 +93,11 @@ def compress(
 
 def pin(session: _SESSION, what: _PINNED, store: StorePath, json_path: JsonPath = None) -> int:
     """Keep a message, by its number, or a text in every view of a session."""
-    return _run(f"pin {what}", store, session, None, json_path, writes=True)
+
+    def said(data: Mapping[str, Any]) -> str:
+        return f"Pinned as {data['id']}. To give it up: {shell_line('unpin', session, data['id'], store=store)}"
+
+    return _run(f"pin {what}", store, session, None, json_path, writes=True, said=said)
 
 
 def unpin(session: _SESSION, id: _PIN, store: StorePath, json_path: JsonPath = None) -> int:
@@ -105,7 +120,16 @@ def expand(
     json_path: JsonPath = None,
 ) -> int:
     """Show what stands behind a node of the header, or any messages, page by page."""
-    return _run(f"expand {node.replace(' ', '')} {detail} {cursor}", store, session, None, json_path)
+    place = "".join(node.split())
+    if not place:
+        raise InputError("give a node, such as 12-47, or a message's number")
+
+    def said(data: Mapping[str, Any]) -> str:
+        onward = data["next_cursor"]
+        more = shell_line("expand", session, place, "--cursor", onward, store=store) if onward else ""
+        return f"{data['text']}\n\nMore: {more}" if more else data["text"]
+
+    return _run(f"expand {place} {detail} {cursor}", store, session, None, json_path, said=said)
 
 
 def recall(
@@ -138,7 +162,14 @@ def budget(session: _SESSION, store: StorePath, tokens: _BUDGET = None, json_pat
 
 
 def _run(
-    text: str, store: Path, session: str, tokens: str | None, json_path: str | None, *, writes: bool = False
+    command: str | Ask,
+    store: Path,
+    session: str,
+    tokens: str | None,
+    json_path: str | None,
+    *,
+    writes: bool = False,
+    said: Callable[[Mapping[str, Any]], str] | None = None,  # where a shell's words differ from a host's
 ) -> int:
     import anyio
 
@@ -147,20 +178,21 @@ def _run(
     info = find_session(store, session)
     given: dict[str, Any] = {} if tokens is None else {"max_tokens": read_tokens(tokens)}
     settings = Settings.load(store=store, session_id=session, project=info.project, **given)
-    result = anyio.run(partial(_ask, settings, text, writes))
+    result = anyio.run(partial(_ask, settings, command, writes))
     if not result.ok:
         raise InputError(str(result.data["error"]))
     if json_path is not None:
         write_json(json_path, dict(result.data))
     if json_path != "-":
-        screen().print(harmless(result.text), markup=False, highlight=False, soft_wrap=True)
+        text = result.text if said is None else said(result.data)
+        screen().print(harmless(text), markup=False, highlight=False, soft_wrap=True)
     return Status.OK
 
 
-async def _ask(settings: Settings, text: str, writes: bool) -> CommandResult:
+async def _ask(settings: Settings, command: str | Ask, writes: bool) -> CommandResult:
     from summarizing_context.assembly import open_context
 
     async with open_context(settings, read_only=not writes) as context:
         if not writes:
             await context.get_messages_for_request(token_budget=settings.max_tokens)
-        return await context.handle_command(text)
+        return await (context.handle_command(command) if isinstance(command, str) else command(context))

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from summarizing_context.cli.output import InputError, Status, help_text
+from summarizing_context.cli.output import PROGRAM, InputError, Status, help_text
 
 _SHELLS = ("bash", "zsh", "fish")
-_PROGRAM = "summarizing-context"
 _EXAMPLES = """[bold]Examples[/bold]
 
 eval "$(summarizing-context completion bash)"    [dim]# in ~/.bashrc[/dim]
@@ -37,12 +36,12 @@ def completion(shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash,
 
 
 def _script(shell: str) -> str:
-    variable = f"_{_PROGRAM}_COMPLETE".replace("-", "_").upper()
+    variable = f"_{PROGRAM}_COMPLETE".replace("-", "_").upper()
     if shell == "bash":
-        return _BASH % {"variable": variable, "program": _PROGRAM}
+        return _BASH % {"variable": variable, "program": PROGRAM}
     if shell == "zsh":
-        return _ZSH % {"variable": variable, "program": _PROGRAM}
-    return _FISH % {"variable": variable, "program": _PROGRAM}
+        return _ZSH % {"variable": variable, "program": PROGRAM}
+    return _FISH % {"variable": variable, "program": PROGRAM}
 
 
 _BASH = """_summarizing_context() {

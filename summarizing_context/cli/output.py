@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from enum import IntEnum
@@ -29,6 +30,7 @@ from summarizing_context.errors import (
 if TYPE_CHECKING:
     from rich.progress import Progress
 
+PROGRAM = "summarizing-context"
 _PIPE_WIDTH = 120  # columns where there is no terminal to ask
 
 JsonPath = Annotated[
@@ -135,6 +137,11 @@ def facts(title: str, rows: Sequence[tuple[str, str | Text, str]]) -> Table:
     for name, value, remark in rows:
         made.add_row(name, value, Text(remark, style="dim"))
     return made
+
+
+def shell_line(command: str, *arguments: object, store: Path) -> str:
+    """One of our commands as it is typed into a shell."""
+    return shlex.join((PROGRAM, command, *map(str, arguments), "--store", str(store)))
 
 
 def help_text(command: Callable[..., object]) -> str:

@@ -145,9 +145,9 @@ def _find(connection: sqlite3.Connection, session_id: str, id: str) -> _Found:
     values = {"session_id": session_id, "id": int(match[1]) if match else None, "name": id}
     row = connection.execute(SQL["checkpoint"], values).fetchone()
     if row is None:
-        raise CheckpointNotFoundError(
-            f"session {session_id!r} has no checkpoint of this id or name; list_checkpoints() tells those it has"
-        )
+        newest = [f"c{number}" for (number,) in connection.execute(SQL["newest_checkpoints"], values)]
+        has = f"its newest: {', '.join(newest)}" if newest else "it has none yet"
+        raise CheckpointNotFoundError(f"session {session_id!r} has no checkpoint of this id or name; {has}")
     return _Found(row[0], _checkpoint(row[:4]), _Kept(row[4], row[2], row[5], row[6]))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -43,8 +44,32 @@ def test_a_stored_session_keeps_what_is_pinned(run: Runner, store):
     assert run("pins", "s1", "--store", store, "--json", "-").document["pins"][0]["text"] == "Ursula bites"
     assert run("compress", "s1", "--store", store, "--budget", "4k", "--json", "-").document["reason"] == "explicit"
     assert "Ursula bites" in run("view", "s1", "--store", store, "--budget", "4k", "--json", "-").out
+    typed(run, run("pin", "s1", "0", "--store", store).out)
     assert run("unpin", "s1", id, "--store", store).status == 0
     assert run("pins", "s1", "--store", store, "--json", "-").document == {"pins": []}
+
+
+def typed(run: Runner, said: str) -> str:
+    """What the command prints that another one told to type."""
+    line = said.strip().splitlines()[-1]
+    program, *arguments = shlex.split(line[line.index("summarizing-context") :])
+    ran = run(*arguments)
+    assert (program, ran.status) == ("summarizing-context", 0), ran.err
+    return ran.out
+
+
+def test_what_to_type_next_is_told_in_the_words_of_a_shell(run: Runner, store):
+    onward = typed(run, run("expand", "s1", "0..60", "--store", store).out)
+    assert '<recalled messages="' in onward
+    back = run("checkpoint", "s1", "--name", "the start", "--store", store).out
+    typed(run, typed(run, back))
+    assert "/context" not in onward + back
+
+
+def test_a_topic_that_is_a_number_is_a_topic(run: Runner, store):
+    run("summarize", "s1", "--store", store, "--budget", "4k", "--topic", "31")
+    nodes = run("view", "s1", "--store", store, "--budget", "4k", "--explain", "--json", "-").document["header"]
+    assert [node["form"] for node in nodes].count("note") == 1
 
 
 def test_what_is_wrong_ends_with_the_status_of_bad_input(run: Runner, store):
@@ -55,11 +80,17 @@ def test_what_is_wrong_ends_with_the_status_of_bad_input(run: Runner, store):
         ("expand", "s1", "0", "--detail", "x"),
         ("pin", "s1", "900"),
         ("unpin", "s1", "nothing"),
+        ("unpin", "s1", ""),
+        ("expand", "s1", " "),
+        ("restore", "s1", "c77"),
+        ("checkpoint", "s1", "--name", "c12"),
+        ("summarize", "s1", "--topic", " "),
         ("compress", "s1", "--importance", "2"),
     ):
         ran = run(*arguments, "--store", store)
         assert (ran.status, ran.out) == (2, "")
         assert ran.err.strip()
+        assert not {"/context", "()"} & set(ran.err.replace("'", " ").split())
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -17,6 +17,9 @@ select id, name, stop, created_at from checkpoints where session_id = :session_i
 select id, name, stop, created_at, branch, showings, pins from checkpoints
 where session_id = :session_id and (id = :id or name = :name) order by id = :id desc, id desc limit 1;
 
+-- newest_checkpoints: the ids of a few, the newest first
+select id from checkpoints where session_id = :session_id order by id desc limit 5;
+
 -- same_checkpoint: the newest that equals this state of a session
 select id, name, stop, created_at from checkpoints
 where session_id = :session_id and branch = :branch and stop = :stop and showings = :showings and pins = :pins
