@@ -58,8 +58,9 @@ def test_the_readmes_python_runs_as_it_stands(block: str, tmp_path: Path):
     script = tmp_path / "readme_block.py"
     script.write_text(block, encoding="utf-8")
     keys = {name: "" for name in os.environ if name.endswith("_API_KEY")}
-    done = run_python([str(script)], cwd=tmp_path, env={"PYTHONPATH": str(ROOT), **keys})
-    assert done.returncode == 0, done.stdout
+    for _ in range(1 + ("store=" in block)):  # what keeps a file is run again on it, as readers do
+        done = run_python([str(script)], cwd=tmp_path, env={"PYTHONPATH": str(ROOT), **keys})
+        assert done.returncode == 0, done.stdout
 
 
 def test_the_table_of_settings_names_every_setting():
