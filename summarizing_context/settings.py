@@ -48,7 +48,7 @@ def _checked(cls: type[S]) -> type[S]:
     def checked(self: S, /, *positional: Any, **given: Any) -> None:
         if positional:
             raise SettingsError("settings are given by name, as in Settings(store='run.db', session_id='s1')")
-        keep(self, **accepted(fields(cls), [Source(given)]))  # type: ignore[arg-type]
+        keep(self, **accepted(fields(cls), [_mapping_source(given)]))  # type: ignore[arg-type]
 
     cls.__init__ = checked  # type: ignore[assignment]
     return cls
@@ -198,7 +198,7 @@ class Settings:
     ) -> Self:
         """Settings from all places: argument over environment over file, TOML or `.json`, over default."""
         sources = [] if file is None else [_file_source(file, table)]
-        sources += [_env_source(prefix, environ), Source(arguments)]
+        sources += [_env_source(prefix, environ), _mapping_source(arguments)]
         return cls(**accepted(fields(cls), sources))
 
 

@@ -58,7 +58,9 @@ def flattened(mapping: Mapping[Any, Any]) -> Flat:
 
 def _read(mapping: Mapping[Any, Any], where: str, problems: list[str]) -> Iterator[_One]:
     for key, value in mapping.items():
-        if key not in GROUPS or (key == WHOLE and where):
+        if key == WHOLE and where:
+            problems.append(f"{where}{key} stands inside of itself; leave one of them out")
+        elif key not in GROUPS:
             yield _One(f"{where}{key}" if isinstance(key, str) else where, key, value)
         elif not isinstance(value, Mapping):
             problems.append(f"{where}{key} = {shown(value)} is refused; allowed: a group of settings")
@@ -74,15 +76,17 @@ def _group(group: str, mapping: Mapping[Any, Any], where: str, problems: list[st
     for key, value in mapping.items():
         if is_off and key == "vector_store" and value == "chroma":
             continue  # nothing is kept: no extra is needed
-        if key in names:
+        if key == "enabled" and key in names and not isinstance(value, bool):
+            problems.append(f"{where}{key} = {shown(value)} is refused; allowed: true or false")
+        elif key in names:
             yield _One(f"{where}{key}", names[key], _enabled(value) if key == "enabled" else value)
         else:
             problems.append(_unknown(key, value, names, where))
 
 
-def _enabled(value: Any) -> Any:
+def _enabled(value: bool) -> str:
     """`enabled` brings memories into the view by themselves."""
-    return ("auto" if value else "off") if isinstance(value, bool) else value
+    return "auto" if value else "off"
 
 
 def _unknown(key: Any, value: Any, names: Mapping[str, str], where: str) -> str:
