@@ -12,6 +12,7 @@ from statistics import mean
 
 from summarizing_context.core.estimate import estimate_text
 from summarizing_context.core.messages import message_text_parts
+from summarizing_context.errors import SummarizingContextError, TranscriptError
 from summarizing_context.evaluation.transcripts import find_transcripts, read_transcript
 from summarizing_context.tokens import choose_counter
 
@@ -19,16 +20,25 @@ from summarizing_context.tokens import choose_counter
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("paths", nargs="+", type=Path, help="transcripts, or folders of them")
+    try:
+        print(_compared(parser.parse_args().paths))
+    except SummarizingContextError as error:
+        parser.error(str(error))
+
+
+def _compared(given: list[Path]) -> str:
     counter = asyncio.run(choose_counter("tiktoken"))
     ours, fourths = [], []
-    for path in find_transcripts(parser.parse_args().paths):
+    for path in find_transcripts(given):
         texts = [text for line in read_transcript(path) for text in message_text_parts(line.message)]
         true = sum(map(counter.count, texts))
         if true:
             ours.append(abs(sum(map(estimate_text, texts)) / true - 1))
             fourths.append(abs(sum(len(text) / 4 for text in texts) / true - 1))
+    if not ours:
+        raise TranscriptError(f"{given[0]}: the transcripts hold no text; name others")
     errors = f"built-in {mean(ours):.1%}, characters / 4 {mean(fourths):.1%}"
-    print(f"{len(ours)} transcripts, mean error of their totals: {errors}")
+    return f"{len(ours)} transcripts, mean error of their totals: {errors}"
 
 
 if __name__ == "__main__":
