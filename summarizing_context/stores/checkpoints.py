@@ -1,14 +1,12 @@
 """Checkpoints in SQLite: heads that are kept, with what each provider was shown then.
 
-No entry is copied. Equal activation states are kept once, packed.
+No entry is copied. How activation states are kept is in `states`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +17,7 @@ from summarizing_context.stores.access import Access
 from summarizing_context.stores.pins import pins_of
 from summarizing_context.stores.pins import save as save_pins
 from summarizing_context.stores.queries import SQL
+from summarizing_context.stores.states import NewestStates, forget_unused_states, read_state
 from summarizing_context.stores.writer import Work
 
 
@@ -27,6 +26,7 @@ class CheckpointShelf:
 
     def __init__(self, access: Access) -> None:
         self._access = access
+        self._states = NewestStates()
 
     async def save(
         self, session_id: str, name: str | None, place: Place, showings: Sequence[StoredShowing]
@@ -39,7 +39,7 @@ class CheckpointShelf:
             if place.messages > head.stop:
                 raise StoreError(f"session {session_id!r} has {head.stop} entries; no checkpoint of more can be kept")
             head = head._replace(stop=place.messages)
-            return _add(connection, session_id, name, _kept(connection, session_id, head, showings))
+            return _add(connection, session_id, name, self._kept(connection, session_id, head, showings))
 
         return await self._unless_overtaken(session_id, work)
 
@@ -67,7 +67,7 @@ class CheckpointShelf:
         def work(connection: sqlite3.Connection) -> Checkpoint:
             _check_current(connection, session_id, place)
             found = _find(connection, session_id, id)
-            kept = _kept(connection, session_id, log.head_of(connection, session_id), showings)
+            kept = self._kept(connection, session_id, log.head_of(connection, session_id), showings)
             row = connection.execute(SQL["same_checkpoint"], {"session_id": session_id, **kept._asdict()}).fetchone()
             name = f"before restoring {found.checkpoint.id}"
             present = _add(connection, session_id, name, kept) if row is None else _checkpoint(row)
@@ -102,9 +102,16 @@ class CheckpointShelf:
         def work(connection: sqlite3.Connection) -> None:
             found = _find(connection, session_id, id)
             connection.execute(SQL["remove_checkpoint"], {"id": found.number})
-            connection.execute(SQL["remove_unused_states"])
+            forget_unused_states(connection)
 
         await self._access.writer.submit(work)
+
+    def _kept(
+        self, connection: sqlite3.Connection, session_id: str, head: log.Head, showings: Sequence[StoredShowing]
+    ) -> _Kept:
+        keep = self._states.keep
+        listed = [(key, keep(connection, session_id, key, state), marks) for key, state, marks in showings]
+        return _Kept(log.owner(connection, head), head.stop, json.dumps(listed), pins_of(connection, session_id))
 
     async def _unless_overtaken(
         self, session_id: str, work: Work[Checkpoint], committed: Callable[[], None] | None = None
@@ -156,21 +163,6 @@ def _checkpoint(row: Sequence[Any]) -> Checkpoint:
     return Checkpoint(f"c{id}", name, stop, created_at)
 
 
-def _kept(connection: sqlite3.Connection, session_id: str, head: log.Head, showings: Sequence[StoredShowing]) -> _Kept:
-    listed = [(one.provider_key, _keep_state(connection, one.state), one.marks) for one in showings]
-    return _Kept(log.owner(connection, head), head.stop, json.dumps(listed), pins_of(connection, session_id))
-
-
-def _keep_state(connection: sqlite3.Connection, state: bytes) -> int:
-    """The number of a state, which is kept once."""
-    digest = hashlib.sha256(state).digest()
-    row = connection.execute(SQL["find_checkpoint_state"], {"digest": digest}).fetchone()
-    if row is not None:
-        return int(row[0])
-    values = {"digest": digest, "state": zlib.compress(state)}
-    return connection.execute(SQL["add_checkpoint_state"], values).lastrowid or 0
-
-
 def _add(connection: sqlite3.Connection, session_id: str, name: str | None, kept: _Kept) -> Checkpoint:
     values = {"session_id": session_id, "name": name, "now": log.now(), **kept._asdict()}
     id = connection.execute(SQL["add_checkpoint"], values).lastrowid
@@ -180,8 +172,7 @@ def _add(connection: sqlite3.Connection, session_id: str, name: str | None, kept
 def _showings(connection: sqlite3.Connection, kept: _Kept) -> list[StoredShowing]:
     found = []
     for key, number, marks in json.loads(kept.showings):
-        (packed,) = connection.execute(SQL["checkpoint_state"], {"id": number}).fetchone()
-        found.append(StoredShowing(key, zlib.decompress(packed), marks))
+        found.append(StoredShowing(key, read_state(connection, number), marks))
     return found
 
 

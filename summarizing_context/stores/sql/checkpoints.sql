@@ -29,10 +29,26 @@ order by id desc limit 1;
 select id from checkpoint_states where digest = :digest;
 
 -- add_checkpoint_state: a state, packed
-insert into checkpoint_states (digest, state) values (:digest, :state);
+insert into checkpoint_states (digest, state, base, depth) values (:digest, :state, :base, :depth);
 
--- checkpoint_state: by its number
-select state from checkpoint_states where id = :id;
+-- checkpoint_state: by its number, and the number of what it is packed against
+select state, base from checkpoint_states where id = :id;
+
+-- state_depth: its number, how many states it builds on, and its name
+select id, depth, digest from checkpoint_states where id = :id;
+
+-- newest_showings: what was shown at a session's newest checkpoint
+select showings from checkpoints where session_id = :session_id order by id desc limit 1;
+
+-- states_on_unused: those that a checkpoint has and that are packed against one that none has
+with used as materialized (
+    select distinct json_extract(showing.value, '$[1]') as id
+    from checkpoints, json_each(checkpoints.showings) as showing
+)
+select id from checkpoint_states where id in used and base is not null and base not in used;
+
+-- pack_state_alone: it builds on no other any longer
+update checkpoint_states set state = :state, base = null, depth = 0 where id = :id;
 
 -- copy_uses: what a session uses, for its fork too
 insert into summary_uses (session_id, range_hash, recipe_hash, stale, start, stop)
