@@ -16,7 +16,6 @@ from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.facts import Fact
 from summarizing_context.core.text_table import text_facts, text_table
 from summarizing_context.errors import SettingsError, SummarizingContextError
-from summarizing_context.spending import BudgetReport
 
 PREFIX = "/context"
 _KEEP, _THRESHOLD = 10, 0.6  # messages; importance
@@ -75,7 +74,7 @@ async def _status(context: Commanded, rest: str) -> CommandResult:
         rows.append(("last error", figures.last_error))
     nodes = [[node.name, node.form, node.made_by, node.tokens] for node in context.explain()]
     shown = "\n\n" + text_table(("node", "form", "made by", "tokens"), nodes) if nodes else ""
-    data = {"budget": _budget_data(budget), "statistics": _plain(asdict(figures)), "nodes": _nodes_data(context)}
+    data = {"budget": asdict(budget), "statistics": _plain(asdict(figures)), "nodes": _nodes_data(context)}
     return CommandResult(text_facts(rows) + shown, data)
 
 
@@ -180,7 +179,7 @@ async def _budget(context: Commanded, rest: str) -> CommandResult:
     budget = context.budget()
     free = budget.max_tokens - budget.used_tokens
     rows = [("budget", budget.max_tokens), ("used", budget.used_tokens), ("free", free)]
-    return CommandResult(text_facts([*rows, ("percent", f"{budget.percent_used:.1%}")]), _budget_data(budget))
+    return CommandResult(text_facts([*rows, ("percent", f"{budget.percent_used:.1%}")]), asdict(budget))
 
 
 async def _help(context: Commanded, rest: str) -> CommandResult:
@@ -234,10 +233,6 @@ def _needed(rest: str, what: str) -> str:
     if not rest:
         raise SettingsError(f"give {what}")
     return rest
-
-
-def _budget_data(budget: BudgetReport) -> dict[str, Any]:
-    return {**asdict(budget), "percent_used": budget.percent_used}
 
 
 def _nodes_data(context: Commanded) -> list[dict[str, Any]]:

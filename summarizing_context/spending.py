@@ -23,11 +23,7 @@ class BudgetReport:
 
     max_tokens: int
     used_tokens: int
-
-    @property
-    def percent_used(self) -> float:
-        """From 0 to 1."""
-        return self.used_tokens / self.max_tokens
+    percent_used: float  # from 0 to 1
 
 
 class Spending:
@@ -39,7 +35,8 @@ class Spending:
     def report(self) -> BudgetReport:
         """The budget as it stands."""
         budget = self._session.budget
-        return BudgetReport(budget, min(self._now(), budget))
+        used = min(self._now(), budget)
+        return BudgetReport(budget, used, used / budget)
 
     def has_space(self, message: object) -> bool:
         """Whether the whole message fits beside what the view takes."""

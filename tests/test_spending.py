@@ -20,7 +20,7 @@ def small(**changed: Any) -> Settings:
 
 async def test_the_budget_tells_what_the_view_takes():
     async with open_context(small(), count_tokens=count) as context:
-        assert context.budget() == BudgetReport(1_000, 0)
+        assert context.budget() == BudgetReport(1_000, 0, 0.0)
         for message in LOG[:100]:
             await context.add_message(message)
             await context.get_messages_for_request()
