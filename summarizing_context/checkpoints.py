@@ -41,7 +41,7 @@ class Checkpoints:
         self._session = session
         self._keeper: CheckpointKeeper = session.parts.store.checkpoints
         self._every = session.parts.settings.checkpoint_interval_messages
-        self._noted = len(session.parts.timeline)  # messages when it was last looked whether one is due
+        self._noted = self._place()  # when it was last looked whether one is due
 
     async def save(self, name: str | None = None) -> Checkpoint:
         """Keep the present state."""
@@ -87,14 +87,16 @@ class Checkpoints:
     @property
     def is_due(self) -> bool:
         """Whether a multiple of `checkpoint_interval_messages` was reached since the last one."""
-        now = len(self._session.parts.timeline)
-        return self._every is not None and now // self._every > self._noted // self._every
+        timeline, (version, noted) = self._session.parts.timeline, self._noted
+        if version != timeline.version:  # the log was replaced, perhaps by a shorter one
+            noted = min(noted, self._session.replaced_by)
+        return self._every is not None and len(timeline) // self._every > noted // self._every
 
     async def save_if_due(self) -> None:
         """The automatic checkpoint. A message is in the log in any case: where the store fails, it is told."""
         if not self.is_due or self._session.changing.locked():
             return  # the next message will see to it
-        self._noted = len(self._session.parts.timeline)
+        self._noted = self._place()
         try:
             await self.save()
         except StoreError as error:
@@ -121,7 +123,7 @@ class Checkpoints:
             if (state := usable_state(session.parts, data)) is not None:
                 session.parts.viewer.restore(key, state, msgspec.json.decode(marks, type=Marks))
         session.asked_at = session.parts.clock.now()  # the view of then comes first, before any for a cold cache
-        self._noted = len(log)
+        self._noted = self._place()
 
 
 def check_name(name: object) -> None:

@@ -45,6 +45,7 @@ class Session:
         self.asked_at = parts.clock.now()  # when the last view was asked for
         self.activations: Counter[str] = Counter()
         self.last_error: str | None = None
+        self.replaced_by = 0  # messages of the log that was put in the place of another last
         self._segments_seen = 0
         self._adding = 0  # messages that are on their way into the store
         parts.worker.is_crowded = lambda: self._adding >= _CROWD
@@ -98,6 +99,7 @@ class Session:
     def replaced(self, log: Sequence[Entry]) -> None:
         """A new log is committed: go on from it."""
         self.parts.timeline.replace(log)
+        self.replaced_by = len(self.parts.timeline)
         self.parts.ledger.keep(self.parts.timeline.kept)
         self.parts.book.reset()
         self.parts.worker.reset()

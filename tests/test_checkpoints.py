@@ -193,6 +193,16 @@ async def test_checkpoints_are_made_at_intervals():
         assert len(await context.list_checkpoints()) >= 4
 
 
+async def test_a_log_that_was_replaced_by_a_shorter_one_is_kept_at_intervals_too():
+    async with open_context(small(checkpoint_interval_messages=10), count_tokens=count) as context:
+        for beginning, new, wanted in ((0, 25, [10, 20]), (0, 12, [10]), (5, 30, [10, 20, 30]), (25, 9, [30])):
+            await context.set_messages(LOG[:beginning])
+            before = len(await context.list_checkpoints())
+            for message in LOG[100 : 100 + new]:
+                await context.add_message(message)
+            assert [mark.seq for mark in await context.list_checkpoints()][before:] == wanted
+
+
 async def test_ephemeral_messages_are_no_part_of_a_checkpoint():
     async with open_context(small(), count_tokens=count) as context:
         await fill(context, LOG[:5])
