@@ -10,7 +10,7 @@ LAWS_OPERATIONS ?= 1000000
 GATE_REPLIES ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint format laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-scorers tune simulate clean
+.PHONY: help demo test coverage lint format laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-checkpoints bench-scorers tune simulate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -76,6 +76,9 @@ bench: $(READY) ## every number to reach, ours alone, in under a minute
 
 bench-search: $(READY) ## searching 100,000 messages, and what the index costs
 	$(BIN)/python evals/performance/search.py
+
+bench-checkpoints: $(READY) ## what 1,000 checkpoints cost in a session of 10,000 messages
+	$(BIN)/python -m evals.performance.checkpoints
 
 bench-scorers: $(READY) ## how long 10,000 probes take to be scored without a model
 	$(BIN)/python -m evals.performance.scorers

@@ -167,7 +167,7 @@ async def test_a_fork_goes_its_own_way_without_copying(tmp_path: Path):
 
 
 async def test_a_thousand_checkpoints_cost_little(tmp_path: Path):
-    """The whole size, 10,000 messages, is in the benchmark; a checkpoint costs no more with a longer log."""
+    """The whole size, 10,000 messages, is `make bench-checkpoints`; a checkpoint costs no more with a longer log."""
     path = tmp_path / "a.db"
     async with open_context(small(store=path), count_tokens=count) as context:
         await fill(context, LOG[:100])
