@@ -272,6 +272,7 @@ async def test_a_checkpoint_beside_a_cancelled_replacement_belongs_to_one_log(tu
 WRONG: list[tuple[Callable[[SummarizingContext], Any], type[Exception]]] = [
     (lambda context: context.restore("c77"), CheckpointNotFoundError),
     (lambda context: context.restore("no such"), LookupError),
+    (lambda context: context.restore("\ud800"), CheckpointNotFoundError),
     (lambda context: context.fork("c77", "other"), CheckpointNotFoundError),
     (lambda context: context.delete_checkpoint("c77"), CheckpointNotFoundError),
     (lambda context: context.restore(7), SettingsError),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
@@ -22,7 +22,7 @@ from summarizing_context.cli.output import (
     table,
     write_json,
 )
-from summarizing_context.errors import StoreError
+from summarizing_context.errors import StoreError, StoreReadOnlyError
 
 if TYPE_CHECKING:
     from summarizing_context.ports import SessionInfo
@@ -124,13 +124,17 @@ def check_store(store: Path) -> None:
 
 
 def with_store(store: Path, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = False) -> T:
-    """What `act` makes of the opened store."""
+    """What `act` makes of the opened store. One of an older version is brought up to date, as by any opening."""
     import anyio
 
     check_store(store)
 
     async def run() -> T:
-        async with _opened(store, read_only=read_only) as opened:
+        if read_only:
+            with suppress(StoreReadOnlyError):
+                async with _opened(store, read_only=True) as opened:
+                    return await act(opened)
+        async with _opened(store, read_only=False) as opened:
             return await act(opened)
 
     return anyio.run(run)

@@ -149,7 +149,8 @@ def _check_current(connection: sqlite3.Connection, session_id: str, place: Place
 
 def _find(connection: sqlite3.Connection, session_id: str, id: str) -> _Found:
     match = CHECKPOINT_ID.fullmatch(id)
-    values = {"session_id": session_id, "id": int(match[1]) if match else None, "name": id}
+    name = id if id.isprintable() else None  # what no checkpoint is called; half a character cannot even be asked for
+    values = {"session_id": session_id, "id": int(match[1]) if match else None, "name": name}
     row = connection.execute(SQL["checkpoint"], values).fetchone()
     if row is None:
         newest = [f"c{number}" for (number,) in connection.execute(SQL["newest_checkpoints"], values)]

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import io
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from cli.commands import Runner, fill_store, says
+
+from summarizing_context.stores.inspection import APPLICATION_ID
+from summarizing_context.stores.migrations import known_migrations, migrate, newest_version, schema_version
 
 LOG = [says("user", "the password is tulip-seven"), says("assistant", "noted")]
 
@@ -58,6 +63,16 @@ def test_an_unknown_session_names_the_nearest(run: Runner, store):
     ran = run("sessions", "delete", "s11", "--store", store, "--yes")
     assert ran.status == 2
     assert "did you mean" in ran.err
+
+
+def test_a_store_of_an_older_version_is_brought_up_to_date_to_be_looked_at(run: Runner, tmp_path):
+    old = tmp_path / "old.db"
+    with closing(sqlite3.connect(old, isolation_level=None)) as connection:
+        migrate(connection, str(old), known_migrations()[:1])
+        connection.execute(f"pragma application_id = {APPLICATION_ID}")
+    assert run("sessions", "list", "--store", old, "--json", "-").document["sessions"] == []
+    with closing(sqlite3.connect(old)) as connection:
+        assert schema_version(connection) == newest_version()
 
 
 def test_a_store_that_is_not_there_is_not_made(run: Runner, tmp_path):
