@@ -50,7 +50,10 @@ class SummarizingContext(Conversation):
         self._closing.append(self._memory.close)
 
     def budget(self) -> BudgetReport:
-        """How much of the last request's budget the view takes as it stands; `max_tokens` before the first."""
+        """How much of the last request's budget the view takes as it stands; `max_tokens` before the first.
+
+        In a reopened session that is the budget of the provider that was named last.
+        """
         self._check()
         return self._spending.report()
 

@@ -66,10 +66,12 @@ class Conversation:
         window = read_provider(provider)
         budget = self._budgeting.choose(token_budget, window)
         session, lead = self._session, partial(self._viewer.leading.bring, system)
-        report = await session.activate(window.key, budget, "idle" if session.is_idle else None, begin=lead)
+        # who only looks, and names no provider, sees what the last one was shown
+        key = session.key if provider is None and self._parts.read_only else window.key
+        report = await session.activate(key, budget, "idle" if session.is_idle else None, begin=lead)
         self._budgeting.note(window, budget)
-        session.key, session.budget, session.asked_at = window.key, budget, self._parts.clock.now()
-        self._last_view = view = self._viewer.view(window.key, report)
+        session.key, session.budget, session.asked_at = key, budget, self._parts.clock.now()
+        self._last_view = view = self._viewer.view(key, report)
         self._parts.worker.wake()
         return view.messages
 

@@ -41,7 +41,7 @@ class Session:
         self.closed = False
         self.loop = asyncio.get_running_loop()
         self.prepare: Callable[[], Awaitable[None]] | None = None  # awaited before it is decided; not for long
-        self.key, self.budget = "", int(parts.settings.max_tokens)  # of the last request
+        self.key, self.budget = _asked_last(parts)
         self.asked_at = parts.clock.now()  # when the last view was asked for
         self.activations: Counter[str] = Counter()
         self.last_error: str | None = None
@@ -186,3 +186,12 @@ class Session:
         except StoreError as error:
             self.last_error = str(error)
             logger.warning("an activation could not be kept; after a restart it is made again", exc_info=error)
+
+
+def _asked_last(parts: Parts) -> tuple[str, int]:
+    """The key and the budget of the last request: where that named a provider, also of one before this process."""
+    latest, most = parts.viewer.latest, int(parts.settings.max_tokens)
+    if latest is None or not latest.key:
+        return "", most
+    budget = latest.state.room + parts.viewer.leading.tokens
+    return latest.key, min(budget, most) if parts.settings.max_tokens_is_set else budget
