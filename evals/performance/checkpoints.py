@@ -41,7 +41,7 @@ class Measured(NamedTuple):
 def drawn() -> Iterator[dict[str, Any]]:
     writing = Writing(1)
     while True:
-        yield {"role": "user", "content": f"{writing.text(20)} Never touch {writing.queries()["rare"]}."}
+        yield {"role": "user", "content": f"{writing.text(20)} Never touch {writing.queries()['rare']}."}
         for _ in range(9):
             yield {"role": "assistant", "content": writing.text(80)}
 
