@@ -26,6 +26,7 @@ _TICKS = re.compile(r"`+")
 _CUT = re.compile(r"\.{2,}")
 _HEX = re.compile(r"[0-9a-f]{7,64}\Z")
 _VERSION = re.compile(r"v?\d+(?:\.\d+)+\Z")
+_LABELLED = re.compile(r"[a-z]+=(?P<value>[\w.,+-]+)")  # `retries=3`: a label of the summary's own
 _DIGITS = re.compile(r"[\d+/_:-]+\Z")
 _LINE = "\n"
 _SHORTEST_STEM = 4
@@ -137,6 +138,8 @@ class Grounds:
             return all(map(self._has, parts)) or not any(self._has_in_path(part) for part in parts)
         if _DIGITS.match(core):
             return False
+        if labelled := _LABELLED.fullmatch(core):
+            return all(map(self.hold, find_literals(labelled["value"])))
         parts = [part for part in _JOINTS.split(core) if part]
         if literal.kind == "name" and "." in core:
             parts = core.split(".")

@@ -116,20 +116,20 @@ class Recovering(Counting):
 class Provenance(Counting):
     """Says in each summary which markers its input held, directly or through summaries, and how often it was passed on.
 
-    Markers are told as joined ranges `mk3..mk9`; `passes=n` is one more than the highest in the input.
+    Markers are told as joined ranges, `mk0000003x..mk0000009x`, so that every literal is one of its source's;
+    `passes=n` is one more than the highest in the input.
     """
 
     async def summarize(self, job: Any) -> str:
         self.jobs.append(job)
         passes = 1 + max((int(n) for n in re.findall(r"passes=(\d+)", job.content)), default=0)
-        told = ",".join(f"{a}..{b}" for a, b in joined(provenance(job.content)))
+        told = ",".join(f"mk{a:07}x..mk{b:07}x" for a, b in joined(provenance(job.content)))
         return f"## Facts\n- passes={passes} markers={told}"
 
 
 def provenance(text: str) -> list[tuple[int, int]]:
     """Ranges of markers in a text, raw or told by a summary."""
-    raw = [(int(n), int(n)) for n in re.findall(r"mk(\d{7})x", text)]
-    return raw + [(int(a), int(b)) for a, b in re.findall(r"(\d+)\.\.(\d+)", text)]
+    return [(int(a), int(b or a)) for a, b in re.findall(r"mk(\d{7})x(?:\.\.mk(\d{7})x)?", text)]
 
 
 def joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:

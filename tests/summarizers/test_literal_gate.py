@@ -34,6 +34,7 @@ HELD = Grounds(SOURCE)
     [
         "parser.py, app/parser.py, `./src/app/parser.py` and src/app/",
         "it took 1,198 ms, about 1,200 ms, 1.2 s, roughly 1.2 seconds",
+        "done: files=3, took=1198ms",
         "12 KB, 85%, 85.4 percent, ~1.2M rows, more than 1,200,000 rows",
         "March 9, 2026; 9 Mar; on 9 March 2026; 2:30 pm; 14:30",
         "ticket #215, hat-215, HAT 215, commit 3f2a9c1",
@@ -53,6 +54,7 @@ def test_what_the_source_says_in_other_words_is_supported(honest: str):
     "lie",
     [
         *("src/app/parsers.py", "src/other/parser.py", "lib/thing", "`parser.rs`", "parser.py:482"),
+        *("took=1199ms", "rows=48213"),
         *("1199 ms", "1200 ms", "1198 s", "54 ms", "45 s", "3 hours", "99%", "$500", "about 1,300 ms", "100 files"),
         *(
             "48213",
