@@ -72,6 +72,13 @@ def test_what_needs_no_memory_is_not_labelled(log: list[dict[str, object]]):
     assert with_hindsight(case(log, at=13)).probes == ()
 
 
+@pytest.mark.parametrize(("numbers", "labelled"), [((1208, 1209, 1210), False), ((1108, 1209, 1410), True)])
+def test_a_number_that_only_counts_lines_was_not_seen(numbers: tuple[int, ...], labelled: bool):
+    listing = "\n".join(f"{number}:  some words" for number in numbers)
+    log = [says("user", listing), *FILLER, call("1", "read", offset=1209)]
+    assert len(with_hindsight(case(log, at=13)).probes) == labelled
+
+
 def test_what_was_seen_anew_is_not_labelled():
     log = [
         says("user", "src/parser.py"),
