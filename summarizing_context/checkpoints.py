@@ -15,7 +15,7 @@ import msgspec
 from summarizing_context.core.entries import Entry
 from summarizing_context.core.pinned import decode_pins
 from summarizing_context.core.view import encode_state
-from summarizing_context.errors import SettingsError, StoreError
+from summarizing_context.errors import SettingsError, StoreError, briefly
 from summarizing_context.loading import read_entries, usable_state
 from summarizing_context.session import Session
 from summarizing_context.settings import Settings
@@ -131,7 +131,9 @@ def check_name(name: object) -> None:
     if name is None:
         return
     if not isinstance(name, str) or not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME:
-        raise SettingsError(f"a checkpoint's name is 1-{_LONGEST_NAME} printable characters, or None; not {name!r:.60}")
+        raise SettingsError(
+            f"a checkpoint's name is 1-{_LONGEST_NAME} printable characters, or None; not {briefly(name, 60)}"
+        )
     if CHECKPOINT_ID.fullmatch(name):
         raise SettingsError(f"a checkpoint cannot be named {name!r}: ids look like that; choose another name")
 

@@ -6,7 +6,7 @@ What is important is said in `core.importance`; when a view activates by itself,
 from __future__ import annotations
 
 from summarizing_context.core.activation import ActivationReport, Wish
-from summarizing_context.errors import SettingsError
+from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.session import Session
 
 
@@ -19,14 +19,14 @@ class Compressing:
     async def summarize(self, keep_recent: int) -> ActivationReport:
         """Cover all but the newest messages."""
         if isinstance(keep_recent, bool) or not isinstance(keep_recent, int) or keep_recent < 1:
-            raise SettingsError(f"keep_recent is {keep_recent!r:.40}; it is a number of messages, at least 1")
+            raise SettingsError(f"keep_recent is {briefly(keep_recent)}; it is a number of messages, at least 1")
         return await self._activate(Wish(keep_messages=keep_recent))
 
     async def compress(self, threshold: float) -> ActivationReport:
         """Cover what is old, and keep of it word for word what is so important."""
         wrong = isinstance(threshold, bool) or not isinstance(threshold, int | float)
         if wrong or not 0 <= threshold <= 1:
-            raise SettingsError(f"importance_threshold is {threshold!r:.40}; it is a number from 0 to 1")
+            raise SettingsError(f"importance_threshold is {briefly(threshold)}; it is a number from 0 to 1")
         return await self._activate(Wish(keep_from=float(threshold)))
 
     def should_compress(self) -> bool:

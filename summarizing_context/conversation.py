@@ -19,7 +19,7 @@ from summarizing_context.core.door import Message
 from summarizing_context.core.focus import check_focus
 from summarizing_context.core.transcripts import is_transcript_of
 from summarizing_context.core.view import View
-from summarizing_context.errors import SettingsError
+from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.parts import Parts, gather
 from summarizing_context.provider_window import read_provider
 from summarizing_context.session import Session
@@ -137,8 +137,8 @@ class Conversation:
         reached cap counts as idle."""
         self._check()
         if timeout is not None and (not isinstance(timeout, int | float) or timeout != timeout):
-            raise SettingsError(f"timeout is {timeout!r:.40}; it is a number of seconds, or None")
-        return await self._parts.worker.wait_idle(None if timeout is None else min(timeout, _LONG))
+            raise SettingsError(f"timeout is {briefly(timeout)}; it is a number of seconds, or None")
+        return await self._parts.worker.wait_idle(None if timeout is None else max(0, min(timeout, _LONG)))
 
     async def observe_usage(self, input_tokens: int, *, cache_read: int = 0, cache_write: int = 0) -> None:
         """Tell how many tokens the provider counted for the last view; budgets from its window follow that.

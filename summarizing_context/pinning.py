@@ -6,7 +6,7 @@ What else is pinned, and how pins are shown, is in `core.pins` and `core.rule_bl
 from __future__ import annotations
 
 from summarizing_context.core.pinned import Pin, PinList, encode_pins
-from summarizing_context.errors import PinNotFoundError, SettingsError
+from summarizing_context.errors import PinNotFoundError, SettingsError, briefly
 from summarizing_context.session import Session
 
 _LONGEST = 2_000  # characters of a pinned text
@@ -31,7 +31,8 @@ class Pinning:
             raise SettingsError(f"what is pinned is a message's index (int) or a text (str), not {type(what).__name__}")
         async with self._session.changing:
             if not 0 <= what < len(timeline):
-                raise SettingsError(f"there is no message {what} to pin; the log has {len(timeline)}, from 0 on")
+                held = f"the log has {len(timeline)}, from 0 on"
+                raise SettingsError(f"there is no message {briefly(what)} to pin; {held}")
             changed, id = timeline.pinned.with_message(what, timeline.entries[what].facts.content)
             await self._keep(changed)
         return id

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.door import check_message
 from summarizing_context.core.entries import make_entry
-from summarizing_context.errors import BudgetError, SettingsError
+from summarizing_context.errors import BudgetError, SettingsError, briefly
 from summarizing_context.session import Session
 
 
@@ -49,7 +49,7 @@ class Spending:
         session = self._session
         if isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens <= session.budget:
             raise SettingsError(
-                f"make_space was asked for {tokens!r:.40}; it is a number of tokens from 0 to {session.budget}"
+                f"make_space was asked for {briefly(tokens)}; it is a number of tokens from 0 to {session.budget}"
             )
         now = self._now()
         report = None

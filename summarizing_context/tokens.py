@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from summarizing_context.core.entries import ESTIMATE
 from summarizing_context.core.estimate import estimate_text
-from summarizing_context.errors import SettingsError
+from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.ports import TokenCounter
 from summarizing_context.tiktoken_counter import TiktokenCounter, download, is_failure, load_in_thread
 
@@ -91,7 +91,9 @@ def usage_total(*counts: object) -> int:
     total = 0
     for count in counts:
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise SettingsError(f"observe_usage was told {count!r:.40}; usage is counted in tokens, ints of at least 0")
+            raise SettingsError(
+                f"observe_usage was told {briefly(count)}; usage is counted in tokens, ints of at least 0"
+            )
         total += count
     return total
 

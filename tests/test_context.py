@@ -634,3 +634,25 @@ async def test_after_reopening_what_stand_ins_have_read_is_not_called_unseen(tmp
         await context.get_messages_for_request()
         assert context.explain()
         assert context.unseen_tokens() == 0
+
+
+HUGE = 10**5_000  # more digits than Python writes out
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda context: context.summarize(keep_recent=-HUGE),
+        lambda context: context.compress(HUGE),
+        lambda context: context.make_space(-HUGE),
+        lambda context: context.get_messages_for_request(token_budget=-HUGE),
+        lambda context: context.checkpoint(HUGE),
+        lambda context: context.pin(HUGE),
+        lambda context: context.observe_usage(-HUGE),
+    ],
+)
+async def test_numbers_of_thousands_of_digits_are_refused_as_others_are(call: Any):
+    async with open_context(small()) as context:
+        with pytest.raises(SettingsError, match="an unprintable int"):
+            await call(context)
+        assert await context.wait_idle(timeout=-HUGE) in (True, False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from summarizing_context.errors import SettingsError
+from summarizing_context.errors import SettingsError, briefly
 
 LEAST_ROOM = 40  # tokens beside the system rows without which no view is worth sending
 _MOST = 2**63 - 1  # tokens of a budget
@@ -97,7 +97,7 @@ def choose_budget(
     """
     if token_budget is not None:
         if isinstance(token_budget, bool) or not isinstance(token_budget, int) or not 0 < token_budget <= _MOST:
-            raise SettingsError(f"token_budget is {token_budget!r:.60}; it is a positive int (tokens), or None")
+            raise SettingsError(f"token_budget is {briefly(token_budget, 60)}; it is a positive int (tokens), or None")
         return token_budget
     if window is None or window <= 0:
         return max_tokens

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from summarizing_context.errors import MessageError
+from summarizing_context.errors import MessageError, briefly
 
 Message = dict[str, Any]
 
@@ -118,7 +118,7 @@ def _copy(value: object, where: str, depth: int) -> Any:
 
 def _key(key: object, where: str) -> str:
     if not isinstance(key, str):
-        raise MessageError(f"{where}: the key {key!r:.40} is {type(key).__name__}; JSON keys are strings")
+        raise MessageError(f"{where}: the key {briefly(key)} is {type(key).__name__}; JSON keys are strings")
     return _text(key, where)
 
 

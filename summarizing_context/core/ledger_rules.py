@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import Literal, get_args
 
-from summarizing_context.errors import SettingsError
+from summarizing_context.errors import SettingsError, briefly
 
 RuleKind = Literal["path", "command", "url", "identifier"]
 
@@ -50,11 +50,11 @@ class LedgerRule:
         texts = (self.tool, self.key, self.operation)
         if not all(isinstance(text, str) and text.strip() for text in texts):
             raise SettingsError(
-                f"a ledger rule needs a tool, a key and an operation, each a text; it has {texts!r:.120}"
+                f"a ledger rule needs a tool, a key and an operation, each a text; it has {briefly(texts, 120)}"
             )
         if self.kind not in get_args(RuleKind):
             kinds = ", ".join(get_args(RuleKind))
-            raise SettingsError(f"a ledger rule is about one of {kinds}; this one says kind={self.kind!r:.40}")
+            raise SettingsError(f"a ledger rule is about one of {kinds}; this one says kind={briefly(self.kind)}")
 
 
 RULES: tuple[LedgerRule, ...] = (

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Literal, cast, get_args
 
-from summarizing_context.errors import SettingsError, SummarizerError, SummarizerRefused
+from summarizing_context.errors import SettingsError, SummarizerError, SummarizerRefused, briefly
 from summarizing_context.ports import SummaryJob, SummaryReply
 from summarizing_context.summarizers.providers import (
     IDENTITY,
@@ -68,7 +68,7 @@ class OpenAIChatSummarizer:
         self._limit_name: LimitName = limit_name or "max_completion_tokens"
         self._limit_name_is_sure = limit_name is not None
         if self._limit_name not in LIMIT_NAMES:
-            raise SettingsError(f"limit_name = {limit_name!r:.40} is refused; allowed: {' or '.join(LIMIT_NAMES)}")
+            raise SettingsError(f"limit_name = {briefly(limit_name)} is refused; allowed: {' or '.join(LIMIT_NAMES)}")
         address = base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL
         key = api_key or os.environ.get(KEY_VARIABLE)
         if not key:

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from summarizing_context.errors import SettingsError
+from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.summarizers.parameters import BOUNDS, LEAST, MOST, SHIPPED, ExtractiveParameters
 
 
@@ -72,7 +72,7 @@ def _problem(table: str, name: str, value: Any) -> str:
         return f"[{table}] {_unknown(name, tuple(known), 'figure')}"
     low, high = bounds_of(table, name)
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        return f"[{table}] {name} = {value!r:.40} is refused; allowed: a whole number from {low:,} to {high:,}"
+        return f"[{table}] {name} = {briefly(value)} is refused; allowed: a whole number from {low:,} to {high:,}"
     return ""
 
 
