@@ -65,6 +65,14 @@ async def test_of_a_long_result_only_the_lines_around_the_words_are_shown() -> N
         assert "line 150" not in page.text
 
 
+async def test_scripts_without_spaces_are_excerpted_around_the_words_too() -> None:
+    lines = ["今天的天气很好，大家都在公园里散步"] * 2_000
+    lines[1_500] = "生产数据库的端口是 6543"
+    async with opened([user("\n".join(lines)), *FILLER]) as context:
+        page = await context.recall("数据库端口是多少", 400)
+        assert lines[1_500] in page.text
+
+
 async def test_exact_values_that_calls_have_used_come_back_though_the_query_does_not_name_them() -> None:
     made = call("openai", ("x", "edit", {"path": "src/billing/ledger_export.py", "limit": 7_450}))
     log = [user("Fix it."), made, result("openai", "x", "ok"), *FILLER]

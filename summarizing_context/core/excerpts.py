@@ -5,21 +5,20 @@ Pure. A term weighs the more the fewer of the texts hold it; neighbouring lines 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from math import log, sqrt
 
+from summarizing_context.core.searching import words_of
 from summarizing_context.core.shrinking import Count, cut_middle
 
-_WORD = re.compile(r"[^\W_]+")
 _LONG_LINE = 400  # characters; a longer line is taken apart
 _BESIDE = 1  # lines shown before and after one that holds something
 
 
 def term_weights(terms: Sequence[str], texts: Sequence[str]) -> dict[str, float]:
     """How much each word of the terms tells, by how few of the texts hold it."""
-    words = {word for term in terms for word in term.split() if len(word) > 2}
-    held = [frozenset(_WORD.findall(text.lower())) for text in texts]
+    words = {word for term in terms for word in (term, *term.split()) if len(word) > 2}
+    held = [frozenset(words_of(text)) for text in texts]
     counts = {word: sum(word in have for have in held) for word in words}
     return {word: log(1 + len(texts) / count) for word, count in counts.items() if count}
 
@@ -49,7 +48,7 @@ def excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count) 
 
 
 def _worth(line: str, weights: Mapping[str, float]) -> float:
-    words = frozenset(_WORD.findall(line.lower()))
+    words = frozenset(words_of(line))
     return sum(weight for word, weight in weights.items() if word in words) / sqrt(4 + len(words))
 
 
