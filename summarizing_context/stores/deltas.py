@@ -28,7 +28,7 @@ def pack(data: bytes, base: bytes = b"") -> bytes:
     pieces, known = _PIECE.findall(data), _PIECE.findall(base)
     steps, new = _compared(pieces, known)
     listed = zlib.compress(json.dumps([number for step in steps for number in step], separators=(",", ":")).encode(), 9)
-    packer = zlib.compressobj(9, zdict=_left_over(known, steps))
+    packer = zlib.compressobj(9, zdict=_dictionary(base, known, steps))
     return len(listed).to_bytes(4) + listed + packer.compress(new) + packer.flush()
 
 
@@ -37,7 +37,7 @@ def unpack(packed: bytes, base: bytes = b"") -> bytes:
     length, known = int.from_bytes(packed[:4]), _PIECE.findall(base)
     numbers = iter(json.loads(zlib.decompress(packed[4 : 4 + length])))
     steps = [_Step(*step) for step in zip(numbers, numbers, numbers, strict=True)]
-    new = zlib.decompressobj(zdict=_left_over(known, steps)).decompress(packed[4 + length :])
+    new = zlib.decompressobj(zdict=_dictionary(base, known, steps)).decompress(packed[4 + length :])
     return b"".join(_put_together(steps, known, new))
 
 
@@ -59,10 +59,11 @@ def _compared(pieces: list[bytes], known: list[bytes]) -> tuple[list[_Step], byt
     return steps, bytes(new)
 
 
-def _left_over(known: list[bytes], steps: list[_Step]) -> bytes:
-    """What of the base is not taken as it is: new pieces are most like these."""
+def _dictionary(base: bytes, known: list[bytes], steps: list[_Step]) -> bytes:
+    """What zlib may refer to: the base, and nearest what of it is not taken, which new pieces are most like."""
     taken = {at for step in steps for at in range(step.start, step.start + step.length)}
-    return b"".join(piece for at, piece in enumerate(known) if at not in taken)[-_WINDOW:]
+    left_over = b"".join(piece for at, piece in enumerate(known) if at not in taken)
+    return (base + left_over)[-_WINDOW:]
 
 
 def _put_together(steps: list[_Step], known: list[bytes], new: bytes) -> Iterator[bytes]:

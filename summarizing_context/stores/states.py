@@ -14,7 +14,7 @@ from typing import NamedTuple
 from summarizing_context.stores.deltas import pack, unpack
 from summarizing_context.stores.queries import SQL
 
-DEEPEST = 32  # states that one may build on
+DEEPEST = 64  # states that one may build on
 _REMEMBERED = 4  # states, of as many providers
 
 
@@ -51,7 +51,7 @@ class NewestStates:
         return connection.execute(SQL["add_checkpoint_state"], {"digest": digest, **packed._asdict()}).lastrowid or 0
 
     def _packed(self, connection: sqlite3.Connection, state: bytes, before: _Before | None) -> _Packed:
-        alone = _Packed(zlib.compress(state), None, 0)
+        alone = _Packed(zlib.compress(state, 9), None, 0)
         if before is None or before.depth >= DEEPEST:
             return alone
         base = self._known.get(before.digest) or read_state(connection, before.id)
