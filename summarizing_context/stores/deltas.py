@@ -5,7 +5,6 @@ Pure. What is packed against what, and how long such a chain may become, is said
 
 from __future__ import annotations
 
-import json
 import re
 import zlib
 from collections.abc import Iterator
@@ -27,18 +26,56 @@ def pack(data: bytes, base: bytes = b"") -> bytes:
     """The data, to be unpacked with the same base."""
     pieces, known = _PIECE.findall(data), _PIECE.findall(base)
     steps, new = _compared(pieces, known)
-    listed = zlib.compress(json.dumps([number for step in steps for number in step], separators=(",", ":")).encode(), 9)
-    packer = zlib.compressobj(9, zdict=_dictionary(base, known, steps))
-    return len(listed).to_bytes(4) + listed + packer.compress(new) + packer.flush()
+    listed = _deflated(b"".join(_listed(steps)), b"")
+    return len(listed).to_bytes(3) + listed + _deflated(new, _dictionary(base, known, steps))
 
 
 def unpack(packed: bytes, base: bytes = b"") -> bytes:
     """What `pack` was given."""
-    length, known = int.from_bytes(packed[:4]), _PIECE.findall(base)
-    numbers = iter(json.loads(zlib.decompress(packed[4 : 4 + length])))
-    steps = [_Step(*step) for step in zip(numbers, numbers, numbers, strict=True)]
-    new = zlib.decompressobj(zdict=_dictionary(base, known, steps)).decompress(packed[4 + length :])
+    length, known = int.from_bytes(packed[:3]), _PIECE.findall(base)
+    steps = list(_read_steps(_inflated(packed[3 : 3 + length], b"")))
+    new = _inflated(packed[3 + length :], _dictionary(base, known, steps))
     return b"".join(_put_together(steps, known, new))
+
+
+def _deflated(data: bytes, dictionary: bytes) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS, 9, zdict=dictionary)  # without a frame of 6 bytes
+    return packer.compress(data) + packer.flush()
+
+
+def _inflated(packed: bytes, dictionary: bytes) -> bytes:
+    return zlib.decompressobj(-zlib.MAX_WBITS, zdict=dictionary).decompress(packed)
+
+
+def _listed(steps: list[_Step]) -> Iterator[bytes]:
+    """The steps as numbers of seven bits a byte, each start as its distance from where the step before ended."""
+    after = 0
+    for start, length, new in steps:
+        distance = start - after
+        for number in (2 * distance if distance >= 0 else -2 * distance - 1, length, new):
+            while number > 127:
+                yield bytes([number & 127 | 128])
+                number >>= 7
+            yield bytes([number])
+        after = start + length
+
+
+def _read_steps(listed: bytes) -> Iterator[_Step]:
+    numbers, after = _numbers(listed), 0
+    for folded, length, new in zip(numbers, numbers, numbers, strict=True):
+        start = after + (folded // 2 if folded % 2 == 0 else -(folded + 1) // 2)
+        yield _Step(start, length, new)
+        after = start + length
+
+
+def _numbers(listed: bytes) -> Iterator[int]:
+    number = shift = 0
+    for byte in listed:
+        number |= (byte & 127) << shift
+        shift += 7
+        if byte < 128:
+            yield number
+            number = shift = 0
 
 
 def _compared(pieces: list[bytes], known: list[bytes]) -> tuple[list[_Step], bytes]:

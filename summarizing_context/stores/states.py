@@ -14,7 +14,8 @@ from typing import NamedTuple
 from summarizing_context.stores.deltas import pack, unpack
 from summarizing_context.stores.queries import SQL
 
-DEEPEST = 64  # states that one may build on
+DEEPEST = 96  # states that one may build on
+_DIGEST = 16  # bytes
 _REMEMBERED = 4  # states, of as many providers
 
 
@@ -42,7 +43,7 @@ class NewestStates:
 
     def keep(self, connection: sqlite3.Connection, session_id: str, provider_key: str, state: bytes) -> int:
         """The number of a state, which is kept once."""
-        digest = hashlib.sha256(state).digest()
+        digest = hashlib.sha256(state).digest()[:_DIGEST]
         row = connection.execute(SQL["find_checkpoint_state"], {"digest": digest}).fetchone()
         if row is not None:
             return int(row[0])

@@ -76,4 +76,4 @@ async def test_forgetting_some_leaves_the_others_whole_and_nothing_of_those(tmp_
         alive = set(marks.values()) if seed else {1}
     with sql(path) as connection:
         digests = {digest for (digest,) in connection.execute("select digest from checkpoint_states")}
-    assert digests == {hashlib.sha256(state_of(number)).digest() for number in alive}
+    assert digests == {hashlib.sha256(state_of(number)).digest()[:16] for number in alive}
