@@ -16,7 +16,7 @@ from summarizing_context.core.searching import indexed_words, searchable
 from summarizing_context.errors import StoreFullError, StoreLockedError
 from summarizing_context.shelves import Match, Scope
 from summarizing_context.stores.access import Access
-from summarizing_context.stores.matching import behind, find, find_unindexed_too
+from summarizing_context.stores.matching import behind, find, find_unindexed_too, readable
 from summarizing_context.stores.queries import SQL, transaction
 
 logger = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class SearchShelf:
 def add_functions(connection: sqlite3.Connection) -> None:
     """What the queries call; on every connection that indexes, or forgets what is indexed."""
     connection.create_function("indexed", 1, lambda message: indexed_words(searchable(message)), deterministic=True)
-    connection.create_function("spaced", 1, indexed_words, deterministic=True)
+    connection.create_function("spaced", 1, lambda text: indexed_words(readable(text)), deterministic=True)
 
 
 def index_in_spare_time(connection: sqlite3.Connection) -> bool:

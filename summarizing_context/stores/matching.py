@@ -30,6 +30,11 @@ class Behind(NamedTuple):
     last_summary: int  # 0: all are indexed
 
 
+def readable(text: str | bytes) -> str:
+    """A text as it is kept, in which halves of characters are let through, without these: SQLite takes none."""
+    return text if isinstance(text, str) else text.decode("utf-8", "replace")
+
+
 def behind(connection: sqlite3.Connection, scope: Scope) -> Behind:
     """What the index lacks of a scope now."""
     branches = connection.execute(SQL["branches_behind"]).fetchall()
@@ -80,7 +85,7 @@ def _lacking_texts(connection: sqlite3.Connection, lacking: Behind) -> Iterator[
         (start,) = connection.execute(SQL["indexed_of"], {"branch": branch}).fetchone()
         for position, message in connection.execute(SQL["entries_behind"], {"branch": branch, "start": start}):
             yield (branch << 32) + position, indexed_words(searchable(message))
-    yield from ((row, indexed_words(text)) for row, text in connection.execute(SQL["summaries_behind"]))
+    yield from ((row, indexed_words(readable(text))) for row, text in connection.execute(SQL["summaries_behind"]))
 
 
 def _by_frequency(words: sqlite3.Connection, terms: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -199,4 +204,4 @@ class Shown:
             return None
         session_id, start, stop = max(known, key=lambda place: self._sessions[place[0]])
         (text,) = connection.execute(SQL["summary_text"], {"id": id}).fetchone()
-        return Match("summary", session_id, start, stop, score, text.decode("utf-8", "replace"), -id)
+        return Match("summary", session_id, start, stop, score, readable(text), -id)

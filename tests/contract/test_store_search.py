@@ -109,6 +109,24 @@ async def test_summaries_are_found_with_the_messages_they_stand_for(path):
         assert await found(store, "tulip") == []
 
 
+async def test_half_a_character_in_a_summary_is_no_hindrance(path):
+    async with opened(path, "s") as store:
+        await store.append("s", say("rose"), nothing)
+        await store.save_summary("s", key(1), summary("a tulip \ud83c here"), {key(1): (0, 1)})
+        assert [match.kind for match in await found(store, "tulip")] == ["summary"]
+    with sql(path) as connection:  # as after a kill
+        connection.execute("update branches set indexed = 0")
+        connection.execute("update search_progress set summaries = 0")
+        connection.execute("insert into search (search) values ('delete-all')")
+    async with opened(path, read_only=True) as store:
+        await store.index.complete(Scope("s", "s"))
+        assert [match.kind for match in await store.index.find(["tulip"], Scope("s", "s"), 5)] == ["summary"]
+    async with opened(path, "s") as store:
+        await store.delete_session("s")
+        assert await found(store, "tulip", Scope(None)) == []
+    check_index(path)
+
+
 async def test_deleted_words_are_nowhere_in_the_file(path):
     async with opened(path, "s", "other") as store:
         await store.append("s", say("the password is xyzzy-seven", "kept by none"), nothing)

@@ -28,7 +28,7 @@ select coalesce(max(id), 0) from summaries where id > (select summaries from sea
 select position, message from entries where branch = :branch and position >= :start order by position;
 
 -- summaries_behind: those that are not indexed, numbered as in the index
-select -id, cast(text as text) from summaries where id > (select summaries from search_progress);
+select -id, text from summaries where id > (select summaries from search_progress);
 
 -- how_indexed: the statement that made the index
 select sql from sqlite_master where name = 'search';
@@ -49,7 +49,7 @@ update branches set indexed = :stop where id = :branch;
 
 -- index_summaries: the next ones
 insert into search (rowid, text)
-select -id, spaced(cast(text as text)) from summaries
+select -id, spaced(text) from summaries
 where id > (select summaries from search_progress) and id <= :stop;
 
 -- next_summaries: how many of the next `count` summaries there are, and the last
@@ -70,7 +70,7 @@ update branches set indexed = min(indexed, :stop) where id = :branch;
 
 -- unindex_own_summaries: those that `remove_own_summaries` will remove
 insert into search (search, rowid, text)
-select 'delete', -id, spaced(cast(text as text)) from summaries where id <= (select summaries from search_progress) and exists (
+select 'delete', -id, spaced(text) from summaries where id <= (select summaries from search_progress) and exists (
     select 1 from summary_uses as uses where uses.session_id = :session_id
     and uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
 ) and not exists (
@@ -80,7 +80,7 @@ select 'delete', -id, spaced(cast(text as text)) from summaries where id <= (sel
 
 -- unindex_unused_summaries: those that `remove_unused_summaries` will remove
 insert into search (search, rowid, text)
-select 'delete', -id, spaced(cast(text as text)) from summaries
+select 'delete', -id, spaced(text) from summaries
 where id <= (select summaries from search_progress) and not exists (
     select 1 from summary_uses as uses
     where uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
