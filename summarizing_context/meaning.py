@@ -56,12 +56,14 @@ class Meaning:
         self._timeout = timeout
         self._one_by_one = anyio.CapacityLimiter(1)
         self._making = anyio.Lock()  # searches at once embed no text twice
+        self._closed = False
         self.last_error: str | None = None
 
     async def close(self) -> None:
         """End what the embedder and the vectors hold open, if that can be ended."""
+        self._closed = True
         try:
-            for owner, numbers in self._made.items():
+            for owner, numbers in list(self._made.items()):
                 await self._vectors.drop(owner, self._recipe, sorted(numbers))
         except StoreError as error:  # the next purge removes them
             logger.warning("vectors that nobody needs could not be removed", exc_info=error)
@@ -104,9 +106,11 @@ class Meaning:
         while pending:
             some = pending.popleft()
             if vectors := await self._embedded([texts[number] for number in some], size):
-                await self._vectors.save(owner, self._recipe, dict(zip(some, vectors, strict=True)))
-                if not self._is_named:
+                if self._closed:
+                    return
+                if not self._is_named:  # noted first: what is cancelled now is kept nevertheless
                     self._made[owner].update(some)
+                await self._vectors.save(owner, self._recipe, dict(zip(some, vectors, strict=True)))
                 continue
             failures += 1
             if failures == _MOST_FAILURES or anyio.current_time() > until:

@@ -15,7 +15,7 @@ from summarizing_context import MissingExtraError, Settings, SettingsError, open
 from summarizing_context.meaning import packed
 from summarizing_context.searching import fused
 from summarizing_context.shelves import Match
-from tests.contract.store_builders import bytes_beside
+from tests.contract.store_builders import bytes_beside, sql
 from tests.laws.builders import assistant, user
 
 pytestmark = pytest.mark.anyio
@@ -292,3 +292,26 @@ def test_rankings_are_fused_by_reciprocal_rank():
 
     ranked = fused([match(1), match(2), match(3)], [match(3), match(4)])
     assert [one.row for one in ranked] == [3, 1, 2, 4]
+
+
+async def test_a_search_that_outlives_its_session_leaves_no_vectors_without_a_name(numpy, tmp_path: Path):
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def embed(texts: list[str]) -> list[list[float]]:
+        if len(texts) > 1:
+            asked.set()
+            await go_on.wait()
+        return [[1.0, float(len(text))] for text in texts]
+
+    settings = Settings(store=tmp_path / "run.db", session_id="s")
+    async with open_context(settings, embedder=embed) as context:
+        for message in LOG:
+            await context.add_message(message)
+        search = asyncio.create_task(context.search("vehicle"))
+        await asyncio.gather(asked.wait(), context.memory.store("a"), context.memory.retrieve("b"))
+        closing = asyncio.create_task(context.close())
+        await asyncio.sleep(0)
+        go_on.set()
+        await asyncio.gather(search, closing, return_exceptions=True)
+    with sql(tmp_path / "run.db") as connection:
+        assert connection.execute("select count(*) from vectors").fetchone() == (0,)
