@@ -28,6 +28,11 @@ _NOT_OURS = (
     "or name another file",
 )
 _FULL = (StoreFullError, "no space is left for the file; nothing was written: free some and call again")
+_MAY_NOT_GROW = (
+    StoreFullError,
+    "the file could not be written: a quota or a limit on its size is reached, or the disk fails; nothing was written: "
+    "free some space, or raise the limit, and call again",
+)
 _READ_ONLY = (
     StoreReadOnlyError,
     "the file or its folder may not be written, or was moved away; change its permissions, or use read_only=True",
@@ -50,9 +55,14 @@ _BY_SQLITE_CODE = {
     sqlite3.SQLITE_AUTH: _READ_ONLY,
     sqlite3.SQLITE_CANTOPEN: _CLOSED_TO_US,
 }
+_BY_EXTENDED_CODE = {
+    sqlite3.SQLITE_IOERR_WRITE: _MAY_NOT_GROW,
+    sqlite3.SQLITE_IOERR_SHMSIZE: _FULL,  # no space for what is shared with other processes
+}
 _BY_ERRNO = {
     errno.ENOSPC: _FULL,
-    errno.EDQUOT: _FULL,
+    errno.EDQUOT: _MAY_NOT_GROW,
+    errno.EFBIG: _MAY_NOT_GROW,
     errno.EACCES: _READ_ONLY,
     errno.EPERM: _READ_ONLY,
     errno.EROFS: _READ_ONLY,
@@ -91,7 +101,7 @@ def _meaning(error: Exception) -> tuple[type[StoreError], str]:
     if isinstance(error, UnicodeError):
         return StoreError, "a name given to the store is not valid Unicode; leave lone surrogates out of it"
     if isinstance(error, sqlite3.Error):
-        code = getattr(error, "sqlite_errorcode", None)
-        primary = code & 0xFF if code is not None else -1
-        return _BY_SQLITE_CODE.get(primary, (StoreError, f"SQLite said: {error}"))
+        code = getattr(error, "sqlite_errorcode", -1)
+        other = (StoreError, f"SQLite said: {error}")
+        return _BY_EXTENDED_CODE.get(code) or _BY_SQLITE_CODE.get(code & 0xFF, other)
     return StoreError, f"the store was given something that it cannot keep ({type(error).__name__})"

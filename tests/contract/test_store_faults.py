@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import sqlite3
 import stat
 import subprocess
@@ -26,6 +27,8 @@ from summarizing_context.errors import (
     StoreReadOnlyError,
     StoreVersionError,
 )
+from summarizing_context.ports import StoredEntry
+from summarizing_context.shelves import Scope
 from summarizing_context.stores.faults import translate
 from summarizing_context.stores.inspection import read
 from summarizing_context.stores.sqlite import SqliteStore
@@ -267,6 +270,29 @@ async def test_on_a_full_disk_what_still_fits_is_kept(path):
         with pytest.raises(StoreFullError):
             await store.save_summary("s", key(1), summary("z" * 500_000))
         assert await store.find_summaries("s", [key(1)]) == {}
+
+
+async def test_a_file_that_may_not_grow_is_as_a_full_disk_and_all_in_it_is_found(path):
+    async with opened(path, "s") as store:
+        await store.append("s", [StoredEntry(b'{"role":"user","content":"a tulip"}', b"")], nothing)
+        with no_file_beyond(100_000), pytest.raises(StoreFullError, match="a quota or a limit"):
+            await store.append("s", entries("z" * 200_000), nothing)
+        await store.append("s", [StoredEntry(b'{"role":"user","content":"another tulip"}', b"")], nothing)
+        with no_file_beyond(1):
+            await store.index.complete(Scope("s", "s"))
+            assert len(await store.index.find(["tulip"], Scope("s", "s"), 5)) == 2
+        assert len(await log_of(store)) == 2
+
+
+@contextmanager
+def no_file_beyond(size: int) -> Iterator[None]:
+    """As with a quota: no file may grow beyond so many bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 async def settled(waiting) -> type[Exception] | None:
