@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from difflib import get_close_matches
 from pathlib import Path
@@ -129,15 +129,19 @@ def with_store(store: Path, act: Callable[[SessionStore], Awaitable[T]], *, read
 
     check_store(store)
 
-    async def run() -> T:
-        if read_only:
-            with suppress(StoreReadOnlyError):
-                async with _opened(store, read_only=True) as opened:
-                    return await act(opened)
-        async with _opened(store, read_only=False) as opened:
+    async def run(read_only: bool) -> T:
+        async with _opened(store, read_only=read_only) as opened:
             return await act(opened)
 
-    return anyio.run(run)
+    try:
+        return anyio.run(run, read_only)
+    except StoreReadOnlyError as reason:
+        if not read_only:
+            raise
+        try:
+            return anyio.run(run, False)
+        except StoreReadOnlyError as error:
+            raise reason from error  # it tells more, such as that the file is of an older version
 
 
 @asynccontextmanager
@@ -147,8 +151,11 @@ async def _opened(store: Path, *, read_only: bool) -> AsyncIterator[SessionStore
 
     try:
         opened = await open_store(store, read_only=read_only)
-    except StoreReadOnlyError:  # of an older version: opening it to write brings it up to date, or says why it cannot
-        await (await open_store(store)).close()
+    except StoreReadOnlyError as reason:  # of an older version: opening it to write brings it up to date
+        try:
+            await (await open_store(store)).close()
+        except StoreReadOnlyError as error:
+            raise reason from error
         opened = await open_store(store, read_only=read_only)
     try:
         yield opened

@@ -58,7 +58,7 @@ def check_to_read(path: Path, *, busy_timeout: float) -> None:
     if version < newest_version():
         raise StoreReadOnlyError(
             f"{path}: its schema version {version} is older than {newest_version()} and it may not be written; "
-            "open it once without read_only=True to bring it up to date"
+            "open it once without read_only=True, where it may be, to bring it up to date"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -66,13 +67,25 @@ def test_an_unknown_session_names_the_nearest(run: Runner, store):
 
 
 def test_a_store_of_an_older_version_is_brought_up_to_date_to_be_looked_at(run: Runner, tmp_path):
-    old = tmp_path / "old.db"
-    with closing(sqlite3.connect(old, isolation_level=None)) as connection:
-        migrate(connection, str(old), known_migrations()[:1])
-        connection.execute(f"pragma application_id = {APPLICATION_ID}")
+    old = older_store(tmp_path / "old.db")
     assert run("sessions", "list", "--store", old, "--json", "-").document["sessions"] == []
     with closing(sqlite3.connect(old)) as connection:
         assert schema_version(connection) == newest_version()
+
+
+@pytest.mark.parametrize("command", [("sessions", "list"), ("search", "tulip"), ("view", "s1")])
+def test_an_older_store_that_may_not_be_written_is_told_as_one(run: Runner, tmp_path, monkeypatch, command):
+    monkeypatch.setattr("summarizing_context.stores.opening.os.access", lambda _, mode: mode != os.W_OK)  # no root
+    ran = run(*command, "--store", older_store(tmp_path / "old.db"))
+    assert (ran.status, ran.err.count("\n")) == (4, 1)
+    assert "its schema version 1 is older" in ran.err
+
+
+def older_store(path: Path) -> Path:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        migrate(connection, str(path), known_migrations()[:1])
+        connection.execute(f"pragma application_id = {APPLICATION_ID}")
+    return path
 
 
 def test_a_store_that_is_not_there_is_not_made(run: Runner, tmp_path):
