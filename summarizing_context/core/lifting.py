@@ -1,7 +1,8 @@
 """Words by which a human lifts a rule: "you may now ...", "no need to ...", "forget what I said about ...".
 
-Pure. Careful rather than clever: a rule that is lifted by mistake is a rule forgotten. So what is lifted once, or only
-under a condition, is not lifted; and all that the lifting words name must be in the rule.
+Pure. Careful rather than clever: a rule that is lifted by mistake is a rule forgotten. So what is lifted once, for a
+part or only under a condition, is not lifted; all that the lifting words name must be in the rule. Reports of what
+others say, suppositions and questions are told by `asides`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import re
 from enum import Enum
 from typing import NamedTuple
 
+from summarizing_context.core.asides import is_aside
 from summarizing_context.core.topics import Topic, read_topic
 from summarizing_context.core.words import words_of
 
@@ -54,7 +56,8 @@ class Lift(NamedTuple):
 
 _ALLOWED_TO = (
     rf"\b(?:you|we) (?:may|can|could)\b(?! not\b|'t){_AGAIN} {_TOPIC}",
-    rf"\b(?:ok|okay|fine|all right|alright|allowed|permitted|acceptable|free|welcome){_AGAIN} to {_TOPIC}",
+    rf"(?:\b(?:it|that|you|we)(?:'s|'re| is| are)|\bfeel|{_LEAD}){_AGAIN} ?\b(?:ok|okay|fine|all right|alright|allowed|"
+    rf"permitted|acceptable|free|welcome){_AGAIN} to {_TOPIC}",
 )
 _ADJECTIVE = r"(?:fine|ok|okay|allowed|permitted|welcome|acceptable)"
 _FORBIDDEN = r"(?:off[ -]limits|forbidden|banned|prohibited|frozen|not allowed)"
@@ -79,15 +82,16 @@ _NEEDLESS = (
     r"\b(?:i|we|you) (?:don't|do not) (?:need|want|require|insist on|care about) "
     r"(?P<topic>\S.{0,90}?) (?:any ?more|any longer)\b",
     rf"\bno (?:more |longer a )?need for {_TOPIC}",
-    rf"^(?P<topic>.{{2,60}}? no longer (?:needs?|ha(?:ve|s) to|requires?) \S.{{0,60}}?){_END}",
-    r"^(?P<topic>.{2,60}? (?:don't|doesn't|do not|does not) (?:need|have to|require) \S.{0,60}?) "
+    rf"^(?!\W*(?:you|we|i)\b)(?P<topic>.{{2,60}}? no longer (?:needs?|ha(?:ve|s) to|requires?) \S.{{0,60}}?){_END}",
+    r"^(?!\W*(?:you|we|i)\b)(?P<topic>.{2,60}? (?:don't|doesn't|do not|does not) (?:need|have to|require) \S.{0,60}?) "
     r"(?:any ?more|any longer)\b",
-    rf"{_LEAD}(?:skip|drop) {_TOPIC}",
+    rf"{_LEAD}(?:skip|drop) (?=.*{_LASTS.pattern}){_TOPIC}",
+    rf"{_LEAD}(?:never ?mind (?!the\b|this\b|that\b|these\b|those\b)|(?:forget|scratch) (?:about )?){_TOPIC}",
 )
 _STOPPED = (
     rf"{_LEAD}(?:stop|quit) (?P<topic>\w+ing\b.{{0,90}}?){_END}",
     rf"{_LEAD}(?:don't|do not|never) (?P<topic>\S.{{0,90}}?) (?:any ?more|any longer|again)\b",
-    rf"{_LEAD}no longer {_TOPIC}",
+    rf"{_LEAD}(?:we )?no longer {_TOPIC}",
 )
 _UNDO = (
     r"(?:forget|ignore|disregard|scratch|drop|scrap|cancel|lift|revoke|withdraw|remove|waive|undo|take back|"
@@ -97,7 +101,6 @@ _SAID = r"(?:what|everything|anything|all) (?:that )?i(?:'ve| have)? (?:said|tol
 _ABOUT = (
     rf"{_LEAD}{_UNDO} (?=[^,;]{{0,90}}\b{_RULE}\b){_TOPIC}",
     rf"{_LEAD}{_UNDO} {_SAID} (?:about|on|regarding|concerning) {_TOPIC}",
-    rf"{_LEAD}(?:forget|never ?mind|scratch) (?:about )?{_TOPIC}",
     rf"\bi(?:'ve| have)? changed my mind (?:about|on) {_TOPIC}",
     r"^(?P<topic>.{2,80}?) no longer (?:appl(?:y|ies)|holds?|counts?|stands?|matters?)\b",
     r"^(?P<topic>.{2,80}?) (?:doesn't|does not|don't|do not) (?:apply|hold|count|stand|matter) "
@@ -124,7 +127,10 @@ _WAYS = [
 ]
 _SPOKEN_OF = re.compile(rf"\b(?:{_RULE}|{_SAID})\b")
 _LISTED = re.compile(r",? (?:and|or|nor) |, ")
-_STATE = re.compile(rf"\b{_ADJECTIVE}\b")
+_ONE_THING = re.compile(r"\W*(?:the|this|that|these|those|my|our|your|his|her|their|its?)\b")
+_STATE = re.compile(r"(?:fine|ok|okay|acceptable)\Z")
+_LASTING_WORDS = re.compile(r"(?: (?:now|again|either|any ?more|any longer|from (?:now|here) on|after all))*")
+_REST = re.compile(rf".*?{_END}")
 _NOTHING = read_topic([])
 
 
@@ -136,13 +142,13 @@ def read_lifts(text: str) -> tuple[Lift, ...]:
     found: list[Lift] = []
     for kind, verbs, pattern in _WAYS:
         match = pattern.search(said)
-        if match is None or _NEGATED.search(said[: match.start()]):
+        if match is None or _NEGATED.search(said[: match.start()]) or is_aside(said[: match.start()]):
             continue
         if kind in (Kind.ALL, Kind.LAST):
             return (Lift(kind, _NOTHING),)
-        if kind is Kind.ALLOWED and not verbs and "allowed" not in match[0] and not _LASTS.search(said):
-            continue  # how something is, not what may be
-        found += _read(kind, verbs, match["topic"])
+        if kind is Kind.ALLOWED and not verbs and _is_state(match, said):
+            continue
+        found += _read(kind, verbs, match["topic"], _rest(match, said))
     return tuple(found)
 
 
@@ -151,12 +157,28 @@ def speaks_of_rules(text: str) -> bool:
     return _SPOKEN_OF.search(text.replace("’", "'").lower()) is not None
 
 
-def _read(kind: Kind, verbs: bool, topic: str) -> list[Lift]:
+def _is_state(match: re.Match[str], said: str) -> bool:
+    """Whether it is told how something is, not what may be: "The build is fine now"."""
+    if "allowed" not in match[0] and not _LASTS.search(said):
+        return True
+    return _STATE.search(match[0]) is not None and _ONE_THING.match(match["topic"]) is not None
+
+
+def _rest(match: re.Match[str], said: str) -> str:
+    """What stands behind the words that lift: `in the docs`, where a ban ends for the docs alone."""
+    if match.end("topic") == match.end():
+        return ""
+    start = _LASTING_WORDS.match(said, match.end())
+    rest = _REST.match(said, start.end() if start else match.end())
+    return rest[0] if rest else ""
+
+
+def _read(kind: Kind, verbs: bool, topic: str, rest: str) -> list[Lift]:
     """The lifts of a list of things, of which the first begins with the verb."""
     lifts = []
     for at, part in enumerate(_LISTED.split(topic)):
         words = words_of(part)
-        read = read_topic(words)
+        read = read_topic([*words, *words_of(rest)])
         if read.names:
             verb = next(iter(read_topic(words[:1]).names), b"") if verbs and at == 0 else b""
             lifts.append(Lift(kind, read, verb))
@@ -168,9 +190,15 @@ def lifts(lift: Lift, rule: Topic) -> bool:
     topic = lift.topic
     if not topic.names or not topic.names <= rule.names or not topic.numbers <= rule.numbers:
         return False
+    allowed = lift.kind is Kind.ALLOWED
+    if topic.places and not (allowed or rule.places):
+        return False  # "forget the tests folder" is about another thing than the tests
     if lift.kind is Kind.ABOUT:
         return 3 * len(topic.names) >= len(rule.names)
-    allowed = lift.kind is Kind.ALLOWED
+    if allowed and (rule.numbers - topic.numbers or (rule.only and not topic.beyond)):
+        return False  # up to another limit only; or what was allowed already
+    if not lift.verb and topic.names <= rule.conditions:
+        return False
     if not (rule.forbids if allowed else rule.demands) or (topic.verbs and rule.verbs and not topic.verbs & rule.verbs):
         return False
     if allowed and not lift.verb and rule.banned and rule.banned not in topic.names:

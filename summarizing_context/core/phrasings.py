@@ -51,7 +51,8 @@ PHRASINGS = (
     _binds("account matter", r".{0,80}\bon no account\b|no matter what\b"),
     _binds(
         "starting from as",
-        rf"{LEAD}(?:starting (?:now|today)|(?:as of|from) (?:now|today|here on)|from here on(?: out)?),? \w+",
+        rf"{LEAD}(?:starting (?:now|today)|(?:as of|from) (?:now|today|here on|this (?:point|moment) on)|"
+        r"from here on(?: out)?),? \w+",
     ),
     _binds(
         "future further coming subsequent following later",
@@ -128,6 +129,8 @@ PHRASINGS = (
     ),
     _binds("when if", rf"{LEAD}(?:when|if) (?:you|we) (?!{OTHER})[^,]{{3,70}}, (?:please |then |first )?{_DO}"),
     _binds("if when", rf"{LEAD}(?:if|when) (?:a|an|any|some) [^,]{{3,60}}, (?:please |then |first )?{_DO}"),
+    _binds("if whenever", rf"{LEAD}(?:if|whenever|when) you [^,]{{3,60}}, (?:please )?(?:ask|tell) (?:me|us) first\b"),
+    _binds("keep", rf"{LEAD}keep [^,.]{{1,40}} (?:in sync|up to date|consistent|compatible) with \S"),
     _binds(
         "when before after while",
         rf"{LEAD}(?:when|before|after|while) (?:{RISKY}(?<=ing)|answering|replying|coding|testing|naming|"
@@ -204,7 +207,7 @@ PHRASINGS = (
     ),
     _binds(
         "stick limit restrict confine stay",
-        rf"{LEAD}(?:stick (?:to|with)|(?:limit|restrict|confine) (?:yourself|your|changes|the changes|all)|"
+        rf"{LEAD}(?:(?:let's )?stick (?:to|with)|(?:limit|restrict|confine) (?:yourself|your|changes|the changes|all)|"
         r"stay (?:on|within|inside|under|in) (?!the line|touch))\S*.{2,60}$",
     ),
     _wishes(

@@ -19,6 +19,20 @@ _OVERLOOKED = frozenset(
 )
 _NEGATIONS = frozenset((b"dont", b"never", b"not"))  # "do not change it" changes nothing
 _ONE_VALUE = frozenset((b"in", b"is", b"be", b"as", b"me"))  # what stands behind these can mostly be one thing only
+_SORTS = {  # of two of one sort only one can be meant; of two sorts both
+    word: sort
+    for sort, words in enumerate(
+        (
+            b"english german french spanish italian portuguese dutch polish russian ukrainian turkish arabic hebrew "
+            b"hindi chinese japanese korean swedish danish norwegian finnish czech greek latin british american",
+            b"json yaml xml html toml csv markdown prose latex text",
+            b"utc gmt cet cest est edt pst pdt bst",
+            b"eur euro euros usd dollar dollars gbp pounds chf francs jpy yen",
+            b"monday tuesday wednesday thursday friday saturday sunday",
+        )
+    )
+    for word in words.split()
+}
 
 
 class Subject(NamedTuple):
@@ -87,6 +101,8 @@ def _renames(new: Subject, old: Subject) -> bool:
     gone, came, kept = old.names - new.names, new.names - old.names, old.names & new.names
     slots = {place[1:] for place in old.places if place[0] in gone}
     slots &= {place[1:] for place in new.places if place[0] in came}
+    if not new.corrects and {_SORTS.get(name) for name in gone} != {_SORTS.get(name) for name in came}:
+        return False
     if new.corrects:
         return any(before for before, _ in slots) and 2 * len(kept) >= len(old.names)
     return bool(kept) and len(gone) == len(came) == 1 and any(before in _ONE_VALUE for before, _ in slots)

@@ -38,6 +38,9 @@ _ALIKE = {
 }
 _PALE = b"""file folder directory library package module branch command tool function framework database table data
     code thing stuff way project repo repository"""
+_PLACES = b"file folder directory table database"
+_WHEN = frozenset(b"before after when whenever while if unless until once".split())
+_BEYOND = frozenset(b"outside beyond other others else elsewhere any anything everything all without".split())
 _BANS = frozenset(b"never dont not no avoid mustnt stop refrain zero".split())
 _PASSED = frozenset(b"ever again any use using to be from".split())  # between a ban and what it bans
 
@@ -54,6 +57,10 @@ class Topic(NamedTuple):
     forbids: bool
     demands: bool
     banned: bytes  # what follows the ban, mostly a verb; b"" where there is none or it says little
+    places: bool  # names what holds things, such as a folder: of itself another thing than what it holds
+    conditions: frozenset[bytes]  # names that only say when the rest is due
+    only: bool  # bans all else
+    beyond: bool  # speaks of all else
 
 
 def read_topic(words: Words) -> Topic:
@@ -69,6 +76,10 @@ def read_topic(words: Words) -> Topic:
         forbids,
         not forbids or DEMAND.found_in(words),
         _banned(words),
+        not _PLACE_STEMS.isdisjoint(stems),
+        _conditions(words),
+        b"only" in words and _BANS.isdisjoint(words),
+        not _BEYOND.isdisjoint(words),
     )
 
 
@@ -78,6 +89,12 @@ def without_urging(words: Words) -> Words:
         return words
     at = words.index(b"forget")
     return words[at + 1 :] if at <= _LEADING and words[at - 1] in (b"dont", b"never", b"not") else words
+
+
+def _conditions(words: Words) -> frozenset[bytes]:
+    """The names behind "before", "if" and the like, where a rule ends with them."""
+    at = next((at for at, word in enumerate(words) if at and word in _WHEN), len(words))
+    return frozenset(map(stem, words[at + 1 :])) - frozenset(map(stem, words[:at]))
 
 
 def _banned(words: Words) -> bytes:
@@ -108,3 +125,4 @@ def stem(word: bytes) -> bytes:
 
 _GROUPS = {stem(word): group for word, group in _ALIKE.items()}
 _PALE_STEMS = frozenset(map(stem, _PALE.split()))
+_PLACE_STEMS = frozenset(map(stem, _PLACES.split()))

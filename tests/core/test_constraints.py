@@ -55,6 +55,10 @@ STRICT = [
     "Treat warnings as errors.",
     "**Quote prices in EUR.**",
     "Auf keinen Fall pushen.",
+    "From this point on, answer in Spanish.",
+    "Please keep the README in sync with the code.",
+    "If you need credentials, ask me first.",
+    "Let's stick with React 17.",
 ]
 SOFT = [
     "Please prefer short names.",

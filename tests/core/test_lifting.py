@@ -72,6 +72,10 @@ LIFTED = [
     ("Keep answers short.", "Answers don't have to be short any more."),
     ("Keep answers short.", "You don't need to keep answers short any more."),
     ("Never log secrets.", "Forget the rule about logging secrets."),
+    ("Always run the tests.", "Skip the tests from now on."),
+    ("Never push to main.", "CI is green, so you can push to main now."),
+    ("Never push to main.", "By the way, you're free to push to main now."),
+    ("I prefer tabs.", "We no longer use tabs."),
 ]
 KEPT = [
     ("Never push to main.", "You may push to release now."),
@@ -105,6 +109,35 @@ KEPT = [
     ("Always lint.", "It is not ok to skip linting."),
     ("Never merge without review.", "You may merge if a review is there."),
     ("Always deploy to staging.", "You don't have to deploy to production any more."),
+    ("Always run the tests.", "Never mind the tests folder, look at src first."),
+    ("Always run the tests.", "Never mind the tests, I found the bug."),
+    ("Always run the tests.", "The tests no longer need the database."),
+    ("Always run the tests.", "Drop the tests table."),
+    ("Always run the tests.", 'My boss said: "You don\'t have to run the tests any more."'),
+    ("Always run the tests.", "The README says you no longer need to run the tests."),
+    ("Always run the tests.", "Maybe you don't have to run the tests any more."),
+    ("Always run the tests.", "You no longer need to run the tests with sudo."),
+    ("Always run the tests.", "I think we no longer need the tests table."),
+    ("Always run the tests.", "Skip the tests."),
+    ("Never push to main.", "The push to main is fine now, it was a network error."),
+    ("Never push to main.", "It would be fine to push to main."),
+    ("Never push to main.", "Is it fine to push to main now"),
+    ("Never push to main.", 'Write a message that says "you may push to main now".'),
+    ("Never push to main.", "Explain why you may push to main now."),
+    ("Never push to main.", "Check whether you can push to main."),
+    ("Never push to main.", "Test that users are allowed to push to main."),
+    ("Never delete user records.", "Admins are allowed to delete user records."),
+    ("Never delete user records.", "In the UI you can delete user records now."),
+    ("Never touch the vendor folder.", "The vendor folder is fine now, thanks."),
+    ("Never touch the vendor folder.", "Forget the vendor folder."),
+    ("Never log secrets.", "Forget the logs."),
+    ("No emojis, please.", "Emojis are allowed in the chat widget of our users now."),
+    ("Every function needs a docstring.", "Docstrings are no longer required for private functions."),
+    ("Always answer in German.", "You don't need the German file any more."),
+    ("Always answer in German.", "You don't have to answer that any more."),
+    ("Never book flights over 400 dollars.", "You can book flights now."),
+    ("Always ask me before refunds.", "Refunds are no longer needed."),
+    ("Only touch files under src/.", "src/ is fine now."),
 ]
 
 
@@ -177,3 +210,32 @@ def test_an_urging_forbids_nothing():
     assert not holds(
         said("Don't forget to run the tests.", "No need to run the tests any more."), "Don't forget to run the tests."
     )
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Always log errors in English.", "Always log errors in UTC."),
+        ("The output must be in JSON.", "The output must be in order."),
+        ("Never touch billing.", "Never touch shipping."),
+        ("Keep functions under 50 lines.", "Keep files under 300 lines."),
+    ],
+)
+def test_rules_about_two_things_stand_side_by_side(first: str, second: str):
+    book = said(first, "hello", second)
+    assert holds(book, first)
+    assert holds(book, second)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Always log errors in English.", "Always log errors in German."),
+        ("The output must be in JSON.", "The output must be in YAML."),
+        ("Never push to main.", "Always push to main."),
+    ],
+)
+def test_of_two_rules_that_conflict_the_latest_holds(first: str, second: str):
+    book = said(first, "hello", second)
+    assert not holds(book, first)
+    assert holds(book, second)
