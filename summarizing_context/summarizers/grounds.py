@@ -27,6 +27,8 @@ _CUT = re.compile(r"\.{2,}")
 _HEX = re.compile(r"[0-9a-f]{7,64}\Z")
 _VERSION = re.compile(r"v?\d+(?:\.\d+)+\Z")
 _LABELLED = re.compile(r"[a-z]+=(?P<value>[\w.,+-]+)")  # `retries=3`: a label of the summary's own
+_SETTING = re.compile(r"(?P<key>-{0,2}[a-z]\w*[_-][\w-]*|--[a-z]\w+)=(?P<value>\d[\d.,_]*)")
+_BESIDE = 60  # characters around the name of a setting, in which its value stands
 _DIGITS = re.compile(r"[\d+/_:-]+\Z")
 _LINE = "\n"
 _SHORTEST_STEM = 4
@@ -51,7 +53,17 @@ class Grounds:
             return self._calendar.has_time(meaning) or self._has(literal.text)
         if literal.kind == "quote":
             return all(self._has_quote(part) for part in _GAPS.split(literal.text.replace("\\", "/")))
-        return self._has_token(literal)
+        setting = _SETTING.fullmatch(literal.text)
+        return (setting is None or self._may_be(setting["key"], setting["value"])) and self._has_token(literal)
+
+    def _may_be(self, key: str, value: str) -> bool:
+        """Whether a setting may have this number: the source sets it to no other, or tells this one beside its name."""
+        name = rf"(?<![\w-]){re.escape(key)}(?![\w-])"
+        if not re.search(rf"{name}[\"'`]{{0,2}} ?[:=] ?[\"'`]{{0,2}}\d", self._text):
+            return True
+        number = rf"(?<![\w.]){re.escape(value)}(?![\w]|\.\d)"
+        places = (self._text[max(0, at.start() - _BESIDE) : at.end() + _BESIDE] for at in re.finditer(name, self._text))
+        return any(re.search(number, place) for place in places)
 
     @cached_property
     def _text(self) -> str:

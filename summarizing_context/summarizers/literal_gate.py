@@ -14,7 +14,7 @@ from summarizing_context.summarizers.grounds import Grounds
 from summarizing_context.summarizers.literals import Found, find_literals
 from summarizing_context.summarizers.plain import plain, unescaped
 
-GATE_VERSION = "3"  # another one whenever the same reply would become another summary
+GATE_VERSION = "4"  # another one whenever the same reply would become another summary
 
 _HEADING = re.compile(r"\s*#{1,6} |\s*(?:\*\*|__)[^*_]{1,80}(?:\*\*|__):?\s*\Z")
 _FENCE = re.compile(r"\s{0,3}(?:```|~~~)[^`]*\Z")

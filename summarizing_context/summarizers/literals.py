@@ -33,6 +33,7 @@ _FOLDERS = """
     components modules examples migrations templates vendor
 """
 _PRODUCTS = "node.js next.js vue.js react.js express.js nuxt.js three.js d3.js chart.js"
+_PATTERN = re.compile(r"(?<=[\w/])\*{1,2}(?:/\*{1,2})?\.\w{1,9}(?!\w)")  # of names of files: `src/*.c` tells a folder
 _FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]{1,60}(?:=[\w./:-]{1,80})?")
 _CALLED = re.compile(r"(?<![\w.])([a-z_][\w.]{1,80})\(\)")
 _MARKS = re.compile(r"[-/_:]|\.{2,3}")
@@ -69,7 +70,7 @@ class Found(NamedTuple):
 def find_literals(line: str) -> list[Found]:
     """The literals of one line. What has been read as one is blanked, so that no part of it is told again."""
     found: list[Found] = []
-    text = _without_label(plain(line))
+    text = _without_label(plain(_PATTERN.sub("", line) if "*" in line else line))
     text = text.replace("`", " ") if text.count("`") % 2 else text  # nobody can say which of them belong together
     for stage in (_quotes, _addresses, _lines_of_files, _moments, _calls, _tokens, _numbers_in_words):
         text = stage(text, found)

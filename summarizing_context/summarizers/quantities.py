@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from summarizing_context.summarizers.spelled import find_articles, find_spelled
 from summarizing_context.summarizers.units import MANY, SCALES, UNITS, M
+from summarizing_context.summarizers.unsaid import unsaid_units
 
 _ANY, _BARE = "any", "none"  # measures of all numbers, and of those that have no unit
 _LOOSEST = 0.2  # how far a round number may be from what it rounds
@@ -154,6 +155,9 @@ class Quantities:
         for found in (number for number in self._found if not number.must_be_exact):
             unit = found.unit or _unit_before(text, found.start)
             amounts.note(found, unit)
+            if unit is None:
+                for unsaid in unsaid_units(text, found.start, found.stop):
+                    amounts.note_measure(found.value, unsaid)
             if unit is None and found.value <= 1 and "." in found.digits and text[found.start - 1 : found.start] != ".":
                 amounts.note_share(100 * found.value)
         self._spelled = list(find_in_words(text))
@@ -190,6 +194,7 @@ class _Amounts:
         if unit == M:
             self._values[_ANY].add(number.value)
             self._values["time"].add(60 * number.value / number.many)
+            self.note_measure(number.value / number.many, "mb")
         else:
             self.note_value(number.value, unit)
 
@@ -198,9 +203,12 @@ class _Amounts:
         if unit is None:
             self._values[_BARE].add(value)
         else:
-            for measure, scales in SCALES.items():
-                if unit in scales:
-                    self._values[measure].add(value * scales[unit])
+            self.note_measure(value, unit)
+
+    def note_measure(self, value: float, unit: str) -> None:
+        for measure, scales in SCALES.items():
+            if unit in scales:
+                self._values[measure].add(value * scales[unit])
 
     def note_share(self, percent: float) -> None:
         """`0.85` may be told as 85 %."""
@@ -215,7 +223,11 @@ def _bear_out(number: Quantity, amounts: Mapping[str, Sequence[float]]) -> bool:
         return _has(amounts.get(_ANY, ()), number, 1.0)
     if number.unit == M:
         minutes = number._replace(value=number.value / number.many, many=1.0, hedged=False)
-        return _has(amounts.get(_ANY, ()), number, 1.0) or _has(amounts.get("time", ()), minutes, 60.0)
+        return (
+            _has(amounts.get(_ANY, ()), number, 1.0)
+            or _has(amounts.get("time", ()), minutes, 60.0)
+            or _has(amounts.get("size", ()), minutes, SCALES["size"]["mb"])
+        )
     if number.is_telling and _has(amounts.get(_BARE, ()), number, 1.0):
         return True
     measures = [(measure, scales[number.unit]) for measure, scales in SCALES.items() if number.unit in scales]

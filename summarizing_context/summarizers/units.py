@@ -53,7 +53,7 @@ _SPELLINGS = {
     "b": "byte bytes",
     "kb": "kb kib kilobyte kilobytes",
     "mb": "mb mib megabyte megabytes",
-    "gb": "gb gib gigabyte gigabytes",
+    "gb": "g gi gb gib gigabyte gigabytes",
     "tb": "tb tib terabyte terabytes",
     "kbps": "kbps",
     "mbps": "mbps",

@@ -100,6 +100,24 @@ def test_numbers_may_be_told_in_words_and_words_in_numbers():
         assert unsupported_literals(f"- It was {lie}.", held) != []
 
 
+def test_units_that_the_source_leaves_unsaid_may_be_told():
+    held = Grounds(
+        "-rw-r--r-- 1 root root 106625 Apr 30 08:32 CHANGELOG.md\n/dev/sda1 467G 398G 46G 90% /, limit 512M\n"
+        '{"ttl": 86400, "timeout": 30, "prices": {"economy": 162, "basic": 69}, "seats": 14}\nsrc/ast/parser.c'
+    )
+    honest = "CHANGELOG.md is 107 KB; 46 GB of 467 GB are free, 512 MB at most; a day or 24 h, 30 seconds; $162 and €69"
+    assert unsupported_literals(f"{honest}; all of `src/ast/*.c` and **src/ast/**", held) == []
+    for lie in ("103 KB", "64 GB", "215 MB", "25 h", "13 seconds", "$96", "`src/core/*.c`"):
+        assert unsupported_literals(f"- It is {lie}.", held) != []
+
+
+def test_a_setting_has_the_number_that_stands_beside_its_name():
+    held = Grounds("MAX_RETRIES: 3 took 30.0 s; `pytest --maxfail=5` on port 15; I raised BATCH_ROWS=64 to 96 just now")
+    assert unsupported_literals("MAX_RETRIES=3, --maxfail=5, BATCH_ROWS=96, BATCH_ROWS=64, failed=15", held) == []
+    for lie in ("MAX_RETRIES=30", "--maxfail=15", "BATCH_ROWS=30"):
+        assert unsupported_literals(f"- It has {lie}.", held) != []
+
+
 def test_a_minus_needs_a_loss():
     held = Grounds(
         "It fell by 40 %. Now it is -7.5 °C; the balance is (300). There are 512 MB and 900 rows of it, all told."
