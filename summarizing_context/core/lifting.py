@@ -136,7 +136,7 @@ _NOTHING = read_topic([])
 
 def read_lifts(text: str) -> tuple[Lift, ...]:
     """What a sentence lifts, for good and without a condition."""
-    said = text.replace("’", "'").lower()
+    said = _unquoted(text.replace("’", "'").lower())
     if len(said) > _LONGEST or said.rstrip("\"')* ").endswith("?") or _PARTLY.search(said):
         return ()
     found: list[Lift] = []
@@ -150,6 +150,12 @@ def read_lifts(text: str) -> tuple[Lift, ...]:
             continue
         found += _read(kind, verbs, match["topic"], _rest(match, said))
     return tuple(found)
+
+
+def _unquoted(said: str) -> str:
+    """A sentence that stands in quotes as a whole, without them."""
+    inner = said[1:-1]
+    return inner if said[:1] == said[-1:] == '"' and '"' not in inner else said
 
 
 def speaks_of_rules(text: str) -> bool:

@@ -123,6 +123,7 @@ KEPT = [
     ("Never push to main.", "It would be fine to push to main."),
     ("Never push to main.", "Is it fine to push to main now"),
     ("Never push to main.", 'Write a message that says "you may push to main now".'),
+    ("Never push to main.", '"You may push to main now" is what he said.'),
     ("Never push to main.", "Explain why you may push to main now."),
     ("Never push to main.", "Check whether you can push to main."),
     ("Never push to main.", "Test that users are allowed to push to main."),
