@@ -26,10 +26,13 @@ _FORMS = tuple(
 )
 _TIME = re.compile(
     r"(?<![\d:.])(?P<hour>\d{1,2})(?::(?P<minute>\d\d)(?::(?P<second>\d\d)(?:\.(?P<part>\d+))?)?"
-    r"(?: ?(?P<half>[ap])\.?m\b|z|[+-]\d\d:\d\d)?| ?(?P<only>[ap])\.?m\b)(?!:?\d)"
+    r"(?: ?(?P<half>[ap])\.?m\b|z|\+\d\d:\d\d|(?<=:\d\d:\d\d)-\d\d:\d\d(?!:\d))?| ?(?P<only>[ap])\.?m\b)(?!:?\d)"
 )
 _STAMP = re.compile(r"(?<!\d)(\d{4})(\d\d)(\d\d)(?!\d)|(?<!\d)(\d{4})-(\d\d)-(\d\d)(?=t\d)")
 _YEARS = re.compile(r"(?<!\d)\d{4}(?=(?:\d{4})?(?!\d))")
+_FROM = re.compile(  # of `3-4 pm`
+    r"(?<![\d:.])(?P<hour>\d{1,2})(?::(?P<minute>\d\d))? ?(?:-|to|and|until) ?\d{1,2}(?::\d\d)? ?(?P<half>[ap])\.?m\b"
+)
 _CLOCK = re.compile(r"(?<!\d)\d{8}[t_-](\d\d)(\d\d)(\d\d)?(?!\d)")  # 20260309T143005
 
 
@@ -90,6 +93,9 @@ class Calendar:
             self._days.add((year, month, day))
         self._years = set(map(int, _YEARS.findall(text)))
         self._times = list(find_times(text))
+        for found in _FROM.finditer(text):
+            minutes = 60 * (int(found["hour"]) % 12) + int(found["minute"] or 0)
+            self._times.append(Time(minutes, None, False, found.start(), found.end()))
         for found in _CLOCK.finditer(text):
             hour, minute, second = (int(part or 0) for part in found.groups())
             self._times.append(Time(60 * hour + minute, second, hour > 12, found.start(), found.end()))

@@ -17,6 +17,7 @@ from summarizing_context.summarizers.literals import Found, find_literals
 from summarizing_context.summarizers.plain import plain, unescaped, words_only
 from summarizing_context.summarizers.quantities import Quantities, Quantity
 from summarizing_context.summarizers.units import CURRENCIES
+from summarizing_context.summarizers.unsaid import durations
 
 _GAPS = re.compile(r"\s?\[?\.\.\.\]?\s?|(?<=[.!?:])\s")  # where a quote may leave something out
 _JOINTS = re.compile(r"\.\.+|[:=,&+→#]")
@@ -30,7 +31,9 @@ _LABELLED = re.compile(r"[a-z]+=(?P<value>[\w.,+-]+)")  # `retries=3`: a label o
 _SETTING = re.compile(r"(?P<key>-{0,2}[a-z]\w*[_-][\w-]*|--[a-z]\w+)=(?P<value>\d[\d.,_]*)")
 _BESIDE = 60  # characters around the name of a setting, in which its value stands
 _DIGITS = re.compile(r"[\d+/_:-]+\Z")
+_LINES = re.compile(r"l(\d{1,6})(?:-l?(\d{1,6}))?\Z")  # `L88-L92`
 _LINE = "\n"
+_SHORTEST_CUT = 9  # characters of an id that is cut short, with the mark of it
 _SHORTEST_STEM = 4
 
 
@@ -181,6 +184,12 @@ class Grounds:
             return self._has(text, whole=False)
         if _VERSION.match(text):
             return self._has(text.removeprefix("v")) or self._has(f"v{text}")
+        if text.endswith("..."):
+            return len(text) >= _SHORTEST_CUT and self._has(text.rstrip("."), whole=False)
+        if any(map(self._quantities.has_seconds, durations(text))):
+            return True
+        if lines := _LINES.match(text):
+            return all(self._has(line) for line in lines.groups() if line)
         if _DIGITS.match(text) and self._has(re.sub(r"\D", "", text)):
             return True
         return _SEPARATORS.search(text) is not None and words_only(_SEPARATORS.sub(" ", text)) in self._words

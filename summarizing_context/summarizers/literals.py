@@ -161,7 +161,8 @@ def _tokens(text: str, found: list[Found]) -> str:
         if kind is None:
             return token[0]
         if kind != "word":
-            found.append(Found(kind, bare))
+            cut = "..." if kind == "id" and token[0].rstrip(",:;!?'").endswith("...") else ""
+            found.append(Found(kind, bare + cut))
         return " " * len(token[0])
 
     return _TOKEN.sub(read, text)

@@ -29,6 +29,7 @@ _ESCAPES = re.compile(r"\\(?=[-_*#+!()\[\]{}>~|`])")  # of Markdown
 _OTHER_DIGITS = re.compile(r"(?![0-9])\d")
 _THIN_SPACES = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 _JSON_ESCAPES = re.compile(r"\\([nrt\"\\/])")
+_SCIENTIFIC = re.compile(r"(?<![\w.-])\d(?:\.\d{1,6})?[eE](?:-0?\d|\+\d{1,2})(?!\w|\.\d)")
 _WORDS = re.compile(r"[^\W_]+")
 
 
@@ -51,6 +52,8 @@ def plain(text: str) -> str:
         text = _OTHER_DIGITS.sub(_digit, text) if _OTHER_DIGITS.search(odd) else text
     if "\\" in text:
         text = _ESCAPES.sub("", text)
+    if _SCIENTIFIC.search(text):
+        text = _SCIENTIFIC.sub(_written_out, text)
     return " ".join(text.replace("*", "").casefold().split())
 
 
@@ -62,6 +65,12 @@ def unescaped(text: str) -> str:
 def words_only(text: str) -> str:
     """The words and numbers of a plain text, one space before and after each."""
     return f" {' '.join(_WORDS.findall(text))} "
+
+
+def _written_out(found: re.Match[str]) -> str:
+    """`1.3e-4` as `0.00013`; what is smaller than anybody writes out stays as it is."""
+    digits = f"{float(found[0]):.12f}".rstrip("0").rstrip(".")
+    return digits if float(digits) == float(found[0]) else found[0]
 
 
 def _mark(found: re.Match[str]) -> str:

@@ -14,8 +14,8 @@ from functools import cached_property
 from typing import NamedTuple
 
 from summarizing_context.summarizers.spelled import find_articles, find_spelled
-from summarizing_context.summarizers.units import MANY, SCALES, UNITS, M
-from summarizing_context.summarizers.unsaid import unsaid_units
+from summarizing_context.summarizers.units import CURRENCIES, MANY, SCALES, UNITS, M
+from summarizing_context.summarizers.unsaid import durations, parts_of_money, unsaid_units
 
 _ANY, _BARE = "any", "none"  # measures of all numbers, and of those that have no unit
 _LOOSEST = 0.2  # how far a round number may be from what it rounds
@@ -39,6 +39,7 @@ _BELOW_ZERO = re.compile(
     r"minus|negative|below|down|decreas|drop|fell|fall|less|reduc|lower|los[st]|cut|short|under|declin|deficit|debit|"
     r"refund|credit|charge|delet|remov|sav(?:ed|ing)|fewer"
 )
+_MODE = re.compile(r"(?<![\w.,-])0([0-7]{3})(?![\w.,])")  # of a file, also told without the 0
 _MINUS = ("minus ", "negative ")
 _NEAR = 40  # characters before a number in which such a word stands
 
@@ -124,6 +125,8 @@ def _unit_of(found: re.Match[str]) -> tuple[str | None, float]:
         return found["sign"].strip(), MANY.get(word, 1.0)
     if word and _is_inside(found):
         return None, 1.0
+    if word == "mi" and not found["gap"]:  # 512Mi; miles stand apart
+        return "mb", 1.0
     if word == M and not found["gap"]:
         return M, MANY[M]
     if word in MANY and not (word in UNITS or (word in ("k", "m") and found["gap"])):
@@ -156,10 +159,15 @@ class Quantities:
             unit = found.unit or _unit_before(text, found.start)
             amounts.note(found, unit)
             if unit is None:
-                for unsaid in unsaid_units(text, found.start, found.stop):
-                    amounts.note_measure(found.value, unsaid)
+                value = found.value / 100 if parts_of_money(text, found.start) else found.value
+                for unsaid in CURRENCIES if value != found.value else unsaid_units(text, found.start, found.stop):
+                    amounts.note_measure(value, unsaid)
             if unit is None and found.value <= 1 and "." in found.digits and text[found.start - 1 : found.start] != ".":
                 amounts.note_share(100 * found.value)
+        for mode in _MODE.findall(text):
+            amounts.note_value(float(mode), None)
+        for seconds in durations(text):
+            amounts.note_measure(seconds, "s")
         self._spelled = list(find_in_words(text))
         for found in self._spelled:
             amounts.note(found, found.unit)
@@ -172,6 +180,11 @@ class Quantities:
         if number.must_be_exact:
             return number.digits in self._digits
         return _bear_out(number, self._amounts) and (not number.negative or _bear_out(number, self._below_zero))
+
+    def has_seconds(self, seconds: float) -> bool:
+        """Whether a time of the source is as long, to the second."""
+        known = self._amounts.get("time", ())
+        return bisect_left(known, seconds - 0.999) < bisect_right(known, seconds + 0.999)
 
     @cached_property
     def _below_zero(self) -> dict[str, list[float]]:

@@ -111,6 +111,28 @@ def test_units_that_the_source_leaves_unsaid_may_be_told():
         assert unsupported_literals(f"- It is {lie}.", held) != []
 
 
+def test_measures_may_be_told_as_people_tell_them():
+    held = Grounds(
+        'memory: 512Mi; {"total_cents": 129950, "size": 9876543210, "loss": 1.3e-4}; lr=0.00003; ETA 00:12:30, 3m12s; '
+        "3-4pm, 14:00 to 15:30; chmod 0644; main.py line 748; key nThbg6kXUpJWGl7E1IGOCspR; 2026-03-05T06:58:12-01:00"
+    )
+    honest = "512 MiB, $1,299.50, 9.9 GB, 0.00013, 3e-5, 12m30s or 12.5 minutes, 192 s, 15:00-16:00, mode 644, L748"
+    assert unsupported_literals(f"{honest}, key nThbg6kX..., 14:00-15:30, 06:58", held) == []
+    for lie in (
+        "521 MiB",
+        "$1,299.05",
+        "8.9 GB",
+        "0.00031",
+        "3e-4",
+        "12m45s",
+        "14:00-17:00",
+        "744",
+        "L784",
+        "nThbg6kY...",
+    ):
+        assert unsupported_literals(f"- It is {lie}.", held) != [], lie
+
+
 def test_a_setting_has_the_number_that_stands_beside_its_name():
     held = Grounds("MAX_RETRIES: 3 took 30.0 s; `pytest --maxfail=5` on port 15; I raised BATCH_ROWS=64 to 96 just now")
     assert unsupported_literals("MAX_RETRIES=3, --maxfail=5, BATCH_ROWS=96, BATCH_ROWS=64, failed=15", held) == []
