@@ -118,7 +118,7 @@ LIFTING = _cues(  # without which no sentence lifts a rule
 )
 CORRECTION = _cues(
     "instead actually switch change changed replace revert forget scratch meant",
-    *("rather than", "from now on", "now use", "use now"),  # and what ends by "no longer" is for `lifting`
+    *("rather than", "now use", "use now"),  # and what ends by "no longer" is for `lifting`
 )
 REQUEST = _cues(
     "please want need lets help implement fix add create write build make update remove refactor change find check "

@@ -176,6 +176,6 @@ class RuleBook:
 
 def _repeats(new: Subject, old: Subject) -> bool:
     """Whether both say the same, so that the later one is enough."""
-    return bool(old.names) and new._replace(places=frozenset(), corrects=old.corrects) == old._replace(
+    return bool(old.names) and new._replace(places=frozenset(), corrects=old.corrects, anew=old.anew) == old._replace(
         places=frozenset()
     )

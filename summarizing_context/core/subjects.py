@@ -18,6 +18,7 @@ _OVERLOOKED = frozenset(
     our your also all any when then so just will can lets at as by may""".split()
 )
 _NEGATIONS = frozenset((b"dont", b"never", b"not"))  # "do not change it" changes nothing
+_ANEW = b"from now on"
 _ONE_VALUE = frozenset((b"in", b"is", b"be", b"as", b"me"))  # what stands behind these can mostly be one thing only
 _SORTS = {  # of two of one sort only one can be meant; of two sorts both
     word: sort
@@ -43,6 +44,7 @@ class Subject(NamedTuple):
     places: frozenset[tuple[bytes, bytes, bytes]]  # each name with the two words before it
     forbids: bool
     corrects: bool  # says that something is otherwise now
+    anew: bool  # says that something begins now, which may be so beside what holds
 
 
 def read_subject(words: Words) -> Subject:
@@ -58,6 +60,7 @@ def read_subject(words: Words) -> Subject:
         frozenset(place for place in places if place[0] in names),
         forbids,
         CORRECTION.found_in([word for before, word in pairwise([b"", *words]) if before not in _NEGATIONS]),
+        _ANEW in b" ".join(words),
     )
 
 
@@ -90,7 +93,7 @@ def contradicts(new: Subject, old: Subject) -> bool:
     if not old.names or old.forbids:
         return bool(old.names) and (old.names, old.numbers) == (new.names, new.numbers) and not new.forbids
     if new.forbids:
-        return old.names == new.names or (new.corrects and old.names <= new.names)
+        return old.names == new.names or ((new.corrects or new.anew) and old.names <= new.names)
     if old.names == new.names:
         return bool(old.numbers and new.numbers) and old.numbers != new.numbers
     return _renames(new, old)
@@ -105,4 +108,5 @@ def _renames(new: Subject, old: Subject) -> bool:
         return False
     if new.corrects:
         return any(before for before, _ in slots) and 2 * len(kept) >= len(old.names)
-    return bool(kept) and len(gone) == len(came) == 1 and any(before in _ONE_VALUE for before, _ in slots)
+    one = any(before in _ONE_VALUE or (new.anew and before) for before, _ in slots)
+    return one and bool(kept) and len(gone) == len(came) == 1

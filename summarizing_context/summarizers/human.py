@@ -14,7 +14,7 @@ from summarizing_context.core.constraints import PASTED, Sentence, plain, senten
 from summarizing_context.core.cues import REQUEST
 from summarizing_context.core.lifting import lifts, read_lifts
 from summarizing_context.core.sentences import GONE, LONGEST, shown
-from summarizing_context.core.subjects import read_subject, repeats, replaces
+from summarizing_context.core.subjects import contradicts, read_subject, repeats, replaces
 from summarizing_context.core.topics import read_topic
 from summarizing_context.core.words import words_of
 from summarizing_context.summarizers.sections import Line
@@ -57,9 +57,9 @@ def mark_superseded(lines: Sequence[Line]) -> list[Line]:
     lifted = [read_lifts(text) for text in ranks]
     for new, later in enumerate(subjects):
         for old in range(max(0, new - _MOST), new):
-            if (later.corrects and replaces(later, subjects[old])) or any(
-                lifts(one, topics[old]) for one in lifted[new]
-            ):
+            earlier = subjects[old]
+            replaced = (later.corrects and replaces(later, earlier)) or (later.anew and contradicts(later, earlier))
+            if replaced or any(lifts(one, topics[old]) for one in lifted[new]):
                 marks[old], marks[new] = SUPERSEDED, marks[new] or LATEST
             if marks[old] == SUPERSEDED or repeats(later, subjects[old]):
                 faded[old] = 4

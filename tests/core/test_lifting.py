@@ -219,6 +219,8 @@ def test_an_urging_forbids_nothing():
         ("Always log errors in English.", "Always log errors in UTC."),
         ("The output must be in JSON.", "The output must be in order."),
         ("Never touch billing.", "Never touch shipping."),
+        ("Always run the tests before committing.", "From now on run the tests with -x."),
+        ("Always answer in German.", "From now on answer in short sentences."),
         ("Keep functions under 50 lines.", "Keep files under 300 lines."),
     ],
 )
@@ -234,6 +236,7 @@ def test_rules_about_two_things_stand_side_by_side(first: str, second: str):
         ("Always log errors in English.", "Always log errors in German."),
         ("The output must be in JSON.", "The output must be in YAML."),
         ("Never push to main.", "Always push to main."),
+        ("Always deploy to staging.", "From now on deploy to production."),
     ],
 )
 def test_of_two_rules_that_conflict_the_latest_holds(first: str, second: str):
