@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from summarizing_context.core.tree import Node
 from summarizing_context.parts import Parts
+from summarizing_context.summarizers.human import LATEST, SUPERSEDED
 
 _MOST = 50  # lessons of one session, the newest
 _WITHIN = 0.5  # seconds to read summaries, some of which are only made by that
@@ -57,7 +58,9 @@ def _section_lines(text: str) -> list[str]:
         if line.startswith("## "):
             wanted = line.strip() in _HEADINGS
         elif wanted and len(line) > 2 and line.startswith("- "):
-            found.append(_flat(line[2:].strip().removeprefix('"').removesuffix('"')))
+            text, superseded = line[2:].strip().removesuffix(LATEST), line.rstrip().endswith(SUPERSEDED)
+            if not superseded:
+                found.append(_flat(text.removeprefix('"').removesuffix('"')))
     return found[::-1]
 
 
