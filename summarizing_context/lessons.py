@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 from summarizing_context.core.tree import Node
 from summarizing_context.parts import Parts
-from summarizing_context.summarizers.human import LATEST, SUPERSEDED
 
+_LATEST, _SUPERSEDED = " (latest)", " (superseded)"  # marks of rules in what stands for a segment
 _MOST = 50  # lessons of one session, the newest
 _WITHIN = 0.5  # seconds to read summaries, some of which are only made by that
 _LONGEST = 2_000  # characters
@@ -58,7 +58,7 @@ def _section_lines(text: str) -> list[str]:
         if line.startswith("## "):
             wanted = line.strip() in _HEADINGS
         elif wanted and len(line) > 2 and line.startswith("- "):
-            text, superseded = line[2:].strip().removesuffix(LATEST), line.rstrip().endswith(SUPERSEDED)
+            text, superseded = line[2:].strip().removesuffix(_LATEST), line.rstrip().endswith(_SUPERSEDED)
             if not superseded:
                 found.append(_flat(text.removeprefix('"').removesuffix('"')))
     return found[::-1]
