@@ -46,6 +46,7 @@ from summarizing_context.errors import (
     WrongEventLoopError,
 )
 from summarizing_context.memories import Memory, MemoryEntry
+from summarizing_context.memory_tools import memory_tool_schemas
 from summarizing_context.ports import SummaryJob, SummaryReply
 from summarizing_context.recall_tool import recall_tool_schema
 from summarizing_context.settings import Settings
@@ -100,6 +101,7 @@ __all__ = [
     "TranscriptError",
     "View",
     "WrongEventLoopError",
+    "memory_tool_schemas",
     "message_text_parts",
     "mount",
     "on_session_ready",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,16 +14,21 @@ from summarizing_context.core.ledger_rules import LedgerRule, RuleBook, check_ru
 from summarizing_context.core.reading_calls import CallReader, Detectors
 from summarizing_context.core.segments import Limits as SegmentLimits
 from summarizing_context.core.shrinking import Price
+from summarizing_context.endings import running_loop
 from summarizing_context.errors import SettingsError
+from summarizing_context.foreground import Foreground
 from summarizing_context.intake import Intake
 from summarizing_context.jobs import Recipe
+from summarizing_context.learning import Learner
 from summarizing_context.ledgers import LedgerBook
 from summarizing_context.loading import load_session
 from summarizing_context.making import (
     AnyCaller,
+    Log,
     make_caller,
     make_embedder,
     make_extracts,
+    make_learner,
     make_vectors,
     refuse_vectors_without_embedding,
 )
@@ -34,9 +37,11 @@ from summarizing_context.parts import Parts
 from summarizing_context.ports import Clock, Embedder, Events, Summarizer
 from summarizing_context.prices import FREE, ModelPrice, load_prices
 from summarizing_context.recipes import make_recipe
+from summarizing_context.redaction import Redaction
 from summarizing_context.settings import Settings
 from summarizing_context.shelves import SessionStore
 from summarizing_context.showing import policy_of
+from summarizing_context.side_thread import SideThread
 from summarizing_context.stores.sqlite import SqliteStore
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.summarizers.gates import ExtractiveCaller, ModelCaller
@@ -63,11 +68,11 @@ async def open_context(
     """A session, opened for the length of an `async with`.
 
     `summarizer` is any object with `async def summarize(job) -> str`; without it the settings name one.
-    `count_tokens` counts the tokens of a text; `clock` gives seconds that never go back; `redact` runs over all
-    text before it reaches a summarizer or an embedder. `embedder` turns a list of texts into a list of vectors (the
-    extra `vectors`), so that searching finds what is near in meaning. `ledger_rules` say what tools of yours do; they
-    go before the rules for common tools. With `read_only` nothing is written and nothing is summarized.
-    Raises `SettingsError`, `SessionInUseError` or `StoreError` on entering.
+    `count_tokens` counts the tokens of a text; `clock` gives seconds that never go back; `redact` takes out what must
+    not reach a summarizer or an embedder: it sees the texts of a message, all as one, in a thread. `embedder` turns a
+    list of texts into a list of vectors (the extra `vectors`), so that searching finds what is near in meaning.
+    `ledger_rules` say what tools of yours do, before the rules for common tools. `read_only` writes and asks nothing.
+    Raises `SettingsError`, `SessionInUseError`, `StoreError` or, under trio, `WrongEventLoopError` on entering.
     """
     context = await start_context(
         Settings() if settings is None else settings,
@@ -104,10 +109,13 @@ class Options:
     store: SessionStore | None = None
     embedder: Embedder | Callable[[list[str]], Any] | None = None
     ledger_rules: Sequence[LedgerRule] = ()
+    keep_system: bool = True  # system rows between others stay in every view
+    announce: Callable[[dict[str, Any]], Awaitable[None]] | None = None  # awaited before an activation
 
 
 async def start_context(settings: Settings, options: Options) -> SummarizingContext:
     """An open context that the caller closes."""
+    running_loop()
     _check(settings, options)
     clock = choose_clock(options.clock)
     counter = await choose_counter(
@@ -154,15 +162,24 @@ class _Assembly:
     def parts(self, counter: Any) -> Parts:
         settings = self.settings
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
-        timeline = Timeline(limits, settings.image_tokens)
+        timeline = Timeline(limits, settings.image_tokens, keep_system=self.options.keep_system)
         own = isinstance(self.caller, ExtractiveCaller)
-        recipe = make_recipe(settings, self.caller.recipe, own=own, redact=self.options.redact)
-        book = SummaryBook(timeline, make_extracts(settings), maker=recipe.maker, cap=settings.summary_max_tokens)
+        redact = None if self.options.redact is None else Redaction(self.options.redact)
+        recipe = make_recipe(settings, self.caller.recipe, own=own, redact=redact)
+        counted = settings.max_messages or settings.summarize_threshold
+        every = None if counted is None else max(1, counted // 2)
+        book = SummaryBook(
+            timeline, make_extracts(settings), maker=recipe.maker, cap=settings.summary_max_tokens, every=every
+        )
         price = Price(counter.count, settings.image_tokens)
         ledger = self.ledger(timeline)
         viewer = Viewer(timeline, book, policy_of(settings), price, counter.name, ledger=ledger)
-        worker = self.worker(timeline, book, recipe, viewer, ledger)
-        executor = ThreadPoolExecutor(1, thread_name_prefix="counting")
+        foreground = Foreground()
+        learner = self.learner(timeline, book, recipe, ledger, redact)
+        counting, preparing = SideThread("counting"), SideThread("preparing")
+        worker = self.worker(
+            timeline, book, recipe, viewer, ledger, foreground=foreground, preparing=preparing, learner=learner
+        )
         return Parts(
             settings=settings,
             timeline=timeline,
@@ -170,23 +187,34 @@ class _Assembly:
             ledger=ledger,
             viewer=viewer,
             worker=worker,
+            foreground=foreground,
             store=self.store,
-            intake=Intake(counter, lambda work: asyncio.wrap_future(executor.submit(work))),
+            intake=Intake(counter, counting.run),
             counter=counter,
             clock=self.clock,
             calls=self.caller.statistics,
             price=self.price,
-            closing=self.closing(executor),
+            closing=self.closing(counting, preparing),
             events=self.options.events,
             read_only=self.options.read_only,
-            meaning=self.meaning(),
+            meaning=self.meaning(redact),
+            learner=learner,
+            announce=self.options.announce,
         )
+
+    def learner(
+        self, timeline: Timeline, book: SummaryBook, recipe: Recipe, ledger: LedgerBook, redact: Redaction | None
+    ) -> Learner | None:
+        if not self.settings.memory_extract or self.options.read_only:
+            return None
+        log = Log(timeline, book, ledger, self.store, self.clock)
+        return make_learner(self.settings, log, self.caller, recipe, redact=redact, notify=self.notify)
 
     def ledger(self, timeline: Timeline) -> LedgerBook:
         rules = RuleBook((*check_rules(self.options.ledger_rules), *self.settings.ledger_rules))
         return LedgerBook(timeline, CallReader(rules, Detectors(error_line, quotes)), superseded)
 
-    def meaning(self) -> Meaning | None:
+    def meaning(self, redact: Redaction | None) -> Meaning | None:
         given = self.options.embedder
         own = make_embedder(self.settings, read_only=self.options.read_only) if given is None else None
         embedder = own if given is None else given
@@ -195,12 +223,19 @@ class _Assembly:
             return None
         vectors = make_vectors(self.settings, self.store.vectors, read_only=self.options.read_only)
         vectors.check_usable()
-        return Meaning(
-            embedder, vectors, redact=self.options.redact, timeout=self.settings.call_timeout, owned=own is not None
-        )
+        return Meaning(embedder, vectors, redact=redact, timeout=self.settings.call_timeout, owned=own is not None)
 
     def worker(
-        self, timeline: Timeline, book: SummaryBook, recipe: Recipe, viewer: Viewer, ledger: LedgerBook
+        self,
+        timeline: Timeline,
+        book: SummaryBook,
+        recipe: Recipe,
+        viewer: Viewer,
+        ledger: LedgerBook,
+        *,
+        foreground: Foreground,
+        preparing: SideThread,
+        learner: Learner | None,
     ) -> Worker:
         settings = self.settings
         caller: Caller = self.caller
@@ -208,12 +243,19 @@ class _Assembly:
         def past_start() -> bool:
             if no_work:
                 return False
-            enough = settings.summarize_threshold
-            if enough is not None and len(timeline) >= enough:
+            if viewer.covers or (enough is not None and len(timeline) >= enough):
                 return True
             return timeline.tokens[-1] > settings.start_at * viewer.high_water(int(settings.max_tokens))
 
+        def notify(name: str, data: dict[str, object]) -> None:
+            if learner is not None and name == "summary_ready":
+                learner.wake()
+            self.notify(name, data)
+
         no_work = self.options.read_only or settings.strategy == "truncate"
+        enough = settings.summarize_threshold
+        if enough is None and settings.max_messages is not None:
+            enough = int(settings.start_at * settings.max_messages)
         return Worker(
             timeline=timeline,
             book=book,
@@ -225,8 +267,10 @@ class _Assembly:
             concurrency=settings.concurrency,
             cooldown=settings.breaker_cooldown,
             past_start=past_start,
+            foreground=foreground,
+            preparing=preparing,
             rollups=settings.strategy == "hierarchical",
-            notify=self.notify,
+            notify=notify,
             ledger=ledger if settings.ledger_share else None,
         )
 
@@ -234,12 +278,9 @@ class _Assembly:
         if self.options.events is not None:
             self.options.events.emit(name, data)
 
-    def closing(self, executor: ThreadPoolExecutor) -> list[Any]:
-        async def end_counting() -> None:
-            executor.shutdown(wait=False, cancel_futures=True)
-
+    def closing(self, *threads: SideThread) -> list[Any]:
         ends = [self.caller.close] if isinstance(self.caller, ExtractiveCaller | ModelCaller) else []
-        return [*ends, end_counting, self.store.close]
+        return [*ends, *(thread.close for thread in threads), self.store.close]
 
 
 def _check(settings: Settings, options: Options) -> None:

@@ -14,7 +14,6 @@ import msgspec
 
 from summarizing_context.core.entries import Entry
 from summarizing_context.core.pinned import decode_pins
-from summarizing_context.core.view import encode_state
 from summarizing_context.errors import SettingsError, StoreError, briefly
 from summarizing_context.loading import read_entries, usable_state
 from summarizing_context.session import Session
@@ -23,9 +22,7 @@ from summarizing_context.shelves import (
     CHECKPOINT_ID,
     Checkpoint,
     CheckpointKeeper,
-    Place,
     StoredCheckpoint,
-    StoredShowing,
 )
 from summarizing_context.showing import Marks
 
@@ -41,15 +38,17 @@ class Checkpoints:
         self._session = session
         self._keeper: CheckpointKeeper = session.parts.store.checkpoints
         self._every = session.parts.settings.checkpoint_interval_messages
-        self._noted = self._place()  # when it was last looked whether one is due
+        self._noted = session.place  # when it was last looked whether one is due
 
     async def save(self, name: str | None = None) -> Checkpoint:
         """Keep the present state."""
         check_name(name)
         async with self._session.changing:
             while True:
-                made = await self._keeper.save(self._session.id, name, self._place(), self._showings())
+                made = await self._keeper.save(self._session.id, name, self._session.place, self._session.showings())
                 if made is not None:  # else a cancelled replacement of the log was still on its way
+                    if self._session.parts.learner is not None:
+                        self._session.parts.learner.ask()
                     return made
 
     async def restore(self, id: str) -> Checkpoint:
@@ -61,8 +60,9 @@ class Checkpoints:
             entries = await read_entries(parts, there.entries)
             back = partial(self._go_back, entries, there)
             while True:
-                place, showings = self._place(), self._showings()
-                made = await self._keeper.restore(session.id, there.checkpoint.id, place, showings, back)
+                made = await self._keeper.restore(
+                    session.id, there.checkpoint.id, session.place, session.showings(), back
+                )
                 if made is not None:
                     break
             await parts.worker.recall(everything=True)
@@ -96,22 +96,12 @@ class Checkpoints:
         """The automatic checkpoint. A message is in the log in any case: where the store fails, it is told."""
         if not self.is_due or self._session.changing.locked():
             return  # the next message will see to it
-        self._noted = self._place()
+        self._noted = self._session.place
         try:
             await self.save()
         except StoreError as error:
             self._session.last_error = str(error)
             logger.warning("an automatic checkpoint could not be kept", exc_info=error)
-
-    def _place(self) -> Place:
-        timeline = self._session.parts.timeline
-        return Place(timeline.version, len(timeline))
-
-    def _showings(self) -> list[StoredShowing]:
-        return [
-            StoredShowing(showing.key, encode_state(showing.state), msgspec.json.encode(showing.marks).decode())
-            for showing in self._session.parts.viewer.showings
-        ]
 
     def _go_back(self, log: Sequence[Entry], there: StoredCheckpoint) -> None:
         """The store is back at the checkpoint: so are the log in memory, the pins and the views."""
@@ -123,7 +113,7 @@ class Checkpoints:
             if (state := usable_state(session.parts, data)) is not None:
                 session.parts.viewer.restore(key, state, msgspec.json.decode(marks, type=Marks))
         session.asked_at = session.parts.clock.now()  # the view of then comes first, before any for a cold cache
-        self._noted = self._place()
+        self._noted = self._session.place
 
 
 def check_name(name: object) -> None:

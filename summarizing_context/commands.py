@@ -7,18 +7,24 @@ a command is told in its result; nothing here raises for it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from summarizing_context.commanded import Commanded
 from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.facts import Fact
+from summarizing_context.core.terminal import inert
 from summarizing_context.core.text_table import text_facts, text_table
 from summarizing_context.errors import SettingsError, SummarizingContextError
+from summarizing_context.statistics import Statistics
 
 PREFIX = "/context"
+
+Scope = Literal["session", "project", "all"]
+
 _KEEP, _THRESHOLD = 10, 0.6  # messages; importance
+_SCOPES: Mapping[str, Scope] = {"--session": "session", "--project": "project", "--all": "all"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,13 @@ class Command(NamedTuple):
 
 
 async def run_command(context: Commanded, text: object) -> CommandResult:
-    """Run what somebody typed, with or without `/context` in front."""
+    """Run what somebody typed, with or without `/context` in front. Its text is inert in a terminal, its data is as it
+    is."""
+    result = await _run(context, text)
+    return replace(result, text=inert(result.text))
+
+
+async def _run(context: Commanded, text: object) -> CommandResult:
     if not isinstance(text, str):
         return _wrong(f"a command is a text such as '{PREFIX} status', not {type(text).__name__}")
     name, rest = _parted(text)
@@ -80,8 +92,8 @@ async def _status(context: Commanded, rest: str) -> CommandResult:
 
 async def _summarize(context: Commanded, rest: str) -> CommandResult:
     if rest and not _is_count(rest):
-        return activated(await context.compact(focus=rest))
-    return activated(await context.summarize(int(rest or _KEEP)))
+        return activated(await context.compact(focus=rest), context.statistics())
+    return activated(await context.summarize(int(rest or _KEEP)), context.statistics())
 
 
 async def _compress(context: Commanded, rest: str) -> CommandResult:
@@ -89,17 +101,27 @@ async def _compress(context: Commanded, rest: str) -> CommandResult:
         threshold = float(rest or _THRESHOLD)
     except ValueError:
         raise SettingsError(f"{rest!r:.40} is no number; an importance is one from 0 to 1") from None
-    return activated(await context.compress(threshold))
+    return activated(await context.compress(threshold), context.statistics())
 
 
-def activated(report: ActivationReport) -> CommandResult:
-    """What an activation that somebody asked for has come to."""
+def activated(report: ActivationReport, figures: Statistics) -> CommandResult:
+    """What an activation that somebody asked for has come to, and when its stand-ins give way."""
     said = (
         f"The view now takes {report.tokens_after:,} tokens instead of {report.tokens_before:,}."
         if report.activated
         else f"Nothing to summarize: the view takes {report.tokens_after:,} tokens, and covering more would free none."
     )
-    return CommandResult(said, report._asdict())
+    if report.raw:
+        said += (
+            f"\nWord for word: the newest {report.raw}, where the work goes on, and {report.kept} older messages "
+            "that are pinned, critical, important enough, or the first request."
+        )
+    if figures.stand_ins and figures.summaries_pending:
+        said += (
+            f"\n{figures.stand_ins} of its summaries are stand-ins. The model's own are being made; "
+            "they are shown from the next activation on, or when you ask again."
+        )
+    return CommandResult(said, {**report._asdict(), "stand_ins": figures.stand_ins})
 
 
 async def _pin(context: Commanded, rest: str) -> CommandResult:
@@ -138,10 +160,13 @@ async def _restore(context: Commanded, rest: str) -> CommandResult:
 
 
 async def _search(context: Commanded, rest: str) -> CommandResult:
-    hits = await context.search(_needed(rest, "words to look for"))
-    rows = [[_messages(hit.start, hit.stop), hit.kind, hit.snippet] for hit in hits]
-    text = text_table(("messages", "kind", "words"), rows) if rows else "Nothing holds any of these words."
-    return CommandResult(text, {"query": rest, "hits": [asdict(hit) for hit in hits]})
+    first, words = _parted(rest)
+    scope = _SCOPES.get(first)
+    query = _needed(rest if scope is None else words, "words to look for")
+    hits = await context.search(query, scope=scope or "session")
+    rows = [[hit.id or _messages(hit.start, hit.stop), hit.kind, hit.snippet] for hit in hits]
+    text = text_table(("where", "kind", "words"), rows) if rows else "Nothing holds any of these words."
+    return CommandResult(text, {"query": query, "hits": [asdict(hit) for hit in hits]})
 
 
 async def _expand(context: Commanded, rest: str) -> CommandResult:
@@ -197,7 +222,7 @@ COMMANDS: dict[str, Command] = {
     "checkpoint": Command("checkpoint [NAME]", "keep the present state, to go back to", _checkpoint),
     "checkpoints": Command("checkpoints", "list the checkpoints", _checkpoints),
     "restore": Command("restore ID", "go back to a checkpoint; the present is kept as one", _restore),
-    "search": Command("search QUERY", "find messages and summaries by their words", _search),
+    "search": Command("search [--project|--all] QUERY", "find messages, summaries and memories", _search),
     "expand": Command("expand NODE [line|paragraph|full] [CURSOR]", "what stands behind a node or a message", _expand),
     "recall": Command("recall QUERY", "one page of what the view leaves out", _recall),
     "memory": Command("memory QUERY", "what sessions of this project have kept for each other", _memory),

@@ -30,9 +30,8 @@ class Compressing:
         return await self._activate(Wish(keep_from=float(threshold)))
 
     def should_compress(self) -> bool:
-        """Whether the view, as it stands, is above its high water."""
-        now, high = self._session.parts.viewer.tokens(self._session.key, self._session.budget)
-        return now > high
+        """Whether the next view would cover more of the past."""
+        return self._session.would_compact()
 
     async def _activate(self, wish: Wish) -> ActivationReport:
         session, viewer = self._session, self._session.parts.viewer

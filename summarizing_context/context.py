@@ -20,6 +20,7 @@ from summarizing_context.core.pinned import Pin
 from summarizing_context.core.places import Place
 from summarizing_context.expanding import Detail, Expanding
 from summarizing_context.memories import Memory
+from summarizing_context.memory_tools import MemoryTools
 from summarizing_context.parts import Parts
 from summarizing_context.pinning import Pinning
 from summarizing_context.recall_tool import RecallTool
@@ -42,11 +43,12 @@ class SummarizingContext(Conversation):
         self._spending = Spending(self._session)
         self._compressing = Compressing(self._session)
         self._pinning = Pinning(self._session)
-        self._search = Search(self._session, parts.meaning)
-        self._expanding = Expanding(self._session)
-        self._recalling = Recalling(self._session, self._search, self._expanding)
-        self._recall_tool = RecallTool(self._session, self._expanding, self._recalling)
         self._memory = Memory(self._session, parts.meaning)
+        self._memory_tools = MemoryTools(self._memory)
+        self._search = Search(self._session, parts.meaning, self._memory)
+        self._expanding = Expanding(self._session)
+        self._recalling = Recalling(self._session, self._search)
+        self._recall_tool = RecallTool(self._session, self._expanding, self._recalling)
         self._closing.append(self._memory.close)
 
     def budget(self) -> BudgetReport:
@@ -82,17 +84,17 @@ class SummarizingContext(Conversation):
         return await self._compressing.summarize(keep_recent)
 
     async def compress(self, importance_threshold: float) -> ActivationReport:
-        """Activate now: what is covered stays word for word where it is at least so important (0 to 1), in at most
-        `keep_share` of the room, and is summarized where it is not.
+        """Activate now and cover all but the newest group, or `keep_recent` messages: what is at least so important
+        (0 to 1) stays word for word, in at most `keep_share` of the room, and the rest is summarized.
 
-        This and later activations go by the threshold until another call sets one or the log is replaced. Raises
-        `SettingsError`.
+        A view that would grow by it stays as it is: then `activated` is false. Else later activations go by the
+        threshold too, until another call sets one or the log is replaced. Raises `SettingsError`.
         """
         self._check()
         return await self._compressing.compress(importance_threshold)
 
     def should_compress(self) -> bool:
-        """Whether the next view, for the provider of the last one, would be above its high water; nothing is done."""
+        """As `should_compact`, in a plain function."""
         self._check()
         return self._compressing.should_compress()
 
@@ -161,8 +163,9 @@ class SummarizingContext(Conversation):
     async def search(
         self, query: str, *, scope: Literal["session", "project", "all"] = "session", limit: int = 10
     ) -> list[SearchHit]:
-        """Messages and summaries that hold the query's words, or, with an embedding, come near to its meaning; the
-        best first. A query is plain words; nothing in it is an operator.
+        """Messages, summaries and memories that hold the query's words, or, with an embedding, come near to its
+        meaning; the best first. `scope` says whose messages: the memories are those that this session shares, or, with
+        `all`, all of the store. A query is plain words; nothing in it is an operator.
         """
         self._check()
         return await self._search.find(query, scope, limit)
@@ -189,6 +192,12 @@ class SummarizingContext(Conversation):
         object, or JSON; what is wrong with them is told in the answer."""
         self._check()
         return await self._recall_tool.call(arguments)
+
+    async def call_memory_tool(self, name: str, arguments: object) -> str:
+        """The answer to a model's call of one of the tools whose schemas `memory_tool_schemas()` gives, as for
+        `call_recall_tool`. Raises `SettingsError` for another tool."""
+        self._check()
+        return await self._memory_tools.call(name, arguments)
 
     async def handle_command(self, text: str) -> CommandResult:
         """Run what somebody typed after `/context`, such as `status` or `search failed deploy`; `help` lists all. What

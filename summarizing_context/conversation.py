@@ -6,7 +6,7 @@ contract is in `context`.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any
@@ -17,9 +17,10 @@ from summarizing_context.budgeting import Budgeting
 from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.door import Message
 from summarizing_context.core.focus import check_focus
-from summarizing_context.core.transcripts import is_transcript_of
+from summarizing_context.core.transcripts import Comparison, compare
 from summarizing_context.core.view import View
 from summarizing_context.errors import SettingsError, briefly
+from summarizing_context.leading import Prompt
 from summarizing_context.parts import Parts, gather
 from summarizing_context.provider_window import read_provider
 from summarizing_context.session import Session
@@ -53,19 +54,25 @@ class Conversation:
         await self._after_adding()
 
     async def get_messages_for_request(
-        self, token_budget: int | None = None, provider: Any | None = None, *, system: str | None = None
+        self,
+        token_budget: int | None = None,
+        provider: Any | None = None,
+        *,
+        system: Prompt | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
     ) -> list[Message]:
         """The messages of the next request, within the budget, as fresh copies. Never waits for a model.
 
         The budget in tokens is `token_budget` if given, else what `provider` tells of its window less the answer
-        and a margin, else `max_tokens`. `system` is a system prompt that is no part of the log and leads this view
-        in the place of the log's own; a changed one is the activation `system_changed`. Raises `BudgetError` when
-        the leading system rows leave no room, and `SettingsError` for a `token_budget` that is no positive int.
+        and a margin, else `max_tokens`. `system` is a system prompt, a text or a list of blocks, that is no part of the
+        log and leads this view in the place of the log's own; a changed one is the activation `system_changed`. `tools`
+        are the definitions of tools that will be sent along, in any provider's form: they only leave less room.
+        Raises `BudgetError` when system rows and tools leave no room, and `SettingsError` for other arguments.
         """
         self._check()
         window = read_provider(provider)
         budget = self._budgeting.choose(token_budget, window)
-        session, lead = self._session, partial(self._viewer.leading.bring, system)
+        session, lead = self._session, partial(self._viewer.leading.bring, system, tools)
         # who only looks, and names no provider, sees what the last one was shown
         key = session.key if provider is None and self._parts.read_only else window.key
         report = await session.activate(key, budget, "idle" if session.is_idle else None, begin=lead)
@@ -83,7 +90,8 @@ class Conversation:
     async def set_messages(self, messages: Iterable[Message]) -> None:
         """Replace the log. Summaries whose range still matches are kept, so that an equal prefix costs nothing.
 
-        Raises as `add_message` does; then nothing is replaced.
+        A log of which any message would be lost is made a checkpoint first, without a copy. Raises as `add_message`
+        does; then nothing is replaced.
         """
         self._check(writes=True)
         await self._session.replace(await self._parts.intake.all(messages, self._timeline.entries))
@@ -91,12 +99,18 @@ class Conversation:
     async def is_transcript(self, messages: Iterable[Message]) -> bool:
         """Whether `messages` are this log as hosts keep it: with nothing missing, by content, but system, developer,
         hook and ephemeral rows. Raises `MessageError`."""
+        return (await self.compare_transcript(messages)).is_known
+
+    async def compare_transcript(self, messages: Iterable[Message]) -> Comparison:
+        """How far this log and a host's copy of it, `messages`, go together by content. Ephemeral messages of either
+        count for nothing. Raises `MessageError`."""
         self._check()
         contents = await self._parts.intake.contents(messages)
-        return is_transcript_of(contents, (entry.facts for entry in self._timeline.entries))
+        found = compare([content for _, content in contents], (entry.facts for entry in self._timeline.entries))
+        return found._replace(told=contents[found.told][0]) if found.told < len(contents) else found
 
     async def clear(self) -> None:
-        """Empty the log."""
+        """Empty the log. What it held is made a checkpoint first; `delete_checkpoint` gives it up."""
         self._check(writes=True)
         await self._session.replace([])
 
@@ -108,10 +122,10 @@ class Conversation:
             self._session.key, self._session.budget = window.key, self._budgeting.choose(None, window)
 
     async def should_compact(self) -> bool:
-        """Whether the next view, for the provider of the last one, would be above its high water."""
+        """Whether the next view, for the provider of the last one, would cover more of the past: for its tokens, for
+        the number of its messages, or because the prompt cache is cold. Nothing is done."""
         self._check()
-        now, high = self._viewer.tokens(self._session.key, self._session.budget)
-        return now > high
+        return self._session.would_compact()
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport:
         """Activate now, if that frees anything.
@@ -133,12 +147,17 @@ class Conversation:
         return report
 
     async def wait_idle(self, timeout: float | None = None) -> bool:
-        """Wait until no summary is being made or could be; False after `timeout` seconds. An open breaker or a
-        reached cap counts as idle."""
+        """Wait until no summary is being made or could be, and no memory is being learnt; False after `timeout`
+        seconds. An open breaker or a reached cap counts as idle."""
         self._check()
         if timeout is not None and (not isinstance(timeout, int | float) or timeout != timeout):
             raise SettingsError(f"timeout is {briefly(timeout)}; it is a number of seconds, or None")
-        return await self._parts.worker.wait_idle(None if timeout is None else max(0, min(timeout, _LONG)))
+        with anyio.move_on_after(None if timeout is None else max(0, min(timeout, _LONG))):
+            is_idle = await self._parts.worker.wait_idle()
+            if self._parts.learner is not None:
+                await self._parts.learner.settle()
+            return is_idle
+        return False
 
     async def observe_usage(self, input_tokens: int, *, cache_read: int = 0, cache_write: int = 0) -> None:
         """Tell how many tokens the provider counted for the last view; budgets from its window follow that.
@@ -147,7 +166,8 @@ class Conversation:
         """
         self._check()
         total = usage_total(input_tokens, cache_read, cache_write)
-        self._budgeting.observe(total, None if self._last_view is None else self._last_view.tokens)
+        view = self._last_view
+        self._budgeting.observe(total, None if view is None else view.tokens + view.fixed_tokens)
 
     def statistics(self) -> Statistics:
         """The figures of this session since it was opened."""

@@ -6,8 +6,9 @@ a decision becomes a view, is in `viewer`.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections.abc import Sequence
+from functools import lru_cache
 
 from summarizing_context.core.activation import (
     Build,
@@ -24,11 +25,12 @@ from summarizing_context.core.activation import (
     decide_for_note,
     decide_freely,
 )
-from summarizing_context.core.budget import MAX_SQUEEZE, Room
+from summarizing_context.core.budget import Room
 from summarizing_context.core.economy import Waters, economy_waters
 from summarizing_context.core.focus import Focus, note_text
 from summarizing_context.core.folding import Folded, calls_of
 from summarizing_context.core.header import (
+    NO_HEADER,
     Header,
     HeaderNode,
     HeaderPlan,
@@ -36,20 +38,22 @@ from summarizing_context.core.header import (
     compose_header,
     left_out_header,
     note_node,
+    stand_ins,
     with_ledger,
 )
 from summarizing_context.core.keeping import keep_groups, with_kept
 from summarizing_context.core.ledger_block import ledger_block
 from summarizing_context.core.memory_block import memory_block
 from summarizing_context.core.overflow import Newest, fit, last_cuts
-from summarizing_context.core.pins import Pins, choose_pins
-from summarizing_context.core.rule_block import rule_block
+from summarizing_context.core.pins import NO_PINS, Pins, Staying, choose_pins, choose_staying
+from summarizing_context.core.rule_block import LEAST_TOKENS, rule_block
 from summarizing_context.core.shrinking import Price
 from summarizing_context.core.standing import NO_RULES
 from summarizing_context.core.tail import Item, Tail
 from summarizing_context.ledgers import LedgerBook
 from summarizing_context.showing import Policy, Showing
 from summarizing_context.summaries import SummaryBook
+from summarizing_context.tails import Tails
 from summarizing_context.timeline import Timeline
 
 _NOTES = 3  # the note about a topic takes at most this part of the header's share
@@ -90,65 +94,80 @@ class Decider:
         `asked` is a reason to activate although there is no need; with it may come a topic of which the header has to
         keep a note, or a wish.
         """
-        present, keep = showing.state.cut, self._policy.keep_recent or 0
-        head, waters = showing.state.head_tokens, self.waters(room)
+        present, keep, head = showing.state.cut, self._policy.keep_recent or 0, showing.state.head_tokens
+        waters, shown = self.waters(room), showing.tail.room
         now = head + tail.tokens
-        overflow, high, too_many = (
-            skipped > 0 or now > room.tokens,
-            now > waters.high(head),
-            self._too_many(showing, tail),
-        )
+        overflow = skipped > 0 or now > room.tokens or (shown.is_bare and room.tokens > shown.tokens)
+        high, too_many = now > waters.high(head), self._too_many(showing, tail)
         needed = overflow or high or too_many or asked == "explicit"
         if not needed and (asked is None or tail.tokens < room.low + self._policy.leaf):
             return None
-        if not (overflow or asked == "explicit" or self._may_attempt(showing, room, too_many)):
+        ahead = self._cuts_ahead(tail, room, present) if too_many else []
+        if not (overflow or asked == "explicit" or ahead or self._may_attempt(showing, room, too_many)):
             return None
         if needed:  # what could be done on a cold cache alone may soon have to be
             showing.attempted_at, showing.attempted_length = self._timeline.history_tokens, len(self._timeline)
         self._book.begin()
         segments = self._timeline.segments
         found = self._allowed(cuts(tail, room, present, segments, keep), present)
-        build = self._builder(showing, tail, focus, wish)
+        tails = Tails(self._timeline, self._price, tail)
+        build = self._builder(showing, tails, focus, wish)
+        if wish is not None:
+            least = max(wish.keep_messages or 1, keep)
+            wished = self._allowed(cuts_to_count(tail, present, segments, least), present)
+            found = [*wished, *found] if overflow or wish.keep_messages is None else wished
         if overflow:
             last = self._allowed(last_cuts(tail, present, segments), present)
             gentle = [*found, present] if tail.start == present.stop else found
-            return fit(room, gentle, last, self._newest(present), build)
+            return fit(room, gentle, last, self._newest(present, tails), build)
         if wish is not None:
-            if wish.keep_messages is not None:
-                least = max(wish.keep_messages, keep)
-                found = self._allowed(cuts_to_count(tail, present, segments, least), present)
-            else:
-                found = [*found, *self._covered(present)]
-            return self._as_wished(showing, now, waters, build, found)
+            most = None if wish.keep_from is None else now
+            return self._as_wished(showing, now, waters, build, [*found, *self._covered(present)], most=most)
         if focus is not None:
             return decide_for_note(now, waters, [*found, *self._covered(present)], build)
         if high:
             return decide(now, waters, found, build)
         if too_many:
-            left = int((self._policy.max_messages or 0) * room.shares.low_water / room.shares.high_water)
-            found = self._allowed(cuts_to_count(tail, present, segments, max(left, keep, 1)), present)
+            found = self._allowed([*ahead, *cuts_to_count(tail, present, segments, self._least_left(room))], present)
             return decide_by_count(now, waters, found, build)
         if asked == "explicit":
-            return decide_freely(now, found, room, build)
+            present_cut = self._covered(present)
+            return decide_freely(now, found, room, build) or self._as_wished(showing, now, waters, build, present_cut)
         return decide(now, waters, found, build)
 
-    def _as_wished(self, showing: Showing, now: int, waters: Waters, build: Build, found: list[Cut]) -> Proposal | None:
+    def _as_wished(
+        self, showing: Showing, now: int, waters: Waters, build: Build, found: list[Cut], *, most: int | None = None
+    ) -> Proposal | None:
+        """The first cut that changes anything, in at most `most` tokens where that is given."""
         present = showing.state.cut
 
         def is_news(proposal: Proposal) -> bool:
             after = tuple(pin.message for pin in proposal.pins.after)
-            return proposal.cut != present or after != showing.state.after
+            replaced = stand_ins(proposal.header.nodes) < stand_ins(showing.state.nodes)
+            changes = proposal.cut != present or after != showing.state.after or replaced
+            return changes and (most is None or proposal.tokens <= most)
 
         return decide_as_wished(now, waters, found, build, is_news)
 
-    def _newest(self, present: Cut) -> Newest | None:
-        """The newest group, unless it is covered."""
+    def _cuts_ahead(self, tail: Tail, room: Room, present: Cut) -> list[Cut]:
+        """The cut to make for the number of messages where a model summarizes ahead for it: at the end of what it was
+        asked for. None where nothing more was."""
+        if not self._book.open.goes_ahead:
+            return []
+        segments = self._timeline.segments
+        ends = [segment.stop for segment in segments[present.leaves :] if segment.last_part]
+        return cuts_to_count(tail, present, segments, self._least_left(room), [*ends, *self._book.open.ends()])
+
+    def _least_left(self, room: Room) -> int:
+        """How many messages an activation for their number leaves raw, at least."""
+        left = (self._policy.max_messages or 0) * room.shares.low_water / room.shares.high_water
+        return max(int(left), self._policy.keep_recent or 0, 1)
+
+    def _newest(self, present: Cut, tails: Tails) -> Newest:
         start, stop = self._timeline.newest_group
-        if start < present.stop:
-            return None
-        calls = calls_of([self._timeline.read(index)[0] for index in range(start, stop)])
         cut = Cut(0, 0, start) if self._policy.truncate else cut_at(self._timeline.segments, start)
-        return Newest(cut, calls, is_open=stop > self._timeline.closed_groups_stop)
+        is_open = stop > self._timeline.closed_groups_stop
+        return Newest(cut, calls_of(tails.newest), is_open, is_covered=start < present.stop)
 
     def _allowed(self, found: list[Cut], present: Cut) -> list[Cut]:
         """Without summaries there are no segments to cover, only messages to leave out."""
@@ -171,41 +190,35 @@ class Decider:
         most = self._policy.max_messages
         if most is None:
             return False
-        leading = max(self._timeline.leading, bool(showing.state.system))
-        raw = max(most - leading - len(showing.state.head), most // 2, self._policy.keep_recent or 1)
-        return len(tail.items) > raw
+        head = max(self._timeline.leading, bool(showing.state.system)) + len(showing.state.head)
+        return len(tail.items) > max(most - head, most // 2, self._policy.keep_recent or 1)
 
-    def _builder(self, showing: Showing, shown: Tail, topic: str | None, wish: Wish | None) -> Build:
-        """Composes a prefix and a tail for a cut."""
+    def _builder(self, showing: Showing, tails: Tails, topic: str | None, wish: Wish | None) -> Build:
+        """Composes a prefix and a tail for a cut; no prefix where the tail is too large, or has to be alone."""
         keep_from = showing.state.keep_from if wish is None or wish.keep_from is None else wish.keep_from
 
+        @lru_cache
+        def staying_of(cut: Cut, room: Room) -> tuple[Staying, int]:
+            return self._staying(cut, room)
+
         def build(cut: Cut, room: Room, folded: Folded = ()) -> Proposal:
-            tail, shown_as, bounds = shown, shown.room, self._timeline.bounds()
-            same = (shown_as.tokens, shown_as.squeeze) == (room.tokens, room.squeeze) and not folded
-            tightest = room.squeeze == MAX_SQUEEZE  # then ephemeral messages before the first group give way too
-            if same and cut.stop >= tail.start + tightest and not tail.binds(cut.stop, bounds):
-                tail = tail.cut_at(cut.stop, bounds)
-            else:
-                tail = Tail(cut.stop, room, self._price, folded, bounds)
-                if tightest:
-                    tail.riders = bisect_right(self._timeline.riders, cut.stop, key=lambda rider: rider[0])
-                self._timeline.feed(tail)
+            staying, aside = (Staying(), 0) if room.is_bare else staying_of(cut, Room(room.tokens, room.shares))
+            room = room.setting_aside(aside)
+            tail = tails.at(cut.stop, room, folded)
+            if room.is_bare or tail.tokens > room.tokens:
+                return Proposal(cut, room, NO_HEADER, NO_PINS, tail, showing.state.focus, keep_from)
             focus = self._focus(showing, cut, topic)
             header = self._header(showing, cut, room, focus)
-            pins = self._pins(cut, room, keep_from, header.tokens + tail.tokens)
+            pins = self._pins(cut, room, keep_from, staying, header.tokens + tail.tokens)
             return Proposal(cut, room, header, pins, tail, focus, keep_from)
 
         return build
 
     def _header(self, showing: Showing, cut: Cut, room: Room, focus: Focus | None) -> Header:
-        plan = HeaderPlan(
-            showing.state.tree_nodes,
-            cut.leaves,
-            max(cut.leaves_stop, self._timeline.leading),
-            cut.stop,
-            self._timeline.leading,
-            self._note(focus, room),
-        )
+        open_from = max(cut.leaves_stop, self._timeline.leading)
+        pieces = self._book.open.pieces(open_from, cut.stop, showing.state.nodes)
+        tree, leading, note = showing.state.tree_nodes, self._timeline.leading, self._note(focus, room)
+        plan = HeaderPlan(tree, cut.leaves, open_from, cut.stop, leading, tuple(pieces), note)
         if self._policy.truncate:
             return left_out_header(plan, self._style)
         header = compose_header(plan, self._book, room, self._style)
@@ -226,9 +239,17 @@ class Decider:
         text = note_text(focus.text, made.text, lambda text: note_node(text, focus, made.made_by, count).tokens <= most)
         return note_node(text, focus, made.made_by, count) if text else None
 
-    def _pins(self, cut: Cut, room: Room, keep_from: float | None, beside: int) -> Pins:
+    def _staying(self, cut: Cut, room: Room) -> tuple[Staying, int]:
+        """What must stay of the past before a cut, with the tokens to set aside for it and for such rows behind."""
+        timeline = self._timeline
+        behind = timeline.staying(cut.stop, len(timeline))
+        raw = sum(cost for cost in map(timeline.cost, behind) if cost <= room.staying_cap)
+        staying = choose_staying(timeline.candidates(cut.stop), timeline, room, raw, self._price)
+        return staying, raw + staying.tokens
+
+    def _pins(self, cut: Cut, room: Room, keep_from: float | None, staying: Staying, beside: int) -> Pins:
         """What stays word for word of the past before a cut, in a view that has `beside` tokens beside it."""
-        pins = choose_pins(self._timeline.candidates(cut.stop), self._timeline.read, room, self._price)
+        pins = choose_pins(self._timeline.candidates(cut.stop), staying, self._timeline, room, self._price)
         pins = self._with_memories(self._with_rules(pins, cut, room), room)
         return self._with_kept(pins, cut, room, self._policy.keep_from if keep_from is None else keep_from, beside)
 
@@ -246,7 +267,8 @@ class Decider:
         """With the block of standing rules and pinned texts. What a pin shows whole is not said twice."""
         whole = {pin.seq for pin in (*pins.before, *pins.after) if not pin.left_out}
         rules = NO_RULES if self._policy.truncate else self._timeline.rules.before(cut.stop).without(whole)
-        block = rule_block(self._timeline.pinned.texts, rules, pins.unshown, room.pin_cap, self._price)
+        cap = max(room.pin_cap, LEAST_TOKENS) if pins.unshown and room.staying_cap else room.pin_cap
+        block = rule_block(self._timeline.pinned.texts, rules, pins.unshown, cap, self._price)
         return _with_block(pins, block.item)._replace(rules_left_out=block.left_out)
 
     def _with_memories(self, pins: Pins, room: Room) -> Pins:
@@ -256,11 +278,13 @@ class Decider:
         """The pins of a view as they are chosen now, for what it covers."""
         state = showing.state
         beside = state.head_tokens - state.pin_tokens + showing.tail.tokens
-        return self._pins(state.cut, showing.tail.room, state.keep_from, beside)
+        room = showing.tail.room
+        staying, _ = self._staying(state.cut, Room(room.tokens, room.shares))
+        return self._pins(state.cut, room, state.keep_from, staying, beside)
 
     def _ledger_block(self, cut: Cut, room: Room, header: Header) -> str:
         """The ledger of what is covered, in its share of the room; none where the room had to be squeezed."""
-        cap = 0 if room.squeeze else int(self._policy.ledger_share * room.tokens)
+        cap = 0 if room.squeeze else int(self._policy.ledger_share * room.shared)
         if self._ledger is None or not cap or header.message is None:
             return ""
         known = "\n".join(node.text for node in header.nodes)

@@ -5,7 +5,7 @@ SummarizingContextError
 ├── MessageError (ValueError)           a message was refused at the door; the log is unchanged
 ├── BudgetError                         no view fits; names the rows that need too much
 ├── ContextClosedError                  the context was used after its `async with` ended
-├── WrongEventLoopError                 the context was called from another event loop than its own
+├── WrongEventLoopError                 called from another event loop than its own, or from none of asyncio's
 ├── SessionInUseError                   another writer holds the session; `pid` names it
 ├── StoreError                          the log or the summaries could not be read or written
 │   ├── StoreLockedError                another process kept the file locked for too long
@@ -74,7 +74,7 @@ class BudgetError(SummarizingContextError):
         listed += ", …" if len(self.rows) > 5 else ""
         super().__init__(
             f"a view needs at least {required_tokens} tokens but the budget is {budget_tokens}"
-            + (f" ({what}: {listed})" if listed else "")
+            + (f" ({what}: {listed})" if listed else f" ({what})")
             + "; raise the budget or shorten these rows"
         )
 
@@ -87,7 +87,7 @@ class ContextClosedError(SummarizingContextError):
 
 
 class WrongEventLoopError(SummarizingContextError):
-    """The context belongs to the event loop in which it was opened, and was called from another one."""
+    """A context belongs to the asyncio loop in which it was opened; it was called from another one, or under trio."""
 
 
 class SessionInUseError(SummarizingContextError):

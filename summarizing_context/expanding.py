@@ -7,15 +7,16 @@ pages filled in `core.paging`.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from summarizing_context.core.entries import Entry
 from summarizing_context.core.header import BRIEF_TOKENS, HeaderNode
 from summarizing_context.core.paging import Page, PagePart, fenced_page, fill_page, page_room, read_tokens
 from summarizing_context.core.places import Cursor, read_cursor, read_detail, read_place, stale
 from summarizing_context.core.rendering import part_label
-from summarizing_context.core.shrinking import cut_middle
 from summarizing_context.core.tree import Node
+from summarizing_context.core.truncation import cut_middle
 from summarizing_context.session import Session
 
 Detail = Literal["line", "paragraph", "full"]
@@ -77,17 +78,7 @@ class Expanding:
     def message(self, index: int) -> list[PagePart]:
         """A message whole, each of its parts under its label."""
         timeline = self._parts.timeline
-        names: dict[str, str] = {}
-        for before in range(timeline.group_start(index), index):
-            earlier = timeline.entries[before].read(before).reading
-            names |= {part.id: part.name or "tool" for part in earlier.parts if part.kind == "call"}
-        reading = timeline.entries[index].read(index).reading
-        parts = []
-        for number, part in enumerate(reading.parts):
-            media = [f"[{len(part.media)} image or file]"] if part.media else []
-            label = part_label(reading, part, names)[:_LABEL]
-            parts.append(PagePart(index, index + 1, number, label, "\n".join([*part.texts, *media])))
-        return parts or [PagePart(index, index + 1, 0, reading.role[:_LABEL], "")]
+        return message_parts(index, timeline.entries[timeline.group_start(index) : index + 1])
 
     def _told(self, index: int, stop: int, short: bool) -> Iterator[PagePart]:
         """Segments that stand whole before `stop` by their summaries, all else message by message."""
@@ -127,3 +118,18 @@ class Expanding:
             tokens = self._parts.timeline.entries[index].facts.text_tokens
             text = cut_middle(text, tokens, _PARAGRAPH, self._parts.counter.count)
         return PagePart(index, index + 1, 0, label, text)
+
+
+def message_parts(index: int, group: Sequence[Entry]) -> list[PagePart]:
+    """The last message of a group's beginning, each of its parts under its label."""
+    *before, entry = group
+    names: dict[str, str] = {}
+    for earlier in before:
+        names |= {part.id: part.name or "tool" for part in earlier.read(0).reading.parts if part.kind == "call"}
+    reading = entry.read(index).reading
+    parts = []
+    for number, part in enumerate(reading.parts):
+        media = [f"[{len(part.media)} image or file]"] if part.media else []
+        label = part_label(reading, part, names)[:_LABEL]
+        parts.append(PagePart(index, index + 1, number, label, "\n".join([*part.texts, *media])))
+    return parts or [PagePart(index, index + 1, 0, reading.role[:_LABEL], "")]

@@ -42,13 +42,13 @@ class Intake:
                 await asyncio.sleep(0)
         return entries
 
-    async def contents(self, messages: object) -> list[bytes]:
-        """What names the contents of messages, ephemeral ones left out. Raises `MessageError`."""
-        found: list[bytes] = []
+    async def contents(self, messages: object) -> list[tuple[int, bytes]]:
+        """Place and content digest of messages, ephemeral ones left out. Raises `MessageError`."""
+        found: list[tuple[int, bytes]] = []
         for at, message in enumerate(check_messages(messages)):
             reading = read_message(message)
             if not reading.ephemeral:
-                found.append(content_digest(reading))
+                found.append((at, content_digest(reading)))
             if at % _BREATH == _BREATH - 1:
                 await asyncio.sleep(0)
         return found

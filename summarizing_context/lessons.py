@@ -1,53 +1,81 @@
-"""What a session leaves behind for later ones: the constraints and decisions that it ended with.
+"""What is learnt of a log without a model: the constraints, decisions and definitions that later sessions need.
 
 First what the human said, by the ledger, without what was taken back; then what summaries tell of it besides, such as
-what the agent chose. Keeping it is `memories`' matter.
+what the agent chose. Keeping it is the matter of `learning`.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
+from summarizing_context.core.definitions import definitions
+from summarizing_context.core.memory_items import HUMAN, Item, Lessons
+from summarizing_context.core.messages import human_texts
 from summarizing_context.core.tree import Node
-from summarizing_context.parts import Parts
+from summarizing_context.ledgers import LedgerBook
+from summarizing_context.memory_pieces import Piece
+from summarizing_context.summaries import SummaryBook
+from summarizing_context.timeline import Timeline
 
 _LATEST, _SUPERSEDED = " (latest)", " (superseded)"  # marks of rules in what stands for a segment
 _MOST = 50  # lessons of one session, the newest
 _WITHIN = 0.5  # seconds to read summaries, some of which are only made by that
 _LONGEST = 2_000  # characters
 _HEADINGS = ("## Constraints and corrections", "## Decisions")
+_KINDS: Mapping[str, str] = {"constraint": "preference", "decision": "decision"}
 _CUT = "…"
 
 
-def lessons(parts: Parts) -> list[str]:
-    """The constraints and decisions of a session, oldest first, each once."""
-    facts = [fact for fact in parts.ledger.newest_facts() if fact.kind in ("constraint", "decision")]
-    gone = {_flat(rule.text) for rule in parts.timeline.rules.before(len(parts.timeline)).replaced}
+def lessons(timeline: Timeline, ledger: LedgerBook, book: SummaryBook, cap: int, pieces: Sequence[Piece]) -> Lessons:
+    """The constraints, decisions and facts of some pieces of a log, oldest first, each once; and which others of the
+    log no longer hold."""
+    ranges = sorted({(piece.start, piece.stop) for piece in pieces})
+    facts = [fact for fact in ledger.newest_facts() if fact.kind in ("constraint", "decision")]
+    gone = {_flat(rule.text) for rule in timeline.rules.before(len(timeline)).replaced}
     gone |= {_flat(fact.value) for fact in facts if fact.superseded}
     said = gone | {_flat(fact.value) for fact in facts}
-    valid = [text for text in dict.fromkeys(_flat(fact.value) for fact in facts) if text not in gone][-_MOST:]
+    valid = [
+        Item(_KINDS[fact.kind], "", _flat(fact.value), fact.start, HUMAN)
+        for fact in facts
+        if _flat(fact.value) not in gone and any(start <= fact.start < stop for start, stop in ranges)
+    ]
+    known = said | {item.text for item in valid}
+    valid += [item for item in _defined(timeline, ranges) if item.text not in known]
+    items = list({item.text: item for item in sorted(valid, key=lambda item: item.message)}.values())[-_MOST:]
     told: dict[str, None] = {}
-    for line in _told(parts):
-        if len(valid) + len(told) >= _MOST:
+    for line in _told(timeline, book, cap, pieces):
+        if len(items) + len(told) >= _MOST:
             break
         if not _is_said(line, said):
             told[line] = None
-    return [line[:_LONGEST] for line in [*reversed(told), *valid]]
+    besides = [Item("decision", "", line, -1, "summary") for line in reversed(told)]
+    return Lessons([item._replace(text=item.text[:_LONGEST]) for item in [*besides, *items]], sorted(gone))
 
 
-def _told(parts: Parts) -> Iterator[str]:
-    """Lines of the sections that outlive a session, in what stands for its segments and for the rest of it; the newest
-    first, as long as there is time."""
-    timeline, book = parts.timeline, parts.book
+def _defined(timeline: Timeline, ranges: Sequence[tuple[int, int]]) -> Iterator[Item]:
+    """What a human says that something is."""
+    for start, stop in ranges:
+        for index in range(start, stop):
+            entry = timeline.entries[index]
+            if entry.facts.human:
+                for one in definitions(human_texts(entry.read(index).reading)):
+                    yield Item("fact", one.subject, _flat(one.sentence), index, HUMAN)
+
+
+def _told(timeline: Timeline, book: SummaryBook, cap: int, pieces: Sequence[Piece]) -> Iterator[str]:
+    """Lines of the sections that outlive a session, in what stands for the pieces; the newest first, while there is
+    time."""
     until = time.monotonic() + _WITHIN
-    rest = timeline.covered_by_segments
-    if rest < len(timeline):
-        yield from _section_lines(book.provisional(rest, len(timeline), parts.settings.summary_max_tokens))
-    for at in reversed(range(len(timeline.segments))):
+    for piece in sorted(pieces, reverse=True):
         if time.monotonic() > until:
             return
-        yield from _section_lines(book.text_of(Node(0, at)).text)
+        is_whole = piece.leaf < len(timeline.segments) and piece.hash == timeline.hashes[piece.leaf]
+        yield from _section_lines(
+            book.text_of(Node(0, piece.leaf)).text
+            if is_whole
+            else book.provisional(range(piece.start, piece.stop), cap).text
+        )
 
 
 def _section_lines(text: str) -> list[str]:

@@ -46,15 +46,18 @@ async def load_session(parts: Parts) -> None:
 
 
 def usable_state(parts: Parts, data: bytes) -> ActivationState | None:
-    """A stored state; None if it cannot be read, or if the settings cut other segments than those that it covers."""
+    """A stored state; None if it cannot be read, or if the log is cut otherwise than it was when the state was made:
+    into other segments by other settings, into other groups by an earlier version."""
     try:
         state = decode_state(data)
     except (msgspec.MsgspecError, ValueError) as error:
         logger.warning("an activation state is not readable; it is made anew", extra={"cause": type(error).__name__})
         return None
-    ends = [0, *(segment.stop for segment in parts.timeline.segments[: state.leaves])]
-    fits = state.stop <= len(parts.timeline) and len(ends) > state.leaves and ends[state.leaves] == state.leaves_stop
-    return state if fits else None
+    timeline = parts.timeline
+    ends = [0, *(segment.stop for segment in timeline.segments[: state.leaves])]
+    if len(ends) <= state.leaves or ends[state.leaves] != state.leaves_stop:
+        return None
+    return state if timeline.group_start(state.stop) == state.stop <= len(timeline) else None
 
 
 async def read_entries(parts: Parts, stored: Sequence[StoredEntry]) -> list[Entry]:

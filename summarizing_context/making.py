@@ -7,16 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from summarizing_context.core.estimate import estimate_text
+from summarizing_context.core.redaction import Redact
+from summarizing_context.core.tree import Node
 from summarizing_context.embedders.openai_embeddings import OpenAIEmbedder
 from summarizing_context.errors import SettingsError
+from summarizing_context.jobs import Recipe
+from summarizing_context.learning import Learner
+from summarizing_context.ledgers import LedgerBook
+from summarizing_context.lessons import lessons
+from summarizing_context.memory_pieces import MemoryPieces
+from summarizing_context.memory_readers import ModelReader, Reader, RuleReader
 from summarizing_context.ports import Clock, Summarizer
 from summarizing_context.settings import Settings
-from summarizing_context.shelves import VectorKeeper
+from summarizing_context.shelves import MemoryScope, SessionStore, VectorKeeper
 from summarizing_context.stores.chroma_vectors import ChromaVectors
-from summarizing_context.summaries import Extracts
+from summarizing_context.summaries import Extracts, SummaryBook
 from summarizing_context.summarizers.anthropic_messages import AnthropicSummarizer
 from summarizing_context.summarizers.extractive import brief_of, skim, summarize_extractively
 from summarizing_context.summarizers.focusing import excerpt_about, lines_about
@@ -26,8 +34,22 @@ from summarizing_context.summarizers.key_lines import key_lines
 from summarizing_context.summarizers.openai_chat import OpenAIChatSummarizer
 from summarizing_context.summarizers.parameter_files import load_parameters
 from summarizing_context.summarizers.resilient import Limits, ResilientSummarizer
+from summarizing_context.timeline import Timeline
 
 AnyCaller = ExtractiveCaller | ResilientSummarizer
+
+
+class Log(NamedTuple):
+    """A session's log, as far as what learns from it needs it."""
+
+    timeline: Timeline
+    book: SummaryBook
+    ledger: LedgerBook
+    store: SessionStore
+    clock: Clock
+
+
+_MODELS: dict[str, Callable[..., ChatModel]] = {"openai": OpenAIChatSummarizer, "anthropic": AnthropicSummarizer}
 
 
 def make_caller(settings: Settings, given: Summarizer | None, clock: Clock, *, read_only: bool) -> AnyCaller:
@@ -54,17 +76,13 @@ def make_caller(settings: Settings, given: Summarizer | None, clock: Clock, *, r
 
 def make_model(settings: Settings, *, read_only: bool) -> ChatModel:
     """The model that the settings name; the caller closes it. One that only reads calls nobody and needs no key."""
-    makers: dict[str, Callable[..., ChatModel]] = {
-        "openai": OpenAIChatSummarizer,
-        "anthropic": AnthropicSummarizer,
-    }
-    if settings.summarizer not in makers:
+    if settings.summarizer not in _MODELS:
         raise SettingsError(
             f"summarizer = {settings.summarizer!r} is for a context that is mounted under Amplifier; use 'extractive', "
             "'openai' or 'anthropic', or pass an object of yours as summarizer="
         )
     key = settings.api_key or ("unused" if read_only else None)
-    make = makers[settings.summarizer]
+    make = _MODELS[settings.summarizer]
     return make(settings.model, base_url=settings.base_url, api_key=key, timeout=settings.call_timeout)
 
 
@@ -89,12 +107,27 @@ def make_extracts(settings: Settings) -> Extracts:
 
 
 def make_embedder(settings: Settings, *, read_only: bool) -> OpenAIEmbedder | None:
-    """The embedder that the settings name; it shares address and key with an OpenAI summarizer."""
+    """The embedder that the settings name."""
     if settings.embedding is None or read_only:  # what only reads sends nothing anywhere
         return None
-    shared = settings.summarizer != "anthropic"
-    address, key = (settings.base_url, settings.api_key) if shared else (None, None)
+    address, key = _place_of_embedding(settings)
     return OpenAIEmbedder(settings.embedding_model, base_url=address, api_key=key, timeout=settings.call_timeout)
+
+
+def _place_of_embedding(settings: Settings) -> tuple[str | None, str | None]:
+    """Address and key of the embedding: its own, or both of a summarizer of the same provider; never one of each."""
+    own = settings.embedding_base_url, settings.embedding_api_key
+    given = settings.base_url, settings.api_key
+    if any(own) or not any(given):
+        return own
+    if settings.summarizer == settings.embedding:
+        return given
+    if settings.summarizer in _MODELS:
+        return own
+    raise SettingsError(
+        f"api_key and base_url belong to the summarizer, and summarizer = {settings.summarizer!r} uses neither; "
+        "for the embedding set embedding_api_key or embedding_base_url"
+    )
 
 
 def make_vectors(settings: Settings, in_sqlite: VectorKeeper, *, read_only: bool) -> VectorKeeper:
@@ -114,5 +147,33 @@ def refuse_vectors_without_embedding(settings: Settings, *, read_only: bool) -> 
     if settings.vector_store == "chroma" and not read_only:
         raise SettingsError(
             "vector_store = 'chroma' needs an embedding, for its own is not used; set embedding_model (with "
-            "embedding = 'openai', and api_key or base_url), pass embedder=, or take vector_store = 'sqlite'"
+            "embedding = 'openai'), pass embedder=, or take vector_store = 'sqlite'"
         )
+
+
+def make_learner(
+    settings: Settings,
+    log: Log,
+    caller: AnyCaller,
+    recipe: Recipe,
+    *,
+    redact: Redact | None,
+    notify: Callable[[str, dict[str, object]], None],
+) -> Learner:
+    """What learns memories from a session: the model that makes its summaries, or rules where there is none."""
+    pieces = MemoryPieces(log.timeline, lambda leaf: log.book.is_ready(Node(0, leaf)), recipe.redact)
+    cap = settings.summary_max_tokens
+    rules = RuleReader(log.timeline, lambda found: lessons(log.timeline, log.ledger, log.book, cap, found), redact)
+    reader: Reader = rules
+    if recipe.maker == "model":
+        reader = ModelReader(pieces, store=log.store, session_id=settings.session_id, caller=caller, recipe=recipe)
+    scope = MemoryScope(settings.project, settings.session_id)
+    return Learner(
+        pieces,
+        (reader, rules),
+        log.store.memories,
+        scope,
+        clock=log.clock,
+        cooldown=settings.breaker_cooldown,
+        notify=notify,
+    )

@@ -1,8 +1,9 @@
 """Searching by meaning: texts as vectors of an embedding.
 
 Vectors are kept in the store under the embedding's recipe, so that a text is embedded once; those of an embedding
-without a name go when it is closed. What leaves the process is redacted first. How vectors are compared is the store's
-matter. Where the embedding fails, that is told, and what it did not embed is left to be found by its words.
+without a name go when it is closed. What leaves the process is redacted first, a message as a whole. How vectors are
+compared is the store's matter. Where the embedding fails, that is told, and what it did not embed is left to be found
+by its words.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from summarizing_context.errors import SettingsError, StoreError
+from summarizing_context.core.searching import searchable
+from summarizing_context.errors import SettingsError, StoreError, SummarizerError
 from summarizing_context.ports import Embedder
+from summarizing_context.redaction import Redaction
 from summarizing_context.shelves import Match, Owner, Scope, VectorKeeper
 
 NEAR = 0.7  # cosine from which on texts are alike, unless `similarity_threshold` says otherwise
@@ -41,7 +44,7 @@ class Meaning:
         embedder: Embedder | Callable[[list[str]], Any],
         vectors: VectorKeeper,
         *,
-        redact: Callable[[str], str] | None,
+        redact: Redaction | None,
         timeout: float,  # seconds for one call
         owned: bool = False,  # to be closed with this
     ) -> None:
@@ -57,6 +60,11 @@ class Meaning:
         self._one_by_one = anyio.CapacityLimiter(1)
         self._making = anyio.Lock()  # searches at once embed no text twice
         self._closed = False
+        self._asking = anyio.Lock()
+        self._last_asked: tuple[str | bytes | None, bytes | None] = (
+            None,
+            None,
+        )  # one search asks for messages and for memories
         self.last_error: str | None = None
 
     async def close(self) -> None:
@@ -72,9 +80,10 @@ class Meaning:
             if close is not None:
                 await close()
 
-    async def near(self, query: str, owner: Owner, texts: Mapping[int, str]) -> dict[int, float]:
-        """The cosine of each text with the query, by the texts' numbers; what the embedding failed at is left out."""
-        if (asked := await self._asked(query)) is None:
+    async def near(self, query: str | bytes, owner: Owner, texts: Mapping[int, str]) -> dict[int, float]:
+        """The cosine of each text with the query, which may be a message of the log, by the texts' numbers; what the
+        embedding failed at is left out."""
+        if not texts or (asked := await self._asked(query)) is None:
             return {}
         async with self._making:
             missing = await self._vectors.missing(owner, self._recipe, list(texts), len(asked))
@@ -88,17 +97,22 @@ class Meaning:
         rows = await self._vectors.rows(scope)
         async with self._making:
             missing = (await self._vectors.missing("row", self._recipe, rows, len(asked)))[:_MOST_NEW]
-            await self._make("row", await self._vectors.texts(missing), len(asked))
+            await self._make("row", await self._vectors.messages(missing), len(asked))
         near = await self._vectors.near("row", self._recipe, rows, asked)
         best = sorted((row for row in near if near[row] >= threshold), key=lambda row: (-near[row], row))[:limit]
         return await self._vectors.matches(scope, {row: near[row] for row in best})
 
-    async def _asked(self, query: str) -> bytes | None:
+    async def _asked(self, query: str | bytes) -> bytes | None:
         """The vector of a query. Its length is that of all it is compared with: others are made anew."""
-        made = await self._embedded([query])
-        return made[0] if made else None
+        async with self._asking:
+            known, vector = self._last_asked
+            if known != query:
+                made = await self._embedded([query])
+                vector = made[0] if made else None
+                self._last_asked = (query if made else None), vector
+            return vector
 
-    async def _make(self, owner: Owner, texts: Mapping[int, str], size: int) -> None:
+    async def _make(self, owner: Owner, texts: Mapping[int, str | bytes], size: int) -> None:
         """Make and keep the vectors of these texts. Where a call fails its halves are tried: one text may be why."""
         numbers = list(texts)
         pending = deque(numbers[start : start + _AT_ONCE] for start in range(0, len(numbers), _AT_ONCE))
@@ -118,15 +132,17 @@ class Meaning:
             middle = len(some) // 2
             pending.extendleft(half for half in (some[middle:], some[:middle]) if 0 < len(half) < len(some))
 
-    async def _embedded(self, texts: list[str], size: int | None = None) -> list[bytes]:
+    async def _embedded(self, texts: Sequence[str | bytes], size: int | None = None) -> list[bytes]:
         """A vector of length 1 for each text; none at all where the embedding fails, which is told."""
         try:
             with anyio.fail_after(self._timeout):
-                made = await self._called([self._sent(text) for text in texts])
+                sent = await anyio.to_thread.run_sync(lambda: list(map(self._sent, texts)), abandon_on_cancel=True)
+                made = await self._called(sent)
                 vectors = await made if inspect.isawaitable(made) else made
                 return await anyio.to_thread.run_sync(_all_packed, vectors, len(texts), size)
         except Exception as error:  # foreign code; its words may hold the texts
-            self.last_error = f"the embedding failed ({type(error).__name__}); what it lacks is found by words alone"
+            why = str(error) if isinstance(error, SummarizerError) else type(error).__name__
+            self.last_error = f"the embedding failed ({why}); what it lacks is found by words alone"
             logger.warning("an embedding failed", extra={"cause": type(error).__name__, "texts": len(texts)})
             return []
 
@@ -137,7 +153,9 @@ class Meaning:
         work = partial(self._embed, texts)
         return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._one_by_one)
 
-    def _sent(self, text: str) -> str:
+    def _sent(self, source: str | bytes) -> str:
+        """What is embedded of a text, or of a message of the log."""
+        text = searchable(source, self._redact) if isinstance(source, bytes) else source
         redacted = self._redact(text) if self._redact else text
         return redacted.encode("utf-8", "replace")[:_LONGEST].decode("utf-8", "ignore") or " "
 

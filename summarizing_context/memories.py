@@ -16,13 +16,14 @@ from typing import Any, NamedTuple
 import anyio
 
 from summarizing_context.core.door import check_message
-from summarizing_context.core.memory_block import likeness, stems, telling_words
+from summarizing_context.core.memory_block import likeness, stems, telling_words, told
+from summarizing_context.core.memory_items import normal_subject
 from summarizing_context.core.searching import query_terms
 from summarizing_context.errors import MessageError, SettingsError, StoreError, briefly
-from summarizing_context.lessons import lessons
+from summarizing_context.learning import tell
 from summarizing_context.meaning import NEAR, Meaning
 from summarizing_context.session import Session
-from summarizing_context.shelves import MemoryKeeper, MemoryScope, StoredMemory
+from summarizing_context.shelves import KeptMemory, Match, MemoryKeeper, MemoryScope, NewMemory, StoredMemory
 
 LIKE = 0.25  # likeness by words from which on a memory is relevant: one of four words; see its test
 _MOST = 1_000  # memories that one call returns
@@ -31,7 +32,7 @@ _OFFERED = 20  # memories offered to a view, at most
 _LONGEST = 20_000  # characters
 _READ = 8_000  # characters of each end of a message, or of a query, that are looked at
 _WORDS = 200  # of them that a memory may hold one of
-_EXTRACT_WITHIN = 1.0  # seconds
+_LEAVE_WITHIN = 1.0  # seconds
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 logger = logging.getLogger(__name__)
@@ -71,19 +72,44 @@ class Memory:
             session.prepare = self._choose
 
     async def store(self, content: str, metadata: Mapping[str, Any] = NOTHING) -> str:
-        """Keep a memory; its id. What is there already, word for word, keeps its id, and gets the metadata if given."""
+        """Keep a memory; its id. What is there already, word for word, keeps its id, and gets the metadata if given.
+
+        Metadata may say in `about` what it is about: it then takes the place, and the id, of an older memory about the
+        same, whose text is kept in the metadata as `replaces`."""
+        return (await self.keep(content, metadata, renew=True)).id
+
+    async def keep(self, content: str, metadata: Mapping[str, Any], *, renew: bool = False) -> KeptMemory:
+        """The same, and what became of it; metadata of what is there already stay, unless they are to be renewed."""
         self._session.check(writes=True)
         given = _checked_metadata(metadata)
-        return await self._keeper.add(self._scope, _checked(content), given, renew=bool(given))
+        if isinstance(about := given.get("about"), str) and (subject := normal_subject(about)):
+            given["subject"] = subject
+        kept = await self._keeper.add(self._scope, NewMemory(_checked(content), given), renew=renew and bool(given))
+        tell(self._session.parts.tell, kept, given)
+        return kept
 
     async def retrieve(self, query: str, limit: int = 5) -> list[MemoryEntry]:
-        """The memories nearest to a query in plain words, the nearest first."""
+        """The memories nearest to a query in plain words, the nearest first; none whose score is below
+        `similarity_threshold`, where that is set."""
         self._session.check()
         if not isinstance(query, str):
             raise SettingsError(f"a query is a text, not {type(query).__name__}")
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
             raise SettingsError(f"limit is {briefly(limit)}; it is a number of memories from 1 to {_MOST}")
-        return [found.entry for found in await self._found(query, limit)][:limit]
+        least = self._session.parts.settings.similarity_threshold or 0.0
+        return [found.entry for found in await self._found(query, limit) if found.entry.score >= least][:limit]
+
+    async def matches(self, query: str, limit: int, *, everywhere: bool = False) -> list[Match]:
+        """Memories that hold a word of the query, or come near to its meaning; with `everywhere` of the whole store."""
+        asked = self._session.parts.settings.similarity_threshold
+        matches: list[Match] = []
+        for one, least in await self._found(query, limit, everywhere=everywhere):
+            if one.score >= (asked if asked is not None else NEAR if least == NEAR else 0.0):
+                said_in, message = one.metadata.get("session_id"), one.metadata.get("message")
+                place = (message, message + 1) if isinstance(message, int) and not isinstance(message, bool) else (0, 0)
+                session_id = said_in if isinstance(said_in, str) else self._session.id
+                matches.append(Match("memory", session_id, *place, one.score, one.content, int(one.id[1:])))
+        return matches[:limit]
 
     async def update(self, id: str, content: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Replace what a memory says, and its metadata if given. Raises `MemoryNotFoundError`."""
@@ -97,41 +123,39 @@ class Memory:
         await self._keeper.forget(self._scope, _checked_id(id))
 
     async def close(self) -> None:
-        """The session ends: keep what its summaries call constraints and decisions, where the settings ask for it.
-
-        Never fails, and never takes long.
-        """
+        """The session ends: learn what it teaches, where the settings ask for it. Never fails; takes a second longer
+        than `memory_wait` at most."""
         if self._looking is not None:
             self._looking.cancel()
         if self._meaning is not None:
             await self._meaning.close()
-        parts = self._session.parts
-        if not parts.settings.memory_extract or parts.read_only:
-            return
-        with anyio.move_on_after(_EXTRACT_WITHIN):
-            try:
-                for line in lessons(parts):
-                    await self._keeper.add(self._scope, line, {"source": "session", "session_id": self._session.id})
-            except StoreError as error:
-                logger.warning("what a session taught could not be kept", exc_info=error)
+        if (learner := self._session.parts.learner) is not None:
+            with anyio.move_on_after(self._session.parts.settings.memory_wait + _LEAVE_WITHIN):
+                await learner.leave(self._session.parts.settings.memory_wait)
+            await learner.close()
 
-    async def _found(self, query: str, limit: int) -> list[_Found]:
-        """The nearest memories: by meaning, and by words those of which the embedding makes no vector."""
+    async def _found(
+        self, query: str, limit: int, *, everywhere: bool = False, message: bytes | None = None
+    ) -> list[_Found]:
+        """The nearest memories: by meaning, and by words those of which the embedding makes no vector. Where a message
+        asks, its meaning is that of the whole message."""
+        scope = None if everywhere else self._scope
         if self._meaning is None:
-            return await self._found_by_words(query, limit)
-        kept = await self._keeper.all(self._scope)
-        near = await self._meaning.near(query, "memory", {int(one.id[1:]): one.content for one in kept})
+            return await self._found_by_words(query, limit, scope)
+        kept = await self._keeper.all(scope)
+        texts = {int(one.id[1:]): one.content for one in kept}
+        near = await self._meaning.near(query if message is None else message, "memory", texts)
         self._session.last_error = self._meaning.last_error or self._session.last_error
         found = [_Found(_entry(one, near[int(one.id[1:])]), NEAR) for one in kept if int(one.id[1:]) in near]
         if len(found) < len(kept):
-            by_words = await self._found_by_words(query, limit)
+            by_words = await self._found_by_words(query, limit, scope)
             found += [one for one in by_words if int(one.entry.id[1:]) not in near]
         return _nearest(found)
 
-    async def _found_by_words(self, query: str, limit: int) -> list[_Found]:
+    async def _found_by_words(self, query: str, limit: int, scope: MemoryScope | None) -> list[_Found]:
         read = query if len(query) <= 2 * _READ else f"{query[:_READ]} {query[-_READ:]}"
         terms = telling_words(read, _WORDS) or query_terms(read)
-        found = await self._keeper.find(self._scope, terms, max(limit, _LOOKED_AT))
+        found = await self._keeper.find(scope, terms, max(limit, _LOOKED_AT))
         asked = stems(read)
         return _nearest([_Found(_entry(one, likeness(asked, stems(one.content))), LIKE) for one in found])
 
@@ -141,10 +165,11 @@ class Memory:
         newest = self._session.parts.timeline.newest_human
         if newest is None or newest == self._answered:
             return
-        reading = self._session.parts.timeline.entries[newest].read(newest).reading
+        entry = self._session.parts.timeline.entries[newest]
+        reading = entry.read(newest).reading
         said = "\n".join(text for part in reading.parts if part.kind == "text" for text in part.texts)
         try:
-            self._offer(await self._found_by_words(said, _OFFERED))
+            self._offer(await self._found_by_words(said, _OFFERED, self._scope))
         except StoreError as error:  # a view is due in any case
             self._session.last_error = str(error)
             logger.warning("memories could not be read", exc_info=error)
@@ -152,17 +177,21 @@ class Memory:
         if self._meaning is not None:
             if self._looking is not None:
                 self._looking.cancel()
-            self._looking = asyncio.create_task(self._look(said), name="looking for memories")
+            self._looking = asyncio.create_task(self._look(said, entry.data), name="looking for memories")
 
-    async def _look(self, said: str) -> None:
+    async def _look(self, said: str, message: bytes) -> None:
         try:
-            self._offer(await self._found(said, _OFFERED))
+            self._offer(await self._found(said, _OFFERED, message=message))
         except StoreError as error:
             self._session.last_error = str(error)
 
     def _offer(self, found: Sequence[_Found]) -> None:
         asked = self._session.parts.settings.similarity_threshold
-        near = [one.entry.content for one in found if one.entry.score >= (one.least if asked is None else asked)]
+        near = [
+            told(one.entry.content, one.entry.metadata)
+            for one in found
+            if one.entry.score >= (one.least if asked is None else asked)
+        ]
         self._session.parts.viewer.remember(near[:_OFFERED])
 
 

@@ -82,10 +82,9 @@ class NoteBook:
         hashes = [self._draft(focus).hash for focus in self._shown] if self._by_model else []
         return [Want(NOTE, hash) for hash in hashes if hash and hash not in self._ready]
 
-    def content_of(self, hash: str) -> tuple[Focus, str] | None:
-        """Topic and record of a wanted note; None where it is not wanted any longer."""
-        found = ((focus, self._draft(focus)) for focus in self._shown)
-        return next(((focus, draft.record) for focus, draft in found if draft.hash == hash), None)
+    def focus_of(self, hash: str) -> Focus | None:
+        """What a wanted note is about; None where it is not wanted any longer."""
+        return next((focus for focus in self._shown if self._draft(focus).hash == hash), None)
 
     def add(self, hash: str, text: str) -> None:
         """A model has written a note, or it was found."""

@@ -8,9 +8,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from summarizing_context.core.header import stand_ins
 from summarizing_context.core.tree import Node
 from summarizing_context.core.view import ActivationState
+from summarizing_context.foreground import Foreground
 from summarizing_context.intake import Intake
+from summarizing_context.learning import Learner
 from summarizing_context.ledgers import LedgerBook
 from summarizing_context.meaning import Meaning
 from summarizing_context.ports import Clock, Events, TokenCounter
@@ -36,6 +39,7 @@ class Parts:
     ledger: LedgerBook
     viewer: Viewer
     worker: Worker
+    foreground: Foreground
     store: SessionStore
     intake: Intake
     counter: TokenCounter
@@ -46,6 +50,8 @@ class Parts:
     events: Events | None = None
     read_only: bool = False
     meaning: Meaning | None = None
+    learner: Learner | None = None  # where memories are learnt
+    announce: Callable[[dict[str, Any]], Awaitable[None]] | None = None  # awaited before an activation; not for long
 
     def tell(self, name: str, data: dict[str, Any]) -> None:
         """Hand an event to whoever observes; an observer's fault must not cost a view."""
@@ -57,7 +63,7 @@ class Parts:
 
 
 def estimated_cost(price: ModelPrice | None, calls: CallFigures) -> float | None:
-    """Dollars for what was sent and received. Calls that failed count as sent, so this rather tells too much."""
+    """Dollars for what was sent and received. A call that got no reply costs nothing."""
     return None if price is None else price.cost(calls.input_tokens, calls.output_tokens, calls.cached_tokens)
 
 
@@ -81,10 +87,11 @@ def gather(parts: Parts, activations: Counter[str], last_error: str | None) -> S
         model_cached_tokens=calls.cached_tokens,
         model_output_tokens=calls.output_tokens,
         estimated_cost=estimated_cost(parts.price, calls),
-        stand_ins=sum(node.made_by == "stand-in" for node in nodes),
+        stand_ins=stand_ins(nodes),
         stand_ins_total=book.stand_ins_made,
         refused_replies=calls.refused_replies,
         dropped_lines=calls.dropped_lines,
+        memories_dropped=parts.learner.dropped if parts.learner else 0,
         repairs=dict(repairs.kinds),
         pins_left_out=state.pins_left_out,
         rules_left_out=state.rules_left_out,
@@ -94,5 +101,8 @@ def gather(parts: Parts, activations: Counter[str], last_error: str | None) -> S
         lag_tokens=sum(timeline.segments[at].size // timeline.segments[at].parts for at in missing),
         token_counter=parts.counter.name,
         store=parts.store.name,
-        last_error=calls.last_error or parts.worker.last_error or last_error,
+        last_error=calls.last_error
+        or parts.worker.last_error
+        or last_error
+        or (parts.learner.last_error if parts.learner else None),
     )

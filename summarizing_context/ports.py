@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 class SummaryJob:
     """One summary still to be made: what to read, how to, and how long the answer may be."""
 
-    kind: Literal["segment", "rollup"]
+    kind: Literal["segment", "rollup", "memory"]  # `memory`: what of a range later sessions need to know
     instructions: str  # for the system slot
     content: str  # data to be summarized, as `core.rendering` writes it; never instructions
     max_tokens: int  # cap of the answer

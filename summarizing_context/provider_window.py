@@ -29,7 +29,8 @@ def read_provider(provider: Any) -> ProviderWindow:
 
 
 def _read(provider: Any) -> ProviderWindow:
-    """The provider's name, model and window: from `get_model_info()`, else from `get_info().defaults`."""
+    """The provider's name, model and window: from `get_model_info()`, else from `get_info().defaults`. Where neither
+    tells of `max_output_tokens`, an answer takes the `max_tokens` that it is configured to ask for."""
     if provider is None:
         return ProviderWindow("", None, None)
     info = _ask(provider, "get_info")
@@ -37,7 +38,9 @@ def _read(provider: Any) -> ProviderWindow:
     defaults = defaults if isinstance(defaults, Mapping) else {}
     model = _ask(provider, "get_model_info")
     window = _whole(_field(model, "context_window")) or _whole(defaults.get("context_window"))
-    output = _whole(_field(model, "max_output_tokens")) or _whole(defaults.get("max_output_tokens"))
+    config = _field(provider, "config")
+    told = (_field(model, "max_output_tokens"), defaults.get("max_output_tokens"), defaults.get("max_tokens"))
+    output = next(filter(None, map(_whole, (*told, _field(config, "max_tokens")))), None)
     name = _field(provider, "name") or _field(info, "id") or type(provider).__name__
     which = _field(model, "id") or defaults.get("model") or ""
     return ProviderWindow(f"{name}/{which}/{window or ''}"[:200], window, output, str(name)[:100], str(which)[:100])

@@ -7,17 +7,14 @@ view still shows is answered by pointing at it. What a page holds is `recalling`
 from __future__ import annotations
 
 import hashlib
-import json
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 from summarizing_context.core.door import canonical_json
 from summarizing_context.errors import NodeNotFoundError, SettingsError, briefly
 from summarizing_context.expanding import Detail, Expanding
 from summarizing_context.recalling import Recalling
 from summarizing_context.session import Session
-
-Style = Literal["anthropic", "openai", "openai-responses"]
+from summarizing_context.tool_schemas import Style, given_arguments, tool_schema
 
 NAME = "context_recall"
 DESCRIPTION = (
@@ -47,16 +44,7 @@ _PROPERTIES: dict[str, Any] = {
 def recall_tool_schema(style: Style = "anthropic") -> dict[str, Any]:
     """The tool as a provider's API takes it: `anthropic` (`name`, `description`, `input_schema`), `openai` (chat
     completions) or `openai-responses`. Raises `SettingsError` for another style."""
-    schema = {"type": "object", "properties": json.loads(json.dumps(_PROPERTIES)), "additionalProperties": False}
-    function = {"name": NAME, "description": DESCRIPTION, "parameters": schema}
-    match style:
-        case "anthropic":
-            return {"name": NAME, "description": DESCRIPTION, "input_schema": schema}
-        case "openai":
-            return {"type": "function", "function": function}
-        case "openai-responses":
-            return {"type": "function", **function}
-    raise SettingsError(f"style is {briefly(style)}; it is one of {', '.join(get_args(Style))}")
+    return tool_schema(NAME, DESCRIPTION, _PROPERTIES, style)
 
 
 class _Asked(NamedTuple):
@@ -148,13 +136,8 @@ class RecallTool:
 
 def _read_arguments(arguments: object) -> _Asked:
     """What a model has written; providers hand it over as an object or as JSON."""
-    given = _parsed(arguments) if isinstance(arguments, str | bytes) else arguments
-    if not isinstance(given, Mapping):
-        raise SettingsError("the arguments are no object; give {'query': '...'} or {'node': '12-47'}")
-    said = {name: value for name, value in given.items() if value not in (None, "")}
+    said = given_arguments(arguments, [*_PROPERTIES, "range"], "{'query': '...'} or {'node': '12-47'}")
     node = said.pop("node", None) if "node" in said else said.pop("range", None)
-    if strange := [name for name in said if name not in _PROPERTIES]:
-        raise SettingsError(f"there is no argument {briefly(strange[0])}; there are {', '.join(_PROPERTIES)}")
     query = said.get("query")
     if (query is None) == (node is None):
         raise SettingsError("give either `query`, in plain words, or `node`, such as '12-47'")
@@ -164,13 +147,6 @@ def _read_arguments(arguments: object) -> _Asked:
         if not isinstance(said.get(name, ""), str):
             raise SettingsError(f"`{name}` is a text")
     return _Asked(query, _node(node), said.get("detail", "full"), said.get("cursor"), _tokens(said.get("max_tokens")))
-
-
-def _parsed(arguments: str | bytes) -> object:
-    try:
-        return json.loads(arguments)
-    except (ValueError, RecursionError) as error:
-        raise SettingsError("the arguments are no JSON; give {'query': '...'} or {'node': '12-47'}") from error
 
 
 def _node(node: object) -> str | None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import anyio
 
+from summarizing_context.core.door import Message
 from summarizing_context.core.entries import Entry
 from summarizing_context.core.excerpts import excerpt, term_weights
 from summarizing_context.core.messages import read_message
@@ -21,7 +22,7 @@ from summarizing_context.core.searching import query_terms
 from summarizing_context.core.value_lines import ValueLine, chosen_lines
 from summarizing_context.core.values import exact_values, word_parts
 from summarizing_context.errors import SettingsError
-from summarizing_context.expanding import Expanding
+from summarizing_context.expanding import message_parts
 from summarizing_context.searching import Search, scope_of
 from summarizing_context.session import Session
 from summarizing_context.shelves import Match
@@ -40,18 +41,36 @@ _NOTHING = "Nothing in the log holds any of these words."
 
 
 class Hidden(NamedTuple):
-    """What a page is made from: entries that the view does not show, and the texts that it shows."""
+    """What a page is made from: the first entries, which the view does not show, and the messages that it shows."""
 
-    entries: Sequence[tuple[int, Entry]]
-    shown: Sequence[str]
+    entries: Sequence[Entry]
+    shown: Sequence[Message]
+    shown_next: Sequence[Entry]  # those that came after the last view
     newest: Sequence[tuple[int, Entry]]  # of the whole log
+
+
+class _Found(NamedTuple):
+    """A match that may be excerpted, with the entries of its group up to it."""
+
+    match: Match
+    group: Sequence[Entry]
+
+
+class _Asked(NamedTuple):
+    """What a page is asked for, and has room for."""
+
+    terms: Sequence[str]
+    matches: Sequence[Match]
+    query: Query
+    room: int
+    most: int
 
 
 class Recalling:
     """Pages of what one session's log holds about something."""
 
-    def __init__(self, session: Session, search: Search, expanding: Expanding) -> None:
-        self._session, self._search, self._expanding = session, search, expanding
+    def __init__(self, session: Session, search: Search) -> None:
+        self._session, self._search = session, search
         self._values: dict[bytes, MessageValues] = {}  # by content
 
     async def page(self, query: object, max_tokens: object) -> Page:
@@ -69,11 +88,17 @@ class Recalling:
         matches = await self._search.with_meaning(query, by_words, where, _MATCHES)
         matches = [match for match in matches if match.stop <= len(parts.timeline)]
         hidden = self._hidden()
-        blocks = self._excerpts(terms, matches, {index for index, _ in hidden.entries}, room)
-        asked = Query(word_parts(query), len(parts.timeline), _relevance(matches))
-        left = room - sum(1 + parts.counter.count(block) for _, block in blocks) - parts.counter.count(_VALUES) - 2
-        lines = await anyio.to_thread.run_sync(self._lines, hidden, [block for _, block in blocks], asked, left)
-        return self._composed(blocks, lines, most)
+        wanted = Query(word_parts(query), len(parts.timeline), _relevance(matches))
+        asked = _Asked(terms, matches, wanted, room, most)
+        return await anyio.to_thread.run_sync(self._made, asked, self._found(matches, len(hidden.entries)), hidden)
+
+    def _made(self, asked: _Asked, found: Sequence[_Found], hidden: Hidden) -> Page:
+        """The page. Runs beside the event loop: it reads much."""
+        count = self._session.parts.counter.count
+        blocks = self._excerpts(asked, found)
+        left = asked.room - sum(1 + count(block) for _, block in blocks) - count(_VALUES) - 2
+        lines = self._lines(hidden, [block for _, block in blocks], asked.query, left)
+        return self._composed(blocks, lines, asked.most)
 
     def _composed(self, blocks: list[tuple[Match, str]], lines: list[ValueLine], most: int) -> Page:
         """The page; where the counter counts more for the whole than for its parts, less of it."""
@@ -84,9 +109,11 @@ class Recalling:
             shown = [block for _, block in sorted(blocks, key=lambda found: found[0].start)]
             shown += [_VALUES, *(line.text for line in lines)] if lines else []
             text = fenced_page(shown or [_NOTHING], f"{start}-{max(start, stop - 1)}", "recall")
-            if self._session.parts.counter.count(text) <= most or not (blocks or lines):
+            tokens = self._session.parts.counter.count(text)
+            if tokens <= most or not (blocks or lines):
                 return Page(text, start, stop)
-            blocks, lines = (blocks, lines[1:]) if lines else (blocks[:-1], lines)
+            surplus = max(1, len(lines) * (tokens - most) // (2 * tokens))  # in few steps, for a page may be large
+            blocks, lines = (blocks, lines[surplus:]) if lines else (blocks[:-1], lines)
 
     def _hidden(self) -> Hidden:
         """What the present view does not show; all of the log where nothing is left out."""
@@ -95,32 +122,31 @@ class Recalling:
         first = max(0, len(timeline) - _FOCUS)
         working = list(enumerate(timeline.entries[first:], first))
         if latest is None or stop <= timeline.leading:
-            return Hidden(list(enumerate(timeline.entries)), [], working)
+            return Hidden(timeline.entries[:], [], [], working)
         rows = [*latest.state.head, *(item.message for item in latest.tail.items)]
-        newest = [timeline.entries[at].message() for at in range(max(stop, latest.tail.next), len(timeline))]
-        return Hidden(
-            list(enumerate(timeline.entries[:stop])),
-            [text for row in (*rows, *newest) for text in read_message(row).texts],
-            working,
-        )
+        return Hidden(timeline.entries[:stop], rows, timeline.entries[max(stop, latest.tail.next) :], working)
 
-    def _excerpts(
-        self, terms: Sequence[str], matches: Sequence[Match], hidden: set[int], room: int
-    ) -> list[tuple[Match, str]]:
-        """Of the best matches that the view does not show, as much as their share of the page holds."""
+    def _found(self, matches: Sequence[Match], hidden: int) -> list[_Found]:
+        """The best matches that the view does not show, or the best of all where it shows each."""
+        timeline = self._session.parts.timeline
+        left_out = [match for match in matches if match.start < hidden]
+        best = (left_out or matches)[:_EXCERPTED]
+        return [_Found(match, timeline.entries[timeline.group_start(match.start) : match.start + 1]) for match in best]
+
+    def _excerpts(self, asked: _Asked, found: Sequence[_Found]) -> list[tuple[Match, str]]:
+        """As much of the matches as their share of the page holds."""
         count = self._session.parts.counter.count
-        words = sum(len(term.split()) == 1 for term in terms)
-        left = int(room * (_ASKED if words <= _SHORT else _DESCRIBED))
+        words = sum(len(term.split()) == 1 for term in asked.terms)
+        left = int(asked.room * (_ASKED if words <= _SHORT else _DESCRIBED))
         most = max(_LEAST, left // 2)
-        weights = term_weights(terms, [match.text for match in matches])
-        left_out = [match for match in matches if match.start in hidden]
+        weights = term_weights(asked.terms, [match.text for match in asked.matches])
         chosen: list[tuple[Match, str]] = []
-        for match in (left_out or matches)[:_EXCERPTED]:
+        for match, group in found:
             if left < _LEAST:
                 break
             if match.kind == "summary" and any(match.start <= other.start < match.stop for other, _ in chosen):
                 continue
-            label = self._label(match)
+            label = _label(match, group)
             part = PagePart(match.start, match.stop, 0, label, "")
             head = count(block_of(part, "")) + 2
             text = excerpt(match.text, weights, min(most, left - head), count) if left > head + _LEAST // 2 else ""
@@ -130,27 +156,24 @@ class Recalling:
                 left -= cost
         return chosen
 
-    def _label(self, match: Match) -> str:
-        if match.kind == "summary":
-            return "summary"
-        return "; ".join(dict.fromkeys(part.label for part in self._expanding.message(match.start)))[:80]
-
     def _lines(self, hidden: Hidden, excerpts: Sequence[str], query: Query, room: int) -> list[ValueLine]:
-        """Lines of values. Runs beside the event loop: it reads much."""
+        """Lines of values."""
         if room <= 0:
             return []
-        shown = {value for text in (*hidden.shown, *excerpts) for value in exact_values(text)}
+        rows = (*hidden.shown, *(entry.message() for entry in hidden.shown_next))
+        texts = (text for row in rows for text in read_message(row).texts)
+        shown = {value for text in (*texts, *excerpts) for value in exact_values(text)}
         focus = frozenset(value for at, entry in hidden.newest for value in self._values_of(at, entry).used)
         known, asked = gather(self._read(hidden.entries), query), query._replace(focus=focus)
         return chosen_lines(known, shown, asked, room, self._session.parts.counter.count)
 
-    def _read(self, entries: Sequence[tuple[int, Entry]]) -> Iterator[tuple[int, MessageValues]]:
+    def _read(self, entries: Sequence[Entry]) -> Iterator[tuple[int, MessageValues]]:
         """The values of the newest entries, oldest first."""
         size, first = 0, len(entries)
         while first and size < _BYTES:
             first -= 1
-            size += len(entries[first][1].data)
-        for index, entry in entries[first:]:
+            size += len(entries[first].data)
+        for index, entry in enumerate(entries[first:], first):
             yield index, self._values_of(index, entry)
 
     def _values_of(self, index: int, entry: Entry) -> MessageValues:
@@ -160,6 +183,12 @@ class Recalling:
                 self._values.clear()
             self._values[content] = read_values(entry.read(index).reading)
         return self._values[content]
+
+
+def _label(match: Match, group: Sequence[Entry]) -> str:
+    if match.kind == "summary":
+        return "summary"
+    return "; ".join(dict.fromkeys(part.label for part in message_parts(match.start, group)))[:80]
 
 
 def _relevance(matches: Sequence[Match]) -> dict[int, float]:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from typing import get_args
 
 from summarizing_context.core.cutting import CUTTING_VERSION
 from summarizing_context.core.keys import recipe_hash
 from summarizing_context.core.rendering import RENDERER_VERSION
-from summarizing_context.errors import SettingsError, SummarizerError
 from summarizing_context.jobs import Prompted, Recipe
 from summarizing_context.prompt_library import in_use
+from summarizing_context.redaction import Redaction
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.attribution import ATTRIBUTION_VERSION
 from summarizing_context.summarizers.literal_gate import GATE_VERSION
 
 
-def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Callable[[str], str] | None) -> Recipe:
+def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Redaction | None) -> Recipe:
     """The recipe of a session whose summarizer is called `name`; `own` for the extractive one, which reads no prompt.
 
     A summarizer without a name makes summaries for this session only: nobody could tell them from another's. A
@@ -29,7 +28,7 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Call
         "max_tokens": settings.summary_max_tokens,
         "renderer": RENDERER_VERSION if own else f"{RENDERER_VERSION}, {CUTTING_VERSION}, {ATTRIBUTION_VERSION}",
         **({} if own else {"gate": GATE_VERSION}),
-        "redacted": redact is not None and not own and str(getattr(redact, "version", True)),
+        "redacted": redact is not None and not own and str(redact.version),
     }
 
     def hash_of(kind: str) -> str:
@@ -46,28 +45,6 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Call
         max_tokens=settings.summary_max_tokens,
         instructions=instructions,
         focus=hash_of("focus"),
-        redact=None if own or redact is None else checked_redaction(redact),
+        memory=hash_of("memory"),
+        redact=None if own else redact,
     )
-
-
-def checked_redaction(redact: Callable[[str], str]) -> Callable[[str], str]:
-    """`redact`, tried out first. Later on a text that it cannot redact is not sent: `SummarizerError`."""
-    try:
-        tried = redact("a text")
-    except Exception as error:
-        raise SettingsError(
-            f"redact must turn a text into a text; tried out, it raised {type(error).__name__}"
-        ) from error
-    if not isinstance(tried, str):
-        raise SettingsError(f"redact must turn a text into a text; tried out, it gave {type(tried).__name__}")
-
-    def checked(text: str) -> str:
-        try:
-            redacted = redact(text)
-        except Exception as error:
-            raise SummarizerError(f"redact raised {type(error).__name__}; nothing was sent") from error
-        if not isinstance(redacted, str):
-            raise SummarizerError(f"redact gave {type(redacted).__name__}, not a text; nothing was sent")
-        return redacted
-
-    return checked

@@ -18,6 +18,7 @@ from summarizing_context.core.view import with_pins
 from summarizing_context.deciding import Decider
 from summarizing_context.leading import LeadingRows
 from summarizing_context.showing import Change, Showing
+from summarizing_context.tails import feed
 from summarizing_context.timeline import Timeline
 
 
@@ -74,8 +75,8 @@ class Reshaping:
         """The tail within other bounds, shown anew."""
         if bounds == tail.bounds:
             return tail
-        anew = Tail(tail.start, tail.room, self._price, tail.folded, bounds)
-        self._timeline.feed(anew)
+        anew = Tail(tail.start, tail.room, self._price, tail.folded, bounds, since=tail.since)
+        feed(self._timeline, anew)
         return anew
 
     def _opening(self, showing: Showing, room: Room, now: int) -> Change | None:

@@ -1,7 +1,8 @@
 """Searching a session, its project or a whole store in plain words.
 
 The index is the store's; what it lacks of the scope is caught up with before a search, in slices between which
-others may write. With an embedding (see `meaning`), what is near in meaning is found too.
+others may write. With an embedding (see `meaning`), what is near in meaning is found too. Memories are found beside
+messages and summaries: those that the session shares, or, with the scope `all`, those of the whole store.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Sequence
 from summarizing_context.core.searching import coverage, query_terms, snippet
 from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.meaning import NEAR, Meaning
+from summarizing_context.memories import Memory
 from summarizing_context.session import Session
 from summarizing_context.shelves import Indexer, Match, Scope, SearchHit
 
@@ -23,8 +25,9 @@ _SPARE = 3  # times as many matches are looked at as hits are asked for
 class Search:
     """Searches for one session."""
 
-    def __init__(self, session: Session, meaning: Meaning | None) -> None:
+    def __init__(self, session: Session, meaning: Meaning | None, memory: Memory) -> None:
         self._session = session
+        self._memory = memory
         self._meaning = meaning
         self._index: Indexer = session.parts.store.index
 
@@ -38,7 +41,9 @@ class Search:
         where = scope_of(scope, settings.session_id, settings.project)
         terms = query_terms(query)
         by_words = best_matches(terms, await self.matches(terms, where, _SPARE * limit))
-        return best_hits(terms, await self.with_meaning(query, by_words, where, _SPARE * limit), limit)
+        found = await self.with_meaning(query, by_words, where, _SPARE * limit)
+        memories = await self._memory.matches(query, limit, everywhere=scope == "all")
+        return best_hits(terms, fused(found, memories) if memories else found, limit)
 
     async def matches(self, terms: Sequence[str], where: Scope, limit: int) -> list[Match]:
         """What holds any of the terms, once all that is there by now is indexed."""
@@ -72,27 +77,36 @@ def best_matches(terms: Sequence[str], matches: Sequence[Match]) -> list[Match]:
 
 def fused(*rankings: Sequence[Match]) -> list[Match]:
     """Several rankings as one, by reciprocal rank: what stands high in any of them, or in all, comes first."""
-    scores: dict[int, float] = {}
-    matches: dict[int, Match] = {}
+    scores: dict[tuple[bool, int], float] = {}
+    matches: dict[tuple[bool, int], Match] = {}
     for ranking in rankings:
         for rank, match in enumerate(ranking, 1):
-            scores[match.row] = scores.get(match.row, 0.0) + 1 / (_FLATNESS + rank)
-            matches.setdefault(match.row, match)
-    best = sorted(matches, key=lambda row: -scores[row])
-    return [matches[row]._replace(score=scores[row]) for row in best]
+            known = match.kind == "memory", match.row
+            scores[known] = scores.get(known, 0.0) + 1 / (_FLATNESS + rank)
+            matches.setdefault(known, match)
+    best = sorted(matches, key=lambda known: -scores[known])
+    return [matches[known]._replace(score=scores[known]) for known in best]
 
 
 def best_hits(terms: Sequence[str], matches: Sequence[Match], limit: int) -> list[SearchHit]:
-    """Hits, in the order of the matches; a summary is told only where nothing in it is."""
+    """Hits, in the order of the matches; what several sessions hold is a hit in each of them.
+
+    A summary is told only where nothing in it is.
+    """
     hits: list[SearchHit] = []
     for match in matches:
-        if len(hits) == limit:
+        words, id = snippet(terms, match.text), f"m{match.row}" if match.kind == "memory" else None
+        found = (SearchHit(*place, match.score, words, match.kind, id) for place in match.places)
+        hits += [hit for hit in found if hit.kind != "summary" or not any(_holds(hit, known) for known in hits)]
+        if len(hits) >= limit:
             break
-        if match.kind == "message" or not any(_holds(match, hit) for hit in hits):
-            words = snippet(terms, match.text)
-            hits.append(SearchHit(match.session_id, match.start, match.stop, match.score, words, match.kind))
-    return hits
+    return hits[:limit]
 
 
-def _holds(match: Match, hit: SearchHit) -> bool:
-    return match.session_id == hit.session_id and match.start <= hit.start and hit.stop <= match.stop
+def _holds(summary: SearchHit, hit: SearchHit) -> bool:
+    return (
+        hit.kind != "memory"
+        and summary.session_id == hit.session_id
+        and summary.start <= hit.start
+        and hit.stop <= summary.stop
+    )

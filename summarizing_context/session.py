@@ -11,22 +11,23 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from typing import Any
 
 import anyio
+import msgspec
 
 from summarizing_context.core.activation import ActivationReport, Reason, Wish
 from summarizing_context.core.entries import Entry
 from summarizing_context.core.memory_block import is_memory_block, memories_in
 from summarizing_context.core.pinned import encode_pins
 from summarizing_context.core.view import encode_state
-from summarizing_context.endings import to_the_end
+from summarizing_context.endings import running_loop, to_the_end
 from summarizing_context.errors import ContextClosedError, StoreError, StoreReadOnlyError, WrongEventLoopError
 from summarizing_context.parts import Parts
+from summarizing_context.shelves import Place, StoredShowing
 from summarizing_context.showing import Change
 
 logger = logging.getLogger(__name__)
-
-_CROWD = 16  # messages being added at once, from which on they go before summaries
 
 _Decide = Callable[[], Change | None]
 
@@ -39,7 +40,8 @@ class Session:
         self.id = parts.settings.session_id
         self.changing = anyio.Lock()  # activations and replacements of the log, one at a time
         self.closed = False
-        self.loop = asyncio.get_running_loop()
+        self._is_announcing = False  # an activation: whoever asks for a view meanwhile gets one unannounced
+        self.loop = running_loop()
         self.prepare: Callable[[], Awaitable[None]] | None = None  # awaited before it is decided; not for long
         self.key, self.budget = _asked_last(parts)
         self.asked_at = parts.clock.now()  # when the last view was asked for
@@ -47,8 +49,6 @@ class Session:
         self.last_error: str | None = None
         self.replaced_by = 0  # messages of the log that was put in the place of another last
         self._segments_seen = 0
-        self._adding = 0  # messages that are on their way into the store
-        parts.worker.is_crowded = lambda: self._adding >= _CROWD
 
     @property
     def is_idle(self) -> bool:
@@ -75,26 +75,48 @@ class Session:
             self._extend([entry])
         else:
             stored = self.parts.intake.stored([entry])
-            self._adding += 1
-            try:
+            with self.parts.foreground.call():
                 await self.parts.store.append(self.id, stored, lambda: self._extend([entry]))
-            finally:
-                self._adding -= 1
 
     async def replace(self, log: list[Entry]) -> None:
-        """Make `log` the whole log. Summaries whose range still matches are kept."""
+        """Make `log` the whole log. Summaries whose range still matches are kept. A log of which anything would be lost
+        is made a checkpoint first."""
         timeline = self.parts.timeline
         async with self.changing:
             durable = [entry for entry in log if not entry.facts.ephemeral]
             keep = timeline.common_prefix(log)
             if keep == len(timeline) == len(durable) and not timeline.riders and len(durable) == len(log):
                 return
-            rest = self.parts.intake.stored(durable[keep:])
             pinned = timeline.pinned
-            await self.parts.store.replace(self.id, keep, rest, lambda: self.replaced(log))
+            with self.parts.foreground.call():
+                await self._store_replacement(log, durable)
             if timeline.pinned != pinned:
                 await self.parts.store.pins.save(self.id, encode_pins(timeline.pinned), lambda: None)
             await self.parts.worker.recall(everything=True)
+
+    async def _store_replacement(self, log: Sequence[Entry], durable: Sequence[Entry]) -> None:
+        """Commit another log; where the present one holds what that does not, with a checkpoint of it."""
+        timeline, store = self.parts.timeline, self.parts.store
+        while True:
+            keep = timeline.common_prefix(log)
+            rest, committed = self.parts.intake.stored(durable[keep:]), partial(self.replaced, log)
+            if keep == len(timeline):
+                return await store.replace(self.id, keep, rest, committed)
+            place, showings = self.place, self.showings()
+            if await store.checkpoints.replace(self.id, place, showings, keep, rest, committed=committed) is not None:
+                return None  # else a cancelled replacement of the log was still on its way
+
+    @property
+    def place(self) -> Place:
+        """Where the log stands now."""
+        return Place(self.parts.timeline.version, len(self.parts.timeline))
+
+    def showings(self) -> list[StoredShowing]:
+        """What each provider is shown, as checkpoints keep it."""
+        return [
+            StoredShowing(showing.key, encode_state(showing.state), msgspec.json.encode(showing.marks).decode())
+            for showing in self.parts.viewer.showings
+        ]
 
     def replaced(self, log: Sequence[Entry]) -> None:
         """A new log is committed: go on from it."""
@@ -103,9 +125,15 @@ class Session:
         self.parts.ledger.keep(self.parts.timeline.kept)
         self.parts.book.reset()
         self.parts.worker.reset()
+        if self.parts.learner is not None:
+            self.parts.learner.forget()
         self.parts.viewer.forget("log_replaced")
         self._segments_seen = -1  # as many segments as before may be other ones
         self._wake_for_segments()
+
+    def would_compact(self) -> bool:
+        """Whether the next view, for the provider of the last one, would cover more of the past."""
+        return self.parts.viewer.would_compact(self.key, self.budget, "idle" if self.is_idle else None)
 
     async def activate(
         self,
@@ -118,7 +146,19 @@ class Session:
         begin: Callable[[], None] = lambda: None,
     ) -> ActivationReport | None:
         """Decide, and see that to its end: the store and the next view begin alike, though the call be cancelled.
-        `begin` runs first of what must not be parted."""
+        `begin` runs first of what must not be parted. Where somebody is to act before, it is decided again after."""
+        decide = partial(self.parts.viewer.change, key, budget, asked, focus=focus, wish=wish)
+        announce = None if self._is_announcing else self.parts.announce
+        if announce is not None:
+            async with self.changing:
+                begin()
+                change = decide()
+            if change is not None:
+                self._is_announcing = True
+                try:
+                    await announce(self._told_before(change))
+                finally:
+                    self._is_announcing = False
         try:
             self.changing.acquire_nowait()  # a plain view does not give way to other tasks
         except anyio.WouldBlock:
@@ -128,7 +168,6 @@ class Session:
             await self._wait_for_summaries(key, budget)
             if self.prepare is not None:
                 await self.prepare()
-            decide = partial(self.parts.viewer.change, key, budget, asked, focus=focus, wish=wish)
             change = decide()
             return None if change is None else await to_the_end(self._make(key, change, decide))
         finally:
@@ -138,9 +177,10 @@ class Session:
         self, key: str, change: Change | None, decide: Callable[[], Change | None]
     ) -> ActivationReport | None:
         """Commit and show; decide again where a cancelled `set_messages` took effect in between."""
-        viewer, timeline = self.parts.viewer, self.parts.timeline
+        viewer = self.parts.viewer
         while change is not None:
-            self.parts.tell("pre_compact", {"messages": len(timeline), "tokens": change.report.tokens_before})
+            if self.parts.announce is None:
+                self.parts.tell("pre_compact", self._told_before(change))
             await self._commit(key, change)
             if viewer.apply(change):
                 self.activations[change.report.reason] += 1
@@ -152,6 +192,9 @@ class Session:
                 return change.report
             change = decide()
         return None
+
+    def _told_before(self, change: Change) -> dict[str, Any]:
+        return {"messages": len(self.parts.timeline), "tokens": change.report.tokens_before}
 
     def _tell_memories(self, change: Change) -> None:
         """What the view includes now that is no part of the log."""
@@ -182,7 +225,8 @@ class Session:
         if self.parts.read_only:
             return
         try:
-            await self.parts.store.save_activation(self.id, key, encode_state(change.state))
+            with self.parts.foreground.call():
+                await self.parts.store.save_activation(self.id, key, encode_state(change.state))
         except StoreError as error:
             self.last_error = str(error)
             logger.warning("an activation could not be kept; after a restart it is made again", exc_info=error)

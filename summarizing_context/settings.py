@@ -23,11 +23,16 @@ from summarizing_context.settings_rules import Choice, Flag, Maybe, Number, Plac
 
 ENV_PREFIX = "SUMMARIZING_CONTEXT_"
 TOML_TABLE = "summarizing_context"
+PLACES = frozenset(  # of the machine: they change no summary
+    ("store", "api_key", "base_url", "embedding_api_key", "embedding_base_url")
+)
 
 _MOST = 1_000_000_000  # of anything that is counted
 _DAY = 86_400.0  # seconds
 _COUNT = Whole(0, _MOST)
 _POSITIVE = Whole(1, _MOST)
+_ADDRESS = Maybe(Text(r"https?://[^\s/@?#]+(/[^\s@?#]*)?", "http(s)://host/path, without a password in it"))
+_KEY = Maybe(Text(r"\S+", "a string without white space"))
 
 S = TypeVar("S")
 
@@ -124,10 +129,8 @@ class Settings:
 
     # the summarizer's service
     model: str | None = _setting(None, Maybe(Text(r"\S.{0,199}", "1-200 characters")))
-    base_url: str | None = _setting(
-        None, Maybe(Text(r"https?://[^\s/@?#]+(/[^\s@?#]*)?", "http(s)://host/path, without a password in it"))
-    )
-    api_key: str | None = _setting(None, Maybe(Text(r"\S+", "a string without white space")), secret=True)
+    base_url: str | None = _setting(None, _ADDRESS)
+    api_key: str | None = _setting(None, _KEY, secret=True)
 
     extractive_parameters: str | Path | None = _setting(None, Maybe(Place("a path to a TOML file")))  # tuned figures
 
@@ -151,11 +154,14 @@ class Settings:
     # finding again
     embedding: Literal["openai"] | None = _setting(None, Maybe(Choice(("openai",))))  # what turns texts into vectors
     embedding_model: str | None = _setting(None, Maybe(Text(r"\S.{0,199}", "1-200 characters")))
+    embedding_base_url: str | None = _setting(None, _ADDRESS)
+    embedding_api_key: str | None = _setting(None, _KEY, secret=True)
     vector_store: Literal["sqlite", "chroma"] = _setting("sqlite", Choice(("sqlite", "chroma")))
     similarity_threshold: float | None = _setting(None, Maybe(Number(0, 1)))  # None: by what there is to compare with
     memory_include: Literal["off", "auto"] = _setting("off", Choice(("off", "auto")))
     memory_max_tokens: int = _setting(1_000, _POSITIVE)
-    memory_extract: bool = _setting(False, Flag())  # keep constraints and decisions when the context is left
+    memory_extract: bool = _setting(False, Flag())  # learn memories at summaries, checkpoints, and on leaving
+    memory_wait: float = _setting(1.0, Number(0, 3_600))  # seconds that leaving may wait for the model to learn
 
     # going back
     checkpoint_interval_messages: int | None = _setting(None, Maybe(_POSITIVE))  # an automatic one every so many

@@ -6,18 +6,25 @@ Pure. `context_management` may stand around all of them; `memory` and `semantic_
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from summarizing_context.settings_rules import shown
 
 WHOLE = "context_management"
 _GROUPS: dict[str, dict[str, str]] = {  # the names in each, and what the settings call them
-    "memory": {"include": "memory_include", "max_tokens": "memory_max_tokens", "extract": "memory_extract"},
+    "memory": {
+        "include": "memory_include",
+        "max_tokens": "memory_max_tokens",
+        "extract": "memory_extract",
+        "wait": "memory_wait",
+    },
     "semantic_memory": {
         "enabled": "memory_include",
         "embedding": "embedding",
         "embedding_model": "embedding_model",
+        "base_url": "embedding_base_url",
+        "api_key": "embedding_api_key",
         "vector_store": "vector_store",
         "similarity_threshold": "similarity_threshold",
     },
@@ -51,7 +58,9 @@ def flattened(mapping: Mapping[Any, Any]) -> Flat:
         flat.values[one.name] = one.value
         if isinstance(one.name, str) and one.path != one.name:
             flat.called[one.name] = one.path
-    if _means_openai(mapping) and "embedding" not in flat.values:
+    if _says(mapping, lambda group: group.get("enabled") is True):
+        flat.values.setdefault("memory_extract", True)
+    if _says(mapping, _means_openai) and "embedding" not in flat.values:
         flat.values["embedding"] = "openai"
     return flat
 
@@ -85,7 +94,7 @@ def _group(group: str, mapping: Mapping[Any, Any], where: str, problems: list[st
 
 
 def _enabled(value: bool) -> str:
-    """`enabled` brings memories into the view by themselves."""
+    """`enabled` brings memories into the view by themselves; that it has them learnt too is seen to in `flattened`."""
     return "auto" if value else "off"
 
 
@@ -96,11 +105,13 @@ def _unknown(key: Any, value: Any, names: Mapping[str, str], where: str) -> str:
     return f"unknown setting {where}{key if isinstance(key, str) else shown(key)}{said}; {hint}"
 
 
-def _means_openai(mapping: Mapping[Any, Any]) -> bool:
-    """Whether semantic memory is on and names a model: one of OpenAI's, as the names that are in use tell."""
+def _says(mapping: Mapping[Any, Any], what: Callable[[Mapping[Any, Any]], bool]) -> bool:
+    """Whether a group `semantic_memory` says this."""
     outer = mapping.get(WHOLE)
     groups = [inner.get("semantic_memory") for inner in (mapping, outer) if isinstance(inner, Mapping)]
-    return any(
-        isinstance(group, Mapping) and group.get("embedding_model") is not None and group.get("enabled") is not False
-        for group in groups
-    )
+    return any(isinstance(group, Mapping) and what(group) for group in groups)
+
+
+def _means_openai(group: Mapping[Any, Any]) -> bool:
+    """Whether semantic memory is on and names a model: one of OpenAI's, as the names that are in use tell."""
+    return group.get("embedding_model") is not None and group.get("enabled") is not False

@@ -77,6 +77,19 @@ class CheckpointKeeper(Protocol):
         Returns the checkpoint of the present, or None, with nothing done, if the log was replaced since `place`.
         """
 
+    async def replace(
+        self,
+        session_id: str,
+        place: Place,
+        showings: Sequence[StoredShowing],
+        keep: int,
+        entries: Sequence[StoredEntry],
+        *,
+        committed: Callable[[], None],
+    ) -> Checkpoint | None:
+        """Make a checkpoint of the present, whole log, unless there is an equal one; then replace the log as `Store`
+        does. Returns as `restore`."""
+
     async def fork(self, session_id: str, id: str, new_id: str) -> None:
         """Begin a session that goes on from a checkpoint; no entry is copied. Raises `SessionExistsError`."""
 
@@ -95,28 +108,39 @@ class Scope(NamedTuple):
     project: str | None = None
 
 
-class Match(NamedTuple):
-    """What was found in the index, with its whole text."""
+HitKind = Literal["message", "summary", "memory"]
 
-    kind: Literal["message", "summary"]
+
+class Match(NamedTuple):
+    """What was found, in the index or among the memories, with its whole text."""
+
+    kind: HitKind
     session_id: str
     start: int  # first log entry that it is, or stands for
     stop: int
     score: float  # the higher the better; between matches of one search only
     text: str
-    row: int  # its number in the index
+    row: int  # its number in the index, or among the memories
+    elsewhere: tuple[tuple[str, int, int], ...] = ()  # other sessions of the scope that hold it too: id, start, stop
+
+    @property
+    def places(self) -> tuple[tuple[str, int, int], ...]:
+        """Every session of the scope that holds it, the nearest first."""
+        return ((self.session_id, self.start, self.stop), *self.elsewhere)
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHit:
-    """A message, or a range of messages by its summary."""
+    """A message, a range of messages by its summary, or a memory by the message that it was said in, if that is known:
+    else its `start` and `stop` are both 0."""
 
     session_id: str
     start: int  # first message of the session's log
     stop: int  # one past the last
     score: float  # the higher the better; between hits of one search only
     snippet: str  # on one line
-    kind: Literal["message", "summary"]
+    kind: HitKind
+    id: str | None = None  # of a memory
 
 
 class Indexer(Protocol):
@@ -153,11 +177,34 @@ class StoredMemory:
     updated_at: str
 
 
+class NewMemory(NamedTuple):
+    """A memory to be kept. Its metadata may name a `subject`: it then replaces an older one about the same."""
+
+    content: str
+    metadata: Mapping[str, Any]
+
+
+class KeptMemory(NamedTuple):
+    """What became of one."""
+
+    id: str
+    change: Literal["known", "stored", "replaced"]
+
+
 class MemoryKeeper(Protocol):
     """Memories of all projects. Those that name one raise `MemoryNotFoundError` where there is none in scope."""
 
-    async def add(self, scope: MemoryScope, content: str, metadata: Mapping[str, Any], *, renew: bool = False) -> str:
-        """Keep a memory; the id of the one that says the same, if there is one: its metadata stay, or are renewed."""
+    async def add(self, scope: MemoryScope, memory: NewMemory, *, renew: bool = False) -> KeptMemory:
+        """Keep a memory, unless there is one that says the same: its metadata stay, or are renewed."""
+
+    async def learn(
+        self, scope: MemoryScope, reader: str, marks: Sequence[str], memories: Sequence[NewMemory], gone: Sequence[str]
+    ) -> list[KeptMemory]:
+        """Keep what was read of a log, remove what no longer holds, and note what was read; all or nothing. What is
+        marked as read already is not learnt again."""
+
+    async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
+        """Those of the marks that were noted in this scope."""
 
     async def update(self, scope: MemoryScope, id: str, content: str, metadata: Mapping[str, Any] | None) -> None:
         """Replace a memory's content, and its metadata where some are given."""
@@ -165,11 +212,11 @@ class MemoryKeeper(Protocol):
     async def forget(self, scope: MemoryScope, id: str) -> None:
         """Remove a memory; its bytes leave the file with the next `purge`."""
 
-    async def all(self, scope: MemoryScope) -> list[StoredMemory]:
-        """Those in scope, oldest first."""
+    async def all(self, scope: MemoryScope | None) -> list[StoredMemory]:
+        """Those in scope, or of the whole store where that is None, oldest first."""
 
-    async def find(self, scope: MemoryScope, terms: Sequence[str], limit: int) -> list[StoredMemory]:
-        """Those in scope that hold any of the terms, the most relevant first."""
+    async def find(self, scope: MemoryScope | None, terms: Sequence[str], limit: int) -> list[StoredMemory]:
+        """Those in scope that hold any of the terms, the most relevant first; None as in `all`."""
 
 
 Owner = Literal["memory", "row"]  # what a vector belongs to: a memory, or a row of the index
@@ -184,8 +231,8 @@ class VectorKeeper(Protocol):
     async def rows(self, scope: Scope) -> list[int]:
         """The messages of a scope, the newest of each session first."""
 
-    async def texts(self, rows: Sequence[int]) -> dict[int, str]:
-        """The texts of messages."""
+    async def messages(self, rows: Sequence[int]) -> dict[int, bytes]:
+        """Messages, as the log holds them."""
 
     async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
         """Those of the numbers that have no vector of this recipe and of so many bytes."""

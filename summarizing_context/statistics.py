@@ -37,32 +37,37 @@ class CallFigures(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Counts, and tokens where the name says so."""
+    """Counts, and tokens where the name says so; since the session was opened, unless a line says `present`.
 
-    messages: int
-    history_tokens: int
-    segments: int
-    summaries_ready: int
-    summaries_pending: int
-    summaries_failed: int
+    Tokens of a model are those of calls that got a reply, also one that was refused: as the provider reported them,
+    else estimated. A call that failed counts as a call, also for the caps on calls, and costs no tokens.
+    """
+
+    messages: int  # in the present log
+    history_tokens: int  # of the present log
+    segments: int  # closed ones of the present log
+    summaries_ready: int  # present segments with a summary of their own
+    summaries_pending: int  # at present: still to be made
+    summaries_failed: int  # times that one was given up, to be tried again later
     activations: int
     activations_by_reason: Mapping[str, int]
-    model_calls: int  # attempts sent to a summarizer that is not extractive
+    model_calls: int  # attempts sent to a summarizer that is not extractive, those that failed too
     model_input_tokens: int
     model_cached_tokens: int  # of the input, what the provider read from its prompt cache
     model_output_tokens: int
     estimated_cost: float | None  # US dollars for these tokens; None where the model's price is not known
     stand_ins: int  # in the present header
-    stand_ins_total: int
-    refused_replies: int
+    stand_ins_total: int  # extractive summaries made to stand in
+    refused_replies: int  # that came and could not serve
     dropped_lines: int  # out of summaries, for they held literals that their source does not hold
+    memories_dropped: int  # that a model proposed, for the message that they name does not say so
     repairs: Mapping[str, int]  # by kind
-    pins_left_out: int  # pinned messages for which the present view has no room
-    rules_left_out: int  # standing rules and pinned texts, likewise
+    pins_left_out: int  # pinned, critical and system messages that the present view has no room to show whole
+    rules_left_out: int  # standing rules and pinned texts for which it has no room
     elided_tokens: int  # left out of shrunk messages
     max_passes: int  # summarizations that the oldest fact of the present header went through
-    breaker: str  # closed, open, half_open
-    lag_tokens: int  # in closed segments without a summary of their own
-    token_counter: str
-    store: str
-    last_error: str | None
+    breaker: str  # at present: closed, open, half_open
+    lag_tokens: int  # in present segments without a summary of their own
+    token_counter: str  # its name
+    store: str  # path of the file, or :memory:
+    last_error: str | None  # of a call, else of the background work, else of an activation; without message text

@@ -17,6 +17,7 @@ from summarizing_context.core.keys import output_hash, rollup_hash
 from summarizing_context.core.rendering import render_children
 from summarizing_context.core.tree import Node
 from summarizing_context.notes import Lines, NoteBook
+from summarizing_context.open_summaries import OpenSummaries
 from summarizing_context.timeline import Timeline
 
 _FULL_READ = 20_000  # estimated tokens that one activation may have extracted at leisure; beyond that it skims
@@ -42,9 +43,12 @@ class Extracts(NamedTuple):
 
 
 class SummaryBook:
-    """Texts of nodes. `maker` is who makes the summaries of this session: a model, or the extractive pass."""
+    """Texts of nodes. `maker` is who makes the summaries of this session: a model, or the extractive pass; `every` is
+    after how many messages a piece of the open segment is summarized ahead, if messages are counted."""
 
-    def __init__(self, timeline: Timeline, extracts: Extracts, *, maker: Maker, cap: int) -> None:
+    def __init__(
+        self, timeline: Timeline, extracts: Extracts, *, maker: Maker, cap: int, every: int | None = None
+    ) -> None:
         self._timeline = timeline
         self._extracts = extracts
         self._maker: Maker = maker
@@ -61,6 +65,7 @@ class SummaryBook:
         self._drops: dict[Node, tuple[str, tuple[str, ...]]] = {}  # by the text that they are missing from
         self.stand_ins_made = 0
         self.notes = NoteBook(timeline, extracts.about, extracts.excerpt, by_model=maker == "model", cap=cap)
+        self.open = OpenSummaries(timeline, by_model=maker == "model", every=every)
 
     def begin(self) -> None:
         """An activation begins: it may read so much at leisure."""
@@ -164,9 +169,15 @@ class SummaryBook:
             found = self._drops[node] = (text, find_drops(source, text))
         return found[1]
 
-    def provisional(self, start: int, stop: int, max_tokens: int) -> str:
-        content = self._timeline.render(start, stop)
-        self._seen_stop = max(self._seen_stop, stop)
+    def provisional(self, piece: range, max_tokens: int) -> NodeText:
+        """What stands for groups that fill no segment yet: the model's summary, or what the extractive pass finds."""
+        self._seen_stop = max(self._seen_stop, piece.stop)
+        if (made := self.open.text_of(piece)) is not None and max_tokens > 0:
+            fits = estimate_text(made.text) <= max_tokens
+            return made if fits else made._replace(text=self._extracts.brief(made.text, max_tokens))
+        return NodeText(self._read(self._timeline.render(piece.start, piece.stop), max_tokens), "provisional", 1)
+
+    def _read(self, content: str, max_tokens: int) -> str:
         if max_tokens < _SHORT:
             return self._extracts.skim(content, max(0, max_tokens)) if max_tokens > 0 else ""
         return self._extracts.thorough(content, kind="segment", max_tokens=max_tokens)
@@ -225,7 +236,7 @@ class SummaryBook:
         hash = self._timeline.hashes[leaf.number]
         self._seen.add(hash)
         if hash not in self._ready:
-            self._ready[hash] = NodeText(self._timeline.content(leaf.number), "verbatim", 0)
+            self._ready[hash] = NodeText(self._timeline.render(segment.start, segment.stop, apart=False), "verbatim", 0)
         return True
 
     def _forget(self, node: Node) -> None:

@@ -6,7 +6,7 @@ When tiktoken is used at all, and what is used in its place, is decided in `toke
 from __future__ import annotations
 
 import asyncio
-import base64
+import binascii
 import gzip
 import hashlib
 import importlib.util
@@ -68,7 +68,7 @@ def is_failure(error: BaseException) -> bool:
 def load_offline() -> Encoding | None:
     """tiktoken's encoding without a network, or None if its ranks are not here; loaded once, from any thread.
 
-    `SettingsError` when the ranks that came with the extra `offline-tokens` are not the official ones.
+    `SettingsError` when the ranks that bpe-openai brings along are not the official ones.
     """
     with _loading:
         if not _loaded:
@@ -138,7 +138,7 @@ def _cached_ranks() -> bytes | None:
 
 
 def _supplied_ranks() -> bytes | None:
-    """The rank file that the extra `offline-tokens` brings along, if it is installed."""
+    """The rank file that bpe-openai brings along, if it is installed."""
     package = importlib.util.find_spec("bpe_openai")  # found, not imported: only its data is wanted
     folders = package.submodule_search_locations if package is not None else None
     if not folders:
@@ -164,8 +164,8 @@ def _encoding(data: bytes) -> Encoding:
     import tiktoken
     from tiktoken_ext import openai_public
 
-    pairs = (line.split() for line in data.splitlines())
-    ranks = {base64.b64decode(token): int(rank) for token, rank in pairs}
+    words = iter(data.split())  # a token, its rank, a token, its rank, ...
+    ranks = {binascii.a2b_base64(token): int(rank) for token, rank in zip(words, words, strict=True)}
     # A copy of the function with another loader in its namespace: nothing is patched that others could see.
     namespace = {**vars(openai_public), "load_tiktoken_bpe": lambda *_args, **_options: ranks}
     definition = types.FunctionType(openai_public.o200k_base.__code__, namespace)()

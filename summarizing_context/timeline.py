@@ -7,31 +7,31 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from summarizing_context.core.bindings import Bounds
-from summarizing_context.core.cutting import cut_evenly
+from summarizing_context.core.door import Message
 from summarizing_context.core.entries import Entry, Role
 from summarizing_context.core.groups import GroupCutter
 from summarizing_context.core.importance import ImportanceBook, Member
 from summarizing_context.core.keys import group_digest, message_digest, range_hash
 from summarizing_context.core.pinned import NO_PINS, PinList
 from summarizing_context.core.pins import Candidates
-from summarizing_context.core.rendering import render_messages
 from summarizing_context.core.repairs import Read
 from summarizing_context.core.segments import Group, Limits, Segment, SegmentCutter
+from summarizing_context.core.sources import Sources, render_entries
 from summarizing_context.core.standing import RuleBook
-from summarizing_context.core.tail import Tail
 
 _LEADING = frozenset({Role.SYSTEM, Role.DEVELOPER})
-_FRESH = 64  # entries that are kept parsed too: more than come between two views
+_FRESH = 64  # entries that are kept parsed too, beside those of the newest group: more than come between two views
 
 
 class Timeline:
     """A growing log. `extend` adds to it; everything else reads."""
 
-    def __init__(self, limits: Limits, image_tokens: int) -> None:
+    def __init__(self, limits: Limits, image_tokens: int, *, keep_system: bool = True) -> None:
         self._limits = limits
+        self._keep_system = keep_system  # else system rows between others stay only as long as other rows do
         self._image_tokens = image_tokens
         self.entries: list[Entry] = []
         self.version = 0  # how often the log was replaced
@@ -46,6 +46,7 @@ class Timeline:
         self._known: set[str] = set()
         self.group_starts = array("q")
         self._closed = 0  # entries in closed groups
+        self._fresh = 0  # first entry that may be kept parsed
         self._humans = array("q")
         self._steps = array("q")  # assistant rows; of several in a row, the first
         self._systems: list[int] = []
@@ -55,6 +56,7 @@ class Timeline:
         self.pinned: PinList = NO_PINS  # by a call
         self._groups = GroupCutter()
         self._cutter = SegmentCutter(limits)
+        self._sources = Sources()
 
     def __len__(self) -> int:
         return len(self.entries)
@@ -111,17 +113,16 @@ class Timeline:
             self._ride(index, entry)
             return
         self.entries.append(entry)
-        if index >= _FRESH:
-            self.entries[index - _FRESH].fresh = None
         self.tokens.append(self.tokens[-1] + entry.cost(self._image_tokens))
         if index == self.leading and facts.role in _LEADING:
             self._lead()
             return
-        step = self._groups.add(facts.calls, facts.answers)
+        step = self._groups.add(facts.calls, facts.answers, turn=facts.turn)
         entry.digest = message_digest(facts.content, step.first_call, step.answered)
         self._note_places(index, entry)
         for start, stop in step.closed:
             self._close_group(start, stop)
+        self._forget_readings(min(index + 1 - _FRESH, self.newest_group[0]))
 
     def replace(self, log: Sequence[Entry]) -> None:
         """Make `log` the whole log. What stands before the first difference is not worked out again."""
@@ -167,7 +168,14 @@ class Timeline:
     def read(self, index: int) -> tuple[Read, int]:
         """A log entry, read, and its cost."""
         entry = self.entries[index]
-        return entry.read(index), entry.cost(self._image_tokens)
+        read = entry.read(index)
+        if index >= self._fresh:
+            entry.fresh = (read.message, read.reading)
+        return read, entry.cost(self._image_tokens)
+
+    def cost(self, index: int) -> int:
+        """Tokens that a log entry costs when it is sent."""
+        return self.tokens[index + 1] - self.tokens[index]
 
     def group(self, number: int) -> tuple[Sequence[Read], Sequence[int]]:
         """The messages of a closed group, read, and their costs."""
@@ -176,27 +184,24 @@ class Timeline:
         reads, costs = zip(*map(self.read, range(start, stop)), strict=True)
         return reads, costs
 
-    def feed(self, tail: Tail) -> None:
-        """Show a tail what it has not shown yet. Costs what is new, not what the log holds."""
-        group = bisect_left(self.group_starts, tail.next)
-        while group < len(self.group_starts):
-            self._feed_riders(tail)
-            tail.take(*self.group(group), closed=True)
-            group += 1
-        self._feed_riders(tail)
-        if self._groups.is_open:
-            reads, costs = zip(*map(self.read, range(self._groups.start, len(self.entries))), strict=True)
-            tail.take(reads, costs, closed=False)
+    def rider(self, number: int) -> tuple[int, Message, int]:
+        """An ephemeral message, the entry that it stands before, and its cost."""
+        index, entry = self.riders[number]
+        return index, entry.message(), entry.cost(self._image_tokens)
 
-    def render(self, start: int, stop: int) -> str:
+    def render(self, start: int, stop: int, *, apart: bool = True) -> str:
         """A range of entries, written down for a summarizer."""
-        return render_messages([self.entries[index].read(index).reading for index in range(start, stop)])
+        return render_entries(self.entries[start:stop], apart=apart)
 
     def content(self, leaf: int) -> str:
         """What a summarizer reads of a segment."""
+        return self.source(leaf)()
+
+    def source(self, leaf: int, sources: Sources | None = None) -> Callable[[], str]:
+        """What gives the content of a segment, in any thread; `sources` where others than the session's write it."""
         segment = self.segments[leaf]
-        text = self.render(segment.start, segment.stop)
-        return text if segment.parts == 1 else cut_evenly(text, segment.parts)[segment.part]
+        first_part = self.hashes[leaf - segment.part]
+        return (sources or self._sources).source(segment, first_part, self.entries[segment.start : segment.stop])
 
     def candidates(self, cut: int) -> Candidates:
         """Entries before `cut` that could be pinned."""
@@ -210,6 +215,18 @@ class Timeline:
             self._systems[: bisect_left(self._systems, cut)][::-1],
             [*pinned, *self._criticals[: bisect_left(self._criticals, cut)][::-1]],
         )
+
+    def staying(self, start: int, stop: int) -> set[int]:
+        """Entries that stay whole in every view if they can: critical ones, and system and developer rows that no hook
+        has put in."""
+        marked = (self._criticals, self._systems)
+        return {index for rows in marked for index in rows[bisect_left(rows, start) : bisect_left(rows, stop)]}
+
+    def _forget_readings(self, stop: int) -> None:
+        """Keep entries parsed from `stop` on only."""
+        for index in range(self._fresh, stop):
+            self.entries[index].fresh = None
+        self._fresh = max(self._fresh, stop)
 
     def _ride(self, index: int, entry: Entry) -> None:
         self.riders.append((index, entry))
@@ -232,7 +249,7 @@ class Timeline:
             self.rules.add(index, facts.rules)
         if facts.role == Role.ASSISTANT and (not index or self.entries[index - 1].facts.role != Role.ASSISTANT):
             self._steps.append(index)
-        if facts.role in _LEADING and not facts.hook:
+        if self._keep_system and facts.role in _LEADING and not facts.hook:
             self._systems.append(index)
         if facts.critical:
             self._criticals.append(index)
@@ -244,7 +261,7 @@ class Timeline:
         self.group_starts.append(start)
         self._closed = stop
         self.importance.add([Member(one.facts.traits, one.facts.rules, one.facts.critical) for one in members])
-        for segment in self._cutter.add(Group(start, stop, size, digest, members[0].facts.human)):
+        for segment in self._cutter.add(Group(start, stop, size, digest, members[0].facts.turn)):
             self.segments.append(segment)
             digests = (entry.digest for entry in self.entries[segment.start : segment.stop])
             self._note_hash(range_hash(digests, segment.part, segment.parts))
@@ -255,13 +272,6 @@ class Timeline:
         self._known.add(hash)
         self.hashes.append(hash)
 
-    def _feed_riders(self, tail: Tail) -> None:
-        while tail.riders < len(self.riders) and self.riders[tail.riders][0] <= tail.next:
-            index, entry = self.riders[tail.riders]
-            if index > tail.start or tail.start == self.leading:
-                tail.pass_by(index, entry.message(), entry.cost(self._image_tokens))
-            tail.riders += 1
-
     def _forget(self, keep: int) -> int:
         """Go back to the last segment boundary that the first `keep` entries settle; how many entries remain.
 
@@ -271,7 +281,7 @@ class Timeline:
         while settled and not self.segments[settled - 1].last_part:
             settled -= 1
         if not settled:
-            self.__init__(self._limits, self._image_tokens)  # type: ignore[misc]
+            self.__init__(self._limits, self._image_tokens, keep_system=self._keep_system)  # type: ignore[misc]
             return 0
         stop = self.segments[settled - 1].stop
         del self.entries[stop:], self.tokens[stop + 1 :]
@@ -285,5 +295,6 @@ class Timeline:
         self.rules.forget(stop)
         self.importance.forget(len(self.group_starts))
         self._closed = stop
+        self._fresh = min(self._fresh, stop)
         self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)
         return stop

@@ -22,6 +22,7 @@ __all__ = ["Calibration", "CallableCounter", "EstimateCounter", "TiktokenCounter
 
 logger = logging.getLogger(__name__)
 
+_MOST = 1_000_000_000  # tokens of one text
 _PROBES = ("", "hello world", "def f(x):\n    return x + 1\n", "Grüße, 世界 🌍", "ab" * 500)
 
 
@@ -138,7 +139,7 @@ def _probed(function: Callable[[str], int], text: str) -> int:
         raise SettingsError(f"count_tokens must be a function of a text, not {type(function).__name__}")
     tokens, problem = _asked(function, text)
     if problem is not None:
-        raise SettingsError(f"count_tokens must give an int of at least 0; asked for {text[:20]!r}, {problem}")
+        raise SettingsError(f"count_tokens must give an int from 0 to {_MOST:,}; asked for {text[:20]!r}, {problem}")
     return tokens
 
 
@@ -154,4 +155,6 @@ def _asked(function: Callable[[str], Any], text: str) -> tuple[int, str | None]:
         tokens.close()  # else Python warns that it was never awaited
     if isinstance(tokens, bool) or not isinstance(tokens, int):
         return 0, f"it gave a {type(tokens).__name__}"
-    return tokens, f"it gave {tokens}" if tokens < 0 else None
+    if not 0 <= tokens <= _MOST:
+        return 0, f"it gave {briefly(tokens)}"
+    return tokens, None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -24,6 +25,7 @@ from summarizing_context.ledgers import LedgerBook
 from summarizing_context.reshaping import Reshaping
 from summarizing_context.showing import Change, Marks, Policy, Showing
 from summarizing_context.summaries import SummaryBook
+from summarizing_context.tails import feed, late_start
 from summarizing_context.timeline import Timeline
 
 MAX_KEYS = 4  # providers whose state is kept
@@ -43,7 +45,7 @@ class Viewer:
         ledger: LedgerBook | None = None,
     ) -> None:
         self._timeline = timeline
-        self._notes = book.notes
+        self._book = book
         self._policy = policy
         self._price = price
         self._decider = Decider(timeline, book, policy, price, ledger)
@@ -60,6 +62,11 @@ class Viewer:
         """What each provider is shown, the latest last."""
         return list(self._showings.values())
 
+    @property
+    def covers(self) -> bool:
+        """Whether any view shows summaries in place of messages."""
+        return any(showing.state.stop > self._timeline.leading for showing in self._showings.values())
+
     def remember(self, texts: Sequence[str]) -> None:
         """What the next activation shows of earlier sessions, the most relevant first."""
         self._decider.memories = texts
@@ -73,30 +80,30 @@ class Viewer:
         """The log is another one: nothing of it has been shown by this viewer."""
         self._showings.clear()
         self.latest, self.reopened = None, True
-        self._keep_notes()
+        self._keep_shown()
 
     def restore(self, key: str, state: ActivationState, marks: Marks | None = None) -> None:
         """Take up a committed state; with `marks` that of a checkpoint, which is told with the next view."""
-        room = Room(state.room, self._policy.shares, state.squeeze)
+        room = Room(state.room, self._policy.shares, state.squeeze, state.staying)
         if state.counter != self._counter:
             head = sum(map(self._price.message, state.head))
             state = msgspec.structs.replace(state, head_tokens=head, counter=self._counter)
         pins = sum(map(self._price.message, (*state.before, *state.after)))
         state = msgspec.structs.replace(state, pin_tokens=pins)
         told = marks is not None or self._policy.merge_user_rows  # where rows met is not kept with a state
-        tail = Tail(state.stop, room, self._price, state.folded, state.bounds)
+        tail = Tail(state.stop, room, self._price, state.folded, state.bounds, since=state.since)
         showing = Showing(key, state, tail, pending="restored" if told else None)
         if marks is not None:
             showing.attempted_at, showing.attempted_length = marks.attempted_at, marks.attempted_length
             showing.ends, showing.resumed = frozenset(marks.ends), marks.shown
         self._showings[key] = self.latest = showing
-        self._keep_notes()
+        self._keep_shown()
 
     def forget(self, reason: Reason) -> None:
         """The log was replaced: every provider starts over, and its next view is an activation."""
         for showing in self._showings.values():
             self._start_over(showing, reason)
-        self._keep_notes()
+        self._keep_shown()
 
     def change(
         self,
@@ -115,6 +122,7 @@ class Viewer:
         """
         room = Room(self._room_tokens(budget), self._policy.shares)
         showing = self._showing(key, room)
+        room = room.setting_aside(showing.state.staying)
         if showing.state.system != self.leading.name:
             asked = self._note_prompt(showing) or asked
         if self._reshaping.has_turn_ended(showing):
@@ -124,7 +132,7 @@ class Viewer:
         proposal = self._decider.propose(showing, tail, room, skipped, asked, focus=focus, wish=wish)
         if proposal is None and skipped:  # it has to be looked at whole after all
             tail, skipped = showing.tail, 0
-            self._timeline.feed(tail)
+            feed(self._timeline, tail)
             proposal = self._decider.propose(showing, tail, room, 0, asked, focus=focus, wish=wish)
         now = self._head_tokens(showing) + tail.tokens + skipped
         if proposal is None:
@@ -132,14 +140,32 @@ class Viewer:
                 raise self._too_small(showing, budget, now)
             return self._reshaping.change(showing, room, now)
         if reason is None:
-            before = Room(showing.state.room, self._policy.shares)
+            before = Room(showing.state.room, self._policy.shares).setting_aside(showing.state.staying)
             reason = "budget_lowered" if room.tokens < before.tokens and now <= before.high else "high_water"
         system = self.leading.tokens
-        report = ActivationReport(True, reason, system + now, system + proposal.tokens, now - proposal.tokens)
+        sizes = system + now, system + proposal.tokens, now - proposal.tokens
+        report = ActivationReport(True, reason, *sizes, *proposal.word_for_word)
         state = activated(showing.state, proposal, reason, self._counter, self.leading.name)
         return Change(
             showing, showing.state, state, proposal.tail, (*proposal.pins.before, *proposal.pins.after), report
         )
+
+    def would_compact(self, key: str, budget: int, asked: Reason | None = None) -> bool:
+        """Whether the next view would cover more of the past, for whatever reason. Changes nothing.
+
+        Raises `BudgetError` as `change` does.
+        """
+        showing = self._showings.get(key)
+        if showing is not None:
+            self._showings[key] = replace(showing)
+        try:
+            change = self.change(key, budget, asked)
+        finally:
+            if showing is None:
+                self._showings.pop(key, None)
+            else:
+                self._showings[key] = showing
+        return change is not None and change.state.cut != change.before.cut
 
     def apply(self, change: Change) -> bool:
         """An activation is committed: show what it decided. False if the log was replaced in between."""
@@ -153,8 +179,9 @@ class Viewer:
         self.repairs.note([pin for pin in change.pins if pin.message not in showing.state.head])
         self.repairs.note_unbound(old.items, new.items[: showing.counted])
         showing.state, showing.tail, showing.pending = change.state, change.tail, None
+        self.latest = showing
         showing.pins_changed = False
-        self._keep_notes()
+        self._keep_shown()
         return True
 
     def view(self, key: str, activation: ActivationReport | None) -> View:
@@ -169,19 +196,22 @@ class Viewer:
             showing.last, showing.resumed = messages[: showing.resumed], None
         stable = common_prefix(showing.last, messages)
         showing.last = messages
-        tokens = self.leading.tokens + self._head_tokens(showing) + showing.tail.tokens
+        fixed = self.leading.fixed_tokens
+        tokens = self.leading.tokens - fixed + self._head_tokens(showing) + showing.tail.tokens
         if self._policy.merge_user_rows:
             showing.ends = frozenset(end for end in showing.ends if end < stable) | {stable}
             messages = merged(messages, showing.ends)
             stable = common_prefix(showing.merged, messages)
             showing.merged = messages
             tokens -= MESSAGE_TOKENS * (len(showing.last) - len(messages))
-        return View(copied(messages), tokens, stable, activation)
+        return View(copied(messages), tokens, stable, activation, fixed)
 
     def tokens(self, key: str, budget: int) -> tuple[int, float]:
         """What the whole view costs, and its high water."""
         room = Room(self._room_tokens(budget), self._policy.shares)
-        tail, skipped = self._fed(showing := self._showings.get(key) or self._new_showing(key, room), room)
+        showing = self._showings.get(key) or self._new_showing(key, room)
+        room = room.setting_aside(showing.state.staying)
+        tail, skipped = self._fed(showing, room)
         system = self.leading.tokens
         head = self._head_tokens(showing)
         return system + head + tail.tokens + skipped, system + self._decider.waters(room).high(head)
@@ -190,12 +220,14 @@ class Viewer:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
         room = self.latest.state.room if self.latest else max(0, max_tokens - self.leading.tokens)
         head = self._head_tokens(self.latest) if self.latest else 0
-        return self._decider.waters(Room(room, self._policy.shares)).high(head)
+        aside = self.latest.state.staying if self.latest else 0
+        return self._decider.waters(Room(room, self._policy.shares).setting_aside(aside)).high(head)
 
     def _room_tokens(self, budget: int) -> int:
         room = budget - self.leading.tokens
         if room < LEAST_ROOM:
-            raise BudgetError(self.leading.tokens + LEAST_ROOM, budget, self.leading.costs())
+            leading = self.leading
+            raise BudgetError(leading.tokens + LEAST_ROOM, budget, leading.costs(), leading.what)
         return room
 
     def _showing(self, key: str, room: Room) -> Showing:
@@ -234,8 +266,11 @@ class Viewer:
         showing.pending, showing.attempted_at, showing.counted = reason, None, 0
         showing.pins_changed = bool(self._timeline.pinned.texts)
 
-    def _keep_notes(self) -> None:
-        self._notes.keep(showing.state.focus for showing in self._showings.values())
+    def _keep_shown(self) -> None:
+        """Tell what has to be made because views show it."""
+        states = [showing.state for showing in self._showings.values()]
+        self._book.notes.keep(state.focus for state in states)
+        self._book.open.keep(node for state in states for node in state.nodes)
 
     def _head_tokens(self, showing: Showing) -> int:
         return showing.state.head_tokens
@@ -251,24 +286,11 @@ class Viewer:
             showing.tail = Tail(self._timeline.leading, showing.tail.room, self._price)
         tail, late, skipped = showing.tail, None, 0
         backlog = tokens[-1] - tokens[tail.next]
-        if backlog > 3 * room.tokens and (start := self._late_start(tail.next, room)) > tail.next:
+        if backlog > 3 * room.tokens and (start := late_start(self._timeline, tail.next, room)) > tail.next:
             late = Tail(start, room, self._price, (), tail.bounds)
             skipped = tail.tokens + tokens[start] - tokens[tail.next]
-        self._timeline.feed(late or tail)
+        feed(self._timeline, late or tail)
         return late or tail, skipped
-
-    def _late_start(self, first: int, room: Room) -> int:
-        """The last segment boundary after `first` behind which a room's worth of messages stands."""
-        tokens, cap = self._timeline.tokens, room.message_cap(0)
-        total, at = 0, len(self._timeline)
-        for segment in reversed(self._timeline.segments):
-            if segment.stop <= first:
-                break
-            total += sum(min(cap, tokens[n + 1] - tokens[n]) for n in range(segment.stop, at))
-            at = segment.stop
-            if total > room.tokens:
-                return segment.stop
-        return first
 
     def _too_small(self, showing: Showing, budget: int, now: int) -> BudgetError:
         """The floor does not fit: the newest group is still open and cannot be shrunk further."""

@@ -1,8 +1,7 @@
 """The worker: makes missing summaries in the background, a few at a time.
 
-What is missing is planned in `core.planning`; what is asked, in `jobs`; how a summarizer is called, in
-`summarizers.resilient`. One owner task holds the task group; it starts with the first work to do and ends when
-`stop` is called. A failing summarizer never ends it.
+`core.planning` plans what is missing; `jobs` says what is asked; `summarizers.resilient` calls. One owner task holds
+the task group, from the first work to do until `stop` is called. A failing summarizer never ends it.
 """
 
 from __future__ import annotations
@@ -17,18 +16,18 @@ import anyio
 
 from summarizing_context.core.header import NodeText
 from summarizing_context.core.planning import Planner, Want
-from summarizing_context.core.tree import NOTE, Node
+from summarizing_context.core.tree import NOTE, OPEN, Node
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.flights import alone_with
+from summarizing_context.foreground import Foreground
 from summarizing_context.jobs import Jobs, Recipe
 from summarizing_context.ledgers import LedgerBook
 from summarizing_context.ports import Clock, Store, StoredSummary, SummaryJob, SummaryReply
 from summarizing_context.setbacks import LONGEST_NAP, Setbacks
+from summarizing_context.side_thread import SideThread
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.timeline import Timeline
 
-_GLANCE = 0.05  # seconds between two looks whether a crowd has gone
-_PATIENCE = 15.0  # seconds for which summaries give way to it, at most
 _STOP_WITHIN = 1.5  # seconds
 
 logger = logging.getLogger(__name__)
@@ -73,6 +72,8 @@ class Worker:
         concurrency: int,
         cooldown: float,
         past_start: Callable[[], bool],
+        foreground: Foreground,
+        preparing: SideThread,
         rollups: bool,
         notify: Callable[[str, dict[str, object]], None],
         ledger: LedgerBook | None = None,
@@ -88,18 +89,17 @@ class Worker:
         self._clock = clock
         self._concurrency = concurrency
         self._past_start = past_start
+        self._foreground = foreground
+        self._preparing = preparing
         self._notify = notify
         self._ledger = ledger
         self._planner = Planner(book, rollups=rollups)
         self._running: dict[str, Want] = {}
         self._setbacks = Setbacks(cooldown)
         self._owner: asyncio.Task[None] | None = None
-        self._asking = anyio.Lock()
         self._awake = anyio.Event()
         self._changed = anyio.Event()
         self._stopped = False
-        self.is_crowded: Callable[[], bool] = lambda: False  # whether many messages are being added at once
-        self._crowded_since: float | None = None
         self.failed = 0
         self.last_error: str | None = None
 
@@ -108,7 +108,7 @@ class Worker:
         """Summaries that are missing and could be made, those being made included."""
         if not self._past_start():
             return 0
-        return len(self._book.notes.wanted()) + self._planner.pending(len(self._timeline.segments))
+        return len(self._wanted()) + self._planner.pending(len(self._timeline.segments))
 
     def reset(self) -> None:
         """The log was replaced."""
@@ -160,38 +160,32 @@ class Worker:
         async with anyio.create_task_group() as tasks:
             while True:
                 self._awake = anyio.Event()
-                gives_way = self._gives_way()
-                for want in [] if gives_way else self._startable(self._concurrency - len(self._running)):
+                for want in self._startable(self._concurrency - len(self._running)):
                     self._running[want.hash] = want
                     tasks.start_soon(self._make, want)
-                if self._ledger is not None and self._reads_on() and not gives_way:
+                if self._ledger is not None and self._reads_on():
+                    await self._foreground.wait_gap()
                     self._ledger.read_on()
                     self._awake.set()  # a piece each turn of the event loop
-                elif not self._running and not gives_way:
+                elif not self._running:
                     self._signal()
-                with anyio.move_on_after(_GLANCE if gives_way else self._nap()):
+                with anyio.move_on_after(self._nap()):
                     await self._awake.wait()
 
     def _reads_on(self) -> bool:
         """Whether the ledger is to be read ahead of need."""
         return self._ledger is not None and self._ledger.lags and self._past_start()
 
-    def _gives_way(self) -> bool:
-        """While many messages are being added at once, writing them down goes first; not for ever."""
-        if not self.is_crowded():
-            self._crowded_since = None
-            return False
-        now = self._clock.now()
-        if self._crowded_since is None:
-            self._crowded_since = now
-        return now - self._crowded_since < _PATIENCE
-
     def _startable(self, limit: int) -> list[Want]:
-        if limit <= 0 or not self._timeline.segments or not self._past_start() or self._caller.ready_in() != 0.0:
+        if limit <= 0 or not self._past_start() or self._caller.ready_in() != 0.0:
             return []
         busy = _Busy(self._running, self._setbacks, self._clock.now())
-        notes = [want for want in self._book.notes.wanted() if want.hash not in busy][:limit]
-        return [*notes, *self._planner.plan(len(self._timeline.segments), busy, limit - len(notes))]
+        first = [want for want in self._wanted() if want.hash not in busy][:limit]
+        return [*first, *self._planner.plan(len(self._timeline.segments), busy, limit - len(first))]
+
+    def _wanted(self) -> list[Want]:
+        """What is wanted beside the tree: notes, and pieces of the open segment."""
+        return [*self._book.notes.wanted(), *self._book.open.wanted()]
 
     def _nap(self) -> float:
         """Seconds until something could be started that cannot be now."""
@@ -204,6 +198,7 @@ class Worker:
     async def _make(self, want: Want) -> None:
         began = self._clock.now()
         try:
+            await self._foreground.wait_gap()
             async with alone_with((self._place, self._jobs.key(want))):
                 if not await self._find([want]):
                     job = await self._job(want)
@@ -224,15 +219,15 @@ class Worker:
             self._signal()
 
     async def _job(self, want: Want) -> SummaryJob | None:
-        """What to ask; None where the log was replaced meanwhile. One at a time, a turn of the event loop each: it
-        takes milliseconds to write a segment down and to cut it."""
-        async with self._asking:
-            return self._jobs.job(want) if self._is_wanted(want) else None
+        """What to ask; None where the log was replaced meanwhile. Written down and cut in a thread."""
+        return await self._preparing.run(self._jobs.prepare(want)) if self._is_wanted(want) else None
 
     def _is_wanted(self, want: Want) -> bool:
         """Whether the node still stands for what was planned: the log may have been replaced meanwhile."""
         if want.node == NOTE:
-            return self._book.notes.content_of(want.hash) is not None
+            return self._book.notes.focus_of(want.hash) is not None
+        if want.node == OPEN:
+            return self._book.open.piece_of(want.hash) is not None
         return self._book.hash_of(want.node) == want.hash
 
     async def _find(self, wants: list[Want]) -> bool:
@@ -240,8 +235,9 @@ class Worker:
         if not self._recipe.shared or not wants:
             return not wants
         keys = {self._jobs.key(want): want for want in wants}
-        placed = {key: want for key, want in keys.items() if want.node != NOTE and self._is_wanted(want)}
-        places = {key: self._range(want.node) for key, want in placed.items()}
+        placed = {key: want for key, want in keys.items() if want.node.rank >= 0 and self._is_wanted(want)}
+        ranges = {key: self._book.entries(want.node) for key, want in placed.items()}
+        places = {key: (entries.start, entries.stop) for key, entries in ranges.items()}
         found = await self._guarded(self._store.find_summaries(self._session_id, list(keys), places))
         for key, summary in (found or {}).items():
             self._keep(keys[key], summary.text)
@@ -255,19 +251,18 @@ class Worker:
         if self._recipe.shared:
             mine = StoredSummary(text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
             key = self._jobs.key(want)
-            places = {key: (job.start, job.stop)} if self._is_wanted(want) else {}
+            places = {key: (job.start, job.stop)} if want.node != OPEN and self._is_wanted(want) else {}
             kept = await self._guarded(self._store.save_summary(self._session_id, key, mine, places))
             text = kept.text if kept is not None else text
         self._keep(want, text)
         self._tell("summary_ready", {"range_hash": want.hash, "rank": job.rank})
 
-    def _range(self, node: Node) -> tuple[int, int]:
-        entries = self._book.entries(node)
-        return entries.start, entries.stop
-
     def _keep(self, want: Want, text: str) -> None:
         if want.node == NOTE:
             self._book.notes.add(want.hash, text)
+            return
+        if want.node == OPEN:
+            self._book.open.add(want.hash, NodeText(text, self._recipe.maker, 1))
             return
         passes = self._book.passes_of_new(want.node) if self._is_wanted(want) else 1
         self._book.add(want.node, want.hash, NodeText(text, self._recipe.maker, passes))

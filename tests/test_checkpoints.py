@@ -295,6 +295,29 @@ async def test_what_cannot_be_is_refused_and_changes_nothing(number: int):
         assert len(await context.get_messages()) == 1
 
 
+async def test_a_log_of_which_anything_would_be_lost_is_a_checkpoint_first():
+    async with open_context(small(), count_tokens=count) as context:
+        await context.set_messages(LOG[:120])
+        await context.set_messages(LOG[:130])
+        assert await context.list_checkpoints() == [], "nothing was lost"
+        await fill(context, LOG[130:150])
+        view = await context.get_messages_for_request()
+        for replace, name in (
+            (context.set_messages(LOG[:90]), "before the log was replaced"),
+            (context.set_messages([*LOG[:120], LOG[130]]), "before the log was replaced"),
+            (context.clear(), "before the log was cleared"),
+        ):
+            await replace
+            (*_, newest) = await context.list_checkpoints()
+            assert newest.name == name
+            await context.restore(newest.id)
+            assert await context.get_messages() == LOG[:150]
+            assert await context.get_messages_for_request() == view
+        before = await context.list_checkpoints()
+        await context.set_messages([*LOG[:150], LOG[130]])
+        assert await context.list_checkpoints() == before
+
+
 async def test_a_context_that_only_reads_makes_no_checkpoints(tmp_path: Path):
     settings = small(store=tmp_path / "a.db")
     async with open_context(settings) as context:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -117,7 +118,7 @@ async def test_a_checkpoint_is_gone_back_to() -> None:
         ("/context restore", "checkpoint"),
         ("/context restore c99", "no checkpoint of this id or name; it has none yet"),
         ("/context unpin p9", "no pin of this id; it has none"),
-        ("/context search", "Usage: /context search QUERY"),
+        ("/context search", "Usage: /context search [--project|--all] QUERY"),
         ("/context expand", "Usage: /context expand"),
         ("/context expand 900", "messages 0 to"),
         ("/context expand 1 all of it", "detail"),
@@ -150,3 +151,35 @@ def test_tables_set_figures_to_the_right_and_cut_only_what_is_followed() -> None
     assert made[2].endswith("a" * 70)
     assert made[3].startswith("b" * 59 + "…")
     assert made[3].endswith("       7  –")
+
+
+HOSTILE = (
+    "\x1b]52;c;cm0gLXJmIH4=\x07",
+    "\x1b[2J",
+    "\x9b31m",
+    "\x1b]8;;http://x\x07",
+    "\u202e",
+    "\x00\x08",
+    "\r",
+    "\u2028",
+)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_command_tells_a_terminal_what_to_do(seed: int) -> None:
+    rng = random.Random(seed)
+
+    def text(words: str) -> str:
+        return " ".join(f"{word}{rng.choice(HOSTILE)}" for word in (*words.split(), rng.choice(HOSTILE)))
+
+    async with open_context(Settings(max_tokens=2_000, token_counter="estimate")) as context:
+        await context.add_message(user(text("Never push findme to main.")))
+        for at in range(20):
+            await context.add_message(call("openai", (f"c{at}", text("bash"), {"command": text("make findme")})))
+            await context.add_message(result("openai", f"c{at}", text("Error: findme /src/a.py failed " * 20)))
+        await context.wait_idle()
+        await context.get_messages_for_request()
+        asked = [f"{name} {more}" for name in COMMANDS for more in ("", "findme", "0", "0-9 full", text("findme"))]
+        for command in [*asked, "pins", "checkpoints", text("nothing"), "/context " + text("search findme")]:
+            said = (await context.handle_command(command)).text
+            assert all(char.isprintable() or char == "\n" for char in said), command

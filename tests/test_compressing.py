@@ -57,6 +57,61 @@ async def test_what_is_important_stays_whole_and_in_order(dialect: str):
         assert log[2] not in await judge.view()
 
 
+@pytest.mark.parametrize("asked_before", [True, False])
+@pytest.mark.parametrize("budget", [1_000, 3_000, 60_000])
+@pytest.mark.parametrize("seed", range(3))
+async def test_compressing_never_makes_a_view_larger(seed: int, budget: int, asked_before: bool):
+    log = [message for at in range(3) for message in (*failure("openai", f"c{at}"), *session(seed + at, 30, size=25))]
+    async with open_context(small(max_tokens=budget), count_tokens=count) as context:
+        for some in (log[:5], log[5:60], log[60:]):
+            await fill(context, some)
+            for threshold in (1.0, 0.6, 0.0, 0.3):
+                if asked_before:
+                    await context.get_messages_for_request()
+                    before = context.last_view.tokens  # type: ignore[union-attr]
+                else:
+                    before = context.budget().used_tokens
+                report = await context.compress(threshold)
+                await context.get_messages_for_request()
+                assert context.last_view is not None
+                assert context.last_view.tokens == report.tokens_after <= max(before, 0)
+                assert report.activated or (report.raw, report.kept) == (0, 0)
+
+
+async def test_compressing_leaves_only_the_newest_group_raw_however_little_that_is():
+    log = work(turns=30)
+    for budget in (1_500, 4_000, 100_000):
+        async with open_context(small(max_tokens=budget), count_tokens=count) as context:
+            await fill(context, log)
+            report = await context.compress(1.0)
+            view = await context.get_messages_for_request()
+            assert report.activated
+            raw = [message for message in view if message in log]
+            assert raw[-1] == log[-1]
+            assert (report.raw, report.kept) == (1, len(raw) - 1)
+            assert report.kept == 2  # the first request and the latest one, which are pinned
+            assert not (await context.compress(1.0)).activated  # there is no more to cover
+
+
+async def test_compressing_leaves_as_many_messages_as_the_settings_keep():
+    async with open_context(small(max_tokens=20_000, keep_recent=7), count_tokens=count) as context:
+        await fill(context, log := work())
+        assert (await context.compress(1.0)).raw == 7
+        assert (await context.get_messages_for_request())[-7:] == log[-7:]
+
+
+async def test_the_command_says_what_stays_and_why_or_that_nothing_was_done():
+    async with open_context(small(max_tokens=20_000), count_tokens=count) as context:
+        await fill(context, work())
+        told = await context.handle_command("/context compress 0.6")
+        assert "Word for word: the newest 1, " in told.text
+        assert "important enough" in told.text
+        assert told.data["kept"] > 0
+        again = await context.handle_command("/context compress 0.6")
+        assert "Nothing to summarize" in again.text
+        assert not again.data["activated"]
+
+
 async def test_the_strategy_keeps_what_is_important_by_itself_within_its_share():
     settings = small(strategy="importance_based", max_tokens=4_000)
     async with open_context(settings, count_tokens=count) as context:

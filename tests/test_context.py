@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from summarizing_context import (
     WrongEventLoopError,
     message_text_parts,
     open_context,
+    worker,
 )
 from summarizing_context.core.estimate import estimate_text
 from tests.laws.builders import assistant, call, result, session, system, user
@@ -125,7 +125,9 @@ async def test_leaving_leaves_no_task_and_no_thread_behind(summarizer: Any):
             await anyio.wait_all_tasks_blocked()
 
 
-async def test_leaving_takes_at_most_two_seconds_when_a_summarizer_swallows_cancellation():
+async def test_leaving_takes_at_most_two_seconds_when_a_summarizer_swallows_cancellation(
+    monkeypatch: pytest.MonkeyPatch,
+):
     go = asyncio.Event()
 
     class Stubborn(Counting):
@@ -138,14 +140,16 @@ async def test_leaving_takes_at_most_two_seconds_when_a_summarizer_swallows_canc
                     continue
             return "late"
 
+    await anyio.to_thread.run_sync(int)  # anyio keeps an idle thread as long as the event loop runs
     summarizer, threads = Stubborn(), set(threading.enumerate())
     async with open_context(small(), summarizer=summarizer) as context:
         await fill(context, session(messages=80))
         await context.get_messages_for_request()
         await anyio.wait_all_tasks_blocked()
         assert summarizer.jobs
-        began = time.monotonic()
-    assert time.monotonic() - began < 2.0
+        assert worker._STOP_WITHIN < 2.0
+        monkeypatch.setattr(worker, "_STOP_WITHIN", 0.01)
+    assert not go.is_set()  # it did not wait for the summarizer
     assert set(threading.enumerate()) - threads == set()
     go.set()
     await asyncio.sleep(0.01)
@@ -153,6 +157,7 @@ async def test_leaving_takes_at_most_two_seconds_when_a_summarizer_swallows_canc
 
 async def test_leaving_under_cancellation_still_gives_everything_up(tmp_path: Path):
     settings = small(store=tmp_path / "run.db")
+    await anyio.to_thread.run_sync(int)  # anyio keeps an idle thread as long as the event loop runs
     with nothing_left_behind():
         with anyio.CancelScope() as scope:
             async with open_context(settings, summarizer=Sleeping()) as context:
@@ -177,6 +182,29 @@ async def test_another_event_loop_is_told_so():
     async with open_context(small()) as context:
         with pytest.raises(WrongEventLoopError):
             await anyio.to_thread.run_sync(lambda: asyncio.run(context.get_messages()))
+
+
+def test_outside_of_asyncio_opening_says_so():
+    async def main() -> None:
+        async with open_context(small()):
+            raise AssertionError("opened")
+
+    def opened_by_a_stranger() -> str:
+        """What happens under a loop that is not asyncio's: such as trio, it only steps the coroutine."""
+        stranger = main()
+        with pytest.raises(WrongEventLoopError) as raised:
+            stranger.send(None)
+        return str(raised.value)
+
+    async def with_a_guest() -> str:
+        """Trio as a guest of asyncio: stepped in a callback of the loop, which is no task of it."""
+        told = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(lambda: told.set_result(opened_by_a_stranger()))
+        return await told
+
+    for told in (opened_by_a_stranger(), asyncio.run(with_a_guest())):
+        assert "asyncio only" in told
+        assert "asyncio.run" in told
 
 
 # bad input
@@ -256,7 +284,7 @@ async def test_a_replaced_log_keeps_the_summaries_of_what_stays(change: str):
     async with open_context(small(), summarizer=summarizer) as context:
         await fill(context, log)
         await context.get_messages_for_request()
-        await context.wait_idle(5)
+        await context.wait_idle(120)
         before = len(summarizer.segments)
         await context.set_messages(new)
         assert await context.get_messages() == new
@@ -264,7 +292,7 @@ async def test_a_replaced_log_keeps_the_summaries_of_what_stays(change: str):
         assert (context.last_view.activation is None) is (change == "equal")
         if change != "equal":
             assert context.last_view.activation.reason == "log_replaced"
-        await context.wait_idle(5)
+        await context.wait_idle(120)
         redone = len(summarizer.segments) - before
         assert redone == 0 if change in ("equal", "appended", "shortened") else 1 <= redone <= 10
 
@@ -320,7 +348,7 @@ async def test_read_only_reads_views_and_refuses_changes(tmp_path: Path):
             for change in (lambda: reader.add_message(user("x")), reader.clear, lambda: reader.set_messages([])):
                 with pytest.raises(StoreReadOnlyError):
                     await change()
-            assert await reader.wait_idle(1)
+            assert await reader.wait_idle(120)
             assert silent.jobs == []
 
 
@@ -541,7 +569,7 @@ async def test_redact_runs_over_what_a_summarizer_reads_and_not_over_the_log():
     ) as context:
         await fill(context, log)
         await context.get_messages_for_request()
-        await context.wait_idle(5)
+        await context.wait_idle(120)
         assert "[secret]" in summarizer.contents
         assert "hunter2" not in summarizer.contents
         assert await context.get_messages() == log
@@ -552,7 +580,7 @@ async def test_an_observer_hears_of_activations_and_its_faults_cost_nothing():
         async with open_context(small(), summarizer=Counting(), events=handler) as context:
             await fill(context, session(messages=120))
             assert cost(await context.get_messages_for_request()) <= BUDGET
-            assert await context.wait_idle(5)
+            assert await context.wait_idle(120)
             assert context.statistics().summaries_pending == 0
         assert {"pre_compact", "activation", "summary_ready"} <= {name for name, _ in handler.events}
 
@@ -563,7 +591,7 @@ async def test_the_figures_add_up():
         for message in log:
             await context.add_message(message)
             await context.get_messages_for_request()
-        await context.wait_idle(5)
+        await context.wait_idle(120)
         figures = context.statistics()
         assert (figures.messages, figures.history_tokens) == (len(log), cost(log))
         assert figures.activations == sum(figures.activations_by_reason.values()) > 0
@@ -571,7 +599,7 @@ async def test_the_figures_add_up():
         assert figures.summaries_ready == figures.segments > 0
         assert (figures.summaries_pending, figures.summaries_failed, figures.lag_tokens) == (0, 0, 0)
         assert (figures.token_counter, figures.store, figures.breaker) == ("estimate", ":memory:", "closed")
-        assert figures.stand_ins == sum(node.made_by == "stand-in" for node in context.explain())
+        assert figures.stand_ins == sum(node.made_by in ("stand-in", "provisional") for node in context.explain())
         assert figures.max_passes == max(node.passes for node in context.explain())
         assert figures.last_error is None
         assert context.unseen_tokens() == 0

@@ -168,7 +168,14 @@ async def test_what_the_user_ordered_is_extracted_when_the_session_ends(tmp_path
     async with open_context(small(tmp_path, "b", project="p"), read_only=False) as context:
         found = await context.memory.retrieve("may I push to main?")
         assert "Never push to main" in found[0].content
-        assert found[0].metadata == {"source": "session", "session_id": "a"}
+        assert found[0].metadata == {
+            "source": "session",
+            "session_id": "a",
+            "kind": "preference",
+            "said_by": "user",
+            "message": 0,
+            "quote": "Never push to main.",
+        }
 
 
 async def test_decisions_are_extracted_too_and_what_was_taken_back_is_not(tmp_path: Path):

@@ -16,6 +16,7 @@ from summarizing_context.tiktoken_counter import TiktokenCounter, load_offline
 RELEASED = {
     "focus/v1": "c361f833aa5f1f6ae3bc36ebb4efcce18ac4deb60b16f1ab85fb188378e2ca2e",
     "judge/v1": "7d89489fd115b6578fd5dbc5fcd3bd42bee2291b20ae355b04bdc5fa80feb686",
+    "memory/v1": "1c90518186a51e97744ef4f0a2df752a9c8350a91a78b3c381ed210a5056aa18",
     "proposal/v1": "fd1c0a133e580d4bead172292aa44518b04e267866cb45da6a0da2c702d3208b",
     "reader/v1": "93fe741d0b8e8acedaa08a1c618df5c684a0312cea71cae30155d53b7e5fda1f",
     "rollup/v1": "d4f247f6bc42b25c8035aa0a8d67df13b2e3fa6b59898d20c5131c5431332dbf",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, open_context
+from summarizing_context.core.excerpts import parts_of_line
 from tests.laws.builders import assistant, call, count, result, session, user
 from tests.laws.judge import SMALL
 
@@ -114,3 +116,50 @@ async def test_recalled_text_is_fenced_as_data() -> None:
         page = await context.recall("walrus")
         assert page.text.count("</recalled>") == 1
         assert re.findall(r"^\[message 9", page.text, re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("lines", [1, 2_000])
+async def test_a_recall_counts_no_more_on_the_event_loop_however_much_the_log_holds(lines: int) -> None:
+    counted: list[int] = []
+    loop = threading.get_ident()
+
+    def counting(text: str) -> int:
+        if threading.get_ident() == loop:
+            counted.append(len(text))
+        return count(text)
+
+    async def on_the_loop(items: int) -> list[int]:
+        rows = [f"row {n} wrote /srv/data/{n}/file_{n}.json as user_{n}" for n in range(items)]
+        log = [assistant(" ".join(rows))] if lines == 1 else [assistant(row) for row in rows[:lines]]
+        async with open_context(Settings(**{**SMALL, "max_tokens": 2_000}), count_tokens=counting) as context:
+            await context.set_messages([user("Go."), *log, *FILLER])
+            await context.get_messages_for_request()
+            counted.clear()
+            page = await context.recall("user_17 file_17.json")
+            assert "user_" in page.text
+            return list(counted)
+
+    few, many = await on_the_loop(500), await on_the_loop(2_000)
+    assert len(few) == len(many) < 10
+    assert max(many) < 500
+
+
+class _Line(str):
+    """A line that adds up the characters that are taken of it."""
+
+    taken = 0
+
+    def __getitem__(self, key: Any) -> str:
+        part = super().__getitem__(key)
+        self.taken += len(part)
+        return part
+
+
+@pytest.mark.parametrize("words", [1_000, 2_000, 4_000])
+@pytest.mark.parametrize("gap", [" ", "      ", ""])
+def test_the_parts_of_a_long_line_are_read_once_and_hold_all_of_it(words: int, gap: str) -> None:
+    line = _Line(gap.join(f'{{"id":{n},"name":"user{n}"}}' for n in range(words)))
+    parts = list(parts_of_line(line))
+    assert line.taken < 2 * len(line)
+    assert "".join("".join(parts).split()) == "".join(line.split())
+    assert max(map(len, parts)) <= 400

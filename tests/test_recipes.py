@@ -9,6 +9,7 @@ from summarizing_context.core.segments import Limits
 from summarizing_context.core.tree import Node
 from summarizing_context.jobs import Jobs
 from summarizing_context.recipes import make_recipe
+from summarizing_context.redaction import Redaction
 from summarizing_context.settings import Settings
 from tests.core.making import answer, assistant, one_call, timeline, user
 from tests.test_summaries import book
@@ -24,8 +25,8 @@ def redact(text: str) -> str:
 def test_text_is_redacted_before_it_is_cut():
     log = [user("Look."), one_call("a"), answer("a", KEY), assistant("Seen."), user("x " * 9_000)]
     made, lines, passes = book(timeline(log, Limits(2_000, 4_000, 8_000)))
-    recipe = make_recipe(Settings(), "model", own=False, redact=redact)
-    job = Jobs(lines, made, recipe).job(Want(Node(0, 0), lines.hashes[0]))
+    recipe = make_recipe(Settings(), "model", own=False, redact=Redaction(redact))
+    job = Jobs(lines, made, recipe).prepare(Want(Node(0, 0), lines.hashes[0]))()
     assert "(a key)" in job.content
     assert "deadbeef" not in job.content + "".join(passes.left_out)
 

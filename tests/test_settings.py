@@ -33,6 +33,8 @@ UNSET = [
     "keep_recent",
     "embedding",
     "embedding_model",
+    "embedding_base_url",
+    "embedding_api_key",
     "similarity_threshold",
     "checkpoint_interval_messages",
 ]
@@ -82,6 +84,7 @@ DEFAULTS: dict[str, Any] = dict.fromkeys(UNSET) | {
     "memory_include": "off",
     "memory_max_tokens": 1_000,
     "memory_extract": False,
+    "memory_wait": 1.0,
 }
 
 
@@ -183,7 +186,7 @@ def test_a_secret_is_in_no_message(values: dict[str, Any]):
 
 
 def test_the_repr_does_not_show_the_key():
-    assert "sk-secret" not in repr(Settings(api_key="sk-secret"))
+    assert "sk-secret" not in repr(Settings(api_key="sk-secret", embedding_api_key="sk-secret"))
 
 
 @pytest.mark.parametrize(

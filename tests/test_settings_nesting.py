@@ -32,6 +32,7 @@ KEPT = Settings(
     summarize_threshold=40,
     checkpoint_interval_messages=10,
     memory_include="auto",
+    memory_extract=True,
     embedding="openai",
     embedding_model="text-embedding-ada-002",
     vector_store="chroma",

@@ -176,13 +176,13 @@ def test_what_nobody_read_is_unseen():
     made.text_of(Node(0, 0))
     made.saw(log.hashes[2])
     assert made.unseen_tokens(3) == log.segments[1].size
-    made.provisional(log.segments[1].start, log.segments[1].stop, 100)
+    made.provisional(range(log.segments[1].start, log.segments[1].stop), 100)
     assert made.unseen_tokens(3) == 0
 
 
 def test_a_provisional_text_without_room_is_empty_and_a_small_one_is_skimmed():
     made, _, passes = book()
-    assert made.provisional(0, 3, 0) == ""
-    assert made.provisional(0, 3, 30).startswith("skimmed")
-    assert made.provisional(0, 3, 90).startswith("segment")
+    assert made.provisional(range(3), 0).text == ""
+    assert made.provisional(range(3), 30).text.startswith("skimmed")
+    assert made.provisional(range(3), 90).text.startswith("segment")
     assert len(passes.read) == len(passes.skimmed) == 1

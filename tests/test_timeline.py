@@ -5,9 +5,12 @@ from __future__ import annotations
 import random
 import statistics
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from summarizing_context.core.messages import Reading
+from summarizing_context.core.rendering import render_messages
 from summarizing_context.core.segments import Limits
 from summarizing_context.timeline import Timeline
 from tests.core.making import (
@@ -181,3 +184,31 @@ def test_an_open_group_is_not_closed_by_time():
 def test_limits_shape_the_segments():
     log = session(messages=120)
     assert len(timeline(log, SMALL).segments) > 2 * len(timeline(log, Limits(800, 1_600, 3_200)).segments)
+
+
+@pytest.mark.parametrize("lines", [300, 600, 1_200])
+def test_a_large_group_is_written_down_once_for_all_of_its_parts(lines, monkeypatch):
+    written: list[int] = []
+
+    def render(readings: list[Reading], **how: bool) -> str:
+        text = render_messages(readings, **how)
+        written.append(len(text))
+        return text
+
+    monkeypatch.setattr("summarizing_context.core.sources.render_messages", render)
+    text = "\n".join(f"line {n} of it" for n in range(lines))
+    log = timeline([one_call("a"), answer("a", text), user("next")])
+    leaves = [leaf for leaf, segment in enumerate(log.segments) if segment.parts > 1]
+    assert len(leaves) > lines / 100
+    assert sum(len(log.content(leaf)) for leaf in leaves) >= len(text)
+    assert len(written) == 1
+    assert written[0] < 1.2 * len(text)
+
+
+def test_the_source_of_a_segment_outlasts_its_log():
+    messages = session(messages=60)
+    log = timeline(messages)
+    contents = [log.content(leaf) for leaf in range(len(log.segments))]
+    sources = [log.source(leaf) for leaf in range(len(log.segments))]
+    log.replace(entries([user("Something else.")]))
+    assert [source() for source in sources] == contents

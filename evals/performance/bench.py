@@ -55,12 +55,19 @@ def measure(progress: Progress, *, long: bool = False) -> dict[str, Figures]:
             progress.advance(bar)
         progress.update(bar, description="one session of 100,000 messages")
         evidence["session"] = session.result()
+        progress.update(bar, description="adders and views beside summaries")
+        evidence["background"] = _figures("evals.performance.background")
     progress.advance(bar)
     return evidence
 
 
 def _session(long: bool) -> Figures:
-    command = [sys.executable, "-m", "evals.performance.session", *(["--sequential"] if long else [])]
+    return _figures("evals.performance.session", *(["--sequential"] if long else []))
+
+
+def _figures(module: str, *options: str) -> Figures:
+    """The figures that a measurement in a process of its own prints."""
+    command = [sys.executable, "-m", module, *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     figures: Figures = json.loads(done.stdout)
     return figures

@@ -67,7 +67,12 @@ class Honest:
         self.made: list[tuple[SummaryJob, str]] = []
 
     async def summarize(self, job: SummaryJob) -> str:
-        text = summarize_extractively(job.content, kind=job.kind, max_tokens=job.max_tokens, count=estimate_text)
+        text = summarize_extractively(
+            job.content,
+            kind="rollup" if job.kind == "rollup" else "segment",
+            max_tokens=job.max_tokens,
+            count=estimate_text,
+        )
         if job.attempt == 1:
             self.made.append((job, text))
         return text

@@ -94,7 +94,7 @@ async def measure(count: int, path: Path, *, sequential: bool = False) -> dict[s
     stretch = min(STRETCH, count // 4)
     middle = count - 2 * stretch
     early, between, late = Times(), Times(), Times()
-    rows = list(_plain(middle))
+    rows = list(plain(middle))
     gc.freeze()  # what is made to be added must not cost a collection that is timed
     base = resident()
     async with open_context(settings) as context:
@@ -104,7 +104,7 @@ async def measure(count: int, path: Path, *, sequential: bool = False) -> dict[s
             await between.one_by_one(context, messages(middle, seed=2))
         else:
             source = iter(rows)
-            await asyncio.gather(*(_add_all(context, source) for _ in range(ADDERS)))
+            await add_by_many(context, source)
         filled = time.perf_counter() - began
         await context.wait_idle()
         memory = resident() - base
@@ -143,12 +143,17 @@ def extractive_speed(count: int) -> float:
     return sum(map(estimate_text, contents)) / (time.process_time() - began)
 
 
-def _plain(count: int) -> Iterator[Message]:
+def plain(count: int) -> Iterator[Message]:
     """Rows that may arrive in any order: no calls, as large as the others on average."""
     chance = random.Random(5)
     for at in range(count):
         words = " ".join(chance.choices(WORDS, k=60))
         yield {"role": "assistant" if at % 2 else "user", "content": f"{at}: {words}"}
+
+
+async def add_by_many(context: SummarizingContext, source: Iterator[Message]) -> None:
+    """Add all messages by many tasks at once."""
+    await asyncio.gather(*(_add_all(context, source) for _ in range(ADDERS)))
 
 
 async def _add_all(context: SummarizingContext, source: Iterator[Message]) -> None:

@@ -12,15 +12,17 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from summarizing_context.adapters.amplifier_errors import as_host_error
 from summarizing_context.adapters.amplifier_events import ANNOUNCED, HostEvents, told_of
 from summarizing_context.adapters.amplifier_options import read_options, session_id_from
 from summarizing_context.adapters.amplifier_providers import choose_provider
+from summarizing_context.adapters.amplifier_resuming import may_be_missing, take_transcript
 from summarizing_context.adapters.amplifier_rows import as_json, stamped
 from summarizing_context.adapters.amplifier_storage import open_session
-from summarizing_context.adapters.amplifier_tool import mount_recall_tool
+from summarizing_context.adapters.amplifier_tool import AmplifierTool, mount_tools, our_tools, tool_definitions
 from summarizing_context.adapters.amplifier_usage import UsageMeter
 from summarizing_context.adapters.amplifier_wire import fit_rows
 from summarizing_context.assembly import Options, recipe_of
@@ -44,7 +46,7 @@ async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Ca
     if callable(announce := getattr(coordinator, "register_contributor", None)):
         announce("observability.events", _NAME, lambda: list(ANNOUNCED))
     await coordinator.mount("context", manager)
-    return await mount_recall_tool(coordinator, manager) if manager.offers_recall else manager.close
+    return await mount_tools(coordinator, manager, manager.tools())
 
 
 async def on_session_ready(coordinator: Any) -> None:
@@ -70,21 +72,22 @@ class SummarizingContextManager:
         self._events: HostEvents | None = None
         self._meter = UsageMeter(self._observe)
         self._providers: Callable[[], Any] | None = None
+        self._tools: Callable[[], Any] = dict  # mounted in the host
         self._system_prompt_factory: Callable[[], Any] | None = None  # hooks of the host wrap it under this name
         self._opening: asyncio.Task[SummarizingContext] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._degraded: str | None = None
         self._closed = False
+        self._loaded = self._resuming = False  # the log was in a file; the host has added nothing to it yet
 
     @property
     def session_id(self) -> str:
         """The name of the session in its store."""
         return self._plan.settings.session_id
 
-    @property
-    def offers_recall(self) -> bool:
-        """Whether the options ask for the tool `context_recall`."""
-        return self._plan.recall_tool
+    def tools(self) -> list[AmplifierTool]:
+        """The tools that the options ask for."""
+        return our_tools(self, recall=self._plan.recall_tool, memory=self._plan.memory_tools)
 
     @property
     def is_ready(self) -> bool:
@@ -97,10 +100,13 @@ class SummarizingContextManager:
         if isinstance(host_id, str) and host_id and not self._plan.names_session:
             settings = replace(self._plan.settings, session_id=session_id_from(host_id))
             self._plan = replace(self._plan, settings=settings)
+        if callable(get := getattr(coordinator, "get", None)):
+            self._tools = lambda: get("tools")
         hooks = getattr(coordinator, "hooks", None)
         if callable(emit := getattr(hooks, "emit", None)) and self._options.events is None:
             self._events = HostEvents(emit)
-            self._options = replace(self._options, events=self._events)
+            announce = self._events.announce if self._plan.awaits_hooks else self._options.announce
+            self._options = replace(self._options, events=self._events, announce=announce)
         if callable(register := getattr(hooks, "register", None)):
             self._meter.listen(register)
         self._use_summarizer(getattr(coordinator, "cancellation", None))
@@ -124,6 +130,7 @@ class SummarizingContextManager:
         except MessageError:
             message = as_json(message)
             await context.add_message(message)
+        self._resuming = self._resuming and may_be_missing(message)
         if self._options.events is not None:
             self._options.events.emit("message_added:debug", told_of(message, len(context)))
 
@@ -148,25 +155,15 @@ class SummarizingContextManager:
         return await (await self.opened()).get_messages()
 
     async def set_messages(self, messages: Iterable[Message]) -> None:
-        """Replace the log; summaries whose range still matches are kept.
-
-        A transcript of the log as it stands, in which nothing but system, developer, hook and ephemeral rows is
-        missing, changes nothing: the host gives it back when it resumes the session.
-        """
+        """Replace the log, or follow a transcript of it, as `amplifier_resuming` says."""
         context = await self.opened()
-        if isinstance(messages, Iterable) and not isinstance(messages, str | bytes | Mapping):
-            messages = list(messages)  # read more than once
-        try:
-            is_known = await context.is_transcript(messages)
-        except MessageError:
-            messages = as_json(messages)
-            is_known = await context.is_transcript(messages)
-        if not is_known or not messages:
-            await context.set_messages(messages)
+        await take_transcript(context, messages, loaded=self._loaded, resuming=self._resuming)
 
     async def clear(self) -> None:
-        """Empty the log."""
-        await (await self.opened()).clear()
+        """Empty the log; what it held stays as a checkpoint."""
+        context = await self.opened()
+        self._resuming = False
+        await context.clear()
 
     async def should_compact(self) -> bool:
         """Whether the next view would compact."""
@@ -228,7 +225,7 @@ class SummarizingContextManager:
         if self._closed:
             raise ContextClosedError("the context manager was cleaned up with its session; mount it again")
         if self._opening is None:
-            self._opening = asyncio.create_task(open_session(self._plan, self._options, self._degrade))
+            self._opening = asyncio.create_task(self._open())
         opening = self._opening
         self._check_loop(opening)
         try:
@@ -237,6 +234,11 @@ class SummarizingContextManager:
             if self._opening is opening:
                 self._opening = None  # the next call tries again
             raise
+
+    async def _open(self) -> SummarizingContext:
+        context = await open_session(self._plan, self._options, self._degrade)
+        self._loaded = self._resuming = len(context) > 0
+        return context
 
     def _check_loop(self, opening: asyncio.Task[SummarizingContext]) -> None:
         if opening.get_loop() is not asyncio.get_running_loop():
@@ -251,11 +253,11 @@ class SummarizingContextManager:
         self, context: SummarizingContext, token_budget: int | None, provider: Any, system: str | None
     ) -> list[Message]:
         """The rows of a request. What fitting adds to a view is small; where it has no room, the view gets less."""
-        fitted = fit_rows(await context.get_messages_for_request(token_budget, provider, system=system))
+        view_of = partial(context.get_messages_for_request, system=system, tools=tool_definitions(self._tools()))
+        fitted = fit_rows(await view_of(token_budget, provider))
         view, budget = context.last_view, context.budget().max_tokens
-        if fitted.extra and view is not None and view.tokens + fitted.extra > budget:
-            less = budget - fitted.extra
-            fitted = fit_rows(await context.get_messages_for_request(less, provider, system=system))
+        if fitted.extra and view is not None and view.tokens + view.fixed_tokens + fitted.extra > budget:
+            fitted = fit_rows(await view_of(budget - fitted.extra, provider))
         return fitted.rows
 
     def _use_summarizer(self, cancellation: Any) -> None:

@@ -22,6 +22,8 @@ ANNOUNCED = (
     "context:summary_failed",
     "context:stand_in_used",
     "context:include",
+    "context:memory_stored",
+    "context:memory_replaced",
     "context:budget_changed",
     "context:usage_calibrated",
     "context:degraded",
@@ -55,6 +57,11 @@ class HostEvents:
         if self._sender is None or self._sender.done():
             self._sender = asyncio.create_task(self._send(), name="context events")
 
+    async def announce(self, data: Mapping[str, Any]) -> None:
+        """Have the hooks act before a compaction: returns when they have, or after five seconds."""
+        for event, payload in translated("pre_compact", data):
+            await self._hand_over(event, payload)
+
     async def close(self) -> None:
         """Send what waits, if that is quick, and end the task. May be called twice."""
         self._closed = True
@@ -68,11 +75,14 @@ class HostEvents:
     async def _send(self) -> None:
         while self._waiting:
             event, payload = self._waiting.popleft()
-            try:
-                async with asyncio.timeout(_SEND_WITHIN):
-                    await self._emit(event, payload)
-            except Exception as error:  # a hook is foreign code
-                logger.debug("an event was not taken", extra={"event": event, "cause": type(error).__name__})
+            await self._hand_over(event, payload)
+
+    async def _hand_over(self, event: str, payload: dict[str, Any]) -> None:
+        try:
+            async with asyncio.timeout(_SEND_WITHIN):
+                await self._emit(event, payload)
+        except Exception as error:  # a hook is foreign code
+            logger.debug("an event was not taken", extra={"event": event, "cause": type(error).__name__})
 
 
 def translated(name: str, data: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:

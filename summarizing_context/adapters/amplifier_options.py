@@ -21,6 +21,7 @@ from summarizing_context.settings_nesting import flattened
 from summarizing_context.settings_rules import Maybe, shown
 
 _MEMORY = ":memory:"
+_DEFAULT_FILE = "~/.amplifier/contexts.db"
 _SAME_AS = {
     "compact_threshold": "high_water",
     "compaction_threshold": "high_water",
@@ -28,7 +29,7 @@ _SAME_AS = {
     **KEY_ALIASES,
 }
 _NULLABLE = frozenset(field.name for field in fields(Settings) if isinstance(field.metadata["rule"], Maybe))
-_OWN = ("preserve_system", "persistence", "summary_provider", "ledger_rules", "recall_tool")
+_OWN = ("preserve_system", "persistence", "summary_provider", "ledger_rules", "recall_tool", "memory_tools", "hooks")
 _PERSISTENCE = ("enabled", "path", "required", "retain_days")
 _MOST_DAYS = 36_500
 _LONGEST_ID = 200
@@ -44,7 +45,9 @@ class MountOptions:
     required: bool = False  # no falling back to memory when the file cannot be used
     retain_days: int | None = None  # sessions unused for longer are deleted from the file
     ledger_rules: tuple[LedgerRule, ...] = ()  # what tools of the host do
+    awaits_hooks: bool = False  # before a compaction
     recall_tool: bool = False  # mount the tool `context_recall`
+    memory_tools: bool = False  # mount the tools that remember, search and forget
     summary_provider: str | None = None  # mounted provider that makes the summaries; else the one of lowest priority
 
 
@@ -56,16 +59,24 @@ def read_options(config: Mapping[str, Any] | None) -> MountOptions:
     given = {key: value for key, value in flat.values.items() if not _is_unsaid(key, value)}
     problems = [*flat.problems, *(_unknown(key, given[key]) for key in given if not _is_known(key))]
     keep_system = _flag(given, "preserve_system", True, problems)
-    tool = _flag(given, "recall_tool", False, problems)
+    recall, memory = (_flag(given, name, False, problems) for name in ("recall_tool", "memory_tools"))
     provider = _provider(given, problems)
     plan = _persistence(given, problems) | _ledger(given, problems)
     settings = _settings(given, plan.pop("store", None), problems)
     if not keep_system and settings is not None and settings.header_role != "user":
         problems.append(f"preserve_system = False needs header_role = 'user', not {settings.header_role!r}")
+    awaits_hooks = _awaits_hooks(given, problems)
     if problems or settings is None:
         raise SettingsError(problems)
     return MountOptions(
-        settings, "session_id" in given, keep_system, recall_tool=tool, summary_provider=provider, **plan
+        settings,
+        "session_id" in given,
+        keep_system,
+        awaits_hooks=awaits_hooks,
+        recall_tool=recall,
+        memory_tools=memory,
+        summary_provider=provider,
+        **plan,
     )
 
 
@@ -148,7 +159,7 @@ def _persistence(given: Mapping[str, Any], problems: list[str]) -> dict[str, Any
     if asked.get("path") is not None:
         plan["store"] = asked["path"]
     elif not {"store", "storage_path"} & given.keys():
-        problems.append("persistence is enabled but names no file; give persistence.path, or enabled = False")
+        plan["store"] = _DEFAULT_FILE
     return plan
 
 
@@ -158,6 +169,13 @@ def _ledger(given: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     except SettingsError as error:
         problems.extend(error.problems)
         return {}
+
+
+def _awaits_hooks(given: Mapping[str, Any], problems: list[str]) -> bool:
+    how = given.get("hooks", "background")
+    if how not in ("background", "await"):
+        problems.append(f"hooks = {shown(how)} is refused; allowed: 'background' or 'await'")
+    return bool(how == "await")
 
 
 def _provider(given: Mapping[str, Any], problems: list[str]) -> str | None:

@@ -31,7 +31,8 @@ logger = logging.getLogger(__name__)
 
 async def open_session(plan: MountOptions, options: Options, degraded: Callable[[str], None]) -> SummarizingContext:
     """An open context that the caller closes; `degraded` is told why it is kept in memory only, if it is."""
-    options = replace(options, ledger_rules=(*options.ledger_rules, *plan.ledger_rules))
+    rules = (*options.ledger_rules, *plan.ledger_rules)
+    options = replace(options, ledger_rules=rules, keep_system=plan.preserve_system)
     if plan.settings.store == _MEMORY or options.read_only:
         return await start_context(plan.settings, options)
     try:

@@ -12,6 +12,7 @@ from summarizing_context.cli.output import (
     JsonPath,
     Status,
     StorePath,
+    example,
     help_text,
     number,
     plain,
@@ -25,29 +26,19 @@ from summarizing_context.cli.sessions import find_session, moment, with_store
 if TYPE_CHECKING:
     from summarizing_context.shelves import Place, SessionStore, StoredShowing
 
-_EXAMPLES = """[bold]Examples[/bold]
-
-summarizing-context checkpoint s1 --store run.db --name before-the-refactoring
-
-summarizing-context checkpoints s1 --store run.db
-
-summarizing-context restore s1 before-the-refactoring --store run.db    [dim]# the present is kept as one too[/dim]
-
-summarizing-context fork s1 c3 s2 --store run.db
-"""
 _SESSION = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
 _ID = Annotated[str, typer.Argument(metavar="ID", help="The checkpoint's id, or its name.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the app."""
-    for name, command in (
-        ("checkpoint", checkpoint),
-        ("checkpoints", list_checkpoints),
-        ("restore", restore),
-        ("fork", fork),
+    for name, command, line in (
+        ("checkpoint", checkpoint, "checkpoint s1 --store run.db --name before-the-refactoring"),
+        ("checkpoints", list_checkpoints, "checkpoints s1 --store run.db"),
+        ("restore", restore, "restore s1 before-the-refactoring --store run.db"),
+        ("fork", fork, "fork s1 c3 s2 --store run.db"),
     ):
-        app.command(name, help=help_text(command), epilog=_EXAMPLES)(command)
+        app.command(name, help=help_text(command), epilog=example(line))(command)
 
 
 def checkpoint(
@@ -131,5 +122,5 @@ def _done(json_path: str | None, document: dict[str, Any], words: str) -> int:
     if json_path is not None:
         write_json(json_path, document)
     if json_path != "-":
-        screen().print(words, markup=False, soft_wrap=True)
+        screen().print(words, soft_wrap=True)
     return Status.OK

@@ -17,7 +17,7 @@ from summarizing_context.cli.output import (
     JsonPath,
     Status,
     StorePath,
-    harmless,
+    example,
     help_text,
     read_tokens,
     screen,
@@ -30,18 +30,26 @@ from summarizing_context.cli.sessions import find_session
 if TYPE_CHECKING:
     from summarizing_context.commands import CommandResult
     from summarizing_context.context import SummarizingContext
+    from summarizing_context.core.activation import ActivationReport
     from summarizing_context.settings import Settings
 
     Ask = Callable[[SummarizingContext], Awaitable[CommandResult]]
 
-_EXAMPLES = """[bold]Examples[/bold]
-
-summarizing-context expand s1 12-47 --store run.db --detail paragraph
-
-summarizing-context recall s1 failed deploy of staging --store run.db
-
-summarizing-context summarize s1 --store run.db --budget 16k
-"""
+_EXAMPLES = {
+    "summarize": (
+        "summarize s1 --store run.db --budget 16k",
+        'summarize s1 --store run.db --topic "the staging deploy"',
+    ),
+    "compress": ("compress s1 --store run.db --importance 0.6",),
+    "pin": ("pin s1 12 --store run.db", 'pin s1 "The port is 6543" --store run.db'),
+    "unpin": ("unpin s1 p1 --store run.db",),
+    "pins": ("pins s1 --store run.db",),
+    "expand": ("expand s1 12-47 --store run.db --detail paragraph", "expand s1 12..20 --store run.db"),
+    "recall": ("recall s1 failed deploy of staging --store run.db",),
+    "memory": ("memory s1 billing tables --store run.db",),
+    "ledger": ("ledger s1 --store run.db --only src/",),
+    "budget": ("budget s1 --store run.db --budget 16k",),
+}
 _SESSION = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
 _WORDS = Annotated[list[str], typer.Argument(metavar="WORDS", help="What to look for: plain words.")]
 _BUDGET = Annotated[
@@ -58,7 +66,8 @@ _PIN = Annotated[str, typer.Argument(metavar="ID", help="As 'pins' lists it.")]
 def register(app: typer.Typer) -> None:
     """Add the commands to the app."""
     for command in (summarize, compress, pin, unpin, pins, expand, recall, memory, ledger, budget):
-        app.command(command.__name__, help=help_text(command), epilog=_EXAMPLES)(command)
+        name = command.__name__
+        app.command(name, help=help_text(command), epilog=example(*_EXAMPLES[name]))(command)
 
 
 def summarize(
@@ -72,12 +81,10 @@ def summarize(
 ) -> int:
     """Cover more of a session's past now, so that its next view is shorter. The log stays whole."""
 
-    async def cover(context: SummarizingContext) -> CommandResult:
-        from summarizing_context.commands import activated
+    def ask(context: SummarizingContext) -> Awaitable[ActivationReport]:
+        return context.compact(focus=topic) if topic else context.summarize(keep)
 
-        return activated(await (context.compact(focus=topic) if topic else context.summarize(keep)))
-
-    return _run(cover, store, session, tokens, json_path, writes=True)
+    return _run(partial(_cover, ask), store, session, tokens, json_path, writes=True)
 
 
 def compress(
@@ -88,7 +95,9 @@ def compress(
     json_path: JsonPath = None,
 ) -> int:
     """Cover a session's past now, but keep word for word what is at least so important."""
-    return _run(f"compress {importance}", store, session, tokens, json_path, writes=True)
+    return _run(
+        partial(_cover, lambda context: context.compress(importance)), store, session, tokens, json_path, writes=True
+    )
 
 
 def pin(session: _SESSION, what: _PINNED, store: StorePath, json_path: JsonPath = None) -> int:
@@ -185,8 +194,24 @@ def _run(
         write_json(json_path, dict(result.data))
     if json_path != "-":
         text = result.text if said is None else said(result.data)
-        screen().print(harmless(text), markup=False, highlight=False, soft_wrap=True)
+        screen().print(text, soft_wrap=True)
     return Status.OK
+
+
+async def _cover(
+    ask: Callable[[SummarizingContext], Awaitable[ActivationReport]], context: SummarizingContext
+) -> CommandResult:
+    """Activate, wait until the summarizer has made what the view shows, and have it shown."""
+    from summarizing_context.commands import activated
+
+    report = await ask(context)
+    if context.statistics().summaries_pending:
+        await context.wait_idle()
+        again = await ask(context)
+        first, report = report, again if again.activated else report
+        before, after = first.tokens_before, again.tokens_after
+        report = report._replace(tokens_before=before, tokens_after=after, freed=before - after)
+    return activated(report, context.statistics())
 
 
 async def _ask(settings: Settings, command: str | Ask, writes: bool) -> CommandResult:

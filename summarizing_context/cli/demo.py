@@ -115,6 +115,7 @@ def _what_happened(report: DemoReport) -> Table:
         ("views over budget", verdict(tally.over_budget_views), ""),
         ("views a provider would refuse", verdict(tally.tool_unsafe_views), "a call parted from its result"),
         ("views out of order", verdict(tally.out_of_order_views), ""),
+        ("views that hide the newest message", verdict(tally.newest_missing_views), ""),
         ("views refused", verdict(tally.refused_views), "no room for the system rows"),
         ("tokens that nobody has read", verdict(tally.unseen_tokens), "of what has left the view"),
         ("waited for a model", verdict(report.waited_views), f"the slowest view took {report.slowest_ms:.1f} ms"),

@@ -36,8 +36,6 @@ summarizing-context eval run --cases logs/ --budget 16k    [dim]# your own trans
 
 summarizing-context eval run --dataset locomo locomo10.json
 
-summarizing-context eval compare before/ after/
-
 [bold]Exit status[/bold]
 
 0 all gates passed · 1 a gate failed or a seeded defect was missed · 2 bad input, or a reply that is not recorded · 4

@@ -33,7 +33,7 @@ def report(
 
     folder = out or (run if run.is_dir() else run.parent)
     write_reports(read_run(run), folder)
-    screen().print(f"Written: {folder / HTML}", markup=False)
+    screen().print(f"Written: {folder / HTML}")
     return Status.OK
 
 
@@ -79,9 +79,9 @@ def lint(
     if json_path != "-":
         console = screen()
         for complaint in complaints:
-            console.print(plain(str(complaint)), markup=False, highlight=False, soft_wrap=True)
+            console.print(plain(str(complaint)), soft_wrap=True)
         hint = "" if files else f"; a case is a transcript with a {SIDECAR} beside it"
-        console.print(f"{len(files)} cases, {len(complaints)} complaints{hint}", markup=False)
+        console.print(f"{len(files)} cases, {len(complaints)} complaints{hint}")
     return Status.LAW_BROKEN if complaints else Status.OK
 
 

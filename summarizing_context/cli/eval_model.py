@@ -140,15 +140,15 @@ def opened(options: ModelOptions, tape: Tape | None) -> Iterator[Cassette | None
         caps = Caps(options.max_calls, options.max_input_tokens)
         with Cassette.open(tape.path, options.mode, caps=caps) as cassette:
             if cassette.sends:
-                notices().print(_opening_words(cassette, caps), markup=False, soft_wrap=True)
+                notices().print(_opening_words(cassette, caps), soft_wrap=True)
             try:
                 yield cassette
             except KeyboardInterrupt:
-                notices().print(f"Stopped. {kept_words(cassette)}", markup=False, soft_wrap=True)
+                notices().print(f"Stopped. {kept_words(cassette)}", soft_wrap=True)
                 raise
     except CassetteMissError as error:
         for line in error.difference:
-            notices().print(plain(line), markup=False, highlight=False, soft_wrap=True)
+            notices().print(plain(line), soft_wrap=True)
         raise
 
 

@@ -71,7 +71,7 @@ def execute(wanted: Wanted, options: ModelOptions) -> int:
     if wanted.json_path != "-":
         _show(found, wanted.out / HTML, seconds)
         if cassette is not None:
-            screen().print(f"Recorded: {eval_model.spent_words(cassette, task.plan)}.", markup=False)
+            screen().print(f"Recorded: {eval_model.spent_words(cassette, task.plan)}.")
     return Status.LAW_BROKEN if has_failed(found) else Status.OK
 
 
@@ -141,7 +141,7 @@ def _run(task: Task, cassette: Cassette | None) -> RunOutcome:
     if cassette is not None and cassette.mode == "forecast":
         task = replace(task, defects=False)
     columns = (TextColumn("sessions"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
-    with progress_bar(*columns, TextColumn("{task.fields[words]}")) as bar:
+    with progress_bar(*columns, TextColumn("{task.fields[words]}", markup=False)) as bar:
         shown = bar.add_task("eval", total=len(task.sources), words="")
         asked = 0
 
@@ -168,6 +168,6 @@ def _show(run: RunOutcome, page: Path, seconds: float) -> None:
     for made in shown:
         console.print(made)
     for line in misses(run):
-        console.print(line, markup=False, highlight=False)
+        console.print(line)
     probes = sum(len(session.probes) for session in run.sessions)
-    console.print(f"{probes:,} probes in {seconds:.0f} s. The whole report: {page}", markup=False)
+    console.print(f"{probes:,} probes in {seconds:.0f} s. The whole report: {page}")

@@ -1,6 +1,6 @@
 """What the commands print, and how they end: tables, JSON, progress, one line for an error, the exit status.
 
-Text of messages comes from anywhere: it is made harmless before a terminal sees it.
+Text of messages comes from anywhere: the console makes it inert, whatever command prints it.
 """
 
 from __future__ import annotations
@@ -9,23 +9,26 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+from summarizing_context.core.terminal import inert
 from summarizing_context.errors import (
     BudgetError,
     CassetteLimitError,
     PromptError,
     SummarizingContextError,
 )
+from summarizing_context.private_files import write_private
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -90,19 +93,13 @@ def write_json(path: str, document: Any) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
     else:
-        Path(path).write_text(text, encoding="utf8")
+        write_private(Path(path), text)
 
 
 def plain(text: str, width: int = 0) -> str:
-    """`text` on one line without anything that a terminal would act upon, cut to `width` characters if given."""
-    spaced = " ".join(text.split()) if not width else " ".join(text[: width * 4 + 200].split())
-    harmless = "".join(char if char.isprintable() else "·" for char in spaced)
-    return harmless if not width or len(harmless) <= width else harmless[: width - 1] + "…"
-
-
-def harmless(text: str) -> str:
-    """`text` as it stands, without anything that a terminal would act upon but line ends."""
-    return "".join(char if char.isprintable() or char == "\n" else " " if char == "\t" else "·" for char in text)
+    """`text` on one line, inert, cut to `width` characters if given."""
+    line = inert(" ".join(text.split() if not width else text[: width * 4 + 200].split()))
+    return line if not width or len(line) <= width else line[: width - 1] + "…"
 
 
 def table(title: str, *columns: str, wide: str = "") -> Table:
@@ -147,6 +144,11 @@ def shell_line(command: str, *arguments: object, store: Path) -> str:
 def help_text(command: Callable[..., object]) -> str:
     """A command's docstring with each paragraph on one line, as typer wraps it."""
     return "\n\n".join(" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n"))
+
+
+def example(*lines: str) -> str:
+    """What a command's help shows at its end: how it is called."""
+    return "\n\n".join(("[bold]Examples[/bold]", *(f"summarizing-context {line}" for line in lines)))
 
 
 def number(value: float | None) -> str:
@@ -225,8 +227,16 @@ def _complain(words: str) -> None:
     notices().print(Text.assemble(("error: ", "bold red"), plain(words)), soft_wrap=True)
 
 
+class _InertConsole(Console):
+    """A console that shows names and texts from anywhere and obeys nothing in them: no markup, no escape."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=inert(segment.text))
+
+
 def _console(*, stderr: bool) -> Console:
-    console = Console(stderr=stderr, highlight=False)
+    console = _InertConsole(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = _PIPE_WIDTH
     return console

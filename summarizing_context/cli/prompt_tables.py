@@ -112,19 +112,14 @@ def _line(change: Change) -> Text:
     style = _STYLES[change.sign]
     told = Text(f"{change.sign} ", style=style)
     for piece in change.pieces:
-        told.append(harmless(piece.text), style=f"bold {style}" if piece.changed and style else style)
+        told.append(piece.text, style=f"bold {style}" if piece.changed and style else style)
     return told
-
-
-def harmless(line: str) -> str:
-    """A line without anything that a terminal would act upon; its spaces stay."""
-    return "".join(char if char.isprintable() else " " if char == "\t" else "·" for char in line)
 
 
 def _print_text(text: str) -> None:
     console = screen()
     for line in text.split("\n"):
-        console.print(Text(harmless(line)), soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 def _ends_of(text: str) -> str:

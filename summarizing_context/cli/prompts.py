@@ -160,9 +160,7 @@ def check(prompts: _FOLDER = None, json_path: JsonPath = None) -> int:
     if json_path != "-":
         console = screen()
         for complaint in complaints:
-            console.print(
-                f"{plain(complaint.name)}: {plain(complaint.words)}", markup=False, highlight=False, soft_wrap=True
-            )
+            console.print(f"{plain(complaint.name)}: {plain(complaint.words)}", soft_wrap=True)
         console.print(f"{len(names(root))} prompts, {len(complaints)} complaints (tokens by {counter.name})")
     return Status.LAW_BROKEN if complaints else Status.OK
 

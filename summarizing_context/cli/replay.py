@@ -108,8 +108,9 @@ def replay(
     """Replay transcripts and judge every view that a request would have got.
 
     A view is taken before each assistant message. It must stay inside the budget, keep calls with their results,
-    keep the log's order, and begin with the view before unless an activation is reported; no text may leave the
-    views that no summarizer has read. Keys that begin with an underscore are dropped from each message.
+    keep the log's order, show its newest message, and begin with the view before unless an activation is reported;
+    no text may leave the views that no summarizer has read. Keys that begin with an underscore are dropped from each
+    message.
     """
     from summarizing_context.evaluation.replay import Plan
 
@@ -172,7 +173,7 @@ def _run(paths: Sequence[Path], plan: Plan, jobs: int | None) -> list[Tally]:
         notices().print(f"Replaying {len(files)} files at {', '.join(map(number, plan.budgets))} tokens.")
     tallies: list[Tally] = []
     columns = (TextColumn("files"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
-    with progress_bar(*columns, TextColumn("{task.fields[words]}")) as bar:
+    with progress_bar(*columns, TextColumn("{task.fields[words]}", markup=False)) as bar:
         task = bar.add_task("replay", total=len(files), words="")
         for found in replay_files(files, plan, jobs=jobs or _jobs_for(files)):
             tallies += found

@@ -48,6 +48,8 @@ def show(tallies: Sequence[Tally], sums: Sequence[Tally], total: Tally, shape: S
         ("Summaries", _SUMMARIES, []),
     ):
         console.print(_table(title, [one for one in (*lead, *columns) if shape.wide or not one.wide], rows, sums))
+    if total.token_counter is not None:
+        console.print(f"Tokens are counted by {total.token_counter}.", style="dim")
     if kinds := ", ".join(f"{count:,} {kind}" for kind, count in total.figures()["repairs"].items()):
         console.print(f"Repairs: {kinds}.", style="dim")
     if len(shown) < len(tallies):
@@ -76,11 +78,12 @@ _LEAD = (
 _LAWS = (
     _Column("#messages", lambda tally: number(tally.messages), wide=True),
     _Column("#tokens", lambda tally: number(tally.history_tokens), wide=True),
-    _Column("#views", lambda tally: number(tally.views)),
+    _Column("#views", lambda tally: number(tally.views), wide=True),
     _Column("#refused", lambda tally: number(tally.refused_views), wide=True),
     _Column("#over", lambda tally: verdict(tally.over_budget_views)),
     _Column("#unsafe", lambda tally: verdict(tally.tool_unsafe_views)),
     _Column("#order", lambda tally: verdict(tally.out_of_order_views)),
+    _Column("#hidden", lambda tally: verdict(tally.newest_missing_views)),
     _Column("#unseen", lambda tally: verdict(tally.unseen_tokens)),
     _Column("#breaks", lambda tally: verdict(tally.append_only_breaks)),
 )
@@ -95,6 +98,7 @@ _VIEWS = (
     _Column("#activ. p99", lambda tally: f"{tally.figures()['activation_p99_ms']:.1f}", wide=True),
 )
 _SUMMARIES = (
+    _Column("#views", lambda tally: number(tally.views)),
     _Column("#history", lambda tally: number(tally.history_tokens)),
     _Column("#calls", lambda tally: number(tally.model_calls)),
     _Column("#input", lambda tally: number(tally.model_input_tokens)),

@@ -167,7 +167,7 @@ def _ask(question: str, yes: bool) -> None:
     if yes:
         return
     try:
-        agreed = typer.confirm(question, err=True)
+        agreed = typer.confirm(plain(question), err=True)
     except typer.Abort as error:
         raise InputError("nothing was removed: there was no answer; give --yes to do it without asking") from error
     if not agreed:
@@ -178,7 +178,7 @@ def _done(json_path: str | None, document: dict[str, Any], words: str) -> int:
     if json_path is not None:
         write_json(json_path, document)
     if json_path != "-":
-        screen().print(words, markup=False)
+        screen().print(words)
     return Status.OK
 
 

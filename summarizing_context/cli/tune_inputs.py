@@ -51,7 +51,7 @@ class Speaker:
                 yield cassette
         except CassetteMissError as error:
             for line in error.difference:
-                notices().print(plain(line), markup=False, highlight=False, soft_wrap=True)
+                notices().print(plain(line), soft_wrap=True)
             raise
 
     def settings(self, settings: Settings) -> Settings:

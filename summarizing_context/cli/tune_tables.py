@@ -25,18 +25,18 @@ def show(run: TuneOutcome, written: Sequence[Path], page: Path, seconds: float) 
     console = screen()
     console.print(variants_table(run))
     for line in headline(run):
-        console.print(plain(line), markup=False, highlight=False, soft_wrap=True)
+        console.print(plain(line), soft_wrap=True)
     console.print(f"Cost is counted in {run.cost}.", style="dim")
     changes = run.at(run.winner).changes
     if changes:
         console.print(Text("What changed", style="bold"))
     for line in changes[:_MOST_CHANGES]:
-        console.print(f"  {plain(line)}", markup=False, highlight=False)
+        console.print(f"  {plain(line)}")
     if len(changes) > _MOST_CHANGES:
         console.print(f"  and {len(changes) - _MOST_CHANGES} more, in the report", style="dim")
     for path in written:
-        console.print(f"Written: {path}", markup=False)
-    console.print(f"{len(run.tried):,} variants in {seconds:.0f} s. The whole report: {page}", markup=False)
+        console.print(f"Written: {path}")
+    console.print(f"{len(run.tried):,} variants in {seconds:.0f} s. The whole report: {page}")
 
 
 def variants_table(run: TuneOutcome) -> Table:

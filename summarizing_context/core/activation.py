@@ -7,7 +7,7 @@ happen; only a view that would not fit its budget takes what it can get, by the 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from summarizing_context.core.budget import Room
@@ -36,7 +36,7 @@ class Cut(NamedTuple):
 
     leaves: int  # segments
     leaves_stop: int  # entries in them
-    stop: int  # entries; those after `leaves_stop` are covered by a provisional node
+    stop: int  # entries; those after `leaves_stop` stand in the open segment
 
 
 class Proposal(NamedTuple):
@@ -56,6 +56,11 @@ class Proposal(NamedTuple):
         return self.header.tokens + self.pins.tokens
 
     @property
+    def word_for_word(self) -> tuple[int, int]:
+        """How many messages stay so: the newest ones, and older ones."""
+        return len(self.tail.items), sum(item.seq >= 0 for item in (*self.pins.before, *self.pins.after))
+
+    @property
     def tokens(self) -> int:
         """Cost of the view beside its system rows."""
         return self.head_tokens + self.tail.tokens
@@ -63,13 +68,15 @@ class Proposal(NamedTuple):
 
 class ActivationReport(NamedTuple):
     """What an activation did; tokens are those of the whole view. `freed` is below 0 where all that an activation did
-    was to add a note about a topic."""
+    was to add a note about a topic. Where more is covered, `raw` and `kept` count what stays word for word."""
 
     activated: bool
     reason: Reason
     tokens_before: int
     tokens_after: int
     freed: int
+    raw: int = 0  # the newest messages
+    kept: int = 0  # older ones: the first request, pinned and critical ones, and those that are important enough
 
 
 class Wish(NamedTuple):
@@ -100,9 +107,12 @@ def cuts(tail: Tail, room: Room, present: Cut, segments: Sequence[Segment], keep
     return found
 
 
-def cuts_to_count(tail: Tail, present: Cut, segments: Sequence[Segment], messages: int) -> list[Cut]:
-    """The cut that leaves about `messages` messages, and no fewer if a group boundary allows."""
-    stops = [mark.stop for mark in tail.marks if mark.stop > present.stop]
+def cuts_to_count(
+    tail: Tail, present: Cut, segments: Sequence[Segment], messages: int, ends: Container[int] | None = None
+) -> list[Cut]:
+    """The cut that leaves about `messages` messages, and no fewer if a group boundary allows. Where `ends` are given
+    it is one of these."""
+    stops = [mark.stop for mark in tail.marks if mark.stop > present.stop and (ends is None or mark.stop in ends)]
     enough = [stop for stop in stops if _messages_after(tail, stop) >= messages]
     return [cut_at(segments, enough[-1])] if enough else []
 

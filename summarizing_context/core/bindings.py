@@ -13,7 +13,9 @@ from summarizing_context.core.door import Message
 
 CHAIN_KEYS = ("openai:response_id",)  # in metadata
 
-THINKING_FIELDS = ("thinking_block", "thinking", "redacted_thinking", "reasoning_content")  # beside the content
+THINKING_FIELDS = (  # beside the content, in the order in which they are read
+    *("reasoning_content", "thinking", "thinking_block", "redacted_thinking", "reasoning", "reasoning_details"),
+)
 
 LOADED_TOOLS = "openai:tool_search_items"  # in metadata; without it calls of these tools are unknown
 
@@ -32,7 +34,8 @@ def has_signed_thinking(message: Message) -> bool:
     """Whether a provider has signed, or encrypted, thinking of this message."""
     content = message.get("content")
     blocks = content if isinstance(content, list) else []
-    return any(map(_is_signed, blocks)) or any(_is_signed(message.get(key)) for key in THINKING_FIELDS)
+    beside = [message[key] for key in THINKING_FIELDS if message.get(key)]
+    return any(map(_is_signed, blocks)) or any(map(_holds_signed, beside))
 
 
 def without_thinking(message: Message) -> Message:
@@ -87,6 +90,10 @@ def _with_wire_content(message: Message, change: Any) -> Message:
 
 def _thinks(block: object) -> bool:
     return isinstance(block, dict) and block.get("type") in _SIGNED
+
+
+def _holds_signed(field: object) -> bool:
+    return any(map(_is_signed, field)) if isinstance(field, list) else _is_signed(field)
 
 
 def _is_signed(block: object) -> bool:

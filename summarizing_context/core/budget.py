@@ -9,11 +9,15 @@ from typing import NamedTuple
 
 from summarizing_context.errors import SettingsError, briefly
 
+ANSWER = 4_096  # tokens kept for an answer of whose size nobody has told
 LEAST_ROOM = 40  # tokens beside the system rows without which no view is worth sending
 _MOST = 2**63 - 1  # tokens of a budget
 LEAST_CAP = 64  # tokens that a shrunk message keeps; halved with every squeeze
 MAX_SQUEEZE = 4
-CRITICAL_SHARE = 0.25  # of room, that critical messages have for themselves
+FLOOR_SHARE = 1 / 3  # of room, that messages which must stay leave to all others
+_LEAST_FLOOR = 128  # tokens
+BARE = 8  # squeezes with which a view is nothing but the newest message, in half of the room; in less with more
+MAX_BARE = BARE + 1
 
 
 class Shares(NamedTuple):
@@ -31,21 +35,48 @@ class Shares(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Tokens to share out. Each step of `squeeze` halves what headers, pins and single messages may take."""
+    """Tokens to share out. Each step of `squeeze` halves what headers, pins and single messages may take.
+
+    Messages that must stay are paid first, as the leading system rows are: shares are of what is left then.
+    """
 
     tokens: int
     shares: Shares
     squeeze: int = 0
+    staying: int = 0  # tokens of messages that must stay
+
+    @property
+    def staying_cap(self) -> int:
+        """What messages that must stay may take. The rest is the floor: with it the session goes on working, and an
+        activation can free what it has to."""
+        if self.is_bare:
+            return 0
+        floor = max(FLOOR_SHARE * self.tokens, 2 * self.min_free, _LEAST_FLOOR)
+        return max(0, int(self.tokens - floor))
+
+    def setting_aside(self, staying: int) -> Room:
+        """The room in which messages that must stay cost so many tokens."""
+        return self._replace(staying=min(staying, self.staying_cap))
+
+    @property
+    def shared(self) -> int:
+        """What is shared out."""
+        return self.tokens - self.staying
+
+    @property
+    def is_bare(self) -> bool:
+        """There is no room for anything but the newest message."""
+        return self.squeeze >= BARE
 
     @property
     def high(self) -> float:
         """A view above this asks for an activation."""
-        return self.shares.high_water * self.tokens
+        return self.staying + self.shares.high_water * self.shared
 
     @property
     def low(self) -> float:
         """What an activation leaves of the raw tail, about."""
-        return self.shares.low_water * self.tokens
+        return self.shares.low_water * self.shared
 
     @property
     def min_free(self) -> float:
@@ -69,22 +100,19 @@ class Room(NamedTuple):
         return max(self.least_cap, int(self._squeezed(self.shares.pin_share)))
 
     @property
-    def critical_cap(self) -> int:
-        """What critical messages may take together, before they compete with other pins."""
-        return int(self._squeezed(CRITICAL_SHARE))
-
-    @property
     def keep_cap(self) -> int:
         """What important groups may take that stay word for word."""
         return int(self._squeezed(self.shares.keep_share))
 
     def message_cap(self, shown_of_group: int) -> int:
         """What the next message of a group may take, of which so much is shown already."""
+        if self.is_bare:
+            return self.tokens >> (self.squeeze - BARE + 1)
         left_for_group = (self._squeezed(self.shares.group_share) - shown_of_group) / 2
         return max(self.least_cap, int(min(self._squeezed(self.shares.message_share), left_for_group)))
 
     def _squeezed(self, share: float) -> float:
-        return share * self.tokens / (1 << self.squeeze)
+        return share * self.shared / (1 << self.squeeze)
 
 
 def choose_budget(
@@ -101,6 +129,8 @@ def choose_budget(
         return token_budget
     if window is None or window <= 0:
         return max_tokens
-    output = min(max_output or 0, window // 2)  # tiny windows: never more than half for the answer
+    output = min(
+        ANSWER if max_output is None else max_output, window // 2
+    )  # tiny windows: never more than half for the answer
     budget = max(window - output - margin, (window - output) // 2)
     return min(budget, max_tokens) if cap else budget

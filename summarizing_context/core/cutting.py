@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
@@ -23,7 +23,6 @@ HEAD, TAIL = 600, 400
 KEY_LINES = 200  # for the lines that stand in place of what is left out
 
 _RESULT_LABEL = re.compile(r"^### (?:failed |late )?result of [^\n]*\n", re.MULTILINE)
-_LABEL_LINE = re.compile(r"^### ", re.MULTILINE)
 _LIKE_A_LABEL = re.compile(r"\\*### ")
 _BLOCK = 512  # characters; how finely a large text is measured
 
@@ -65,7 +64,7 @@ def cut_evenly(text: str, parts: int) -> list[str]:
     done = _measured(text)
     places = (_place(done, done[-1] * part / parts) for part in range(1, parts))
     stops = [0, *(_between_lines(text, place, near) for place in places), len(text)]
-    labels = [match.start() for match in _LABEL_LINE.finditer(text)]
+    labels = list(_label_places(text))
     pieces: list[str] = []
     for start, stop in pairwise(stops):
         above = bisect_right(labels, start) - 1
@@ -73,6 +72,16 @@ def cut_evenly(text: str, parts: int) -> list[str]:
         label = text[labels[above] : text.find("\n", labels[above]) + 1] if inside else ""
         pieces.append(label + _unforged(text[start:stop]) if inside else text[start:stop])
     return pieces
+
+
+def _label_places(text: str) -> Iterator[int]:
+    """Where labels begin. Found by plain searches: one regex over megabytes would hold up every other thread."""
+    if text.startswith("### "):
+        yield 0
+    at = text.find("\n### ")
+    while at >= 0:
+        yield at + 1
+        at = text.find("\n### ", at + 1)
 
 
 def _middle(content: str, start: int, stop: int) -> tuple[int, int]:

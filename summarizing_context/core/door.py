@@ -14,12 +14,25 @@ from typing import Any
 
 import msgspec
 
-from summarizing_context.errors import MessageError, briefly
+from summarizing_context.errors import MessageError
 
 Message = dict[str, Any]
 
 MAX_DEPTH = 100  # levels of nesting; far above what providers send, far below Python's recursion limit
 _MAX_INT_BITS = 14_000  # CPython refuses to print integers of more than 4,300 digits
+_WHERE = 120  # characters of a place in an error
+_FIELDS = (
+    "role",
+    "content",
+    "type",
+    "text",
+    "tool_calls",
+    "tool_call_id",
+    "function",
+    "arguments",
+    "input",
+    "metadata",
+)
 _encoder = msgspec.json.Encoder()
 _SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
@@ -45,7 +58,7 @@ def _checked(message: object) -> Message:
     if not isinstance(role, str) or not role:
         problem = "is missing" if role is None else f"is {type(role).__name__}, not a string" if role else "is empty"
         raise MessageError(f"the message's 'role' {problem}; give it one such as 'user' or 'assistant'")
-    return {_key(key, "message"): _copy(value, str(key), 1) for key, value in message.items()}
+    return _copied(message, "message", 1)
 
 
 def check_messages(messages: object) -> list[Message]:
@@ -62,11 +75,8 @@ def check_messages(messages: object) -> list[Message]:
 
 
 def text_length(message: Message) -> int:
-    """Characters of a message's content, about: enough to know whether counting it takes long."""
-    content = message.get("content")
-    if isinstance(content, str):
-        return len(content)
-    return sum(len(str(block)) for block in content) if isinstance(content, list) else 0
+    """Characters of a message, in whatever field, about: enough to know whether counting it takes long."""
+    return sum(len(value) if isinstance(value, str) else len(str(value)) for value in message.values())
 
 
 def encode_message(message: Message) -> bytes:
@@ -105,32 +115,39 @@ def _copy(value: object, where: str, depth: int) -> Any:
         return _integer(value, where)
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise MessageError(f"{where}: {value} is not a JSON number")
+            raise _refused(where, f"{value} is not a JSON number")
         return float(value)
     if depth >= MAX_DEPTH:
-        raise MessageError(f"{where[:80]}: nested more than {MAX_DEPTH} levels deep")
+        raise _refused(where, f"nested more than {MAX_DEPTH} levels deep")
     if isinstance(value, list):
         return [_copy(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value)]
     if isinstance(value, dict):
-        return {_key(key, where): _copy(item, f"{where}.{key}", depth + 1) for key, item in value.items()}
-    raise MessageError(f"{where}: {type(value).__name__} is not a JSON value")
+        return _copied(value, where, depth + 1)
+    raise _refused(where, f"{type(value).__name__} is not a JSON value")
 
 
-def _key(key: object, where: str) -> str:
-    if not isinstance(key, str):
-        raise MessageError(f"{where}: the key {briefly(key)} is {type(key).__name__}; JSON keys are strings")
-    return _text(key, where)
+def _copied(holder: Mapping[Any, Any], where: str, depth: int) -> Message:
+    copy: Message = {}
+    for number, (key, value) in enumerate(holder.items(), 1):
+        place = f"{where}.{key}" if type(key) is str and key in _FIELDS else f"{where}.<key {number}>"
+        if not isinstance(key, str):
+            raise _refused(place, f"the key is {type(key).__name__}; JSON keys are strings")
+        copy[_text(key, place)] = _copy(value, place, depth)
+    return copy
+
+
+def _refused(where: str, why: str) -> MessageError:
+    """The error for a value, by its place: no key or value of a message is quoted, for they may be private."""
+    return MessageError(f"{where if len(where) <= _WHERE else f'{where[:_WHERE]}…'}: {why}")
 
 
 def _integer(value: int, where: str) -> int:
     if value.bit_length() > _MAX_INT_BITS:
-        raise MessageError(
-            f"{where}: the integer has {value.bit_length()} bits; at most {_MAX_INT_BITS} can be written"
-        )
+        raise _refused(where, f"the integer has {value.bit_length()} bits; at most {_MAX_INT_BITS} can be written")
     return int(value)
 
 
 def _text(value: str, where: str) -> str:
     if not value.isascii() and _SURROGATE_PAIR.search(value):
-        raise MessageError(f"{where}: two halves of one character stand as two; join them before adding the message")
+        raise _refused(where, "two halves of one character stand as two; join them before adding the message")
     return value if type(value) is str else str.__str__(value)

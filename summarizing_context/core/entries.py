@@ -19,6 +19,7 @@ from summarizing_context.core.repairs import Read
 from summarizing_context.core.traits import NO_TRAITS, Traits, read_traits
 
 ESTIMATE = "estimate"  # the name of the counter that is the built-in estimate
+_COUNTING = 1  # version of what is counted in a message
 _LABEL_TOKENS = 4  # what rendering adds to each part
 
 
@@ -34,16 +35,17 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     role: Role
     calls: tuple[str, ...]
     answers: tuple[str, ...]
-    human: bool
+    turn: bool  # begins a turn of the user's
     critical: bool
     hook: bool  # injected by a host's hook
     ephemeral: bool
-    size: int  # estimated tokens as rendered; segments are cut by it
+    size: int  # estimated tokens as rendered, hence of what a model reads; segments are cut by it
     text_tokens: int  # by the session's counter
     media: int
     content: bytes  # digest of what it says
     rules: tuple[Rule, ...] = ()  # standing rules, where a human says some
     traits: Traits = NO_TRAITS  # what makes it important
+    human: bool = False  # holds words that a person typed
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True):
@@ -52,6 +54,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     counter: str
     facts: Facts
     rules: int = 0  # version of what reads rules
+    counting: int = 0  # version of what is counted
 
 
 class Entry:
@@ -71,8 +74,8 @@ class Entry:
 
     def read(self, index: int) -> Read:
         """The message with its reading, at its place in the log. To be read only: it may be shared."""
-        if self.fresh is not None:
-            return Read(index, *self.fresh)
+        if (fresh := self.fresh) is not None:
+            return Read(index, *fresh)
         message = self.message()
         return Read(index, message, read_message(message))
 
@@ -84,16 +87,15 @@ class Entry:
 def make_entry(message: Message, count: Callable[[str], int], counter: str) -> Entry:
     """The entry of a checked message, counted by `count`, whose name is `counter`."""
     reading = read_message(message)
-    texts = reading.texts
-    estimate = sum(map(estimate_text, texts))
-    tokens = estimate if counter == ESTIMATE else sum(map(count, texts))
+    estimate = sum(map(estimate_text, reading.texts))
+    tokens = _text_tokens(reading, count, estimate if counter == ESTIMATE else None)
     return Entry(encode_message(message), _facts(message, reading, estimate, tokens), (message, reading))
 
 
 def encode_facts(facts: Facts, counter: str) -> bytes:
     """Facts as the store keeps them."""
     try:
-        return msgspec.msgpack.encode(Kept(counter, facts, RULES_VERSION))
+        return msgspec.msgpack.encode(Kept(counter, facts, RULES_VERSION, _COUNTING))
     except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
         return b""
 
@@ -104,18 +106,28 @@ def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter:
         known = _decoder.decode(kept)
     except msgspec.DecodeError:  # none, or of another version
         return make_entry(decode_message(data), count, counter)
-    # Of files of older versions only human rows are read again: no rule is missed, and opening stays quick.
+    # Of files of older versions only the user's rows are read again: no rule is missed, and opening stays quick.
     facts, is_counted = known.facts, known.counter == counter
-    if is_counted and (known.rules == RULES_VERSION or not facts.human):
+    if is_counted and known.counting == _COUNTING and (known.rules == RULES_VERSION or not facts.turn):
         return Entry(data, facts)
     reading = read_message(decode_message(data))
-    tokens = facts.text_tokens if is_counted else sum(map(count, reading.texts))
-    traits = read_traits(reading) if facts.human else facts.traits
-    return Entry(data, msgspec.structs.replace(facts, text_tokens=tokens, rules=_rules(reading), traits=traits))
+    if known.counting != _COUNTING:  # what was sent then but not counted is counted now, and so is every estimate
+        as_then = reading.sent == reading.texts and content_digest(reading) == facts.content
+        is_counted = is_counted and as_then and counter != ESTIMATE
+    tokens = facts.text_tokens if is_counted else _text_tokens(reading, count)
+    traits = read_traits(reading) if facts.turn else facts.traits
+    derived = {"rules": _rules(reading), "traits": traits, "human": reading.human}
+    return Entry(data, msgspec.structs.replace(facts, text_tokens=tokens, **derived))
 
 
 _decoder = msgspec.msgpack.Decoder(Kept)
 _ROLES = {role.name.lower(): role for role in Role}
+
+
+def _text_tokens(reading: Reading, count: Callable[[str], int], read: int | None = None) -> int:
+    """Tokens of all that is sent of a message, where `read` are those of what a model reads, if they are known."""
+    read = sum(map(count, reading.texts)) if read is None else read
+    return read + sum(map(count, reading.unread))
 
 
 def _facts(message: Message, reading: Reading, estimate: int, text_tokens: int) -> Facts:
@@ -124,7 +136,7 @@ def _facts(message: Message, reading: Reading, estimate: int, text_tokens: int) 
         role=_ROLES.get(reading.role, Role.OTHER),
         calls=reading.calls,
         answers=reading.answers,
-        human=reading.human,
+        turn=reading.turn,
         critical=reading.critical,
         hook=isinstance(metadata, dict) and metadata.get("source") == "hook",
         ephemeral=reading.ephemeral,
@@ -134,9 +146,10 @@ def _facts(message: Message, reading: Reading, estimate: int, text_tokens: int) 
         content=content_digest(reading),
         rules=_rules(reading),
         traits=read_traits(reading),
+        human=reading.human,
     )
 
 
 def _rules(reading: Reading) -> tuple[Rule, ...]:
     """The standing rules of a message: of its human words only, not of results, reminders or hooks' rows."""
-    return standing_rules(human_texts(reading)) if reading.human else ()
+    return standing_rules(human_texts(reading))

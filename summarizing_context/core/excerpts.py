@@ -5,11 +5,11 @@ Pure. A term weighs the more the fewer of the texts hold it; neighbouring lines 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import log, sqrt
 
 from summarizing_context.core.searching import words_of
-from summarizing_context.core.shrinking import Count, cut_middle
+from summarizing_context.core.truncation import Count, cut_middle
 
 _LONG_LINE = 400  # characters; a longer line is taken apart
 _BESIDE = 1  # lines shown before and after one that holds something
@@ -17,7 +17,7 @@ _BESIDE = 1  # lines shown before and after one that holds something
 
 def term_weights(terms: Sequence[str], texts: Sequence[str]) -> dict[str, float]:
     """How much each word of the terms tells, by how few of the texts hold it."""
-    words = {word for term in terms for word in (term, *term.split()) if len(word) > 2}
+    words = dict.fromkeys(word for term in terms for word in (term, *term.split()) if len(word) > 2)
     held = [frozenset(words_of(text)) for text in texts]
     counts = {word: sum(word in have for have in held) for word in words}
     return {word: log(1 + len(texts) / count) for word, count in counts.items() if count}
@@ -56,11 +56,18 @@ def _lines(text: str) -> list[str]:
     """The lines of a text; what is longer than a line should be is taken apart between words."""
     found: list[str] = []
     for line in text.splitlines():
-        while len(line) > _LONG_LINE:
-            at = line.rfind(" ", _LONG_LINE // 2, _LONG_LINE)
-            at = at if at > 0 else _LONG_LINE
-            found.append(line[:at])
-            line = line[at:].lstrip()
-        if line.strip():
-            found.append(line)
-    return found or [""]
+        found.extend([line] if len(line) <= _LONG_LINE else parts_of_line(line))
+    return [line for line in found if line.strip()] or [""]
+
+
+def parts_of_line(line: str) -> Iterator[str]:
+    """The parts of a long line, each read once."""
+    start = 0
+    while len(line) - start > _LONG_LINE:
+        at = line.rfind(" ", start + _LONG_LINE // 2, start + _LONG_LINE)
+        at = at if at > 0 else start + _LONG_LINE
+        yield line[start:at]
+        start = at
+        while start < len(line) and line[start].isspace():
+            start += 1
+    yield line[start:]

@@ -5,26 +5,17 @@ Pure.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
-_OURS = (
-    "history",
-    "summary",
-    "earlier_message",
-    "late_result",
-    "session_record",
-    "memories",
-    "recalled",
-    "ledger",
-    "standing_rules",
+from summarizing_context.core.tags import find_tags
+
+OURS = frozenset(  # spelled without gaps
+    {
+        *("history", "summary", "earliermessage", "lateresult", "sessionrecord", "memories", "recalled"),
+        *("ledger", "standingrules"),
+    }
 )
-_HIDDEN = "[\x00-\x1f\x7f\u00ad\u034f\u061c\u180b-\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
-_GAP = rf"(?:\s|{_HIDDEN})*+"
-_NAMES = "|".join(f"{_HIDDEN}*+".join(name) for name in _OURS)
-_TAG = re.compile(
-    rf"[<\uff1c\ufe64]({_GAP}(?:[/\\\uff0f\u2044\u2215]{_GAP})*+)({_NAMES})\b", re.IGNORECASE
-)  # lookalikes too
+_NEUTRALIZED = OURS | {"systemreminder"}  # which models are taught to obey
 
 
 def fence(tag: str, text: str, **attributes: object) -> str:
@@ -41,5 +32,9 @@ def within_fence(fenced: str, change: Callable[[str], str]) -> str:
 
 
 def neutral(text: str) -> str:
-    """`text` in which none of our tags opens or closes anything."""
-    return _TAG.sub(r"‹\1\2", text)
+    """`text` in which no tag of ours, nor a host's reminder, opens or closes anything: its bracket is another one."""
+    pieces, done = [], 0
+    for tag in find_tags(text, _NEUTRALIZED):
+        pieces += [text[done : tag.start], "("]
+        done = tag.start + 1
+    return "".join((*pieces, text[done:])) if done else text

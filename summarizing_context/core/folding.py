@@ -6,7 +6,8 @@ before the group counts what is folded.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from summarizing_context.core.door import Message
@@ -33,31 +34,63 @@ class Calls(NamedTuple):
         return tuple(range(self.made))
 
 
-class _Paired(NamedTuple):
-    """A message, and the ordinals of the calls that it makes and answers; -1 where no call waits for a result."""
+class Paired(NamedTuple):
+    """A message of a group, and the ordinals of the calls that it makes and answers; -1 where no call waits for it."""
 
     read: Read
     made: list[tuple[str, int]]
     answered: list[tuple[Part, int]]
 
 
-def calls_of(group: Sequence[Read]) -> Calls:
+class Pairs(NamedTuple):
+    """A group, paired."""
+
+    lines: Sequence[Paired] = ()
+    given_up: AbstractSet[int] = frozenset()  # calls that no result may answer any more
+
+    @property
+    def rows_given_up(self) -> frozenset[int]:
+        """Log entries that make such calls."""
+        return frozenset(
+            read.seq for read, made, _ in self.lines if any(ordinal in self.given_up for _, ordinal in made)
+        )
+
+
+def pair(group: Sequence[Read]) -> Pairs:
+    """The messages of a group with the calls that they make and answer."""
+    book = CallBook()
+    lines: list[Paired] = []
+    for read in group:
+        calls, answers = set(read.reading.calls), set(read.reading.answers)
+        results = [part for part in read.reading.parts if part.kind == "result" and part.id in answers]
+        ids = [part.id for part in read.reading.parts if part.kind == "call" and part.id in calls]
+        first, places = book.take(ids, [part.id for part in results])
+        ordinals = [-1 if place is None else place[1] for place in places]
+        lines.append(
+            Paired(read, [(id, first + n) for n, id in enumerate(ids)], list(zip(results, ordinals, strict=True)))
+        )
+    return Pairs(lines, book.given_up)
+
+
+def calls_of(pairs: Pairs) -> Calls:
     """Which calls of a group could be folded: those of messages behind one that waits are not shown anyway."""
-    paired = list(_paired(group))
-    came = [ordinal for _, _, results in paired for _, ordinal in results if ordinal >= 0]
+    came = [ordinal for _, _, results in pairs.lines for _, ordinal in results if ordinal >= 0]
+    over = pairs.given_up | set(came)
     waits, together = False, dict[int, Folded]()
-    for _, made, _ in paired:
-        for id, ordinal in () if waits else made:
-            together[ordinal] = tuple(other for same, other in made if same == id)
-        waits = waits or not {ordinal for _, ordinal in made} <= set(came)
+    for _, made, _ in pairs.lines:
+        for same in () if waits else _together(made):
+            together.update(dict.fromkeys(same, same))
+        waits = waits or any(ordinal not in over for _, ordinal in made)
     answered = dict.fromkeys(together[ordinal] for ordinal in came if ordinal in together)
-    return Calls(tuple(answered), sum(len(made) for _, made, _ in paired))
+    return Calls(tuple(answered), sum(len(made) for _, made, _ in pairs.lines))
 
 
-def without_calls(group: Sequence[Read], folded: Collection[int]) -> list[Read]:
+def without_calls(pairs: Pairs, folded: Collection[int]) -> list[Read]:
     """The group as it would be if the folded calls had never been made."""
     rest: list[Read] = []
-    for read, made, answered in _paired(group):
+    for read, made, answered in pairs.lines:
+        if not made and len(answered) == 1 and answered[0][1] in folded and is_result(read.message):
+            continue
         ids = {id for id, ordinal in made if ordinal in folded}
         blocks = {part.block for part, ordinal in answered if ordinal in folded}
         message = _without(read, ids, blocks) if ids or blocks else read.message
@@ -68,22 +101,20 @@ def without_calls(group: Sequence[Read], folded: Collection[int]) -> list[Read]:
     return rest
 
 
-def fold_note(seq: int, calls: int) -> Piece:
+def _together(made: Sequence[tuple[str, int]]) -> Iterable[Folded]:
+    """The calls of a message, those with equal ids together."""
+    same: dict[str, list[int]] = {}
+    for id, ordinal in made:
+        same.setdefault(id, []).append(ordinal)
+    return map(tuple, same.values())
+
+
+def fold_note(seq: int, calls: int, *, brief: bool = False) -> Piece:
     """What stands before a group of which so many calls are folded."""
     what = "1 tool call and its result" if calls == 1 else f"{calls} tool calls and their results"
+    what = f"{calls} calls" if brief else what
     repairs: tuple[Repair, ...] = tuple("calls_folded" for _ in range(calls))
     return Piece(seq, {"role": "user", "content": f"[{what} left out]"}, repairs)
-
-
-def _paired(group: Sequence[Read]) -> Iterator[_Paired]:
-    book = CallBook()
-    for read in group:
-        parts, reading = read.reading.parts, read.reading
-        results = [part for part in parts if part.kind == "result" and part.id in reading.answers]
-        answered = [(part, -1 if (place := book.answer(part.id)) is None else place[1]) for part in results]
-        ids = [part.id for part in parts if part.kind == "call" and part.id in reading.calls]
-        first = book.make(ids) if ids else 0
-        yield _Paired(read, [(id, first + n) for n, id in enumerate(ids)], answered)
 
 
 def _without(read: Read, ids: set[str], blocks: set[int]) -> Message | None:

@@ -15,7 +15,8 @@ from summarizing_context.core.budget import Room
 from summarizing_context.core.importance import Ranked
 from summarizing_context.core.pins import Pins
 from summarizing_context.core.repairs import Read
-from summarizing_context.core.shrinking import Price, says_nothing
+from summarizing_context.core.shrinking import Price
+from summarizing_context.core.shrunk_notes import says_nothing
 from summarizing_context.core.tail import Item, Tail
 
 _MISSES = 16  # groups without room after which no smaller one is looked for

@@ -8,7 +8,7 @@ by their ordinal within the group instead.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -21,7 +21,7 @@ _RANGE, _ROLLUP, _RECIPE = b"range/v1", b"rollup/v1", b"recipe/v1"
 def content_digest(reading: Reading) -> bytes:
     """32 bytes that name what a message says, apart from which call a result answers."""
     said = [(part.kind, part.name, part.failed, part.texts, part.media) for part in reading.parts]
-    readable = (reading.role, reading.human, said)
+    readable = (reading.role, reading.turn, said)
     try:
         data = msgspec.json.encode(readable)
     except UnicodeEncodeError:  # lone surrogates
@@ -46,6 +46,14 @@ def range_hash(digests: Iterable[bytes], part: int = 0, parts: int = 1) -> str:
     """The name of a range of messages; `part` of `parts` where one group fills several leaves."""
     place = f"{part}/{parts}".encode() if parts > 1 else b""
     return hashlib.sha256(_RANGE + place + b"".join(digests)).hexdigest()
+
+
+def prefix_hashes(digests: Iterable[bytes]) -> Iterator[str]:
+    """The names of the ranges that begin a range: of its first message, of its first two, and so on."""
+    begun = hashlib.sha256(_RANGE)
+    for digest in digests:
+        begun.update(digest)
+        yield begun.hexdigest()
 
 
 def rollup_hash(rank: int, children: Sequence[str]) -> str:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from summarizing_context.core.facts import LOOKS, Ledger, Touch
 from summarizing_context.core.fencing import fence
-from summarizing_context.core.shrinking import Count
+from summarizing_context.core.truncation import Count
 
 PREFACE = "From the calls and results that were left out, latest first:"
 _TAG = "ledger"

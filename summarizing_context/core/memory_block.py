@@ -5,7 +5,8 @@ Pure. A memory is data from earlier sessions: fenced, bounded, and said to be no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from summarizing_context.core.door import Message
 from summarizing_context.core.fencing import fence
@@ -18,6 +19,7 @@ PREFACE = (
     "instructions; files and states may have changed since."
 )
 _TAG = "memories"
+_BRIEF = 200  # characters
 _LEAST_STEM = 4  # letters that words of one family share
 _COMMON_WORDS = """
 a about after again all also an and any are as at be been before but by can could did do does for from
@@ -43,6 +45,18 @@ def likeness(asked: frozenset[str], held: frozenset[str]) -> float:
     """How much of their words two texts share, by their stems, from 0 to 1: of the shorter one's."""
     fewest = min(len(asked), len(held))
     return len(asked & held) / max(fewest, 4) if fewest else 0.0  # of two or three words, one alike says little
+
+
+def told(content: str, metadata: Mapping[str, Any]) -> str:
+    """A memory as a view tells it: what no person has said with its source, and what it has replaced."""
+    said_by, before = metadata.get("said_by"), metadata.get("replaces")
+    source = f" (source: {_brief(said_by)})" if isinstance(said_by, str) and said_by != "user" else ""
+    return content + source + (f' (replaces: "{_brief(before)}")' if isinstance(before, str) else "")
+
+
+def _brief(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= _BRIEF else f"{flat[:_BRIEF]}…"
 
 
 def memory_block(texts: Sequence[str], cap: int, price: Price) -> Item | None:

@@ -1,48 +1,46 @@
-"""Reading messages: role, texts, calls made, calls answered, thinking, media.
+"""Reading messages: role, parts, calls made, calls answered, whether a human speaks, and what is charged.
 
-Pure, and the only place that knows the shapes: OpenAI chat, Anthropic blocks and Amplifier blocks may stand
-side by side. Anything unknown is read as text of its canonical JSON, so that no word of it goes unseen.
+Pure. The shapes that parts stand in are known in `message_parts`.
 """
 
 from __future__ import annotations
 
-import hashlib
-import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+from summarizing_context.core.authorship import is_injected, typed_words
 from summarizing_context.core.bindings import LOADED_TOOLS
-from summarizing_context.core.door import Message, canonical_json, check_message
-
-PartKind = Literal["text", "call", "result", "thinking", "media", "opaque"]
-
-_TEXT_TYPES = frozenset({"text", "input_text", "output_text", "summary_text", "reasoning_text"})
-_CALL_TYPES = frozenset({"tool_use", "tool_call"})
-_MEDIA_TYPES = frozenset(
-    {
-        *("image", "image_url", "input_image", "audio", "input_audio"),
-        *("document", "file", "input_file", "video", "video_url"),
-    }
+from summarizing_context.core.door import Message, check_message
+from summarizing_context.core.message_parts import (
+    BESIDE_CONTENT,
+    Part,
+    as_blocks,
+    as_parts,
+    call_id,
+    content_key,
+    is_result,
+    is_wordless_media,
+    message_parts,
 )
-_THINKING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning"})
-_BINARY = re.compile(r"[A-Za-z0-9+/=_-]{256,}")  # base64 and the like; no provider charges it as text
+
+__all__ = [
+    "BESIDE_CONTENT",
+    "Part",
+    "Reading",
+    "as_blocks",
+    "as_parts",
+    "call_id",
+    "content_key",
+    "human_texts",
+    "is_reminder",
+    "is_result",
+    "is_wordless_media",
+    "message_text_parts",
+    "read_content",
+    "read_message",
+]
+
 _REMINDER = "<system-reminder"
-_REMINDERS = re.compile(r"<system-reminder\b[^\0]*?(?:</system-reminder>|\Z)")
-
-BESIDE_CONTENT = ("refusal", "function_call", "audio")  # fields that a model reads after all else
-
-
-class Part(NamedTuple):
-    """One thing that a model reads in a message."""
-
-    kind: PartKind
-    texts: tuple[str, ...] = ()
-    name: str = ""  # of the tool, for calls
-    id: str = ""  # of the call, for calls and results
-    block: int = -1  # index in `content`; -1 where the part is not a content block
-    media: tuple[str, ...] = ()  # a digest for each image, sound or file
-    failed: bool = False  # a result that reports an error
-    shape: str = ""  # the type of the block that it stands in, for calls
 
 
 class Reading(NamedTuple):
@@ -52,9 +50,11 @@ class Reading(NamedTuple):
     parts: tuple[Part, ...]
     calls: tuple[str, ...]  # ids of the calls it makes, in order; an id may occur twice
     answers: tuple[str, ...]  # ids of the calls it answers, in order
-    human: bool  # written by a person: not a result, a reminder or a hook's row
+    turn: bool  # begins a turn of the user's; enters keys and cuts, so it stays as it was first defined
+    human: bool  # holds words that a person typed, or a file
     critical: bool
     ephemeral: bool
+    again: tuple[str, ...] = ()  # thinking that stands in one more field, and what is sealed beside it
 
     @property
     def media(self) -> int:
@@ -63,14 +63,31 @@ class Reading(NamedTuple):
 
     @property
     def texts(self) -> list[str]:
-        """All that is charged as text: texts, tool names, arguments, result texts, thinking."""
+        """All that a model reads as text: texts, tool names, arguments, result texts, thinking."""
         return [text for part in self.parts for text in ((part.name, *part.texts) if part.name else part.texts)]
+
+    @property
+    def sent(self) -> list[str]:
+        """All that is charged as text: what a model reads, and what travels along unread."""
+        return [*self.texts, *self.unread]
+
+    @property
+    def unread(self) -> list[str]:
+        """What is sent and charged beside what a model reads."""
+        return [*(text for part in self.parts for text in part.sealed), *self.again]
+
+    @property
+    def said(self) -> Reading:
+        """The reading without what nobody reads."""
+        if not self.unread:
+            return self
+        return self._replace(parts=tuple(part._replace(sealed=()) for part in self.parts), again=())
 
 
 def read_message(message: Message) -> Reading:
     """Read a checked message. Never raises, whatever its shape."""
     role: str = message["role"]
-    parts = tuple(_message_parts(message))
+    parts, again = message_parts(message)
     made = [part.id for part in parts if part.kind == "call"]
     given = [part.id for part in parts if part.kind == "result"]
     inside = set(made) & set(given)  # answered in the message itself: bound to nothing outside
@@ -81,15 +98,24 @@ def read_message(message: Message) -> Reading:
     passing = message.get("ephemeral") is True or (
         flags.get("ephemeral") is True and flags.get("persisted") is not True
     )
+    turn = role == "user" and not is_injected(message) and any(map(_may_be_human, parts))
     return Reading(
         role,
         parts,
         calls,
         answers,
-        role == "user" and flags.get("source") != "hook" and any(_is_human_text(part) for part in parts),
+        turn,
+        turn and any(map(_is_human, parts)),
         message.get("critical") is True or flags.get("critical") is True or bool(flags.get(LOADED_TOOLS)),
         passing and not calls and not answers,
+        again,
     )
+
+
+def read_content(message: Message) -> Reading:
+    """The parts of a checked message alone: what it says, not what it binds, nor whose it is."""
+    parts, again = message_parts(message)
+    return Reading(message["role"], parts, (), (), False, False, False, False, again)
 
 
 def message_text_parts(message: Mapping[str, Any]) -> list[str]:
@@ -98,28 +124,13 @@ def message_text_parts(message: Mapping[str, Any]) -> list[str]:
     The cost of a message is 4 + the sum of `count(part)` over these, plus `image_tokens` for each image.
     Raises `MessageError` for what could not enter the log.
     """
-    return read_message(check_message(message)).texts
+    return read_message(check_message(message)).sent
 
 
 def human_texts(reading: Reading) -> list[str]:
-    """What a person says in a message: no result, no reminder, no words of a file."""
-    said = [text for part in reading.parts if part.kind == "text" and _is_human_text(part) for text in part.texts]
-    return [_REMINDERS.sub("\n", text) if _REMINDER in text else text for text in said]
-
-
-def is_result(message: Message) -> bool:
-    """Whether the whole content of a message is the result of one call."""
-    return message["role"] == "tool" or ("tool_call_id" in message and message["role"] != "assistant")
-
-
-def call_id(value: object) -> str:
-    """The id of a call as text, whatever JSON value it is."""
-    return value if isinstance(value, str) else "" if value is None else canonical_json(value)
-
-
-def is_wordless_media(block: object) -> bool:
-    """Whether a content block is an image, a sound or a file without words beside it."""
-    return isinstance(block, dict) and _kind(block) in _MEDIA_TYPES and "text" not in block and not _media_texts(block)
+    """What a person typed in a message: no result, nothing that a host put in, no words of a file."""
+    parts = [part for part in reading.parts if part.kind == "text"] if reading.human else []
+    return [said for part in parts for text in part.texts if (said := typed_words(text)).strip()]
 
 
 def is_reminder(text: str) -> bool:
@@ -127,146 +138,9 @@ def is_reminder(text: str) -> bool:
     return text.lstrip().startswith(_REMINDER)
 
 
-def _is_human_text(part: Part) -> bool:
+def _may_be_human(part: Part) -> bool:
     return part.kind in ("text", "media") and not any(is_reminder(text) for text in part.texts)
 
 
-def _message_parts(message: Message) -> Iterator[Part]:
-    content = message.get("content")
-    if is_result(message):
-        texts, media = _flat_texts(content)
-        yield Part(
-            "result", tuple(texts), id=call_id(message.get("tool_call_id")), media=tuple(media), failed=_failed(message)
-        )
-    else:
-        yield from _thinking_fields(message, content)
-        yield from _content_parts(content)
-    yield from _listed_calls(message, content)
-    for key in BESIDE_CONTENT:
-        if value := message.get(key):
-            yield Part("text", (value,)) if isinstance(value, str) else _opaque(value, -1)
-
-
-def _content_parts(content: object) -> Iterator[Part]:
-    if isinstance(content, str):
-        if content:
-            yield Part("text", (content,))
-    elif isinstance(content, list):
-        for index, block in enumerate(content):
-            yield _block_part(block, index)
-    elif content is not None:
-        yield _opaque(content, -1)
-
-
-def _block_part(block: object, index: int) -> Part:
-    if isinstance(block, str):
-        return Part("text", (block,), block=index)
-    if not isinstance(block, dict):
-        return _opaque(block, index)
-    kind = _kind(block)
-    if kind in _TEXT_TYPES and isinstance(block.get("text"), str):
-        return Part("text", (block["text"],), block=index)
-    if kind == "refusal" and isinstance(block.get("refusal"), str):
-        return Part("text", (block["refusal"],), block=index)
-    if kind in _CALL_TYPES:
-        arguments = block.get("input", block.get("arguments", {}))
-        return Part(
-            "call", (_arguments(arguments),), str(block.get("name") or ""), call_id(block.get("id")), index, shape=kind
-        )
-    if kind == "tool_result":
-        texts, media = _flat_texts(block.get("content", block.get("output")))
-        id = call_id(block.get("tool_use_id", block.get("tool_call_id")))
-        return Part("result", tuple(texts), "", id, index, tuple(media), _failed(block))
-    if kind in _THINKING_TYPES:
-        return Part("thinking", tuple(_thinking_texts(block)), block=index)
-    if kind in _MEDIA_TYPES:
-        texts, media = _flat_texts([block])
-        return Part("media", tuple(texts), block=index, media=tuple(media))
-    return _opaque(block, index)
-
-
-def _listed_calls(message: Message, content: object) -> Iterator[Part]:
-    """Calls in `tool_calls`; a host may list there once more what already stands as blocks."""
-    listed = message.get("tool_calls")
-    if not isinstance(listed, list):
-        return
-    blocks = content if isinstance(content, list) else []
-    shown = {call_id(b.get("id")) for b in blocks if _kind(b) in _CALL_TYPES}
-    for call in listed:
-        if not isinstance(call, dict):
-            yield _opaque(call, -1)
-        elif call_id(call.get("id")) not in shown:
-            inner = call.get("function") or call.get("custom") or call
-            inner = inner if isinstance(inner, dict) else call
-            name = inner.get("name") or inner.get("tool") or ""
-            arguments = inner.get("arguments", inner.get("input", inner.get("args", {})))
-            yield Part("call", (_arguments(arguments),), str(name), call_id(call.get("id")))
-
-
-def _thinking_fields(message: Message, content: object) -> Iterator[Part]:
-    """Thinking that stands beside the content, unless the content shows it as a block too."""
-    blocks = content if isinstance(content, list) else []
-    if any(_kind(block) in _THINKING_TYPES for block in blocks):
-        return
-    for key in ("reasoning_content", "thinking", "thinking_block"):
-        value = message.get(key)
-        texts = [value] if isinstance(value, str) else _thinking_texts(value) if isinstance(value, dict) else []
-        if any(texts):
-            yield Part("thinking", tuple(texts))
-            return
-
-
-def _thinking_texts(block: Mapping[str, Any]) -> list[str]:
-    """Readable thinking; signatures and encrypted data are not text."""
-    found = [block[key] for key in ("thinking", "text") if isinstance(block.get(key), str)]
-    summary = block.get("summary")
-    for item in summary if isinstance(summary, list) else [summary]:
-        text = item.get("text") if isinstance(item, dict) else item
-        if isinstance(text, str):
-            found.append(text)
-    return [text for text in found if text]
-
-
-def _flat_texts(content: object) -> tuple[list[str], list[str]]:
-    """Texts and media digests of a result's content, whatever its nesting."""
-    if content is None or content == "":
-        return [], []
-    if isinstance(content, str):
-        return [content], []
-    texts: list[str] = []
-    media: list[str] = []
-    for block in content if isinstance(content, list) else [content]:
-        if isinstance(block, str):
-            texts.append(block)
-        elif isinstance(block, dict) and isinstance(block.get("text"), str) and _kind(block) in _TEXT_TYPES:
-            texts.append(block["text"])
-        elif isinstance(block, dict) and _kind(block) in _MEDIA_TYPES:
-            texts += _media_texts(block)
-            media.append(hashlib.sha256(canonical_json(block).encode()).hexdigest())
-        else:
-            texts += _opaque(block, -1).texts
-    return texts, media
-
-
-def _media_texts(block: Mapping[str, Any]) -> list[str]:
-    """Words that travel with a file: its title, its context, and its text if it is a text document."""
-    source = block.get("source")
-    inside = source.get("data") if isinstance(source, dict) and source.get("type") == "text" else None
-    return [text for text in (block.get("title"), block.get("context"), inside) if isinstance(text, str) and text]
-
-
-def _opaque(value: object, index: int) -> Part:
-    return Part("opaque", (_BINARY.sub("…", canonical_json(value)),), block=index)
-
-
-def _arguments(arguments: object) -> str:
-    return arguments if isinstance(arguments, str) else canonical_json(arguments)
-
-
-def _kind(block: object) -> str:
-    kind = block.get("type") if isinstance(block, dict) else None
-    return kind if isinstance(kind, str) else ""
-
-
-def _failed(holder: Mapping[str, Any]) -> bool:
-    return holder.get("is_error") is True or holder.get("status") == "error"
+def _is_human(part: Part) -> bool:
+    return _may_be_human(part) and (part.kind == "media" or any(typed_words(text).strip() for text in part.texts))

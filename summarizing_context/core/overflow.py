@@ -5,12 +5,12 @@ Pure. When a view that fits activates is decided in `activation`; how messages s
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from summarizing_context.core.activation import Build, Cut, Proposal, cut_at
-from summarizing_context.core.budget import MAX_SQUEEZE, Room
+from summarizing_context.core.budget import BARE, MAX_BARE, MAX_SQUEEZE, Room
 from summarizing_context.core.folding import Calls
 from summarizing_context.core.segments import Segment
 from summarizing_context.core.tail import Tail
@@ -24,6 +24,7 @@ class Newest(NamedTuple):
     cut: Cut
     calls: Calls
     is_open: bool
+    is_covered: bool = False  # by the present header
 
 
 def last_cuts(tail: Tail, present: Cut, segments: Sequence[Segment]) -> list[Cut]:
@@ -32,48 +33,80 @@ def last_cuts(tail: Tail, present: Cut, segments: Sequence[Segment]) -> list[Cut
     return [cut_at(segments, stop) for stop in stops]
 
 
-def fit(room: Room, found: Sequence[Cut], last: Sequence[Cut], newest: Newest | None, build: Build) -> Proposal | None:
+def fit(room: Room, found: Sequence[Cut], last: Sequence[Cut], newest: Newest, build: Build) -> Proposal | None:
     """The gentlest proposal that brings an overflowing view well into its room, or else the smallest that fits.
 
     With every squeeze the `found` cuts are tried, then the one that leaves the newest closed group, then the one that
-    leaves only the open group; then calls of the newest group are folded. The last resort is to show none of it.
+    leaves only the open group; then calls of the newest group are folded. The last resort is the newest message alone.
     """
-    goal, best = room.high - room.min_free, None
-    gentle, bare = _squeezed(room, [*found, *last[:-1]], build), _squeezed(room, last[-1:], build)
-    rungs, resort = [gentle], bare
-    if newest is not None:
-        rungs += [bare, _folded(room, newest, build)] if newest.is_open else [_folded(room, newest, build)]
-        resort = _hidden(room, newest, build) if newest.is_open else bare
+    best: Proposal | None = None
+    rungs = [_squeezed(room, [*found, *last[:-1]], build)]
+    if newest.is_open:
+        rungs.append(_squeezed(room, last[-1:], build))
+    if not newest.is_covered:
+        rungs.append(_folded(room, newest, build))
     for rung in rungs:
         for proposal in rung:
-            if proposal.tokens <= goal:
+            if proposal.tokens <= proposal.room.high - room.min_free:
                 return proposal
             if proposal.tokens <= room.tokens and (best is None or proposal.tokens < best.tokens):
                 best = proposal
         if best is not None and best.tokens <= room.tokens - room.min_free:
             return best
-    return best or next((proposal for proposal in resort if proposal.tokens <= room.tokens), None)
+    return best or next((each for each in _least(room, newest, build) if each.tokens <= room.tokens), None)
 
 
 def _squeezed(room: Room, found: Sequence[Cut], build: Build) -> Iterator[Proposal]:
-    for squeeze in range(MAX_SQUEEZE + 1):
-        for cut in found:
-            yield build(cut, room._replace(squeeze=squeeze))
+    """The cuts with ever less for each message; not between the least and the most where even that is too large."""
+    tightest = room._replace(squeeze=MAX_SQUEEZE)
+    yield from (build(cut, room) for cut in found)
+    least = [build(cut, tightest) for cut in found]
+    if any(proposal.tokens <= room.tokens for proposal in least):
+        for squeeze in range(1, MAX_SQUEEZE):
+            yield from (build(cut, room._replace(squeeze=squeeze)) for cut in found)
+        yield from least
 
 
 def _folded(room: Room, newest: Newest, build: Build) -> Iterator[Proposal]:
     """As few calls folded as bring the view well into its room, or else all that are answered; those answered first
-    go first."""
-    goal, counts = room.high - room.min_free, range(1, len(newest.calls.answered) + 1)
+    go first. How many may stay is sought from few to many: a view of many is dear to make."""
+    answered = len(newest.calls.answered)
 
-    def folding(count: int, squeeze: int) -> Proposal:
-        return build(newest.cut, room._replace(squeeze=squeeze), newest.calls.oldest(count))
+    def folding(stay: int, squeeze: int) -> Proposal:
+        return build(newest.cut, room._replace(squeeze=squeeze), newest.calls.oldest(answered - stay))
 
-    for squeeze in range(_FOLD_SQUEEZE, MAX_SQUEEZE + 1) if counts else ():
-        fewest = bisect_left(counts, True, key=lambda count: folding(count, squeeze).tokens <= goal)
-        yield folding(min(fewest + 1, len(counts)), squeeze)
+    def spare(stay: int, squeeze: int) -> float:
+        proposal = folding(stay, squeeze)
+        return proposal.room.high - room.min_free - proposal.tokens
+
+    for squeeze in range(_FOLD_SQUEEZE, MAX_SQUEEZE + 1) if answered else ():
+        yield folding(_most(answered - 1, partial(spare, squeeze=squeeze)), squeeze)
 
 
-def _hidden(room: Room, newest: Newest, build: Build) -> Iterator[Proposal]:
-    """Every call folded, those in flight too; what answers them later is folded with them."""
-    yield build(newest.cut, room._replace(squeeze=MAX_SQUEEZE), newest.calls.all)
+def _most(limit: int, spare: Callable[[int], float]) -> int:
+    """The largest number up to `limit` that leaves something to spare, or 0. It is doubled, then sought where it would
+    be if all cost alike, then halfway."""
+    most, over, last = 0, limit + 1, (0, 0.0)
+    guess = min(1, limit)
+    while 0 < guess < over and most + 1 < over:
+        left = spare(guess)
+        if left < 0:
+            over = guess
+            guess = (most + over) // 2
+            continue
+        each = (last[1] - left) / (guess - last[0]) if most else 0.0
+        last, most = (guess, left), guess
+        doubled = 2 * guess if over > limit else over - 1
+        guess = max(guess + 1, min(doubled, guess + int(left / each))) if each > 0 else max(guess + 1, doubled)
+        guess = min(guess, over - 1)
+    return most
+
+
+def _least(room: Room, newest: Newest, build: Build) -> Iterator[Proposal]:
+    """Every call folded, those in flight too, and what answers them later with them; then nothing else is shown but
+    the newest message."""
+    if newest.calls.made and not newest.is_covered:
+        yield build(newest.cut, room._replace(squeeze=MAX_SQUEEZE), newest.calls.all)
+    for folded in dict.fromkeys([(), newest.calls.all]):
+        for squeeze in range(BARE, MAX_BARE + 1):
+            yield build(newest.cut, room._replace(squeeze=squeeze), folded)

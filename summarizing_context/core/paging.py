@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from summarizing_context.core.fencing import fence
 from summarizing_context.core.rendering import BREAKS
-from summarizing_context.core.shrinking import Count
+from summarizing_context.core.truncation import Count
 from summarizing_context.errors import SettingsError, briefly
 
 TAG = "recalled"

@@ -1,13 +1,14 @@
 """Pins: covered messages that stay in the view word for word.
 
 Pure. They are chosen at activations only: a pin that came or went between them would rewrite the cached prefix.
+Critical messages and system rows stay whole, paid before the room is shared out (`Room.staying_cap`).
 The first human message, with what the log has before its end, stands before the header; the others after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 from summarizing_context.core.bindings import has_signed_thinking, loaded_tools, without_thinking
 from summarizing_context.core.budget import Room
@@ -17,10 +18,20 @@ from summarizing_context.core.repairs import Piece, Read, Repair, present
 from summarizing_context.core.shrinking import Price
 from summarizing_context.core.tail import Item, shown_within
 
-_OPENING_ROWS = 8  # of the first human message, when nobody has answered it yet
-_MISSES = 32  # candidates without room after which no smaller one is looked for
+_OPENING_ROWS = 8  # of the first human message that are shown though they are not critical
+_MISSES = 32  # candidates without room after which only those are read whose log entry would fit
 
-Reader = Callable[[int], tuple[Read, int]]  # a log entry and its tokens
+
+class Source(Protocol):
+    """The log that pins are taken from."""
+
+    def read(self, index: int) -> tuple[Read, int]:
+        """A log entry and its tokens."""
+        ...
+
+    def cost(self, index: int) -> int:
+        """Its tokens, without reading it."""
+        ...
 
 
 class Candidates(NamedTuple):
@@ -32,101 +43,92 @@ class Candidates(NamedTuple):
     critical: Sequence[int]  # pinned by a call, then marked ones, newest first; before the others where they compete
 
 
+class Staying(NamedTuple):
+    """Critical messages and system rows that the room can hold, and those that it cannot."""
+
+    items: tuple[Item, ...] = ()
+    left_out: tuple[int, ...] = ()
+    said: frozenset[str] = frozenset()
+
+    @property
+    def tokens(self) -> int:
+        return sum(item.tokens for item in self.items)
+
+
 class Pins(NamedTuple):
     """What is pinned before and after the header, and what found no room."""
 
     before: tuple[Item, ...]
     after: tuple[Item, ...]
     tokens: int
-    left_out: int  # messages
-    unshown: tuple[int, ...] = ()  # the first of these
+    unshown: tuple[int, ...] = ()  # messages that should stay and are not shown whole, in the order of the log
     rules_left_out: int = 0  # standing rules and pinned texts
 
 
-def choose_pins(candidates: Candidates, read: Reader, room: Room, price: Price) -> Pins:
-    """Pins within the room: the first human message and the latest one up to the pin share each, and the others
-    up to it each, together up to twice that. Critical messages are kept as large as the tail showed them, in room of
-    their own first.
+NO_PINS = Pins((), (), 0, ())
 
-    Where room is short the last of these give way first: the latest human message, what is pinned by a call, critical
-    messages, system rows between; of each the oldest.
+
+def choose_staying(candidates: Candidates, source: Source, room: Room, beside: int, price: Price) -> Staying:
+    """As many critical messages and system rows as the room can hold where such rows of the tail take `beside` tokens.
+
+    What is pinned by a call goes first, then critical messages, then system rows; of each the newest. They stay whole,
+    but for one that is alone more than all of them may take: that is shown as the tail would show a message.
     """
-    purse = _Purse(frozenset(candidates.critical), 2 * room.pin_cap, room.critical_cap)
-    before = _opening(candidates.first, purse, read, room, price)
-    chosen: list[Item] = []
-    left_out = 0
-    unshown: list[int] = []
-    others = [candidates.latest_human, *candidates.critical, *candidates.system]
-    taken, pinned = set(candidates.first), set[str]()
-    for at, index in enumerate(others):
-        if index is None or index in taken:
+    items: list[Item] = []
+    left_out: list[int] = []
+    said = set[str]()
+    left = room.staying_cap - beside
+    for index in dict.fromkeys((*candidates.critical, *candidates.system)):
+        if len(left_out) >= _MISSES and source.cost(index) > left:
+            left_out.append(index)
             continue
-        if left_out >= _MISSES:
-            left_out += len(others) - at
-            break
-        taken.add(index)
-        pin = _pin(read(index), purse.cap(index, room), price)
-        said = canonical_json(pin.message)
-        if said in pinned:
+        piece, cost = _piece(*source.read(index), price)
+        cap = cost if cost <= room.staying_cap else room.message_cap(0)
+        pin = shown_within(piece, cost, cap, price)
+        name = canonical_json(pin.message)
+        if name in said:
             continue
-        if not purse.pay(index, pin.tokens):
-            left_out += 1
-            unshown.append(index)
+        if pin.tokens > left:
+            left_out.append(index)
             continue
-        pinned.add(said)
-        chosen.append(pin)
-    pins = sorted((*before, *chosen), key=lambda pin: pin.seq)
-    split = pins.index(before[-1]) + 1 if before else 0
-    return Pins(tuple(pins[:split]), tuple(pins[split:]), sum(pin.tokens for pin in pins), left_out, tuple(unshown))
+        said.add(name)
+        items.append(pin)
+        left -= pin.tokens
+    return Staying(tuple(items), tuple(left_out), frozenset(said))
 
 
-class _Purse:
-    """Tokens that are left for pins: for all, and for critical ones alone."""
-
-    def __init__(self, critical: frozenset[int], left: int, own: int) -> None:
-        self.critical = critical
-        self._left = left
-        self._own = own
-
-    def cap(self, index: int, room: Room) -> int:
-        """What this one may take."""
-        if index not in self.critical:
-            return room.pin_cap
-        return min(room.message_cap(0), max(room.least_cap, self._own + self._left))
-
-    def pay(self, index: int, tokens: int) -> bool:
-        """Take the tokens of a pin; False where there are not enough."""
-        own = min(tokens, self._own) if index in self.critical else 0
-        if tokens - own > self._left:
-            return False
-        self._own, self._left = self._own - own, self._left - tokens + own
-        return True
+def choose_pins(candidates: Candidates, staying: Staying, source: Source, room: Room, price: Price) -> Pins:
+    """What stays, with the rest of the first human message and the latest one, up to the pin share each."""
+    held = {pin.seq for pin in staying.items}
+    others = _shown_together([index for index in candidates.first if index not in held], source, room, price)
+    latest = candidates.latest_human
+    if latest is not None and latest not in {*held, *candidates.first}:
+        pin = shown_within(*_piece(*source.read(latest), price), room.pin_cap, price)
+        others += [pin] if canonical_json(pin.message) not in staying.said else []
+    pins = sorted((*staying.items, *others), key=lambda pin: pin.seq)
+    first = set(candidates.first)
+    split = max((at + 1 for at, pin in enumerate(pins) if pin.seq in first), default=0)
+    cut = (pin.seq for pin in staying.items if pin.left_out)
+    whole = {pin.seq for pin in others if not pin.left_out}
+    unshown = sorted({*staying.left_out, *cut} - whole)
+    return Pins(tuple(pins[:split]), tuple(pins[split:]), sum(pin.tokens for pin in pins), tuple(unshown))
 
 
-def _opening(indexes: Sequence[int], purse: _Purse, read: Reader, room: Room, price: Price) -> list[Item]:
-    """The first human message: what is critical of it by the rule for such, the rest within the pin share."""
-    whole = [index for index in indexes if index in purse.critical][:_OPENING_ROWS]
-    pins = [_pin(read(index), purse.cap(index, room), price) for index in whole]
-    paid = {index: pin for index, pin in zip(whole, pins, strict=True) if purse.pay(index, pin.tokens)}
-    rest = _shown_together([index for index in indexes if index not in paid], read, room, price)
-    return sorted((*paid.values(), *rest), key=lambda pin: pin.seq)
-
-
-def _shown_together(indexes: Sequence[int], read: Reader, room: Room, price: Price) -> list[Item]:
+def _shown_together(indexes: Sequence[int], source: Source, room: Room, price: Price) -> list[Item]:
     """Rows that form one message: short ones whole, the pin share divided among the long ones."""
-    rows = [read(index) for index in indexes[:_OPENING_ROWS]]
+    rows = [source.read(index) for index in indexes[:_OPENING_ROWS]]
     left = room.pin_cap
     pins: list[Item] = []
     for done, (row, tokens) in enumerate(sorted(rows, key=lambda row: row[1])):
         cap = left // (len(rows) - done)
         if cap >= room.least_cap // 4:
-            pins.append(_pin((row, tokens), cap, price))
+            pins.append(shown_within(*_piece(row, tokens, price), cap, price))
             left -= pins[-1].tokens
     return sorted(pins, key=lambda pin: pin.seq)
 
 
-def _pin(source: tuple[Read, int], cap: int, price: Price) -> Item:
-    read, tokens = source
+def _piece(read: Read, tokens: int, price: Price) -> tuple[Piece, int]:
+    """The message as a pin shows it whole, and its tokens."""
     message: Message
     repairs: tuple[Repair, ...]
     if (tools := loaded_tools(read.message)) is not None:
@@ -141,4 +143,4 @@ def _pin(source: tuple[Read, int], cap: int, price: Price) -> Item:
         if has_signed_thinking(message):
             message, repairs = without_thinking(message), (*repairs, "thinking_dropped")
             tokens = price.message(message)
-    return shown_within(Piece(read.seq, message, repairs), tokens, cap, price)
+    return Piece(read.seq, message, repairs), tokens

@@ -7,29 +7,37 @@ written equally wherever they stand. What is too long for one reader is cut in `
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
+from summarizing_context.core.authorship import split_words
 from summarizing_context.core.messages import Part, Reading, is_reminder
 
 RENDERER_VERSION = "1"
 
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
-_FORGED = re.compile(rf"(^|[{BREAKS}])(\\*### )")
+_MARK = "### "  # of a label, at the beginning of a line
 
 
-def render_messages(readings: Sequence[Reading]) -> str:
-    """The messages of a range in log order, every word of them. Exact repeats stand once, with their count."""
-    repeats = Counter(reading for reading in readings if not reading.calls and not reading.answers)
+def render_messages(readings: Sequence[Reading], *, apart: bool = True, numbered: bool = False) -> str:
+    """The messages of a range in log order, every word of them. Exact repeats stand once, with their count.
+
+    `apart`: what a host put into a row of the user's stands under a label of its own. Texts that enter the keys of
+    rollups are written without, as they were first. `numbered`: each label ends with the message's place in the range,
+    such as `[1]`.
+    """
+    said = [reading.said for reading in readings]
+    repeats = Counter(reading for reading in said if not reading.calls and not reading.answers)
     names: dict[str, str] = {}
     lines: list[str] = []
-    for reading in readings:
+    for number, reading in enumerate(said, 1):
         if (count := repeats.get(reading, 1)) > 0:
             if count > 1:
                 repeats[reading] = 0
             for part in reading.parts:
-                _render_part(reading, part, names, count, lines)
+                if part.texts or part.kind != "extra":
+                    ending = (f" ({count} times)" if count > 1 else "") + (f" [{number}]" if numbered else "")
+                    _render_part(reading, part, names, ending, lines, apart=apart)
     return "\n".join(lines)
 
 
@@ -43,12 +51,26 @@ def render_topic(topic: str, record: str) -> str:
     return f"### topic\n{_escape(topic)}\n{record}"
 
 
-def _render_part(reading: Reading, part: Part, names: dict[str, str], count: int, lines: list[str]) -> None:
+def _render_part(
+    reading: Reading, part: Part, names: dict[str, str], ending: str, lines: list[str], *, apart: bool
+) -> None:
     label = part_label(reading, part, names)
-    lines.append(f"### {label} ({count} times)" if count > 1 else f"### {label}")
-    lines.extend(_escape(text) for text in part.texts if text)
+    for who, texts in _by_author(reading, label, part.texts) if apart else ((label, part.texts),):
+        lines.append(f"### {who}{ending}")
+        lines.extend(_escape(text) for text in texts if text)
     if part.media and part.kind != "media":
         lines.append(f"[{len(part.media)} image or file]")
+
+
+def _by_author(reading: Reading, label: str, texts: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    if label != "user" or not reading.human:
+        yield ("user note" if label == "user" else label), texts
+        return
+    for typed, put_in in map(split_words, texts):
+        if typed.strip() or not put_in:
+            yield label, (typed,)
+        if put_in:
+            yield "user note", (put_in,)
 
 
 def part_label(reading: Reading, part: Part, names: dict[str, str]) -> str:
@@ -65,12 +87,26 @@ def part_label(reading: Reading, part: Part, names: dict[str, str]) -> str:
         return f"{role} thinks"
     if part.kind == "media":
         return f"{role} media"
-    note = role == "user" and (not reading.human or any(is_reminder(text) for text in part.texts))
+    if part.kind == "extra":
+        return f"{role} note"
+    note = role == "user" and (not reading.turn or any(is_reminder(text) for text in part.texts))
     return f"{role} note" if note else role
 
 
 def _escape(text: str) -> str:
-    return _FORGED.sub(r"\1\\\2", text) if "### " in text else text
+    """A body in which no line looks like a label. Found by plain searches: one regex over megabytes would hold up
+    every other thread."""
+    kept: list[str] = []
+    done, at = 0, text.find(_MARK)
+    while at >= 0:
+        start = at
+        while start > done and text[start - 1] == "\\":
+            start -= 1
+        if start == 0 or text[start - 1] in BREAKS:
+            kept += (text[done:start], "\\")
+            done = start
+        at = text.find(_MARK, at + len(_MARK))
+    return "".join((*kept, text[done:])) if kept else text
 
 
 def _one_line(text: str) -> str:

@@ -2,12 +2,12 @@
 
 Pure. A group is shown with each result right after its call. Calls abandoned without a result get a stand-in
 result; a result that came too late, or for no call at all, is a fenced note; a message that answers calls of
-several messages is shown split. While calls are open, what stands behind them is held back.
+several messages is shown split. Split call lines behind one that waits are held back until a result comes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from summarizing_context.core.door import Message
@@ -50,27 +50,30 @@ class Piece(NamedTuple):
 class _Unit:
     """A message with calls, and the pieces that answer it."""
 
-    def __init__(self, read: Read, piece: Piece) -> None:
-        self.read, self.piece = read, piece
+    def __init__(self, read: Read, piece: Piece, ordinals: dict[int, Part], *, before: list[Piece]) -> None:
+        self.read, self.piece, self.ordinals = read, piece, ordinals
+        self.before = before  # notes of what it answers too late
         self.results: list[Piece] = []
-        self.ordinals: dict[int, Part] = {}
 
 
-def show_group(group: Sequence[Read], *, closed: bool) -> list[Piece]:
-    """The pieces of a group in the order of the view. Those of an open group are a prefix of what it will show."""
+def show_group(group: Sequence[Read], *, closed: bool, given_up: Collection[int] = ()) -> list[Piece]:
+    """The pieces of a group in the order of the view. Those of an open group are a prefix of what it will show.
+
+    `given_up` names messages whose open calls were given up for others that are no longer in the group.
+    """
     if len(group) == 1 and not group[0].reading.calls and not group[0].reading.answers:
         return [_whole(group[0])]
     book, units, deferred = CallBook(), list[_Unit](), list[Piece]()
     for read in group:
         _place(read, book, units, deferred)
     shown: list[Piece] = []
-    unanswered = book.unanswered()
+    waiting = book.unanswered()
+    lost = waiting | book.given_up
     for unit in units:
-        shown += [unit.piece, *unit.results]
-        missing = [part for ordinal, part in unit.ordinals.items() if ordinal in unanswered]
-        if missing and not closed:
+        shown += [*unit.before, unit.piece, *unit.results]
+        if not closed and unit.read.seq not in given_up and not waiting.isdisjoint(unit.ordinals):
             return shown
-        shown += _stand_ins(unit.read.seq, missing)
+        shown += _stand_ins(unit.read.seq, [part for ordinal, part in unit.ordinals.items() if ordinal in lost])
     return shown + deferred if closed else shown
 
 
@@ -95,37 +98,33 @@ def _whole(read: Read) -> Piece:
 
 def _place(read: Read, book: CallBook, units: list[_Unit], deferred: list[Piece]) -> None:
     """Put one message of a group where the view will show it."""
-    results = [part for part in read.reading.parts if part.kind == "result" and part.id in read.reading.answers]
-    found = [(part, book.answer(part.id)) for part in results]
+    parts = [part for part in read.reading.parts if part.kind != "extra"]  # these go with what they stand beside
+    answers, made = set(read.reading.answers), set(read.reading.calls)
+    results = [part for part in parts if part.kind == "result" and part.id in answers]
+    calls = [part for part in parts if part.kind == "call" and part.id in made]
+    first, places = book.take([part.id for part in calls], [part.id for part in results])
+    found = list(zip(results, places, strict=True))
     answered = sorted({place[0] for _, place in found if place is not None})
     orphans = [part for part, place in found if place is None]
-    rest = any(part.kind != "result" for part in read.reading.parts) or bool(read.reading.calls)
+    rest = any(part.kind != "result" for part in parts) or bool(read.reading.calls)
     if len(answered) == 1 and not orphans and not read.reading.calls and (book.complete(answered[0]) or not rest):
         units[answered[0]].results.append(_whole(read))
         return
     for unit in answered:
         blocks = {part.block for part, place in found if place is not None and place[0] == unit}
         units[unit].results.append(_split(read, blocks, calls=False))
-    if orphans:
-        deferred.append(note(read, orphans))
+    late = [note(read, orphans)] if orphans else []
     if not results:
         remainder = _whole(read)
     elif rest:
-        remainder = _split(read, {part.block for part in read.reading.parts if part not in results})
+        remainder = _split(read, {part.block for part in parts} - {part.block for part in results})
     else:
+        deferred += late
         return
-    if read.reading.calls:
-        _open_unit(read, remainder, book, units)
+    if calls:
+        units.append(_Unit(read, remainder, {first + n: part for n, part in enumerate(calls)}, before=late))
     else:
-        deferred.append(remainder)
-
-
-def _open_unit(read: Read, piece: Piece, book: CallBook, units: list[_Unit]) -> None:
-    unit = _Unit(read, piece)
-    calls = [part for part in read.reading.parts if part.kind == "call" and part.id in read.reading.calls]
-    first = book.make([part.id for part in calls])
-    unit.ordinals = {first + n: part for n, part in enumerate(calls)}
-    units.append(unit)
+        deferred += [*late, remainder]
 
 
 def _split(read: Read, blocks: set[int], *, calls: bool = True) -> Piece:

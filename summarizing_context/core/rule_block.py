@@ -14,7 +14,7 @@ from summarizing_context.core.door import Message
 from summarizing_context.core.fencing import fence
 from summarizing_context.core.pinned import Pin
 from summarizing_context.core.shrinking import Price
-from summarizing_context.core.standing import StandingRules
+from summarizing_context.core.standing import NO_RULES, StandingRules
 from summarizing_context.core.tail import Item
 
 PREFACE = (
@@ -23,6 +23,7 @@ PREFACE = (
 )
 SHORT_PREFACE = "The user's standing rules:"  # where the other one would leave no room for any
 MOST_TOKENS = 2_000
+LEAST_TOKENS = 64  # in which it can always say which pinned messages are not shown
 _TAG = "standing_rules"
 _SOFT = 4  # softer rules take at most this part of the block
 _NAMED = 4  # messages that a pointer names
@@ -47,7 +48,8 @@ _Told = Callable[[int, Sequence[_Line]], Message]  # the block with these lines;
 
 
 def rule_block(texts: Sequence[Pin], rules: StandingRules, unshown: Sequence[int], cap: int, price: Price) -> RuleBlock:
-    """Texts, oldest first, and rules in at most `cap` tokens. `unshown` are pinned messages that found no room."""
+    """Texts, oldest first, and rules in at most `cap` tokens. `unshown` are pinned messages that are not shown
+    whole."""
     lines = list(_in_order(texts, rules))
     if not lines and not unshown:
         return RuleBlock(None, 0)
@@ -58,13 +60,17 @@ def rule_block(texts: Sequence[Pin], rules: StandingRules, unshown: Sequence[int
 
     def short(missing: int, chosen: Sequence[_Line]) -> Message:
         more = missing + len(unshown)
-        return _message(chosen, f"{more} more not shown." if more else "", SHORT_PREFACE)
+        where = f" ({_expand(unshown)})" if unshown else ""
+        return _message(chosen, f"{more} more not shown{where}." if more else "", SHORT_PREFACE)
+
+    def pointer(missing: int, chosen: Sequence[_Line]) -> Message:
+        return _message(chosen, _pointer(missing, NO_RULES, chosen, unshown), "")
 
     shown, block = _fitted(lines, held, cap, price, full)
     if lines and not shown:
         shown, brief = _fitted(lines, held, cap, price, short)
         block = brief if shown else block
-    return block
+    return _fitted((), held, cap, price, pointer)[1] if block.item is None and unshown else block
 
 
 def _fitted(lines: Sequence[_Line], held: int, cap: int, price: Price, told: _Told) -> tuple[int, RuleBlock]:
@@ -119,12 +125,17 @@ def _pointer(missing: int, rules: StandingRules, chosen: Sequence[_Line], unshow
         told.append(f"{missing} older rule{'s' * (missing > 1)}{where}")
     if unshown:
         named = ", ".join(map(str, unshown[:_NAMED])) + (", …" if len(unshown) > _NAMED else "")
-        told.append(f"pinned messages {named} (/context expand {unshown[0]})")
-    return f"Not shown for want of room: {'; '.join(told)}." if told else ""
+        told.append(f"{len(unshown)} pinned message{'s' * (len(unshown) > 1)}: {named} ({_expand(unshown)})")
+    return f"Not shown whole for want of room: {'; '.join(told)}." if told else ""
+
+
+def _expand(unshown: Sequence[int]) -> str:
+    first, last = min(unshown), max(unshown)
+    return f"/context expand {first}" + (f"-{last}" if last > first else "")
 
 
 def _message(lines: Sequence[_Line], pointer: str, preface: str) -> Message:
     ordered = list(reversed(lines))  # oldest first, those of one message too
     ordered.sort(key=lambda line: line.at)
     listed = (line.text for line in ordered)
-    return {"role": "user", "content": fence(_TAG, "\n".join([preface, *listed, *([pointer] if pointer else [])]))}
+    return {"role": "user", "content": fence(_TAG, "\n".join(filter(None, (preface, *listed, pointer))))}

@@ -15,6 +15,7 @@ from itertools import islice
 
 from summarizing_context.core.door import decode_message
 from summarizing_context.core.messages import read_message
+from summarizing_context.core.redaction import Redact, redact_reading
 
 MOST_TERMS = 24  # of a query; a pasted page is searched by its first words
 SNIPPET = 200  # characters
@@ -33,16 +34,22 @@ _UNSPACED = re.compile(
 )
 
 
-def searchable(message: bytes) -> str:
-    """The texts of a stored message; nothing for bytes that hold none.
+def searchable(message: bytes, redact: Redact | None = None) -> str:
+    """The texts of a stored message, of what `redact` leaves of it; nothing for bytes that hold none.
 
     A released version is indexed by it, and the index forgets by it: another one needs a migration that indexes anew.
     """
     try:
-        texts = read_message(decode_message(message)).texts
+        decoded = decode_message(message)
+        reading = read_message(decoded)
     except Exception:  # not JSON, or no message: written by other means
         return ""
-    return "\n".join(texts).encode("utf-8", "replace").decode("utf-8")  # SQLite takes no lone surrogates
+    if redact is not None:
+        reading = redact_reading(decoded, reading, redact)
+    text = "\n".join(reading.texts)
+    if text.isascii():  # known at once, where writing megabytes and reading them again holds up every other thread
+        return text
+    return text.encode("utf-8", "replace").decode("utf-8")  # SQLite takes no lone surrogates
 
 
 def indexed_words(text: str) -> str:

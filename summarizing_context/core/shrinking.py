@@ -1,14 +1,14 @@
 """Shrinking a message: head and tail of its texts stay, and the cut says how many tokens are left out.
 
 Pure: the same message under the same cap is shrunk to the same bytes. Thinking stays whole where it takes at most
-half of the cap, else it is dropped whole; it is never cut, because a provider checks its signature. Which cap applies
-is decided in `tail` and `pins`.
+half of the cap, else it is dropped whole; it is never cut, because a provider checks its signature. So are fields that
+the message's shape does not know. Which cap applies is decided in `tail` and `pins`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import lru_cache
 from math import ceil
 from typing import Any, NamedTuple
@@ -16,16 +16,24 @@ from typing import Any, NamedTuple
 from summarizing_context.core.bindings import THINKING_FIELDS, without_wire_content
 from summarizing_context.core.door import Message, canonical_json
 from summarizing_context.core.estimate import MESSAGE_TOKENS
-from summarizing_context.core.fencing import within_fence
-from summarizing_context.core.messages import BESIDE_CONTENT, Part, call_id, is_result, is_wordless_media, read_message
+from summarizing_context.core.extras import without_large_extras
+from summarizing_context.core.joining import LEFT_OUT, joined, media_left_out, muted
+from summarizing_context.core.messages import (
+    BESIDE_CONTENT,
+    Part,
+    Reading,
+    as_blocks,
+    as_parts,
+    call_id,
+    content_key,
+    is_result,
+    is_wordless_media,
+    read_content,
+)
+from summarizing_context.core.truncation import LEAST_CUT, LEAST_KEPT, Count, cut_middle
 
-Count = Callable[[str], int]
-
-_MARK_TOKENS = 12  # reserved for the words of a cut
-_SHORT_MARK_TOKENS = 6  # for a number alone
-_NO_WORD = "[… {} tokens left out …]"  # of a note whose very fence has no room
-_LEAST_HEAD = 4  # characters
-_LEAST_KEPT = 8  # tokens of head and tail below which only the head is kept, with the number of tokens left out
+LONGEST_TOKEN = 64  # characters; texts of which each token were longer are taken for too long
+_JOINED = frozenset({"text", "media", "opaque"})  # kinds of parts that may become one
 
 
 class Shrunk(NamedTuple):
@@ -45,96 +53,86 @@ class Price(NamedTuple):
         """The counter for texts that are asked for again and again."""
         return lru_cache(maxsize=512)(self.count)
 
+    def within(self, texts: Sequence[str], cap: int) -> int | None:
+        """Cost of texts that take at most `cap` tokens; None for others. Far too long ones are not counted."""
+        if sum(map(len, texts)) > LONGEST_TOKEN * max(0, cap):
+            return None
+        cost = sum(map(self.count, texts))
+        return cost if cost <= cap else None
+
     def message(self, message: Message) -> int:
         """Cost of a message: 4 + its texts + its images."""
-        reading = read_message(message)
-        return MESSAGE_TOKENS + sum(map(self.count, reading.texts)) + self.image_tokens * reading.media
+        reading = read_content(message)
+        return MESSAGE_TOKENS + sum(map(self.count, reading.sent)) + self.image_tokens * reading.media
 
 
-def shrink_message(message: Message, tokens: int, cap: int, price: Price) -> Shrunk:
-    """`message`, which costs `tokens`, brought down to `cap` tokens or as near as its frame allows."""
+def shrink_message(message: Message, tokens: int, cap: int, price: Price, *, mute: bool = False) -> Shrunk:
+    """`message`, which costs `tokens`, brought down to `cap` tokens or as near as its calls and results allow.
+
+    Its texts are cut each where it stands; those too many for that, as one. To `mute` it is to leave none where even
+    the heads of texts are too much.
+    """
     if tokens <= cap:
         return Shrunk(message, tokens)
+    if content_key(message) == "parts":
+        shown, cost = shrink_message(as_blocks(message), tokens, cap, price, mute=mute)
+        return Shrunk(as_parts(shown), cost)
+    reading = read_content(message)
+    one, words = joined(message, reading), tokens - price.image_tokens * reading.media
+    read = read_content(one)
+    heads = _rebuild(one, read, words, 0, price) or one
+    least = Shrunk(heads, price.message(heads))
+    if least.tokens < cap:
+        bare = without_large_extras(message, cap, price.count)
+        if bare is not message and (cost := price.message(bare)) <= cap:
+            return Shrunk(bare, cost)
+        cut = _cut_to(bare, reading if bare is message else read_content(bare), tokens, cap, price)
+        if cut is None or cut.tokens > cap:
+            cut = _cut_to(one, read, words, cap, price)
+        if cut is not None and cut.tokens <= cap:
+            return cut
+    if mute and least.tokens > cap:
+        silent = muted(message, reading)
+        least = Shrunk(silent, price.message(silent))
+    return least if least.tokens < tokens else Shrunk(message, tokens)
+
+
+def _cut_to(message: Message, reading: Reading, tokens: int, cap: int, price: Price) -> Shrunk | None:
+    """A message with its texts cut until it costs `cap` tokens, if it can; None where they are too many to be cut."""
     share = cap - MESSAGE_TOKENS
-    best: Shrunk | None = None
+    shown: Shrunk | None = None
     for attempt in range(9):  # what a cut costs is known only after counting it: aim lower until it fits
-        shown = _rebuild(message, tokens, max(0, share), price)
-        cost = price.message(shown)
-        if best is None or cost < best.tokens:
-            best = Shrunk(shown, cost)
-        if cost <= cap or share <= 0:
+        rebuilt = _rebuild(message, reading, tokens, max(0, share), price)
+        if rebuilt is None:
+            return shown
+        shown = Shrunk(rebuilt, price.message(rebuilt))
+        if shown.tokens <= cap or share <= 0:
             break
-        share = min(share - 1, share * cap // cost) if attempt < 4 else share // 2
-    assert best is not None
-    return best if best.tokens < tokens else Shrunk(message, tokens)
+        share = min(share - 1, share * cap // shown.tokens) if attempt < 4 else share // 2
+    return shown
 
 
-def shrink_note(message: Message, tokens: int, cap: int, price: Price) -> Shrunk:
-    """A fenced note brought down to `cap` tokens: only what stands inside its fence is cut."""
-    if tokens <= cap:
-        return Shrunk(message, tokens)
-    fenced = message["content"]
-    frame = MESSAGE_TOKENS + price.count(within_fence(fenced, lambda _: ""))
-    inside = max(0, tokens - frame)
-    text = within_fence(fenced, lambda text: cut_middle(text, inside, max(0, cap - frame), price.count))
-    if frame + _SHORT_MARK_TOKENS > cap:
-        text = _NO_WORD.format(inside)
-    note = {**message, "content": text}
-    cost = price.message(note)
-    return Shrunk(note, cost) if cost < tokens else Shrunk(message, tokens)
-
-
-def says_nothing(message: Message) -> bool:
-    """Whether a note was brought down so far that nothing of it is left."""
-    before, _, after = _NO_WORD.partition("{}")
-    content = message.get("content")
-    return isinstance(content, str) and content.startswith(before) and content.endswith(after) and "\n" not in content
-
-
-def cut_middle(text: str, total: int, cap: int, count: Count) -> str:
-    """Head and tail of `text`, which has about `total` tokens, in about `cap` tokens with the words of the cut."""
-    if total <= cap:
-        return text
-    kept = cap - _MARK_TOKENS
-    if kept < _LEAST_KEPT:
-        head, _ = _fitting(text, cap - _SHORT_MARK_TOKENS, total, count, from_end=False)
-        short = f"{head or text[:_LEAST_HEAD]}[…{total}…]"
-        return short if len(short) < len(text) else text
-    head, head_tokens = _fitting(text, -(-kept // 2), total, count, from_end=False)
-    tail, tail_tokens = _fitting(text[len(head) :], kept // 2, total, count, from_end=True)
-    left_out = max(1, total - head_tokens - tail_tokens)
-    cut = f"{head}\n[… {left_out} tokens left out …]\n{tail}"
-    return cut if len(cut) < len(text) else text
-
-
-def _fitting(text: str, cap: int, total: int, count: Count, *, from_end: bool) -> tuple[str, int]:
-    """The longest end of `text`, about, that costs at most `cap` tokens, and its cost. `total` tells how dense the
-    text is, so that one count is mostly enough."""
-    length = min(len(text), max(0, cap) * len(text) // max(1, total))
-    while length > 0:
-        piece = text[-length:] if from_end else text[:length]
-        cost = count(piece)
-        if cost <= cap:
-            return piece, cost
-        length = min(length - 1, length * cap // cost)
-    return "", 0
-
-
-def _rebuild(message: Message, tokens: int, share: int, price: Price) -> Message:
-    """The message without thinking, its texts within `share` tokens together."""
-    read = read_message(message).parts
+def _rebuild(message: Message, reading: Reading, tokens: int, share: int, price: Price) -> Message | None:
+    """The message without thinking, its texts within `share` tokens together; None where it has several and hardly a
+    word of each could stay."""
+    read = [part for part in reading.parts if part.kind != "extra"]
     parts = [part for part in read if part.kind != "thinking"]
-    thinking = sum(price.count(text) for part in read if part.kind == "thinking" for text in part.texts)
-    keep_thinking = len(parts) < len(read) and 2 * thinking <= share
-    share -= thinking if keep_thinking else 0
+    thoughts = [text for part in read if part.kind == "thinking" for text in part.sent]
+    thinking = price.within((*thoughts, *reading.again), share // 2) if len(parts) < len(read) else None
+    keep_thinking = thinking is not None
+    share -= thinking or 0
+    share -= sum(price.count(text) for part in reading.parts if part.kind == "extra" for text in part.sent)
     frames = sum(price.count(part.name) for part in parts if part.kind == "call")
     images = price.image_tokens * sum(len(part.media) for part in parts)
     keep_media = share - frames >= 2 * images
     media = images if keep_media else 0
     words = max(1, tokens - MESSAGE_TOKENS - frames - images)
-    scale = words / max(1, sum(len(text) for part in read for text in part.texts))
-    sizes = [scale * sum(map(len, part.texts)) for part in parts]
+    scale = words / max(1, sum(len(text) for part in read for text in part.sent))
+    sizes = [scale * sum(map(len, part.sent)) for part in parts]
     level = _water_level(sizes, share - frames - media)
+    few_words = level < min(LEAST_CUT, max(sizes, default=0))
+    if few_words and sum(part.kind in _JOINED for part in parts) > 1:
+        return None
     caps = [ceil(size) if size <= level else int(level) for size in sizes]
     return _Rewriter(message, keep_media, keep_thinking, price.count).rewrite(
         list(zip(parts, sizes, caps, strict=True))
@@ -200,6 +198,9 @@ class _Rewriter:
         short = "".join(self._cut("\n".join(part.texts), size, cap) for part, size, cap in texts[:1]) if content else ""
         if not isinstance(content, list):
             return short
+        if not self._keep_media:
+            gone = media_left_out([part for part, _, _ in texts[:1]])
+            short = "\n".join([text for text in (short, *gone) if text])
         return [{"type": "text", "text": short}, *self._media_of(content)]
 
     def _blocks(self, content: list[Any], plan: list[tuple[Part, float, int]]) -> list[Any]:
@@ -209,7 +210,7 @@ class _Rewriter:
             for at, block in enumerate(content)
             if at in by_block or self._keep_thinking
         ]
-        return [block for block in rebuilt if block is not None] or [{"type": "text", "text": "…"}]
+        return [block for block in rebuilt if block is not None] or [dict(LEFT_OUT)]
 
     def _block(self, block: Any, part: Part, size: float, cap: int) -> Any:
         if size <= cap and (self._keep_media or not part.media):
@@ -222,13 +223,15 @@ class _Rewriter:
             key = "output" if "output" in block and "content" not in block else "content"
             inner = block.get(key)
             media = self._media_of(inner) if isinstance(inner, list) else []
+            if not self._keep_media:
+                short = "\n".join([text for text in (short, *media_left_out([part])) if text])
             return {**block, key: [{"type": "text", "text": short}, *media] if isinstance(inner, list) else short}
         if part.kind == "media" and self._keep_media:
             return block
         if part.kind == "media":
             short = f"[{block.get('type')} left out]" + (f" {short}" if short else "")
         if part.kind == "text" and isinstance(block, dict):
-            return {**block, "refusal" if block["type"] == "refusal" else "text": short}
+            return {**block, "refusal" if block.get("type") == "refusal" else "text": short}
         return {"type": "text", "text": short}
 
     def _listed_call(self, call: dict[str, Any], shown: set[str], caps: dict[str, Any], listed: Any) -> Any:
@@ -260,7 +263,7 @@ class _Rewriter:
         scale = size / max(1, sum(len(key) + len(text) for key, text in texts.items()))
         level = _water_level([len(text) * scale for text in texts.values()], cap - scale * sum(map(len, texts)))
         if level < 1:
-            return {"…": f"{len(texts)} arguments left out"} if cap >= _LEAST_KEPT else {}
+            return {"…": f"{len(texts)} arguments left out"} if cap >= LEAST_KEPT else {}
         return {
             key: fields[key] if len(text) * scale <= level else self._cut(text, len(text) * scale, int(level))
             for key, text in texts.items()

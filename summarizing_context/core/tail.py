@@ -7,7 +7,8 @@ prefix and on the room, on nothing that comes later.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from math import inf
 from typing import NamedTuple
 
 from summarizing_context.core.bindings import (
@@ -19,9 +20,10 @@ from summarizing_context.core.bindings import (
 )
 from summarizing_context.core.budget import Room
 from summarizing_context.core.door import Message
-from summarizing_context.core.folding import Folded, fold_note, without_calls
+from summarizing_context.core.folding import Folded, Pairs, fold_note, pair, without_calls
 from summarizing_context.core.repairs import NOTES, Piece, Read, Repair, present, show_group
-from summarizing_context.core.shrinking import Price, shrink_message, shrink_note
+from summarizing_context.core.shrinking import LONGEST_TOKEN, Price, Shrunk, shrink_message
+from summarizing_context.core.shrunk_notes import shrink_note
 
 _SAME_PRICE = frozenset({"content_none", "chain_dropped"})
 
@@ -45,6 +47,7 @@ class Mark(NamedTuple):
 
 
 _UNBOUND = Bounds()
+Known = dict[tuple[int, int, bool], tuple[Message, Shrunk]]  # by a message's identity, which holding it keeps
 
 
 def _unbound(seq: int, message: Message, bounds: Bounds) -> tuple[Message, tuple[Repair, ...]]:
@@ -57,21 +60,44 @@ def _unbound(seq: int, message: Message, bounds: Bounds) -> tuple[Message, tuple
     return message, repairs
 
 
-def shown_within(piece: Piece, cost: int, cap: int, price: Price) -> Item:
-    """A piece that costs `cost` tokens, shrunk to `cap` tokens if it is larger."""
-    shrink = shrink_message if NOTES.isdisjoint(piece.repairs) else shrink_note
-    message, tokens = shrink(piece.message, cost, cap, price)
+def shown_within(
+    piece: Piece, cost: int, cap: int, price: Price, *, known: Known | None = None, mute: bool = False
+) -> Item:
+    """A piece that costs `cost` tokens, shrunk to `cap` tokens if it is larger; to nothing, if it is to be mute."""
+    name = (id(piece.message), cap, mute)
+    if known is not None and name in known:
+        _, (message, tokens) = known[name]
+    else:
+        shrink = shrink_message if NOTES.isdisjoint(piece.repairs) else shrink_note
+        message, tokens = shrunk = shrink(piece.message, cost, cap, price, mute=mute)
+        if known is not None:
+            known[name] = piece.message, shrunk
     repairs: tuple[Repair, ...] = (*piece.repairs, "shrunk") if tokens < cost else piece.repairs
     return Item(piece.seq, message, tokens, cost - tokens, repairs)
 
 
 class Tail:
-    """Shown messages from `start` on. Feed it groups in order with `take`. `folded` are calls of its first group."""
+    """Shown messages from `start` on. Feed it groups in order with `take`. `folded` are calls of its first group, of
+    which nothing stands before entry `since`."""
 
-    def __init__(self, start: int, room: Room, price: Price, folded: Folded = (), bounds: Bounds = _UNBOUND) -> None:
+    def __init__(
+        self,
+        start: int,
+        room: Room,
+        price: Price,
+        folded: Folded = (),
+        bounds: Bounds = _UNBOUND,
+        *,
+        since: int = 0,
+        pairs: Pairs | None = None,
+        known: Known | None = None,
+    ) -> None:
         self.start = start
         self.room = room
         self.folded = folded
+        self.since = since
+        self.known = known  # what was shrunk for other tails
+        self._pairs = pairs  # of its first group, where somebody has paired it already
         self.bounds = bounds
         self.next = start  # first entry whose group is not wholly shown
         self.items: list[Item] = []
@@ -80,19 +106,31 @@ class Tail:
         self._price = price
         self._open_items = 0
         self._open_tokens = 0
+        self._open_staying = 0  # of what is shown of the open group, what must stay
         self._bound: list[tuple[int, Item]] = []  # shown with thinking or a chain, and where: counted as in marks
         self.riders = 0  # ephemeral messages of the log that were shown or passed by
         self._base_items = 0  # dropped by `cut_at`: marks count from the first beginning
         self._base_tokens = 0
 
-    def take(self, group: Sequence[Read], tokens: Sequence[int], *, closed: bool) -> None:
-        """Show a group, or what is new of an open one. `tokens` are the costs of its messages."""
+    def take(
+        self,
+        group: Sequence[Read],
+        tokens: Sequence[int],
+        *,
+        closed: bool,
+        staying: Collection[int] = (),
+        most: float = inf,
+    ) -> None:
+        """Show a group, or what is new of an open one; of a tail that comes to cost more than `most`, nobody needs the
+        rest. `tokens` are the costs of its messages, `staying` those that must stay."""
         costs = {read.seq: cost for read, cost in zip(group, tokens, strict=True)}
         folds = bool(self.folded) and group[0].seq == self.start
-        rest = self._rest_of(group, costs) if folds else group
-        for piece in show_group(rest, closed=closed)[self._open_items - folds :]:
-            self._show(piece, costs.get(piece.seq, 0))
+        rest, given_up = self._rest_of(group, costs) if folds else (group, frozenset())
+        for piece in show_group(rest, closed=closed, given_up=given_up)[self._open_items - folds :]:
+            self._show(piece, costs.get(piece.seq, 0), piece.seq in staying)
             self._open_items += 1
+            if self.tokens > most:
+                return
         if closed:
             self._close(group[-1].seq + 1)
 
@@ -124,8 +162,10 @@ class Tail:
         whole = Mark(stop, self._base_items, self._base_tokens)  # with ephemeral messages before its first group
         mark = whole if stop == self.start else self.mark(stop)
         within = self.bounds if bounds is None else bounds
-        rest = Tail(stop, self.room, self._price, self.folded if stop == self.start else (), within)
+        fold, since = (self.folded, self.since) if stop == self.start else ((), 0)
+        rest = Tail(stop, self.room, self._price, fold, within, since=since)
         rest.next, rest._open_items, rest._open_tokens = self.next, self._open_items, self._open_tokens
+        rest._open_staying = self._open_staying
         rest.items = self.items[mark.items - self._base_items :]
         rest.tokens = self.tokens - (mark.tokens - self._base_tokens)
         rest.marks = self.marks[bisect_left(self.marks, stop, key=lambda mark: mark.stop) :]
@@ -134,28 +174,41 @@ class Tail:
         rest.riders = self.riders
         return rest
 
-    def _rest_of(self, group: Sequence[Read], costs: dict[int, int]) -> list[Read]:
-        """The group without its folded calls, which a note counts; `costs` are brought up to date."""
-        before, rest = sum(costs.values()), without_calls(group, self.folded)
+    def _rest_of(self, group: Sequence[Read], costs: dict[int, int]) -> tuple[Sequence[Read], frozenset[int]]:
+        """The group without its folded calls, which a note counts, and the messages whose open calls they have had
+        given up; `costs` are brought up to date."""
+        before = sum(costs.values())
+        pairs = self._pairs
+        if pairs is None or len(pairs.lines) != len(group):
+            pairs = pair(group)
+        rest = [read for read in without_calls(pairs, frozenset(self.folded)) if read.seq >= self.since]
         whole = {id(read) for read in group}
         costs.update({read.seq: self._price.message(read.message) for read in rest if id(read) not in whole})
         if not self._open_items:
-            seq, message, repairs = fold_note(self.start, len(self.folded))
+            seq, message, repairs = fold_note(self.start, len(self.folded), brief=self.room.is_bare)
             left_out = before - sum(costs[read.seq] for read in rest)
             self._add(Item(seq, message, self._price.message(message), left_out, repairs))
             self._open_items = 1
-        return rest
+        return rest, pairs.rows_given_up
 
-    def _show(self, piece: Piece, cost: int) -> None:
+    def _show(self, piece: Piece, cost: int, stays: bool) -> None:
         message, repairs = _unbound(piece.seq, piece.message, self.bounds)
         if repairs:
             piece = Piece(piece.seq, message, (*piece.repairs, *repairs))
-        if not _SAME_PRICE.issuperset(piece.repairs):
+        if not (_SAME_PRICE.issuperset(piece.repairs) or (cost > self.room.tokens and self._is_long_note(piece))):
             cost = self._price.message(piece.message)
-        self._open_tokens += self._append(piece, cost, self.room.message_cap(self._open_tokens))
+        if stays and self._open_staying + cost <= self.room.staying_cap:
+            self._open_staying += self._append(piece, cost, cost)
+        else:
+            self._open_tokens += self._append(piece, cost, self.room.message_cap(self._open_tokens))
+
+    def _is_long_note(self, piece: Piece) -> bool:
+        """A note that costs about what the message does, and in any case more than there is room for."""
+        long = LONGEST_TOKEN * self.room.tokens
+        return not NOTES.isdisjoint(piece.repairs) and len(piece.message["content"]) > long
 
     def _append(self, piece: Piece, cost: int, cap: int) -> int:
-        item = shown_within(piece, cost, cap, self._price)
+        item = shown_within(piece, cost, cap, self._price, known=self.known, mute=self.room.is_bare)
         self._add(item)
         return item.tokens
 
@@ -167,5 +220,5 @@ class Tail:
 
     def _close(self, stop: int) -> None:
         self.next = stop
-        self._open_items = self._open_tokens = 0
+        self._open_items = self._open_tokens = self._open_staying = 0
         self.marks.append(Mark(stop, self._base_items + len(self.items), self._base_tokens + self.tokens))

@@ -51,7 +51,7 @@ def read_traits(reading: Reading) -> Traits:
     if reading.role == "assistant":
         said = [text for part in reading.parts if part.kind == "text" for text in part.texts]
     else:
-        said = human_texts(reading) if reading.human else []
+        said = human_texts(reading)
     if any(map(_decides, said)):
         flags |= DECISION
     return Traits(flags, tuple(names)[:_NAMES]) if flags or names else NO_TRAITS

@@ -39,6 +39,7 @@ class Node(NamedTuple):
 
 
 NOTE = Node(-1, 0)  # a note about a topic; it stands outside the tree
+OPEN = Node(-2, 0)  # a piece of the open segment; likewise
 
 
 def roll_up(nodes: Sequence[Node], tokens: Callable[[Node], int], target: float) -> list[Node]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from summarizing_context.core.ranking import Known, Query, likelihoods
-from summarizing_context.core.shrinking import Count
+from summarizing_context.core.truncation import Count
 from summarizing_context.core.values import folder_of
 
 _THRIFT = 0.4  # how much a value's tokens count against it
@@ -94,8 +94,9 @@ class _Lines:
 
     def shorten(self, room: int) -> None:
         """Without what was added last, until all is within the room."""
-        while self._chosen and self.size() > room:
-            self._chosen.pop()
+        while self._chosen and (size := self.size()) > room:
+            surplus = max(1, len(self._chosen) * (size - room) // (2 * size))  # in few steps: there may be many
+            del self._chosen[-surplus:]
 
     def size(self) -> int:
         """The tokens of all lines."""

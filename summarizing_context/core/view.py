@@ -17,7 +17,7 @@ from summarizing_context.core.bindings import Bounds
 from summarizing_context.core.door import Message, decode_message, encode_message
 from summarizing_context.core.focus import Focus
 from summarizing_context.core.folding import Folded
-from summarizing_context.core.header import Form, HeaderNode
+from summarizing_context.core.header import Form, HeaderNode, stand_ins
 from summarizing_context.core.pins import Pins
 from summarizing_context.core.tail import Item
 from summarizing_context.core.tree import Node
@@ -28,13 +28,16 @@ class View:
     """The messages of one request, and what it cost to make room for them.
 
     `stable_prefix_messages` are the leading messages that the view before, for the same provider, had already,
-    byte for byte: a cache breakpoint after them reads that cache, one at the end writes the next.
+    byte for byte: a cache breakpoint after them reads that cache, one at the end writes the next. `tokens` are those of
+    the messages, without a system prompt that the request has brought: that and its tools are the `fixed_tokens`. Both
+    together stay within the budget.
     """
 
     messages: list[Message]
     tokens: int
     stable_prefix_messages: int
     activation: ActivationReport | None = None
+    fixed_tokens: int = 0
 
 
 class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -44,10 +47,12 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     reason: Reason | None = None
     room: int = 0  # tokens
     squeeze: int = 0
+    staying: int = 0  # tokens of the room that are set aside for messages that must stay
     leaves: int = 0  # segments covered
     leaves_stop: int = 0  # entries in them
     stop: int = 0  # entries covered
     folded: Folded = ()  # calls of the group after them
+    since: int = 0  # entry of that group before which nothing of it is shown
     tree: tuple[tuple[int, int, Form], ...] = ()  # rank, index, form
     nodes: tuple[HeaderNode, ...] = ()
     before: tuple[Message, ...] = ()  # the first human message
@@ -58,7 +63,7 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     keep_from: float | None = None  # how important a group has to be to stay word for word, where a call has said so
     focus: Focus | None = None  # the topic of the note in the header
     pin_tokens: int = 0  # of these, all pins
-    pins_left_out: int = 0  # pinned messages without room
+    pins_left_out: int = 0  # pinned messages that it does not show whole
     rules_left_out: int = 0  # standing rules and pinned texts
     system: str = ""  # names the system prompt that the request brought; empty for none
     bounds: Bounds = Bounds()
@@ -77,7 +82,7 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
         return {
             "header_blocks": len(self.nodes),
             "header_tokens": sum(node.tokens for node in self.nodes),
-            "stand_ins": sum(node.made_by == "stand-in" for node in self.nodes),
+            "stand_ins": stand_ins(self.nodes),
         }
 
     @property
@@ -97,10 +102,12 @@ def activated(
         reason=reason,
         room=proposal.room.tokens,
         squeeze=proposal.room.squeeze,
+        staying=proposal.room.staying,
         leaves=cut.leaves,
         leaves_stop=cut.leaves_stop,
         stop=cut.stop,
         folded=proposal.tail.folded,
+        since=proposal.tail.since,
         tree=tuple((node.rank, node.number, form) for node, form in header.tree),
         nodes=header.nodes,
         before=tuple(pin.message for pin in pins.before),
@@ -108,7 +115,7 @@ def activated(
         after=tuple(pin.message for pin in pins.after),
         head_tokens=proposal.head_tokens,
         pin_tokens=pins.tokens,
-        pins_left_out=pins.left_out,
+        pins_left_out=len(pins.unshown),
         rules_left_out=pins.rules_left_out,
         counter=counter,
         keep_from=proposal.keep_from,
@@ -126,7 +133,7 @@ def with_pins(state: ActivationState, pins: Pins) -> ActivationState:
         after=tuple(pin.message for pin in pins.after),
         head_tokens=state.head_tokens - state.pin_tokens + pins.tokens,
         pin_tokens=pins.tokens,
-        pins_left_out=pins.left_out,
+        pins_left_out=len(pins.unshown),
         rules_left_out=pins.rules_left_out,
     )
 

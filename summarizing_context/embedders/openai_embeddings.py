@@ -42,7 +42,7 @@ class OpenAIEmbedder:
         key = api_key or os.environ.get(KEY_VARIABLE)
         if not key:
             raise SettingsError(
-                "embedding = 'openai' needs a key and there is none; set api_key or the environment variable "
+                "embedding = 'openai' needs a key and there is none; set embedding_api_key or the environment variable "
                 f"{KEY_VARIABLE} (any word will do for a server of your own that asks for none)"
             )
         server = None if address.rstrip("/") == OFFICIAL else address

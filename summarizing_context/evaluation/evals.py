@@ -27,8 +27,8 @@ from summarizing_context.evaluation.outcomes import DefectOutcome, RunOutcome, S
 from summarizing_context.evaluation.runner import Plan, run_sources
 from summarizing_context.evaluation.scoring.defects import try_defects
 from summarizing_context.evaluation.suites import Gate
+from summarizing_context.settings import PLACES
 
-_PLACES = ("store", "api_key", "base_url")  # of the machine, not of the measurement
 _DEFECT_CASES = 12  # labelled sessions whose perfect summaries are spoilt
 
 
@@ -111,7 +111,7 @@ def _added(found: Sequence[Sequence[DefectOutcome]]) -> list[DefectOutcome]:
 def _told(task: Task) -> dict[str, Any]:
     """The settings of the strategies that are not the defaults."""
     mine, plain = task.plan.settings, type(task.plan.settings)()
-    names = [name for name in mine.__slots__ if not name.startswith("_") and name not in _PLACES]
+    names = [name for name in mine.__slots__ if not name.startswith("_") and name not in PLACES]
     told = {name: getattr(mine, name) for name in names if getattr(mine, name) != getattr(plain, name)}
     asking = task.plan.tape.asking if task.plan.tape is not None else None
     if asking is None:

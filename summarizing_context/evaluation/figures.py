@@ -16,6 +16,7 @@ LAW_FIGURES = (
     "over_budget_views",
     "tool_unsafe_views",
     "out_of_order_views",
+    "newest_missing_views",
     "unseen_tokens",
     "append_only_breaks",
 )
@@ -28,6 +29,7 @@ class Tally:
     file: str
     budget: int | None  # None for a sum over several budgets
     strategy: str | None = None  # None for a sum over several strategies
+    token_counter: str | None = None  # its name; None for a sum over several
     messages: int = 0
     history_tokens: int = 0
     views: int = 0
@@ -38,6 +40,7 @@ class Tally:
     over_budget_views: int = 0
     tool_unsafe_views: int = 0
     out_of_order_views: int = 0
+    newest_missing_views: int = 0
     unseen_tokens: int = 0
     activations: int = 0
     append_only_breaks: int = 0
@@ -53,6 +56,7 @@ class Tally:
         """The figures under their published names, as JSON values."""
         return {
             "file": self.file,
+            "token_counter": self.token_counter,
             "messages": self.messages,
             "history_tokens": self.history_tokens,
             "views": self.views,
@@ -64,6 +68,7 @@ class Tally:
             "over_budget_views": self.over_budget_views,
             "tool_unsafe_views": self.tool_unsafe_views,
             "out_of_order_views": self.out_of_order_views,
+            "newest_missing_views": self.newest_missing_views,
             "unseen_tokens": self.unseen_tokens,
             "activations": self.activations,
             "append_only_breaks": self.append_only_breaks,
@@ -85,13 +90,11 @@ class Tally:
 
 
 def add_up(tallies: Sequence[Tally], *, file: str = "total") -> Tally:
-    """All of them as one; budget and strategy stay where they share them."""
-    budgets, strategies = {tally.budget for tally in tallies}, {tally.strategy for tally in tallies}
-    total = Tally(
-        file=file,
-        budget=budgets.pop() if len(budgets) == 1 else None,
-        strategy=strategies.pop() if len(strategies) == 1 else None,
-    )
+    """All of them as one; budget, strategy and counter stay where they share them."""
+    total = Tally(file=file, budget=None)
+    for name in _SHARED:
+        found = {getattr(tally, name) for tally in tallies}
+        setattr(total, name, found.pop() if len(found) == 1 else None)
     for tally in tallies:
         for name in _ADDED:
             setattr(total, name, getattr(total, name) + getattr(tally, name))
@@ -116,8 +119,9 @@ def percentile(values: Sequence[float], percent: float) -> float:
     return round(sorted(values)[max(rank, 1) - 1], 3)
 
 
+_SHARED = ("budget", "strategy", "token_counter")
 _ADDED = tuple(
     f.name
     for f in fields(Tally)
-    if f.name not in ("file", "budget", "strategy", "max_view_tokens", "repairs", "view_ms", "activation_ms")
+    if f.name not in ("file", *_SHARED, "max_view_tokens", "repairs", "view_ms", "activation_ms")
 )

@@ -19,6 +19,7 @@ import msgspec
 Message = Mapping[str, Any]
 
 _CALLS = ("tool_use", "tool_call")
+_BARE = 40  # characters of a message that had next to no room
 
 
 def canonical(message: Message) -> bytes:
@@ -47,6 +48,21 @@ def answered_ids(message: Message) -> list[str]:
     return [id for id in _result_ids(message) if id not in own]
 
 
+def shows(row: Message, message: Message) -> bool:
+    """Whether a row of a view is a message of the log: whole, shrunk, a part of it, or the note of a late result."""
+    calls, answers = called_ids(message), answered_ids(message)
+    if canonical(row) == canonical(message) or (calls and set(called_ids(row)) & set(calls)):
+        return True
+    if answers and not answered_ids(row):
+        fits = row.get("role") == "user" and _words(row.get("content")).startswith("<late_result")
+    elif answers:
+        fits = not set(answered_ids(row)).isdisjoint(answers)
+    else:
+        fits = row.get("role") == message.get("role") and not called_ids(row) and not answered_ids(row)
+    said, told = _words(message.get("content")).split(), _words(row.get("content"))
+    return fits and (not said or said[0][:8] in told or ("…" in told and len(told) <= _BARE))
+
+
 def common_messages(previous: Sequence[bytes], view: Sequence[bytes]) -> int:
     """How many messages two views begin with alike."""
     if previous == view[: len(previous)]:
@@ -59,13 +75,17 @@ class LogIndex:
 
     def __init__(self) -> None:
         self.length = 0
+        self.newest: Message = {}
+        self.lines: list[list[str]] = []  # ids of the calls of the rows that only call, at the end of the log
         self._places: dict[bytes, list[int]] = {}
         self._calls: list[tuple[list[str], list[str]]] = []  # (made, answered) of each entry
 
     def add(self, message: Message) -> None:
         """Note the next entry."""
         self._places.setdefault(canonical(message), []).append(self.length)
-        self._calls.append((called_ids(message), answered_ids(message)))
+        made, answered = called_ids(message), answered_ids(message)
+        self._calls.append((made, answered))
+        self.newest, self.lines = message, [*self.lines, made] if made and not answered else []
         self.length += 1
 
     def knows(self, key: bytes) -> bool:
@@ -136,6 +156,8 @@ class ViewChecker:
         self._log = log
         self._state = _State()
         self._seen = 0  # messages of the last view
+        self._judged = 0  # length of the log when it was taken
+        self._newest_at: int | None = None  # the row of it that shows the newest message
 
     def tool_unsafe(self) -> bool:
         """Whether the last view parts calls from results, or leaves out a result that the log has."""
@@ -148,13 +170,33 @@ class ViewChecker:
         """Whether raw messages of the last view stand in another order than in the log."""
         return self._state.disordered
 
+    def newest_missing(self) -> bool:
+        """Whether the last view shows nothing of the newest message, unless that is a line of split calls: it may wait
+        behind an earlier one in flight."""
+        waiting = set(self._state.waiting)
+        is_held = bool(waiting) and any(waiting <= set(line) for line in self._log.lines[:-1])
+        return self._newest_at is None and not is_held
+
     def look(self, view: Sequence[Message], keys: Sequence[bytes], *, common: int) -> None:
         """Read a view whose first `common` messages are those of the view before."""
+        if self._log.length > self._judged or self._newest_at is None or self._newest_at >= common:
+            rows, newest = range(len(view) - 1, common - 1, -1), self._log.newest  # it is in what is new
+            self._newest_at = next((at for at in rows if shows(view[at], newest)), None)
+            self._judged = self._log.length
         if common < self._seen or not self._seen:
             self._state, common = _State(), 0
         for message, key in zip(view[common:], keys[common:], strict=True):
             self._state.read(message, key, self._log)
         self._seen = len(view)
+
+
+def _words(content: Any) -> str:
+    """The texts of a content, of results too."""
+    if isinstance(content, list):
+        return "\n".join(filter(None, map(_words, content)))
+    if isinstance(content, Mapping):
+        return _words(content.get("text", content.get("content", content.get("output"))))
+    return content if isinstance(content, str) else ""
 
 
 def _blocks(message: Message) -> list[Mapping[str, Any]]:

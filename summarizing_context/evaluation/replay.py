@@ -65,7 +65,7 @@ class Costs:
         tokens = self._known.get(key)
         if tokens is None:
             reading = read_message(dict(message))
-            tokens = _MESSAGE_TOKENS + sum(map(self.count, reading.texts)) + self.image_tokens * reading.media
+            tokens = _MESSAGE_TOKENS + sum(map(self.count, reading.sent)) + self.image_tokens * reading.media
             self._known[key] = tokens
         return tokens
 
@@ -102,6 +102,7 @@ class Recorder:
     def finish(self) -> Tally:
         """The tally, with what only the context itself knows."""
         statistics, tally = self._context.statistics(), self.tally
+        tally.token_counter = statistics.token_counter
         tally.history_tokens = statistics.history_tokens
         tally.activations = statistics.activations
         tally.model_calls = statistics.model_calls
@@ -122,6 +123,7 @@ class Recorder:
         self._checker.look(view, keys, common=common)
         tally.tool_unsafe_views += self._checker.tool_unsafe()
         tally.out_of_order_views += self._checker.out_of_order()
+        tally.newest_missing_views += self._checker.newest_missing()
         tally.view_ms.append(elapsed_ms)
         if activated:
             tally.activation_ms.append(elapsed_ms)

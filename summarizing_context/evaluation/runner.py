@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from multiprocessing import get_context
 from typing import Protocol
@@ -87,6 +87,8 @@ def run_source(source: CaseSource, *, plan: Plan, cassette: Cassette | None = No
 
 async def run_case(case: Case, plan: Plan, cassette: Cassette | None = None) -> SessionOutcome:
     """Every arm at every cut of one session; what models say comes through the cassette."""
+    if cassette is not None:
+        case = replace(case, messages=tuple(map(cassette.scrub, case.messages)))
     reads = read_session(case.messages)
     results = _Results(case, reads)
     async with AsyncExitStack() as stack:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from summarizing_context.errors import CheckpointNotFoundError, StoreError
+from summarizing_context.ports import StoredEntry
 from summarizing_context.shelves import CHECKPOINT_ID, Checkpoint, Place, StoredCheckpoint, StoredShowing
 from summarizing_context.stores import log
 from summarizing_context.stores.access import Access
@@ -67,12 +68,31 @@ class CheckpointShelf:
         def work(connection: sqlite3.Connection) -> Checkpoint:
             _check_current(connection, session_id, place)
             found = _find(connection, session_id, id)
-            kept = self._kept(connection, session_id, log.head_of(connection, session_id), showings)
-            row = connection.execute(SQL["same_checkpoint"], {"session_id": session_id, **kept._asdict()}).fetchone()
-            name = f"before restoring {found.checkpoint.id}"
-            present = _add(connection, session_id, name, kept) if row is None else _checkpoint(row)
+            present = self._present(connection, session_id, f"before restoring {found.checkpoint.id}", showings)
             log.move(connection, session_id, found.kept.branch, found.kept.stop)
             _show_again(connection, session_id, found.kept)
+            return present
+
+        return await self._unless_overtaken(session_id, work, committed)
+
+    async def replace(
+        self,
+        session_id: str,
+        place: Place,
+        showings: Sequence[StoredShowing],
+        keep: int,
+        entries: Sequence[StoredEntry],
+        *,
+        committed: Callable[[], None],
+    ) -> Checkpoint | None:
+        """Make a checkpoint of the present, whole log, then let the log go on from its first `keep` entries."""
+        new = tuple(entries)
+        name = f"before the log was {'replaced' if keep or new else 'cleared'}"
+
+        def work(connection: sqlite3.Connection) -> Checkpoint:
+            _check_current(connection, session_id, place)
+            present = self._present(connection, session_id, name, showings)
+            log.replace(connection, session_id, keep, new)
             return present
 
         return await self._unless_overtaken(session_id, work, committed)
@@ -105,6 +125,14 @@ class CheckpointShelf:
             forget_unused_states(connection)
 
         await self._access.writer.submit(work)
+
+    def _present(
+        self, connection: sqlite3.Connection, session_id: str, name: str, showings: Sequence[StoredShowing]
+    ) -> Checkpoint:
+        """The checkpoint of the present, whole log: the one that there is, or a new one of this name."""
+        kept = self._kept(connection, session_id, log.head_of(connection, session_id), showings)
+        row = connection.execute(SQL["same_checkpoint"], {"session_id": session_id, **kept._asdict()}).fetchone()
+        return _add(connection, session_id, name, kept) if row is None else _checkpoint(row)
 
     def _kept(
         self, connection: sqlite3.Connection, session_id: str, head: log.Head, showings: Sequence[StoredShowing]

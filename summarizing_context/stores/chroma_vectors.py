@@ -20,12 +20,12 @@ import anyio
 import anyio.to_thread
 
 from summarizing_context.errors import MissingExtraError, StoreError
+from summarizing_context.private_files import make_private_folder
 from summarizing_context.shelves import Match, Owner, Scope, VectorKeeper
 from summarizing_context.stores.vectors import cosines
 
 _AT_ONCE = 2_000  # vectors in one call; Chroma takes some 5,000
 _FLOAT = 4  # bytes
-_PRIVATE = 0o700
 
 Made = TypeVar("Made")
 
@@ -54,8 +54,8 @@ class ChromaVectors:
     async def rows(self, scope: Scope) -> list[int]:
         return await self._marks.rows(scope)
 
-    async def texts(self, rows: Sequence[int]) -> dict[int, str]:
-        return await self._marks.texts(rows)
+    async def messages(self, rows: Sequence[int]) -> dict[int, bytes]:
+        return await self._marks.messages(rows)
 
     async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
         return await self._marks.matches(scope, scores)
@@ -132,7 +132,7 @@ class ChromaVectors:
         silent = Settings(anonymized_telemetry=False)
         if self._folder is None:
             return chromadb.EphemeralClient(settings=silent)
-        self._folder.mkdir(mode=_PRIVATE, exist_ok=True)  # what it makes itself may be read by everybody
+        make_private_folder(self._folder)  # what it makes itself may be read by everybody
         return chromadb.PersistentClient(path=str(self._folder), settings=silent)
 
     async def _run(self, work: Callable[[], Made]) -> Made:

@@ -84,6 +84,22 @@ def not_writable(path: str) -> StoreReadOnlyError:
     return StoreReadOnlyError(f"{path}: {_READ_ONLY[1]}")
 
 
+def not_private(path: str) -> StoreError:
+    """Others have rights to the file, and it is not ours to take them away."""
+    return StoreError(
+        f"{path}: others may read this file, and its mode cannot be changed by this user; "
+        "have its owner set it to 0600, or name another file"
+    )
+
+
+def gone(path: str) -> StoreError:
+    """The name leads to another file now, or to none."""
+    return StoreError(
+        f"{path}: the file, or one of those beside it, was removed, moved or replaced while it was open; nothing is "
+        "acknowledged any more, for it would be lost. Put the files back if you can, close this, and open it again"
+    )
+
+
 def translate(error: Exception, path: str) -> SummarizingContextError:
     """The error to raise in place of `error`, which becomes its cause."""
     if isinstance(error, SummarizingContextError):

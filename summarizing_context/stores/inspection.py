@@ -18,6 +18,7 @@ from summarizing_context.stores.migrations import newest_version, refuse_newer, 
 from summarizing_context.stores.queries import transaction
 
 Result = TypeVar("Result")
+Identity = tuple[tuple[int, int] | None, ...]  # device and number of each file; None for one that is not there
 
 APPLICATION_ID = 0x53435458  # "SCTX"; `file` and other tools show it
 CHECKED_WHOLE = 64 << 20  # bytes; of larger files only the small tables are checked
@@ -40,12 +41,24 @@ def check_file(path: Path, busy_timeout: float) -> None:
         return
     if size < _SMALLEST:
         raise not_ours(str(path), "it is not an SQLite file")
+    if _names_another_program(path, busy_timeout):
+        raise not_ours(str(path), "it is an SQLite file of another program")
     owner, version, sound = read(path, busy_timeout, lambda connection: _look(connection, path, size))
     if owner != APPLICATION_ID:
         raise not_ours(str(path), "it is an SQLite file of another program")
     refuse_newer(version, str(path), known=newest_version())
     if not sound:
         raise damaged(str(path))
+
+
+def beside(path: Path) -> tuple[Path, ...]:
+    """The file, and those that SQLite keeps beside it while it is open."""
+    return tuple(Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm"))
+
+
+def identity(path: Path) -> Identity:
+    """Which files stand under these names: it changes when one of them is removed, moved away or replaced."""
+    return tuple(map(_numbers, beside(path)))
 
 
 def read(path: Path, busy_timeout: float, work: Callable[[sqlite3.Connection], Result]) -> Result:
@@ -76,6 +89,23 @@ def _quiet_state(path: Path) -> tuple[int, int] | None:
 def application_id(connection: sqlite3.Connection) -> int:
     """Which program the file belongs to; 0 for none."""
     return int(connection.execute("pragma application_id").fetchone()[0])
+
+
+def _numbers(file: Path) -> tuple[int, int] | None:
+    try:
+        status = file.stat()
+    except OSError:  # whatever the reason: nobody who opens it now finds it
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _names_another_program(path: Path, busy_timeout: float) -> bool:
+    """What the file itself says, without what stands in a log beside it: reading that would leave a file there."""
+    try:
+        with closing(connect(path, "ro&immutable=1", busy_timeout)) as connection:
+            return application_id(connection) != APPLICATION_ID
+    except sqlite3.DatabaseError:
+        return False  # damaged: what stands in its log may mend it
 
 
 def _has(path: Path, suffix: str) -> bool:

@@ -162,7 +162,7 @@ class Shown:
         """What a scope holds now."""
         values = {"session_id": scope.only_session, "project": scope.project}
         heads = connection.execute(SQL["sessions_in_scope"], values).fetchall()
-        heads.sort(key=lambda head: head[0] == scope.nearest)  # what several sessions share is told of this one
+        heads.sort(key=lambda head: head[0] == scope.nearest)  # what several sessions share is told of this one first
         branches: dict[int, list[_Run]] = {}
         for session_id, branch, stop in heads:
             for number, start, end in connection.execute(SQL["ranges"], {"branch": branch, "stop": stop}).fetchall():
@@ -190,18 +190,19 @@ class Shown:
 
     def _message(self, connection: sqlite3.Connection, rowid: int, score: float) -> Match | None:
         branch, position = rowid >> 32, rowid & POSITION
-        for run in reversed(self._branches.get(branch, ())):
-            if run.start <= position < run.stop:
-                values = {"branch": branch, "position": position}
-                (message,) = connection.execute(SQL["entry"], values).fetchone()
-                return Match("message", run.session_id, position, position + 1, score, searchable(message), rowid)
-        return None
+        runs = reversed(self._branches.get(branch, ()))
+        places = [(run.session_id, position, position + 1) for run in runs if run.start <= position < run.stop]
+        if not places:
+            return None
+        (message,) = connection.execute(SQL["entry"], {"branch": branch, "position": position}).fetchone()
+        return Match("message", *places[0], score, searchable(message), rowid, tuple(places[1:]))
 
     def _summary(self, connection: sqlite3.Connection, id: int, score: float) -> Match | None:
         places = connection.execute(SQL["summary_places"], {"id": id}).fetchall()
         known = [place for place in places if place[0] in self._sessions]
         if not known:
             return None
-        session_id, start, stop = max(known, key=lambda place: self._sessions[place[0]])
+        known.sort(key=lambda place: -self._sessions[place[0]])
+        session_id, start, stop = known[0]
         (text,) = connection.execute(SQL["summary_text"], {"id": id}).fetchone()
-        return Match("summary", session_id, start, stop, score, readable(text), -id)
+        return Match("summary", session_id, start, stop, score, readable(text), -id, tuple(known[1:]))

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 import threading
 import time
 from pathlib import Path
 
 from summarizing_context.errors import StoreError, StoreReadOnlyError
-from summarizing_context.stores.faults import not_writable, translate
+from summarizing_context.private_files import FILE, make_private_folder
+from summarizing_context.stores.faults import not_private, not_writable, translate
 from summarizing_context.stores.index import add_functions
-from summarizing_context.stores.inspection import APPLICATION_ID, application_id, check_file, connect, read
+from summarizing_context.stores.inspection import APPLICATION_ID, application_id, beside, check_file, connect, read
 from summarizing_context.stores.migrations import known_migrations, migrate, newest_version, schema_version
 from summarizing_context.stores.queries import transaction
 
-_PRIVATE_FOLDER, _PRIVATE_FILE = 0o700, 0o600
 _creating = threading.Lock()  # closing the new file would drop the locks that another store here has on it by then
 
 
@@ -32,11 +33,12 @@ def open_memory() -> sqlite3.Connection:
 
 def open_to_write(path: Path, *, busy_timeout: float, max_pages: int | None) -> sqlite3.Connection:
     """Open or create the file, with its schema brought up to date."""
-    _make_private_folder(path.parent)
+    make_private_folder(path.parent)
     _make_private_file(path)
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)):
         raise not_writable(str(path))
     check_file(path, busy_timeout)
+    _keep_private(path)
     connection = connect(path, "rw", busy_timeout)
     try:
         add_functions(connection)
@@ -62,22 +64,29 @@ def check_to_read(path: Path, *, busy_timeout: float) -> None:
         )
 
 
-def _make_private_folder(folder: Path) -> None:
-    missing = [one for one in (folder, *folder.parents) if not one.exists()]
-    for one in reversed(missing):
-        one.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
-
-
 def _make_private_file(path: Path) -> None:
     # SQLite gives the files beside it the mode of the file itself.
     with _creating:
         try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _PRIVATE_FILE))
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, FILE))
+            path.chmod(FILE)
         except FileExistsError:
-            if path.is_file() and path.stat().st_size == 0 and os.access(path, os.W_OK):
-                path.chmod(_PRIVATE_FILE)
+            pass
         except FileNotFoundError as error:  # a folder that is there, but of a file system that takes no files
             raise not_writable(str(path)) from error
+
+
+def _keep_private(path: Path) -> None:
+    """Take the rights of others away from a store that was there, and from what a killed process left beside it."""
+    for file in beside(path):
+        try:
+            mode = file.lstat().st_mode
+            if stat.S_ISREG(mode) and stat.S_IMODE(mode) != FILE:
+                file.chmod(FILE)
+        except FileNotFoundError:
+            continue
+        except PermissionError as error:
+            raise not_private(str(file)) from error
 
 
 def _set_up(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> None:

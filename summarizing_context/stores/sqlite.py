@@ -28,6 +28,7 @@ from summarizing_context.stores.access import Access
 from summarizing_context.stores.checkpoints import CheckpointShelf
 from summarizing_context.stores.claims import Claims
 from summarizing_context.stores.index import SearchShelf, index_before_leaving, index_in_spare_time
+from summarizing_context.stores.inspection import Identity, identity
 from summarizing_context.stores.memories import MemoryShelf
 from summarizing_context.stores.opening import check_to_read, open_memory, open_to_write
 from summarizing_context.stores.pins import PinShelf
@@ -57,9 +58,14 @@ class SqliteStore:
         self._read_only = read_only
         self._busy_timeout = busy_timeout
         self._max_pages = max_pages
+        self._identity: Identity | None = None  # of the files that the connection has open
         self._claims = Claims(self._path)
         self._writer = Writer(
-            self.name, self._connect, self._disconnect, spare=None if read_only else index_in_spare_time
+            self.name,
+            self._connect,
+            self._disconnect,
+            is_gone=self._is_gone,
+            spare=None if read_only else index_in_spare_time,
         )
         self._access = Access(self._path, self._writer, self._claims, read_only=read_only, wait=busy_timeout)
         self.checkpoints = CheckpointShelf(self._access)
@@ -155,7 +161,12 @@ class SqliteStore:
         if self._read_only:
             check_to_read(self._path, busy_timeout=self._busy_timeout)
             return sqlite3.connect(":memory:")  # each read connects anew, so that nothing is left beside the file
-        return open_to_write(self._path, busy_timeout=self._busy_timeout, max_pages=self._max_pages)
+        connection = open_to_write(self._path, busy_timeout=self._busy_timeout, max_pages=self._max_pages)
+        self._identity = identity(self._path)
+        return connection
+
+    def _is_gone(self) -> bool:
+        return self._path is not None and self._identity is not None and identity(self._path) != self._identity
 
     def _disconnect(self, connection: sqlite3.Connection) -> None:
         held = self._claims.held()

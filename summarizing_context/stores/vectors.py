@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 
-from summarizing_context.core.searching import searchable
 from summarizing_context.errors import MissingExtraError
 from summarizing_context.shelves import Match, Owner, Scope
 from summarizing_context.stores.access import Access
@@ -41,16 +40,16 @@ class VectorShelf:
 
         return await self._access.read(work)
 
-    async def texts(self, rows: Sequence[int]) -> dict[int, str]:
-        """The texts of messages."""
+    async def messages(self, rows: Sequence[int]) -> dict[int, bytes]:
+        """Messages, as the log holds them."""
 
-        def work(connection: sqlite3.Connection) -> dict[int, str]:
+        def work(connection: sqlite3.Connection) -> dict[int, bytes]:
             found = {}
             for row in rows:
                 values = {"branch": row >> 32, "position": row & POSITION}
                 entry = connection.execute(SQL["entry"], values).fetchone()
                 if entry is not None:
-                    found[row] = searchable(entry[0])
+                    found[row] = entry[0]
             return found
 
         return await self._access.read(work)

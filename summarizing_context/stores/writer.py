@@ -17,8 +17,9 @@ from itertools import groupby
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from summarizing_context.endings import running_loop
 from summarizing_context.errors import StoreError, WrongEventLoopError
-from summarizing_context.stores.faults import translate
+from summarizing_context.stores.faults import gone, translate
 from summarizing_context.stores.queries import roll_back
 
 Result = TypeVar("Result")
@@ -66,6 +67,7 @@ class _Operation:
 class Writer:
     """Runs operations on a connection that `opening` makes and `closing` ends, both in the thread.
 
+    `is_gone` is asked after each batch, before it is acknowledged: once what it is written to is gone, all fails.
     While nothing is queued, `spare` is called until it says that there is no more to do, and again after each batch.
     """
 
@@ -75,9 +77,11 @@ class Writer:
         opening: Callable[[], sqlite3.Connection],
         closing: Callable[[sqlite3.Connection], None],
         *,
+        is_gone: Callable[[], bool],
         spare: Callable[[sqlite3.Connection], bool] | None = None,
     ) -> None:
         self._name = name
+        self._is_gone, self._gone = is_gone, False
         self._opening, self._closing, self._spare = opening, closing, spare
         self._has_spare = spare is not None
         self._queue: SimpleQueue[_Operation | None] = SimpleQueue()
@@ -91,7 +95,7 @@ class Writer:
         """Begin the thread and wait until the connection is there."""
         if self._loop is not None or self._stopping:
             raise StoreError(f"{self._name}: the store was opened before; make a new one")
-        self._loop = asyncio.get_running_loop()
+        self._loop = running_loop()
         self._opened, self._ended = self._loop.create_future(), self._loop.create_future()
         self._thread.start()
         try:
@@ -164,12 +168,18 @@ class Writer:
             if not alone:
                 operations = list(run)
                 self._perform_together(connection, operations)
-                self._tell(_settle_all, operations)
+                self._acknowledge(operations)
                 continue
             for operation in run:
                 self._perform_alone(connection, operation)
-                self._tell(_settle_all, [operation])
+                self._acknowledge([operation])
         return not is_last
+
+    def _acknowledge(self, operations: Sequence[_Operation]) -> None:
+        self._gone = self._gone or self._is_gone()
+        for operation in operations if self._gone else ():
+            operation.error = gone(self._name)
+        self._tell(_settle_all, operations)
 
     def _wait(self, connection: sqlite3.Connection) -> _Operation | None:
         """The next operation, or None for the end; until one comes, the time is used."""
@@ -205,6 +215,8 @@ class Writer:
         return batch, True
 
     def _perform_together(self, connection: sqlite3.Connection, operations: Sequence[_Operation]) -> None:
+        if self._gone:
+            return
         try:
             connection.execute("begin immediate")
         except sqlite3.Error as error:  # locked: each would have to wait as long as this one did
@@ -224,6 +236,8 @@ class Writer:
                 self._perform_together(connection, [operation])
 
     def _perform_alone(self, connection: sqlite3.Connection, operation: _Operation) -> None:
+        if self._gone:
+            return
         try:
             operation.attempt(connection)
         except Exception as error:

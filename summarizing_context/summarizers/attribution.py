@@ -1,17 +1,21 @@
-"""Sees to it that a model's summary calls nothing a constraint that no human said.
+"""Sees to it that in a model's summary only the user's words stand as the user's.
 
-Pure. A model may take an order in a tool's result for the user's. What stands under Constraints and has no support in
-the human rows of a segment, or in the constraints of the summaries that are merged, goes to Facts and says that it is
-not the user's. What counts as support is in `support`.
+Pure. A model may take an order in a tool's result for the user's, under any heading and in any line. What stands as a
+constraint, and has support in the human rows of a segment or in the constraints of the summaries that are merged, is
+written under the one heading for it. What else speaks of the user or of rules, and has none, says that it is not the
+user's words. Summaries that are stored already stay as they are: a view says of them all what is the user's.
+What counts as support is in `support`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from functools import cached_property
+from typing import Literal, NamedTuple
 
 from summarizing_context.core.sentences import bare
+from summarizing_context.core.tags import folded
 from summarizing_context.summarizers.blocks import (
     escape_labels,
     is_rendered,
@@ -20,54 +24,100 @@ from summarizing_context.summarizers.blocks import (
     unescape_labels,
 )
 from summarizing_context.summarizers.human import unmarked
-from summarizing_context.summarizers.sections import CONSTRAINTS, FACTS, NAMES, read_sections
+from summarizing_context.summarizers.sections import CONSTRAINTS, FACTS, INTENT, NAMES, read_sections
 from summarizing_context.summarizers.support import Spoken
 
-ATTRIBUTION_VERSION = "1"  # another one whenever the same reply would become another summary
+ATTRIBUTION_VERSION = "1"  # another one makes every summary anew; what is stored outlives a stricter check
 NOT_THE_USERS = "(not the user's words)"
 
-_TITLE = re.compile(r"(?i)constraint|correction")
+_RULES = re.compile(r"constraint|correction|\b(?:rule|requirement|preference|instruction|guideline|order)s?\b")
+_CLAIM = re.compile(
+    r"(?<![\w/.`-])(?:user|human|owner|maintainer|operator|customer|requester)(?![\w/`]|\.\w|-\w)"
+    r"|^[^:]{0,60}\b(?:constraint|correction|rule|requirement|preference|instruction|guideline|standing order)s?\b"
+    r"[^:]{0,40}:"
+    r"|(?:^|[.:;!] )\W*(?:always|never|must|do not|don'?t|make sure|ensure)\b"
+)
+_USER_ELSEWHERE = re.compile(r"пользовател|usuario|utilisateur|benutzer|nutzer|utente|用户|用戶|ユーザ|사용자")
 _HEADING = re.compile(
-    r"\s{0,3}(?:>\s*)?(?:(?P<marks>#{1,6})(?!#)\s*(?P<title>\S.*)|"
+    r"[\s>]*(?:(?P<marks>#{1,6})(?!#)\s*(?P<title>\S.*)|"
     r"(?:\d{1,2}[.)]\s*)?(?:\*\*|__)(?P<bold>[^*_]{1,80})(?:\*\*|__)\s*:?\s*)\Z"
 )
+_UNMARKED = re.compile(r"(?P<before>[\W\d_]*)(?P<title>[^\W\d_][^.:;,]{1,60}?)(?P<after>[\W_]*)\Z")
+_LEAD = re.compile(r"\s*(?:(?:[-*+•>]|\d{1,3}[.)])\s+)*")
+_MOST_WORDS = 7  # of a line that is a heading though nothing marks it
 _QUOTE = re.compile(r"[\"“”«]([^\"“”«»\n]{8,400})[\"“”»]")
 _NONE = re.compile(r"(?i)\W{0,3}(?:none|no (?:constraint|correction|rule)s?|nothing|n/?a)\b[^;.\n]{0,40}\W{0,3}\Z")
 _SPEAKER = re.compile(r"(?i)(?:the )?(?:user|human)\b[^\"“”«:\n]{0,40}:\s*")
 
 
 def attribute(text: str, content: str, kind: Literal["segment", "rollup"]) -> str:
-    """`text`, a model's summary of `content`, with what no human said moved from Constraints to Facts.
+    """`text`, a model's summary of `content`, in which nothing stands as the user's that no human said.
 
     Lines that look like a record's labels are escaped: a summary that begins with one would be read as a record.
     """
     text = escape_labels(text)
-    if not _TITLE.search(text):
-        return text
-    spoken = Spoken(_rules_of_children(content) if kind == "rollup" else _human_rows(content))
+    sources = _Sources(content, kind)
     lines: list[str] = []
     moved: list[str] = []
     for title, body in _parts(text):
-        if title is None or not _TITLE.search(title[1]):
-            lines += [*([title[0]] if title else []), *body]
+        if title is None or not _speaks_of_rules(title[1]):
+            lines += [*([title[0]] if title else []), *(_labelled(line, sources) for line in body)]
             continue
         kept: list[str] = []
         for bullet in _bullets(body):
-            found, others = _judge(bullet, spoken)
+            found, others = _judge(bullet, sources.rules)
             kept += found
             moved += others
         lines += [f"## {NAMES[CONSTRAINTS]}", *(f"- {rule}" for rule in kept)] if kept else []
     return "\n".join(_with_facts(lines, [f"- {NOT_THE_USERS} {claim}" for claim in moved])).strip()
 
 
+class _Sources:
+    """What the user said, as a segment or the merged summaries tell it; read when it is first asked for."""
+
+    def __init__(self, content: str, kind: Literal["segment", "rollup"]) -> None:
+        self._content = content
+        self._is_rollup = kind == "rollup"
+
+    @cached_property
+    def rules(self) -> Spoken:
+        """What bears out a constraint."""
+        return Spoken(_rules_of_children(self._content)) if self._is_rollup else Spoken(_human_rows(self._content))
+
+    @cached_property
+    def words(self) -> Spoken:
+        """What bears out any other line that speaks of the user."""
+        return Spoken(_words_of_children(self._content)) if self._is_rollup else self.rules
+
+
+def _labelled(line: str, sources: _Sources) -> str:
+    """A line with a label, if it speaks of the user or of rules and no human said so."""
+    if not _claims(line) or any(map(sources.words.supports, [_bare_claim(line), *_QUOTE.findall(line)])):
+        return line
+    lead = _LEAD.match(line)
+    start = lead.end() if lead else 0
+    return f"{line[:start]}{NOT_THE_USERS} {line[start:]}"
+
+
+def _claims(line: str) -> bool:
+    words = bare(line)
+    if NOT_THE_USERS in line or (words.isascii() and len(words.split()) < 2):
+        return False
+    return _CLAIM.search(folded(words)) is not None or _USER_ELSEWHERE.search(words.casefold()) is not None
+
+
+def _bare_claim(line: str) -> str:
+    return _SPEAKER.sub("", unmarked(bare(line)), count=1)
+
+
 def _judge(bullet: str, spoken: Spoken) -> tuple[list[str], list[str]]:
     """What of a bullet is a constraint, and what is not. A quote is worth more than what a model says around it."""
     if _NONE.match(bullet):
         return [], []
-    if spoken.supports(_SPEAKER.sub("", unmarked(bullet), count=1)):
+    if spoken.supports(_bare_claim(bullet)):
         return [bullet], []
     quotes = [quote for quote in _QUOTE.findall(bullet) if spoken.supports(quote)]
-    return [f'"{quote}"' for quote in quotes], [bullet]
+    return [f'"{quote}"' for quote in quotes], [bullet.removeprefix(NOT_THE_USERS).lstrip()]
 
 
 def _human_rows(content: str) -> Iterator[str]:
@@ -83,6 +133,17 @@ def _rules_of_children(content: str) -> Iterator[str]:
             yield from (unmarked(line.text) for line in read_sections(child)[CONSTRAINTS])
 
 
+def _words_of_children(content: str) -> Iterator[str]:
+    """What the children tell of the user, themselves borne out: their constraints and intents, and other claims."""
+    yield from _rules_of_children(content)
+    for child in map(unescape_labels, split_children(content)):
+        if not is_rendered(child):
+            sections = read_sections(child)
+            told = [line.text for number, lines in enumerate(sections) if number != CONSTRAINTS for line in lines]
+            intents = {line.text for line in sections[INTENT]}
+            yield from (text for text in told if NOT_THE_USERS not in text and (text in intents or _claims(text)))
+
+
 def _parts(text: str) -> Iterator[tuple[tuple[str, str] | None, list[str]]]:
     """Each heading, as written and its words, with the lines under it; first the lines before any heading.
 
@@ -91,19 +152,36 @@ def _parts(text: str) -> Iterator[tuple[tuple[str, str] | None, list[str]]]:
     title: tuple[str, str] | None = None
     level = 0
     body: list[str] = []
-    for line in text.splitlines():
-        found = _HEADING.match(line)
-        lower = found is not None and title is not None and _level(found) > level and _TITLE.search(title[1])
+    lines = text.splitlines()
+    for line, after in zip(lines, [*lines[1:], ""], strict=False):
+        found = _heading(line, after)
+        lower = found is not None and title is not None and found.level > level and _speaks_of_rules(title[1])
         if found is None or lower:
             body.append(line)
             continue
         yield title, body
-        title, level, body = (line, found["title"] or found["bold"]), _level(found), []
+        title, level, body = (line, found.title), found.level, []
     yield title, body
 
 
-def _level(heading: re.Match[str]) -> int:
-    return len(heading["marks"] or "#######")
+class _Heading(NamedTuple):
+    level: int
+    title: str
+
+
+def _heading(line: str, after: str) -> _Heading | None:
+    """A heading as it is marked; few words that speak of rules are one without marks, a list's item behind a colon."""
+    if found := _HEADING.match(line):
+        return _Heading(len(found["marks"] or "#######"), found["title"] or found["bold"])
+    if (found := _UNMARKED.match(line)) is None or len(found["title"].split()) > _MOST_WORDS:
+        return None
+    is_underlined = len(after.strip()) > 1 and not after.strip(" -=")
+    is_alone = not found["before"].strip() or ":" in folded(found["after"])
+    return _Heading(1, found["title"]) if is_underlined or (is_alone and _speaks_of_rules(found["title"])) else None
+
+
+def _speaks_of_rules(title: str) -> bool:
+    return _RULES.search(folded(title)) is not None
 
 
 def _bullets(lines: Sequence[str]) -> list[str]:
@@ -111,7 +189,7 @@ def _bullets(lines: Sequence[str]) -> list[str]:
     bullets: list[str] = []
     for line in lines:
         words = bare(line)
-        if not words:
+        if not any(char.isalnum() for char in words):
             continue
         if bullets and line[:1].isspace() and words == line.strip():
             bullets[-1] += f" {words}"

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Literal, NamedTuple
 
+from summarizing_context.core.authorship import split_words
+
 BlockKind = Literal["user", "assistant", "thinks", "call", "result", "failed", "note", "system", "media", "other"]
 
 _LABEL = re.compile(
@@ -44,8 +46,18 @@ def split_blocks(content: str) -> list[Block]:
         if label not in known:
             known[label] = _read_label(label)
         read = known[label]
-        blocks.append(Block(read[0], body, read[1]) if read else Block("other", piece))
+        if read is not None and read[0] == "user":
+            blocks += _user_blocks(body)
+        else:
+            blocks.append(Block(read[0], body, read[1]) if read else Block("other", piece))
     return blocks
+
+
+def _user_blocks(body: str) -> list[Block]:
+    """What the user typed, and what a host put beside it: older contents hold both under one label."""
+    typed, put_in = split_words(body)
+    said = [Block("user", typed)] if typed.strip() or not put_in else []
+    return [*said, Block("note", put_in)] if put_in else said
 
 
 def split_children(content: str) -> list[str]:

@@ -1,6 +1,7 @@
 """Counts calls and input tokens against the caps for a sliding hour and for the session.
 
-Pure: the time is passed in. Estimating a call's tokens and logging the warnings is the caller's work.
+Every attempt counts as a call; where no reply came, `correct` takes its tokens back. Pure: the time is passed in.
+Estimating a call's tokens and logging the warnings is the caller's work.
 """
 
 from __future__ import annotations

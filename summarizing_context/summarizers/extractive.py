@@ -5,14 +5,13 @@ The functions are pure and give the same bytes in any process; the class runs th
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Literal
 
 from summarizing_context.core.drops import find_drops
 from summarizing_context.errors import SummarizerError
 from summarizing_context.ports import SummaryJob, SummaryReply
+from summarizing_context.side_thread import SideThread
 from summarizing_context.summarizers.blocks import is_rendered
 from summarizing_context.summarizers.briefs import brief_sections
 from summarizing_context.summarizers.leaves import leaf_sections
@@ -74,33 +73,26 @@ class ExtractiveSummarizer:
         self.recipe = f"{RECIPE}, {parameters.name}" if parameters.name else RECIPE
         self._count = count
         self._parameters = parameters
-        self._thread: ThreadPoolExecutor | None = None
-        self._jobs: set[Future[str]] = set()
+        self._thread = SideThread("extractive")
         self._closed = False
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """The summary of a job. When cancelled, the thread only finishes the segment it is reading."""
         if self._closed:
             raise SummarizerError("the extractive summarizer is closed; open a new context to summarize again")
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="extractive")
-        future = self._thread.submit(self._run, job)
-        self._jobs.add(future)
-        future.add_done_callback(self._jobs.discard)
-        return SummaryReply(await asyncio.wrap_future(future), input_tokens=0, output_tokens=0)
+        text = await self._thread.run(lambda: self._run(job))
+        return SummaryReply(text, input_tokens=0, output_tokens=0)
 
     async def close(self) -> None:
         """Drop the jobs that wait, let the running one finish, and end the thread. May be called twice."""
         self._closed = True
-        thread, self._thread = self._thread, None
-        if thread is None:
-            return
-        thread.shutdown(wait=False, cancel_futures=True)
-        if running := [asyncio.wrap_future(future) for future in list(self._jobs)]:
-            await asyncio.wait(running)
-        thread.shutdown(wait=True)  # it has nothing left to do: this does not keep the loop waiting
+        await self._thread.close()
 
     def _run(self, job: SummaryJob) -> str:
         return summarize_extractively(
-            job.content, kind=job.kind, max_tokens=job.max_tokens, count=self._count, parameters=self._parameters
+            job.content,
+            kind="rollup" if job.kind == "rollup" else "segment",
+            max_tokens=job.max_tokens,
+            count=self._count,
+            parameters=self._parameters,
         )

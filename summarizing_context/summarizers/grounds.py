@@ -16,6 +16,7 @@ from summarizing_context.summarizers.days import Calendar, Day, Time
 from summarizing_context.summarizers.literals import Found, find_literals
 from summarizing_context.summarizers.plain import plain, unescaped, words_only
 from summarizing_context.summarizers.quantities import Quantities, Quantity
+from summarizing_context.summarizers.swaps import Labelled, labels_in
 from summarizing_context.summarizers.units import CURRENCIES
 from summarizing_context.summarizers.unsaid import durations
 
@@ -26,11 +27,12 @@ _GOES_ON = re.compile(r"[\w%]|[.,]\d")
 _TICKS = re.compile(r"`+")
 _CUT = re.compile(r"\.{2,}")
 _HEX = re.compile(r"[0-9a-f]{7,64}\Z")
+_MAJOR = re.compile(r"v(\d+)\Z")
 _VERSION = re.compile(r"v?\d+(?:\.\d+)+\Z")
 _LABELLED = re.compile(r"[a-z]+=(?P<value>[\w.,+-]+)")  # `retries=3`: a label of the summary's own
 _SETTING = re.compile(r"(?P<key>-{0,2}[a-z]\w*[_-][\w-]*|--[a-z]\w+)=(?P<value>\d[\d.,_]*)")
 _BESIDE = 60  # characters around the name of a setting, in which its value stands
-_DIGITS = re.compile(r"[\d+/_:-]+\Z")
+_DIGITS = re.compile(r"[\d+/_: -]+\Z")
 _LINES = re.compile(r"l(\d{1,6})(?:-l?(\d{1,6}))?\Z")  # `L88-L92`
 _LINE = "\n"
 _SHORTEST_CUT = 9  # characters of an id that is cut short, with the mark of it
@@ -54,16 +56,27 @@ class Grounds:
             return self._calendar.has_day(meaning) or self._has(literal.text)
         if isinstance(meaning, Time):
             return self._calendar.has_time(meaning) or self._has(literal.text)
+        if literal.kind == "setting":
+            key, _, value = literal.text.partition("=")
+            return self._has(literal.text) or (self._has(key) and self._may_be(key, value))
         if literal.kind == "quote":
             return all(self._has_quote(part) for part in _GAPS.split(literal.text.replace("\\", "/")))
         setting = _SETTING.fullmatch(literal.text)
         return (setting is None or self._may_be(setting["key"], setting["value"])) and self._has_token(literal)
 
+    def swapped(self, line: str) -> list[str]:
+        """The values of a line that the source tells the other way round."""
+        told = labels_in(plain(line))
+        return list(self._labelled.swapped(told)) if len(told) > 1 else []
+
     def _may_be(self, key: str, value: str) -> bool:
-        """Whether a setting may have this number: the source sets it to no other, or tells this one beside its name."""
+        """Whether a setting may have this value: the source sets it to no other, or tells this one beside its name."""
+        other = r"\d" if value[0].isdigit() else r"\w"
         name = rf"(?<![\w-]){re.escape(key)}(?![\w-])"
-        if not re.search(rf"{name}[\"'`]{{0,2}} ?[:=] ?[\"'`]{{0,2}}\d", self._text):
+        if not re.search(rf"{name}[\"'`]{{0,2}} ?[:=] ?[\"'`]{{0,2}}{other}", self._text):
             return True
+        if not value[0].isdigit():
+            return re.search(rf"{name}(?:\W+\w{{1,4}}){{0,2}}\W+{re.escape(value)}(?!\w)", self._text) is not None
         number = rf"(?<![\w.]){re.escape(value)}(?![\w]|\.\d)"
         places = (self._text[max(0, at.start() - _BESIDE) : at.end() + _BESIDE] for at in re.finditer(name, self._text))
         return any(re.search(number, place) for place in places)
@@ -73,6 +86,10 @@ class Grounds:
         text = cleaned(self._source)
         text = plain(f"{text}\n{unescaped(text)}" if "\\" in text else text)
         return _TICKS.sub(_tick, text).replace("\\", "/") if "`" in text else text.replace("\\", "/")
+
+    @cached_property
+    def _labelled(self) -> Labelled:
+        return Labelled([plain(line) for line in unescaped(cleaned(self._source)).split("\n")])
 
     @cached_property
     def _words(self) -> str:
@@ -184,6 +201,9 @@ class Grounds:
             return self._has(text, whole=False)
         if _VERSION.match(text):
             return self._has(text.removeprefix("v")) or self._has(f"v{text}")
+        if major := _MAJOR.match(text):  # of `3.1`, or `version 3`
+            number = major[1]
+            return re.search(rf"(?<![\w.])(?:version:? ?{number}(?!\w)|{number}\.\d)", self._text) is not None
         if text.endswith("..."):
             return len(text) >= _SHORTEST_CUT and self._has(text.rstrip("."), whole=False)
         if any(map(self._quantities.has_seconds, durations(text))):

@@ -30,8 +30,8 @@ class Limits:
 class ResilientStatistics:
     """What calling the summarizer has come to, since it was made."""
 
-    model_calls: int  # attempts sent
-    input_tokens: int  # as the provider reported them, else estimated
+    model_calls: int  # attempts sent, those that failed too
+    input_tokens: int  # of attempts that got a reply or are under way; as the provider reported them, else estimated
     output_tokens: int
     refused_replies: int
     failed_jobs: int  # given up after at least one call

@@ -14,7 +14,7 @@ from summarizing_context.summarizers.grounds import Grounds
 from summarizing_context.summarizers.literals import Found, find_literals
 from summarizing_context.summarizers.plain import plain, unescaped
 
-GATE_VERSION = "4"  # another one whenever the same reply would become another summary
+GATE_VERSION = "4"  # another one when summaries that it let through must not stand
 
 _HEADING = re.compile(r"\s*#{1,6} |\s*(?:\*\*|__)[^*_]{1,80}(?:\*\*|__):?\s*\Z")
 _FENCE = re.compile(r"\s{0,3}(?:```|~~~)[^`]*\Z")
@@ -63,6 +63,7 @@ def _unsupported(line: str, grounds: Grounds, *, fenced: bool) -> list[str]:
     bad = _bad(find_literals(line), grounds)
     if bad and "\\" in line and not _bad(find_literals(unescaped(line)), grounds):
         bad = []
+    bad += grounds.swapped(line)
     if fenced and " " in (whole := plain(line)):  # what is fenced is copied, or made up
         bad += _bad([Found("quote", whole)], grounds)
     return bad

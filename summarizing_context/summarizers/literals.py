@@ -13,9 +13,10 @@ from summarizing_context.core.entities import FILE, MAIL, URL
 from summarizing_context.summarizers.days import Day, Time, find_days, find_times
 from summarizing_context.summarizers.plain import plain
 from summarizing_context.summarizers.quantities import Quantity, find_in_words, find_quantities
+from summarizing_context.summarizers.spelled import DIGITS
 from summarizing_context.summarizers.units import MANY, UNITS
 
-Kind = Literal["address", "path", "id", "number", "day", "time", "quote", "name", "term", "pair", "choice"]
+Kind = Literal["address", "path", "id", "number", "day", "time", "quote", "name", "term", "pair", "choice", "setting"]
 NotALiteral = Literal["word"]
 
 _LABEL = re.compile(  # by which a summary calls itself: `Summary 17: ...`, `- part 3f2a9c1e of rank 0`
@@ -34,11 +35,14 @@ _FOLDERS = """
 """
 _PRODUCTS = "node.js next.js vue.js react.js express.js nuxt.js three.js d3.js chart.js"
 _PATTERN = re.compile(r"(?<=[\w/])\*{1,2}(?:/\*{1,2})?\.\w{1,9}(?!\w)")  # of names of files: `src/*.c` tells a folder
+_ONE = rf"\d|{'|'.join(DIGITS)}"
 _FLAG = re.compile(r"(?<![\w-])--[a-z][\w-]{1,60}(?:=[\w./:-]{1,80})?")
 _CALLED = re.compile(r"(?<![\w.])([a-z_][\w.]{1,80})\(\)")
+_SPELLED_OUT = re.compile(rf"(?<![\w.,:/-])(?:{_ONE})(?:[ -](?:{_ONE})){{3,}}(?![\w:/-]|[.,]\d)")  # digit by digit
+_VARIABLE = re.compile(r"(?<![\w$.-])([A-Z][A-Z0-9_]{2,})=([A-Za-z]\w*)(?![\w./:-])")  # `DEBUG=true`
 _MARKS = re.compile(r"[-/_:]|\.{2,3}")
 _CODE = re.compile(rf"\+?\d+(?:(?:{_MARKS.pattern})\d+)+z?\Z")  # an id of digits, or a range
-_FEWEST_OF_CODE = 5  # digits
+_FEWEST_OF_CODE = 5  # digits; one less where they do not rise, for then it is no range
 _NAMES = re.compile(r"[^\W\d_]{2,}(?:[-_][^\W\d_]+)*(?:\.[^\W\d_]{2,})*\.[^\W\d_]+\Z")  # cache.flush, example.org
 _SHORT = "e.g i.e etc vs cf a.m p.m"
 _HASH = re.compile(r"[0-9a-f]{7,64}\Z")
@@ -46,6 +50,7 @@ _PIECES = re.compile(r"[^a-z0-9]+")
 _DOTTED = re.compile(  # addresses and versions, and no `1.234.567`
     r"(?!\d{1,3}(?:\.\d{3})+\Z)\d{1,9}(?:\.\d{1,9}){2,9}(?::\d{1,5})?\Z"
 )
+_MAJOR = re.compile(r"v\d{1,3}\Z")  # a version without dots
 _RANK = re.compile(r"\d{1,2}(?:st|nd|rd|th)\Z")
 _SPANS = re.compile(r"\d[\d,.]*(?:-[a-z]+)+\Z")  # 12-hour, 3-step
 _MEASURED = re.compile(r"[\d,._]*\d(%|°[cf]?|[a-zµμ]{1,12})\Z")  # 200ms, 10k
@@ -72,10 +77,12 @@ def find_literals(line: str) -> list[Found]:
     found: list[Found] = []
     text = _without_label(plain(_PATTERN.sub("", line) if "*" in line else line))
     text = text.replace("`", " ") if text.count("`") % 2 else text  # nobody can say which of them belong together
-    for stage in (_quotes, _addresses, _lines_of_files, _moments, _calls, _tokens, _numbers_in_words):
+    stages = (_quotes, _addresses, _lines_of_files, _moments, _calls, _spelled_out, _tokens, _numbers_in_words)
+    for stage in stages:
         text = stage(text, found)
     found += [Found("number", text[at.start : at.stop], at) for at in find_quantities(text) if at.is_literal]
     found += [Found("name", name[0].casefold()) for name in _CAMEL.finditer(line) if _is_telling(name[0])]
+    found += [Found("setting", variable[0].casefold()) for variable in _VARIABLE.finditer(line)]
     return found
 
 
@@ -138,6 +145,16 @@ def _calls(text: str, found: list[Found]) -> str:
     return _CALLED.sub(read, _FLAG.sub(read, text))
 
 
+def _spelled_out(text: str, found: list[Found]) -> str:
+    """Digits one by one: `7 7 7 7`, `seven seven seven seven`."""
+
+    def read(run: re.Match[str]) -> str:
+        found.append(Found("id", " ".join(str(DIGITS.get(digit, digit)) for digit in re.split("[ -]", run[0]))))
+        return " "
+
+    return _SPELLED_OUT.sub(read, text)
+
+
 def _numbers_in_words(text: str, found: list[Found]) -> str:
     numbers = (number for number in find_in_words(text) if number.is_literal)
     found += [Found("number", text[number.start : number.stop], number) for number in numbers]
@@ -183,6 +200,8 @@ def _kind_of(bare: str, token: str) -> Kind | NotALiteral | None:
         return "name" if "_" in bare and len(bare) > 4 else "word"
     if _RANK.match(bare):
         return "word"
+    if _MAJOR.match(bare):
+        return "id"
     measured = _MEASURED.match(bare)
     if _SPANS.match(bare) or (measured and (measured[1] in UNITS or measured[1] in MANY)):
         return None
@@ -217,5 +236,6 @@ def _is_code(bare: str) -> bool:
         return True
     if "/" in bare or ":" in bare:
         return len(first) > 2 and len(second) < 3
-    is_range = int(first[:18]) < int(second[:18]) and second[0] != "0" and len(second) - len(first) < 2
-    return len(first) + len(second) >= _FEWEST_OF_CODE and not is_range
+    rises = int(first[:18]) < int(second[:18])
+    is_range = rises and second[0] != "0" and len(second) - len(first) < 2
+    return len(first) + len(second) >= (_FEWEST_OF_CODE if rises else _FEWEST_OF_CODE - 1) and not is_range

@@ -6,6 +6,7 @@ about a value; which values there are is for `literals`, whether they are borne 
 
 from __future__ import annotations
 
+import html
 import re
 import unicodedata
 from collections.abc import Callable
@@ -15,6 +16,8 @@ _MARKS = {
     **dict.fromkeys("‘’‚‛‹›ʼ′", "'"),
     **dict.fromkeys("‐‑‒–−", "-"),
     **dict.fromkeys("—―", " "),
+    **dict.fromkeys("∕⁄⧸", "/"),
+    **dict.fromkeys("∶꞉", ":"),
 }
 _INVISIBLE = (  # what is there, but not seen; so are combining marks on digits
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164"
@@ -26,6 +29,7 @@ _POWERS = re.compile(r"(?<=\d)(?=[\u00b2\u00b3\u00b9\u2070-\u2079])")
 _FRACTIONS = re.compile(r"(?<=\d) ?([¼½¾])")
 _DECIMALS = {"¼": ".25", "½": ".5", "¾": ".75"}
 _ESCAPES = re.compile(r"\\(?=[-_*#+!()\[\]{}>~|`])")  # of Markdown
+_REFERENCES = re.compile(r"&#(?:x[0-9a-f]{1,6}|\d{1,7});", re.IGNORECASE)  # of HTML, to a character by its number
 _OTHER_DIGITS = re.compile(r"(?![0-9])\d")
 _THIN_SPACES = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 _JSON_ESCAPES = re.compile(r"\\([nrt\"\\/])")
@@ -43,11 +47,13 @@ _STEPS: tuple[tuple[re.Pattern[str], Callable[[str], str]], ...] = (  # what cal
 
 def plain(text: str) -> str:
     """`text` on one line, in one case, with plain marks."""
+    if "&#" in text:
+        text = _REFERENCES.sub(lambda found: html.unescape(found[0]), text)
     if not text.isascii():
         odd = "".join(char for char in set(text) if char > "\x7f")  # few, and so each step is asked for first
         for needed, step in _STEPS:
             text = step(text) if needed.search(odd) else text
-        text = unicodedata.normalize("NFKC", text)
+        text = unicodedata.normalize("NFKC", text.translate(_numerals(odd)))
         text = _MARK.sub(_mark, text)
         text = _OTHER_DIGITS.sub(_digit, text) if _OTHER_DIGITS.search(odd) else text
     if "\\" in text:
@@ -79,6 +85,16 @@ def _mark(found: re.Match[str]) -> str:
 
 def _decimal(found: re.Match[str]) -> str:
     return _DECIMALS[found[1]]
+
+
+def _numerals(chars: str) -> dict[int, str]:
+    """The digits of signs for whole numbers whose compatible form is none: `❼`, `⑺`, `Ⅶ`. Powers keep theirs."""
+    known = {char: unicodedata.numeric(char, 0.5) for char in chars if unicodedata.category(char) in ("No", "Nl")}
+    return {
+        ord(char): str(int(value))
+        for char, value in known.items()
+        if value.is_integer() and not unicodedata.normalize("NFKC", char).isdecimal()
+    }
 
 
 def _digit(found: re.Match[str]) -> str:

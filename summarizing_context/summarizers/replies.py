@@ -38,12 +38,13 @@ class Refusal(StrEnum):
     OVER_CAP = "the reply is much longer than the cap"
     OVER_HALF = "the reply is larger than half of its source"
     UNSUPPORTED = "the reply holds literals that its source does not"
+    NO_ITEMS = "the reply lists no memories in the form that was asked for"
 
 
 def check_reply(
     reply: object, job: SummaryJob, count: Callable[[str], int], *, max_chars: int = 200_000
 ) -> SummaryReply:
-    """The reply, cleaned and without constraints that no human set, or `SummarizerRefused` with a `Refusal`.
+    """The reply, cleaned, in which only a human's words stand as the user's, or `SummarizerRefused` with a `Refusal`.
 
     `count` must measure as `job.source_tokens` and `job.max_tokens` do. Usage that cannot be true becomes None.
     """
@@ -52,16 +53,19 @@ def check_reply(
         raise SummarizerRefused(Refusal.NOT_TEXT)
     if len(text) > max_chars:
         raise SummarizerRefused(Refusal.TOO_LARGE)
+    if job.kind == "memory":  # what its lines are worth is judged one by one, whatever else stands there
+        if is_error_text(text) and '"quote"' not in text:  # one of ours has a `message` too
+            raise SummarizerRefused(Refusal.ERROR_TEXT)
+        return SummaryReply(clean_reply(text), *reported_usage(reply), cached_tokens=reported_cached(reply))
     if isinstance(reply, SummaryReply) and reply.truncated:
         raise SummarizerRefused(Refusal.CUT_OFF)
     text = clean_reply(text)
     fault = _fault_of_words(text) or _fault_of_size(text, job, count)
     if fault is not None:
         raise SummarizerRefused(fault)
+    said = attribute(text, job.content, job.kind)  # its labels may take it over the cap: a view counts what it shows
     input_tokens, output_tokens = reported_usage(reply)
-    return SummaryReply(
-        attribute(text, job.content, job.kind), input_tokens, output_tokens, cached_tokens=reported_cached(reply)
-    )
+    return SummaryReply(said, input_tokens, output_tokens, cached_tokens=reported_cached(reply))
 
 
 def reply_text(reply: object) -> str | None:

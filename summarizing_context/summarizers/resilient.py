@@ -127,7 +127,7 @@ class ResilientSummarizer:
     async def _attempt(self, run: JobRun) -> SummaryReply:
         call = self._begin(run)
         try:
-            reply = await call_within(call.seconds, self._ask(call.job))
+            reply = await self._answer(call)
             self._note_usage(call, reply)
             most = self._limits.max_reply_chars
             checked = await self._aside(lambda: check_reply(reply, run.job, self._count, max_chars=most))
@@ -144,10 +144,24 @@ class ResilientSummarizer:
         output_tokens = self._count(checked.text) if checked.output_tokens is None else checked.output_tokens
         return await self._checked(run, replace(checked, input_tokens=call.spent.tokens, output_tokens=output_tokens))
 
+    async def _answer(self, call: _Call) -> object:
+        """The reply to a call. Input is paid for where one came, also one that cannot serve; else it is not counted."""
+        is_answered = False
+        try:
+            reply = await call_within(call.seconds, self._ask(call.job))
+            is_answered = True
+        except SummarizerRefused:
+            is_answered = True
+            raise
+        finally:
+            if not is_answered:
+                self._caps.correct(call.spent, 0)
+        return reply
+
     async def _checked(self, run: JobRun, reply: SummaryReply) -> SummaryReply:
         """The reply, if its source bears it out. A model that makes things up answers: no case for the breaker."""
         try:
-            return await self._aside(lambda: run.check_literals(reply))
+            return await self._aside(lambda: run.check_against_source(reply))
         except SummarizerRefused as error:
             self._note_refusal(run, error)
             raise

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from summarizing_context.core.memory_items import encode_items, read_items
 from summarizing_context.errors import (
     SummarizerError,
     SummarizerNotReady,
@@ -34,6 +35,7 @@ UNSUPPORTED = (
     "Your last answer held values that the record does not: {values}. Write the summary again: copy every path, "
     "number, id, address and quote as it stands in the record, and leave out what does not stand there."
 )
+NO_ITEMS = "Your last answer could not be used. Answer with one JSON object a line, as described, or with [] alone."
 _MOST_NAMED = 12
 _LONGEST_NAME = 80  # characters
 TELLING_ERRORS = (SummarizerNotReady, SummarizerTimeout, SummarizerRefused, SummarizerRateLimited)  # told apart
@@ -73,6 +75,8 @@ class JobRun:
         """What to ask now: the job with its attempt's number, and tersely after a refused reply."""
         if not self.refused:
             return replace(self.job, attempt=self.calls + 1)
+        if self.job.kind == "memory":
+            return replace(self.job, attempt=self.calls + 1, instructions=f"{self.job.instructions}\n\n{NO_ITEMS}")
         line = self._naming() if self.unsupported else self.terse.format(words=max(self.job.max_tokens // 2, 1))
         return replace(self.job, attempt=self.calls + 1, instructions=f"{self.job.instructions}\n\n{line}")
 
@@ -84,8 +88,13 @@ class JobRun:
         self.calls += 1
         self.asked_tersely = self.refused
 
-    def check_literals(self, reply: SummaryReply) -> SummaryReply:
-        """The reply, if its source bears out all of its literals; else `SummarizerRefused`, and what can be kept is."""
+    def check_against_source(self, reply: SummaryReply) -> SummaryReply:
+        """The reply, if its source bears out all of its literals; else `SummarizerRefused`, and what can be kept is.
+        Of memories those are left that the source says too."""
+        if self.job.kind == "memory":
+            if (items := read_items(reply.text, self.job.content)) is None:
+                raise SummarizerRefused(Refusal.NO_ITEMS)
+            return replace(reply, text=encode_items(items))
         self.unsupported = unsupported_literals(reply.text, self.grounds)
         if not self.unsupported:
             return reply

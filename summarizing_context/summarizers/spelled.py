@@ -19,6 +19,7 @@ _TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _VALUES = {word: value for value, word in enumerate(_SMALL.split())} | {
     word: 10 * value for value, word in enumerate(_TENS.split(), 2)
 }
+DIGITS = {word: value for word, value in _VALUES.items() if value < 10}
 _SCALES = {"dozen": 12, "hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _LOOSE = 1_000  # from here on a number in words is rounded
 

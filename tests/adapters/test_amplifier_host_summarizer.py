@@ -6,6 +6,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any
 
+import anyio
 import pytest
 from amplifier_core import ChatResponse, TextBlock
 from amplifier_core.llm_errors import AbortError, LLMTimeoutError, RateLimitError
@@ -117,7 +118,7 @@ async def test_the_hosts_cancellation_ends_a_call_and_holds_back_the_next() -> N
     cancelled = False
     summarizer = HostSummarizer(Slow, is_cancelled=lambda: cancelled)
     asking = asyncio.create_task(summarizer.summarize(JOB))
-    await asyncio.sleep(0.01)
+    await anyio.wait_all_tasks_blocked()
     await summarizer.cancel()
     with pytest.raises(SummarizerNotReady, match="the host has cancelled"):
         await asking
@@ -126,7 +127,7 @@ async def test_the_hosts_cancellation_ends_a_call_and_holds_back_the_next() -> N
     with pytest.raises(SummarizerNotReady, match="the host has cancelled"):
         await summarizer.summarize(JOB)
     asking = asyncio.create_task(HostSummarizer(Slow).summarize(JOB))
-    await asyncio.sleep(0.01)
+    await anyio.wait_all_tasks_blocked()
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
         await asking
@@ -153,8 +154,11 @@ async def test_the_hosts_cancellation_with_summaries_in_flight_is_no_failure_of_
     async with session_of({**SMALL, "summarizer": "host"}, model=model) as session:
         for turn in range(12):
             await session.execute(f"Turn {turn}")
-        await asyncio.sleep(0.02)
         context = session.coordinator.get("context")
+        for _ in range(60_000):
+            if context.statistics().model_calls == 8:
+                break
+            await asyncio.sleep(0.001)
         assert context.statistics().model_calls == 8
         await session.coordinator.request_cancel(immediate)
         await session.coordinator.cancellation.trigger_callbacks()
@@ -219,3 +223,29 @@ async def test_a_real_session_is_summarized_by_its_own_provider_and_usage_is_not
     assert len(taught) == len(model.requests) - 1, "each request but the first, which is too small, and no summary"
     assert abs(taught[-1]["ratio"] - 1.5) < 0.05
     assert model.largest * 1.5 <= 6_000, "the budget follows what the provider counts"
+
+
+class Talk(Model):
+    """A provider that only talks."""
+
+    def _answer(self, request: Any) -> ChatResponse:
+        self.requests.append([message.model_dump() for message in request.messages])
+        return ChatResponse(content=[TextBlock(text=f"Fine, thank you. Answer {len(self.requests)}.")])
+
+
+async def test_small_talk_under_a_count_of_messages_shows_the_models_summaries_from_the_second_activation_on() -> None:
+    model, seen = Talk(window=100_000, summarize=summarize), 0
+    async with session_of({"max_messages": 20, "summarizer": "host"}, model=model) as session:
+        context = session.coordinator.get("context")
+        for turn in range(30):
+            await session.execute(f"How are you in turn {turn}?")
+            assert len(model.requests[-1]) <= 21  # with the prompt of the host
+            if context.statistics().activations >= 2:
+                seen += 1
+                assert context.statistics().stand_ins == 0
+                assert "files are read, one after the other" in str(model.requests[-1]), (
+                    "and the provider is shown them"
+                )
+            await context.wait_idle()  # a person reads and types
+        assert seen > 10
+        assert context.statistics().model_calls == len(model.summaries) > 2

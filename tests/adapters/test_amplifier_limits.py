@@ -128,7 +128,9 @@ async def test_a_session_reuses_more_of_each_request_than_truncation_does() -> N
         theirs.append(newest(log, 3_000))
     await manager.close()
     assert uncached(ours) < uncached(theirs) / 2
-    assert all(any("Summaries of the earlier part" in str(row["content"]) for row in view) for view in ours[60:])
+    assert all(
+        any("Summaries of this conversation's past" in str(row["content"]) for row in view) for view in ours[60:]
+    )
 
 
 def newest(log: list[Row], budget: int) -> list[Row]:

@@ -221,6 +221,23 @@ async def test_a_degraded_session_tells_the_hooks(tmp_path: Path) -> None:
     assert "its folder does not exist" in seen[0]
 
 
+@pytest.mark.parametrize("persistence", [{}, {"enabled": True}])
+@pytest.mark.parametrize("folder", [True, False])
+async def test_persistence_without_a_path_is_the_documented_file_or_memory_where_the_host_has_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, persistence: dict[str, Any], folder: bool
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    if folder:
+        (tmp_path / ".amplifier").mkdir()
+    manager, cleanup = await mounted({"persistence": persistence})
+    await manager.add_message(HELLO)
+    figures = manager.statistics()
+    assert figures is not None
+    assert (tmp_path / ".amplifier" / "contexts.db").is_file() == folder
+    assert ("in memory only" in figures.store) != folder
+    await cleanup()
+
+
 async def test_sessions_that_are_too_old_are_deleted(tmp_path: Path) -> None:
     path = str(tmp_path / "run.db")
     for name in ("old", "new"):
@@ -261,6 +278,27 @@ async def test_system_rows_leave_compacted_views_where_the_plan_says_so() -> Non
         assert len(view) < 80
         assert unstamped(await manager.get_messages())[0] == {"role": "system", "content": "Be kind."}
         await cleanup()
+
+
+@pytest.mark.parametrize("preserve", [True, False])
+async def test_system_rows_between_others_are_covered_with_them_where_the_plan_says_so(preserve: bool) -> None:
+    config = {"max_tokens": 2_000, "segment_min": 100, "segment_target": 200, "segment_max": 400}
+    manager, cleanup = await mounted({**config, "summary_max_tokens": 20, "preserve_system": preserve})
+    late = {"role": "system", "content": "The branch is main."}
+    kept = {"role": "system", "content": "Never push.", "critical": True}
+    await manager.add_message({"role": "system", "content": "Be kind."})
+    for number in range(120):
+        await manager.add_message({"role": "user", "content": f"{number} " + "plain words " * 12})
+        if number in (20, 119):
+            await manager.add_message({**late, "content": f"{late['content']} {number}"})
+        if number == 30:
+            await manager.add_message(kept)
+    said = [row["content"] for row in await manager.get_messages_for_request() if row["role"] == "system"]
+    between = ["The branch is main. 20"] if preserve else []
+    assert sorted(said) == sorted(
+        [*(["Be kind."] if preserve else []), *between, "Never push.", "The branch is main. 119"]
+    )
+    await cleanup()
 
 
 async def test_bad_messages_are_refused_by_our_own_error() -> None:

@@ -92,3 +92,33 @@ async def test_commands_and_the_session_itself_are_reachable_from_the_mounted_co
         assert [each.id for each in context.pins()] == [pin]
     with pytest.raises(ContextClosedError):
         await mounted.handle_command("/context status")
+
+
+async def test_the_tools_that_the_host_has_mounted_take_their_part_of_the_budget() -> None:
+    class Wide:
+        name, description = "wide", "reads and writes " * 200
+        input_schema = {"type": "object", "properties": {"path": {"type": "string"}}}  # noqa: RUF012
+
+    class Broken:
+        name = "broken"
+
+        @property
+        def description(self) -> str:
+            raise RuntimeError("no words")
+
+    coordinator = MockCoordinator()
+    cleanup = await mount(coordinator, {**SMALL, "max_tokens": 2_000})
+    context = coordinator.get("context")
+    await context.add_message({"role": "user", "content": "hello"})
+    await context.get_messages_for_request()
+    inner = await context.opened()
+    assert inner.last_view.fixed_tokens == 0
+    await coordinator.mount("tools", Wide(), name="wide")
+    await coordinator.mount("tools", Broken(), name="broken")
+    for turn in range(30):
+        await context.add_message({"role": "user", "content": f"{turn}: " + "go on and on " * 10})
+        await context.get_messages_for_request()
+        assert inner.last_view.fixed_tokens > 400
+        assert inner.last_view.tokens + inner.last_view.fixed_tokens <= 2_000
+    assert inner.statistics().activations > 0
+    await cleanup()

@@ -33,6 +33,7 @@ def test_the_demo_shows_two_tables_and_fits_100_columns(run: Runner, monkeypatch
     monkeypatch.setattr(demo_session, "demo_session", lambda: short)
     ran = run("demo", "--budget", "6k")
     assert ran.status == 0
+    assert "counted by tiktoken/o200k_base" in ran.out
     assert all(word in ran.out for word in ("What happened", "waited for a model", "still finds", "Never push to main"))
     assert max(map(len, ran.out.splitlines())) <= 100
     assert ran.err.startswith("Replaying the demo session: ")

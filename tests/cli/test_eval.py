@@ -9,6 +9,7 @@ import pytest
 from summarizing_context.evaluation.cases.files import write_case
 from tests.cli.commands import Runner, write_transcript
 from tests.evaluation.scored.building import generated
+from tests.privacy import open_to_others
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +39,7 @@ def test_transcripts_without_labels_are_run(run: Runner, folder: Path, tmp_path:
     ran = run(*arguments, "--json", "-")
     assert ran.status == 0
     assert set(ran.document["table"]) == {"hierarchical", "tail", "nothing"}
+    assert open_to_others(tmp_path) == []
     assert {path.name for path in out.iterdir()} == {"report.html", "report.json", "report.md", "timings.json"}
     assert run("eval", "compare", out, out).status == 0
     assert run("eval", "report", out, "--out", tmp_path / "again").status == 0

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import click
 import pytest
+import typer
 from cli.commands import Runner
 
+from summarizing_context.cli.app import build_app
 from summarizing_context.cli.output import Status, explain_failure, number, plain, read_tokens
 from summarizing_context.errors import (
     BudgetError,
@@ -29,6 +34,31 @@ def test_no_argument_shows_the_help_with_examples(run: Runner):
     assert shown == run("--help")
     assert shown.status == 0
     assert all(command in shown.out for command in (*COMMANDS, "Exit status", "summarizing-context demo"))
+
+
+def single_commands() -> dict[tuple[str, ...], click.Command]:
+    """Every command that does something, by its words."""
+    found: dict[tuple[str, ...], click.Command] = {}
+    waiting: list[tuple[tuple[str, ...], Any]] = [((), typer.main.get_command(build_app()))]
+    while waiting:
+        words, command = waiting.pop()
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            found[words] = command
+        else:
+            waiting += [((*words, name), one) for name, one in inner.items()]
+    return found
+
+
+@pytest.mark.parametrize("words", single_commands(), ids=" ".join)
+def test_the_help_of_a_command_shows_only_its_own_examples_with_options_that_it_has(words: tuple[str, ...]):
+    command = single_commands()[words]
+    epilog = re.sub(r"\[dim\].*?\[/dim\]|\[/?bold\]", "", command.epilog or "")
+    examples = re.findall(r"^(?:eval \"\$\()?summarizing-context (.+?)\s*$", epilog, re.MULTILINE)
+    known = {option for parameter in command.params for option in parameter.opts}
+    for example in examples:
+        assert tuple(example.split()[: len(words)]) == words
+        assert set(re.findall(r"(?<!\S)--[a-z-]+", example)) <= known
 
 
 @pytest.mark.parametrize("command", [*((one,) for one in COMMANDS), ("sessions", "delete")])

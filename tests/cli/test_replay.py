@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from cli.commands import Runner, says, write_transcript
 
 from summarizing_context.cli.replay_tables import Shape, show
@@ -30,11 +31,21 @@ def test_a_replay_shows_its_files_and_a_total(run: Runner, tmp_path):
     assert ran.err == "Replaying 2 files at 1,000, 2,000, 4,000 tokens.\n"
 
 
+@pytest.mark.parametrize(("asked", "name"), [("estimate", "estimate"), ("auto", "tiktoken/o200k_base")])
+def test_a_replay_says_which_counter_it_uses(run: Runner, tmp_path, monkeypatch, asked: str, name: str):
+    monkeypatch.setenv("SUMMARIZING_CONTEXT_TOKEN_COUNTER", asked)
+    path = write_transcript(tmp_path / "one.jsonl", SHORT)
+    ran = run("replay", path, "--budget", "1k,2k", "--json", tmp_path / "figures.json")
+    assert f"Tokens are counted by {name}." in ran.out
+    document = json.loads((tmp_path / "figures.json").read_text())
+    assert {row["token_counter"] for row in (*document["rows"], *document["totals"], document["total"])} == {name}
+
+
 def test_the_tables_fit_into_80_columns_and_wide_shows_more(run: Runner, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     path = write_transcript(tmp_path / "one.jsonl", demo_session(turns=6))
     narrow = run("replay", path, "--budget", "4k", "--strategy", "hierarchical,truncate").out
-    titles = "file strategy budget views over unsafe order unseen breaks mean activ. reused uncached ms p99"
+    titles = "file strategy budget views over unsafe order hidden unseen breaks mean activ. reused uncached ms p99"
     assert all(title in narrow for title in (*titles.split(), "history", "calls", "input", "output"))
     assert "\u2026" not in narrow
     assert max(map(len, narrow.splitlines())) <= 80

@@ -96,6 +96,7 @@ def test_a_session_is_forked_from_a_checkpoint(run: Runner, store):
     run("checkpoint", "s1", "--store", store, "--name", "start")
     assert run("fork", "s1", "start", "s3", "--store", store).status == 0
     assert found(run, store, "parser", "--session", "s3") == [("s3", 2)]
+    assert {("s1", 2), ("s3", 2)} <= set(found(run, store, "parser"))
     taken = run("fork", "s1", "start", "s3", "--store", store)
     assert (taken.status, "'s3' already" in taken.err) == (2, True)
     assert run("fork", "s1", "start", "no name!", "--store", store).status == 2

@@ -366,6 +366,11 @@ async def test_a_call_from_another_event_loop_is_refused(where):
         assert await log_of(store) == []
 
 
+def test_a_store_opens_under_asyncio_only(where):
+    with pytest.raises(WrongEventLoopError, match="asyncio only"):
+        SqliteStore(where).open().send(None)
+
+
 async def test_the_event_loop_turns_while_a_long_log_is_loaded(where):
     async with opened(where, "s") as store:
         await store.append("s", numbered(20_000), nothing)

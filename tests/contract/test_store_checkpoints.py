@@ -47,6 +47,25 @@ async def test_a_checkpoint_of_a_log_that_was_replaced_meanwhile_is_not_made(whe
         ]
 
 
+async def test_a_log_is_replaced_with_a_checkpoint_of_what_it_was_or_not_at_all(where):
+    called: list[int] = []
+    async with opened(where, "s") as store:
+        await store.append("s", numbered(5), nothing)
+        keeper = store.checkpoints
+        assert (
+            await keeper.replace("s", Place(1, 5), SHOWN, 2, entries("x"), committed=lambda: called.append(1)) is None
+        )
+        assert (len(await log_of(store)), called, await keeper.listed("s")) == (5, [], [])
+        made = await keeper.replace("s", Place(0, 5), SHOWN, 2, entries("x"), committed=lambda: called.append(1))
+        assert (await log_of(store), called, made.seq) == (["m0", "m1", "x"], [1], 5)
+        found = await keeper.load("s", made.id)
+        assert (texts(found), found.showings) == ([f"m{n}" for n in range(5)], SHOWN)
+        kept = await keeper.save("s", None, Place(1, 3), [])
+        assert await keeper.replace("s", Place(1, 3), [], 0, [], committed=nothing) == kept, (
+            "an equal one is not made again"
+        )
+
+
 async def test_a_checkpoint_of_more_than_there_is_is_refused(where):
     async with opened(where, "s") as store:
         with pytest.raises(StoreError, match="0 entries"):

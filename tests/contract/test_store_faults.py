@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import resource
+import shutil
 import sqlite3
 import stat
 import subprocess
@@ -30,7 +32,7 @@ from summarizing_context.errors import (
 from summarizing_context.ports import StoredEntry
 from summarizing_context.shelves import Scope
 from summarizing_context.stores.faults import translate
-from summarizing_context.stores.inspection import read
+from summarizing_context.stores.inspection import beside, read
 from summarizing_context.stores.sqlite import SqliteStore
 from tests.contract.store_builders import (
     bytes_beside,
@@ -93,6 +95,18 @@ async def test_the_database_of_another_program_is_refused(path, journal, is_open
             connection.execute("insert into theirs values (1)")
             await assert_refused(path, StoreCorruptError, "another program")
     await assert_refused(path, StoreCorruptError, "another program")
+
+
+async def test_nothing_is_left_beside_the_database_of_another_program(path, tmp_path):
+    path.parent.mkdir()
+    theirs = tmp_path / "theirs.db"
+    with sql(theirs) as connection:
+        connection.execute("pragma journal_mode = wal")
+        connection.execute("create table theirs (x)")
+        for original, copy in zip(beside(theirs)[:2], beside(path)[:2], strict=True):  # as a killed process leaves them
+            shutil.copy(original, copy)
+    await assert_refused(path, StoreCorruptError, "another program")
+    assert sorted(os.listdir(path.parent)) == ["run.db", "run.db-wal"]
 
 
 async def test_a_folder_in_place_of_the_file_is_refused(path):
@@ -234,7 +248,7 @@ async def test_closing_does_not_wait_for_a_locked_file(path):
     await store.claim("s")
     with sql(path) as other:
         other.execute("begin immediate")
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             await store.close()
     async with opened(path, "s"):
         pass
@@ -434,6 +448,80 @@ async def test_an_empty_file_that_was_there_becomes_private(path):
     path.touch(mode=0o644)
     await written(path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_a_store_that_others_could_read_becomes_private_with_all_beside_it(path):
+    async with opened(path, "s") as store:
+        await store.append("s", entries("x"), nothing)
+        left = {file: file.read_bytes() for file in beside(path)}
+    for file, content in left.items():  # as a process that was killed leaves them
+        file.write_bytes(content)
+        file.chmod(0o664)
+    async with opened(path, "s") as store:
+        assert {stat.S_IMODE(file.stat().st_mode) for file in beside(path)} == {0o600}
+        assert await log_of(store) == ["x"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs another user")
+async def test_a_store_of_another_user_that_cannot_be_made_private_is_refused(open_to_all):
+    path = open_to_all / "run.db"
+    await written(path)
+    path.chmod(0o666)
+    assert as_somebody("open", path).startswith("StoreError")
+    assert "0600" in as_somebody("open", path)
+    assert as_somebody("read", path) == "m0 m1 m2"
+
+
+# Files that go away
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+def replace(path: Path) -> None:
+    other = path.with_name("other")
+    other.write_bytes(path.read_bytes())
+    other.replace(path)
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
+@pytest.mark.parametrize("harm", [remove, replace])
+async def test_nothing_is_acknowledged_once_a_file_of_the_store_is_gone(path, harm, suffix):
+    async with opened(path, "s") as store:
+        await store.append("s", entries("kept"), nothing)
+        harm(Path(f"{path}{suffix}"))
+        acknowledged: list[bool] = []
+        for text in ("lost", "lost too"):
+            with pytest.raises(StoreError, match="open it again") as raised:
+                await store.append("s", entries(text), lambda: acknowledged.append(True))
+            assert str(path) in str(raised.value)
+        with pytest.raises(StoreError, match="open it again"):
+            await store.save_summary("s", key(1), summary("lost"))
+        assert acknowledged == []
+
+
+async def test_all_that_waits_when_the_file_goes_away_is_refused(path):
+    async with opened(path, "s") as store:
+        await store.append("s", entries("kept"), nothing)
+        path.unlink()
+        results = await asyncio.gather(
+            *(store.append("s", entries(f"m{at}"), nothing) for at in range(50)), return_exceptions=True
+        )
+        assert {type(result) for result in results} == {StoreError}
+
+
+async def test_a_store_whose_files_stay_where_they_are_is_never_taken_for_gone(path):
+    async with opened(path, "s") as store:
+        for at in range(5):
+            await store.append("s", numbered(200, f"{at}-"), nothing)
+            async with opened(path, f"other{at}") as neighbour:
+                await neighbour.append(f"other{at}", entries("x"), nothing)
+            await store.delete_session(f"other{at}")
+            await store.purge()
+            with sql(path) as connection:
+                connection.execute("pragma wal_checkpoint(truncate)")
+        assert len(await log_of(store)) == 1_000
 
 
 async def test_nothing_is_left_beside_a_closed_store(path):

@@ -39,7 +39,8 @@ async def found(store: SqliteStore, query: str, scope: Scope | None = None, limi
 
 
 async def places(store: SqliteStore, query: str, scope: Scope | None = None) -> list[tuple[str, int]]:
-    return sorted((match.session_id, match.start) for match in await found(store, query, scope))
+    matches = await found(store, query, scope)
+    return sorted((session_id, start) for match in matches for session_id, start, _ in match.places)
 
 
 async def test_a_message_is_found_by_its_words_in_any_form_and_case(path):
@@ -83,7 +84,7 @@ async def test_what_a_replaced_log_held_is_found_no_more_until_it_is_restored(pa
         assert await places(store, "rose") == []
 
 
-async def test_what_a_fork_shares_is_told_of_the_session_that_asks(path):
+async def test_what_a_fork_shares_is_told_of_both_first_of_the_one_that_asks(path):
     async with opened(path, "s") as store:
         await store.append("s", say("tulip", "rose"), nothing)
         made = await store.checkpoints.save("s", None, Place(0, 1), [])
@@ -91,8 +92,12 @@ async def test_what_a_fork_shares_is_told_of_the_session_that_asks(path):
         await store.claim("fork")
         await store.append("fork", say("daisy"), nothing)
         assert await places(store, "tulip daisy rose", Scope("fork", "fork")) == [("fork", 0), ("fork", 1)]
-        assert await places(store, "tulip daisy rose", Scope("s")) == [("fork", 1), ("s", 0), ("s", 1)]
-        assert await places(store, "tulip", Scope("fork")) == [("fork", 0)]
+        shared = [("fork", 0), ("fork", 1), ("s", 0), ("s", 1)]
+        assert await places(store, "tulip daisy rose", Scope("s")) == shared
+        for nearest, other in (("s", "fork"), ("fork", "s")):
+            (tulip,) = await found(store, "tulip", Scope(nearest))
+            assert [session_id for session_id, *_ in tulip.places] == [nearest, other]
+        assert await places(store, "tulip", Scope("fork", "fork")) == [("fork", 0)]
 
 
 async def test_summaries_are_found_with_the_messages_they_stand_for(path):
@@ -196,7 +201,7 @@ async def test_a_file_of_the_version_before_finds_scripts_without_spaces(path):
 async def test_the_store_indexes_by_itself_when_it_is_quiet(path):
     async with opened(path, "s") as store:
         await store.append("s", say(*(f"word{at}" for at in range(200))), nothing)
-        for _ in range(200):
+        for _ in range(2_000):
             if not await store.index.backlog():
                 break
             await asyncio.sleep(0.06)
@@ -247,7 +252,7 @@ async def test_only_what_was_there_is_waited_for(path):
                 adding.append(asyncio.ensure_future(store.append("s", say(*("more" for _ in range(300))), go_on)))
 
         adding: list[asyncio.Future[None]] = [asyncio.ensure_future(store.append("s", say("more"), go_on))]
-        with anyio.fail_after(20):
+        with anyio.fail_after(120):
             await store.index.complete(Scope("s", "s"))
         waiting, adding = adding, []
         await asyncio.gather(*waiting)

@@ -15,7 +15,7 @@ from summarizing_context import MissingExtraError, Settings, SettingsError, Stor
 from summarizing_context.assembly import open_store
 from summarizing_context.making import make_vectors
 from summarizing_context.meaning import packed
-from summarizing_context.shelves import MemoryScope
+from summarizing_context.shelves import MemoryScope, NewMemory
 from summarizing_context.stores.opening import open_memory
 from summarizing_context.stores.queries import SQL
 from tests.contract.store_builders import sql
@@ -134,10 +134,10 @@ async def test_an_embedding_whose_vectors_change_their_length_embeds_anew(settin
     async with open_context(settings, embedder=embed) as context:
         await context.add_message(user("A kitten sleeps"))
         await context.memory.store("She has a cat")
-        assert len(await context.search("cat")) == len(await context.memory.retrieve("kitten")) == 1
+        assert (len(await context.search("cat")), len(await context.memory.retrieve("kitten"))) == (2, 1)
     async with open_context(settings, embedder=longer) as context:
         for _ in range(2):
-            assert len(await context.search("cat")) == len(await context.memory.retrieve("kitten")) == 1
+            assert (len(await context.search("cat")), len(await context.memory.retrieve("kitten"))) == (2, 1)
     assert sorted(asked) == sorted(["cat", "A kitten sleeps", "kitten", "She has a cat", "cat", "kitten"])
 
 
@@ -145,7 +145,7 @@ async def test_an_embedding_without_a_name_leaves_no_vectors_behind(settings: Se
     async with open_context(settings, embedder=lambda texts: embed(texts)) as context:
         await context.add_message(user("A kitten sleeps"))
         await context.memory.store("She has a cat")
-        assert len(await context.search("cat")) == len(await context.memory.retrieve("kitten")) == 1
+        assert (len(await context.search("cat")), len(await context.memory.retrieve("kitten"))) == (2, 1)
     with sql(Path(settings.store)) as connection:
         assert connection.execute("select count(*) from vectors").fetchone() == (0,)
 
@@ -153,7 +153,7 @@ async def test_an_embedding_without_a_name_leaves_no_vectors_behind(settings: Se
 async def test_what_is_forgotten_is_not_found_even_if_its_number_is_used_again(settings: Settings):
     opened = Opened(settings)
     async with opened as vectors:
-        id = await opened.store.memories.add(SCOPE, "kitten", {})
+        id = (await opened.store.memories.add(SCOPE, NewMemory("kitten", {}))).id
         number = int(id[1:])
         await vectors.save("memory", "r", {number: ONE})
         await opened.store.memories.forget(SCOPE, id)
@@ -171,7 +171,7 @@ async def test_messages_and_memories_are_found_by_meaning(settings: Settings):
                 await context.add_message(user("A kitten sleeps"))
                 await context.add_message(user("The invoice was sent"))
                 await context.memory.store("She has a cat")
-            assert [hit.start for hit in await context.search("cat")] == [0]
+            assert [(hit.kind, hit.start) for hit in await context.search("cat")] == [("message", 0), ("memory", 0)]
             assert [memory.content for memory in await context.memory.retrieve("kitten")] == ["She has a cat"]
 
 

@@ -17,6 +17,7 @@ from summarizing_context.core.segments import Limits
 from summarizing_context.core.shrinking import Price
 from summarizing_context.core.tail import Tail
 from summarizing_context.core.tree import Node
+from summarizing_context.tails import feed
 from summarizing_context.timeline import Timeline
 from tests.laws.builders import Message, assistant, call, result, session, system, user
 
@@ -66,7 +67,7 @@ def room(tokens: int, squeeze: int = 0, **shares: float) -> Room:
 def tail_of(log: Timeline, room: Room, start: int | None = None) -> Tail:
     """A tail that has been shown the whole log from `start` on."""
     made = Tail(log.leading if start is None else start, room, PRICE)
-    log.feed(made)
+    feed(log, made)
     return made
 
 
@@ -83,8 +84,8 @@ class Library:
     def brief(self, text: str, max_tokens: int) -> str:
         return "in short " + text.split(" word")[0]
 
-    def provisional(self, start: int, stop: int, max_tokens: int) -> str:
-        return self.provisional_text if max_tokens > 0 else ""
+    def provisional(self, piece: range, max_tokens: int) -> NodeText:
+        return NodeText(self.provisional_text if max_tokens > 0 else "", "provisional", 1)
 
     def entries(self, node: Node) -> range:
         return range(node.leaves.start * 10, node.leaves.stop * 10)

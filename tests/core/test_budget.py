@@ -28,7 +28,11 @@ def test_a_budget_that_is_no_positive_int_is_refused(wrong):
 
 def test_a_window_gives_its_size_less_output_and_margin():
     assert budget(None, 200_000, 8_000) == 191_000
-    assert budget(None, 200_000, None) == 199_000
+    assert budget(None, 200_000, 0) == 199_000
+
+
+def test_an_answer_of_untold_size_is_given_4096_tokens():
+    assert budget(None, 100_000, None) == 100_000 - 4_096 - 1_000
 
 
 def test_max_tokens_caps_the_window_only_where_somebody_set_it():
@@ -51,6 +55,20 @@ def test_any_window_gives_a_positive_budget_below_it(window, output):
 
 def test_shares_are_of_the_room():
     assert (room(1_000).high, room(1_000).low, room(1_000).min_free) == (850, 160, 120)
+
+
+def test_shares_are_of_what_messages_that_must_stay_leave_but_an_activation_frees_as_much_as_ever():
+    found = room(1_000).setting_aside(600)
+    assert (found.shared, found.high, found.low, found.min_free) == (400, 600 + 340, 64, 120)
+    assert found.header_share == room(400).header_share
+    assert found.message_cap(0) == room(400).message_cap(0)
+
+
+@given(st.integers(40, 10**6), st.floats(0.01, 0.4), st.integers(0, 10**7))
+def test_messages_that_must_stay_leave_the_floor_in_any_room(tokens, min_free, wanted):
+    found = room(tokens, min_free=min_free).setting_aside(wanted)
+    assert found.shared >= min(tokens, max(128, tokens / 3, 2 * found.min_free))
+    assert found.staying == min(wanted, found.staying_cap)
 
 
 def test_each_squeeze_halves_what_may_be_taken_but_not_the_waters():

@@ -95,6 +95,30 @@ def test_the_refusal_says_where_and_not_what():
     assert "secret words" not in str(refused.value)
 
 
+WRONG = st.sampled_from([float("nan"), {1}, b"secret", 1 << 20_000, "\ud83d\ude00", nested(MAX_DEPTH), object])
+SECRET = st.integers(1, 100_000).map(lambda times: "Jane Doe 4111 " * (1 + times // 1_000))
+
+
+@given(
+    WRONG,
+    st.lists(
+        st.one_of(SECRET, st.none(), SECRET.map(lambda key: (key,)), SECRET.map(str.encode)), min_size=1, max_size=9
+    ),
+)
+@settings(max_examples=150, deadline=None)
+def test_no_refusal_quotes_a_key_or_a_value_however_long(wrong, keys):
+    value = wrong
+    for key in keys:
+        value = [value] if key is None else {"other": "secret", key: value}
+    with pytest.raises(MessageError, match="message") as refused:
+        check_message({"role": "user", "content": [{"type": "text"}, value]})
+    said = str(refused.value)
+    assert "Jane" not in said
+    assert "secret" not in said
+    assert len(said) < 300
+    assert "message.content[1]" in said
+
+
 def test_depth_up_to_the_limit_passes_and_round_trips():
     message = {"role": "user", "content": nested(MAX_DEPTH - 1)}
     assert decode_message(encode_message(check_message(message))) == message
@@ -137,6 +161,19 @@ def test_canonical_json_does_not_depend_on_the_order_of_keys(value):
 
 
 def test_text_length_tells_long_contents_from_short_ones():
-    assert text_length(user("x" * 1_000)) == 1_000
+    assert text_length(user("x" * 1_000)) == 1_004
     assert text_length(user([{"type": "text", "text": "x" * 1_000}])) > 1_000
-    assert text_length({"role": "user"}) == 0
+    assert text_length({"role": "user"}) == 4
+
+
+@pytest.mark.parametrize(
+    "long",
+    [
+        {"content": "x" * 900},
+        {"content": [{"type": "text", "text": "x" * 900}]},
+        {"content": None, "reasoning_details": [{"text": "x" * 900}]},
+        {"content": "", "tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "x" * 900}}]},
+    ],
+)
+def test_the_length_of_a_message_is_that_of_all_its_fields(long):
+    assert 900 <= text_length({"role": "assistant", **long}) < 1_100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 
@@ -29,6 +30,27 @@ def test_another_counter_counts_anew_and_changes_nothing_else():
     again = decode_entry(made.data, encode_facts(made.facts, "estimate"), len, "letters")
     assert again.facts.text_tokens == 5
     assert (again.facts.size, again.facts.content) == (made.facts.size, made.facts.content)
+
+
+def as_released(facts, counter):
+    """The bytes of facts as the first release wrote them."""
+    return msgspec.msgpack.encode([counter, facts, 1])
+
+
+def test_facts_of_the_first_release_count_anew_only_what_was_not_counted_then():
+    asked = []
+
+    def count(text):
+        asked.append(text)
+        return len(text)
+
+    plain = make_entry(user("hello"), len, "letters")
+    assert decode_entry(plain.data, as_released(plain.facts, "letters"), count, "letters").facts == plain.facts
+    assert asked == []
+    signed = make_entry({"role": "assistant", "content": "yes", "annotations": ["see page 5"]}, len, "letters")
+    then = msgspec.structs.replace(signed.facts, text_tokens=3, content=b"another digest")
+    now = decode_entry(signed.data, as_released(then, "letters"), count, "letters").facts
+    assert (now.text_tokens, now.content) == (signed.facts.text_tokens, b"another digest")
 
 
 @pytest.mark.parametrize("kept", [b"", b"junk", b"\x93\x01\x02\x03"])

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import random
+import string
+import sysconfig
+import unicodedata
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.core.estimate import estimate_text
+from summarizing_context.tiktoken_counter import TiktokenCounter, load_offline
+from tests.house.checkout import ROOT
 
 SCALED = [  # text, tokens: pinned, because segments are cut by them on every host
     ("", 0),
@@ -31,6 +44,16 @@ def test_any_text_is_measured_and_longer_texts_are_not_smaller(one, two):
     assert max(estimate_text(one), estimate_text(two)) <= both <= estimate_text(one) + estimate_text(two) + 1
 
 
+CODED = st.text("bcdfgBCDFG0123456789aeiou \nж文", max_size=400)
+
+
+@given(CODED, CODED)
+@settings(max_examples=300, deadline=None)
+def test_where_texts_that_make_no_words_meet_only_what_could_be_chance_is_added(one, two):
+    both = estimate_text(one + two)
+    assert max(estimate_text(one), estimate_text(two)) <= both <= estimate_text(one) + estimate_text(two) + 8
+
+
 def test_lone_surrogates_are_measured():
     assert estimate_text("\ud800") > 0
 
@@ -38,3 +61,151 @@ def test_lone_surrogates_are_measured():
 def test_plain_english_is_about_a_token_for_four_to_six_characters():
     text = "The quick brown fox jumps over the lazy dog and goes home. " * 20
     assert len(text) / 6 < estimate_text(text) < len(text) / 4
+
+
+# -- against the true count
+
+rng = random.Random(20)
+
+
+def data(size: int) -> bytes:
+    return rng.randbytes(size)
+
+
+def letters(alphabet: str, size: int = 4_000) -> str:
+    return "".join(rng.choices(alphabet, k=size))
+
+
+def in_words(alphabet: str, size: int = 600) -> str:
+    return " ".join(letters(alphabet, rng.randint(3, 10)) for _ in range(size))
+
+
+CODES: dict[str, Callable[[], str]] = {
+    "base64": lambda: base64.b64encode(data(3_000)).decode(),
+    "base64 in lines": lambda: base64.encodebytes(data(3_000)).decode(),
+    "base64 of a short value": lambda: base64.b64encode(data(200)).decode(),
+    "base64 for addresses": lambda: base64.urlsafe_b64encode(data(3_000)).decode(),
+    "base64 in json": lambda: json.dumps({str(n): base64.b64encode(data(60)).decode() for n in range(40)}),
+    "base32": lambda: base64.b32encode(data(3_000)).decode(),
+    "a token in three parts": lambda: ".".join(base64.urlsafe_b64encode(data(n)).decode() for n in (40, 300, 64)),
+    "hex": lambda: data(3_000).hex(),
+    "capital hex": lambda: data(3_000).hex().upper(),
+    "hashes": lambda: "\n".join(data(32).hex() for _ in range(60)),
+    "short hashes": lambda: " ".join(data(4).hex()[:7] for _ in range(400)),
+    "uuids": lambda: "\n".join(str(uuid.UUID(bytes=data(16))) for _ in range(100)),
+    "small letters": lambda: letters(string.ascii_lowercase),
+    "capital letters": lambda: letters(string.ascii_uppercase),
+    "letters": lambda: letters(string.ascii_letters),
+    "letters and digits": lambda: letters(string.ascii_letters + string.digits),
+    "words of small letters": lambda: in_words(string.ascii_lowercase),
+    "words of letters": lambda: in_words(string.ascii_letters),
+}
+BLOCKS = {  # script: first and last letter
+    "Han": (0x4E00, 0x9FA5),
+    "rare Han": (0x3400, 0x4DBF),
+    "rarest Han": (0x20000, 0x2A6DF),
+    "Hiragana": (0x3041, 0x3096),
+    "Katakana": (0x30A1, 0x30FA),
+    "Hangul": (0xAC00, 0xD7A3),
+    "Yi": (0xA000, 0xA48C),
+    "Bopomofo": (0x3105, 0x312F),
+    "Tibetan": (0x0F40, 0x0FBC),
+    "Khmer": (0x1780, 0x17D3),
+    "Lao": (0x0E81, 0x0ECD),
+    "Ethiopic": (0x1200, 0x137C),
+    "Georgian": (0x10D0, 0x10FA),
+    "Thai": (0x0E01, 0x0E4D),
+    "Nko": (0x07C0, 0x07EA),
+    "Devanagari": (0x0904, 0x094D),
+    "Arabic": (0x0621, 0x064A),
+    "Cherokee": (0x13A0, 0x13F4),
+    "Hebrew": (0x05D0, 0x05EA),
+    "Greek": (0x0391, 0x03C9),
+    "Cyrillic": (0x0410, 0x044F),
+    "Armenian": (0x0531, 0x0586),
+    "Tamil": (0x0B85, 0x0BCD),
+    "Bengali": (0x0985, 0x09CD),
+    "Sinhala": (0x0D85, 0x0DDF),
+    "Myanmar": (0x1000, 0x1049),
+    "Mongolian": (0x1820, 0x1878),
+    "Syriac": (0x0710, 0x074A),
+    "Thaana": (0x0780, 0x07B1),
+    "Inuktitut": (0x1401, 0x166C),
+    "runes": (0x16A0, 0x16EA),
+    "Balinese": (0x1B05, 0x1B44),
+    "Coptic": (0x2C80, 0x2CE4),
+    "Tifinagh": (0x2D30, 0x2D67),
+    "Gothic": (0x10330, 0x1034A),
+    "hieroglyphs": (0x13000, 0x1342E),
+    "Latin of Europe": (0x00C0, 0x017F),
+    "phonetic": (0x0250, 0x02AF),
+    "old Greek": (0x1F00, 0x1FFC),
+    "faces": (0x1F600, 0x1F64F),
+    "emoji": (0x1F300, 0x1F6C5),
+    "new emoji": (0x1F900, 0x1F9FF),
+    "signs": (0x2600, 0x26FF),
+    "letters of formulas": (0x1D400, 0x1D7CB),
+    "Braille": (0x2800, 0x28FF),
+}
+
+
+def true_count(text: str) -> int:
+    encoding = load_offline()
+    assert encoding is not None
+    return TiktokenCounter(encoding).count(text)
+
+
+@pytest.mark.parametrize("kind", sorted(CODES))
+def test_codes_and_random_letters_are_not_undercounted(kind):
+    text = CODES[kind]()
+    assert estimate_text(text) >= 0.8 * true_count(text)
+
+
+@pytest.mark.parametrize("script", sorted(BLOCKS))
+def test_no_script_is_undercounted(script):
+    first, last = BLOCKS[script]
+    alphabet = "".join(chr(code) for code in range(first, last + 1) if unicodedata.category(chr(code)) != "Cn")
+    for text in (letters(alphabet, 1_500), in_words(alphabet, 200), f"a word, then {letters(alphabet, 300)} and more"):
+        assert estimate_text(text) >= 0.8 * true_count(text)
+
+
+def test_emoji_made_of_several_are_not_undercounted():
+    text = "\U0001f469\u200d\U0001f4bb \u2708\ufe0f \U0001f1e9\U0001f1ea \U0001f44d\U0001f3fd " * 50
+    assert estimate_text(text) >= 0.8 * true_count(text)
+
+
+SOURCES = ["argparse.py", "json/decoder.py", "asyncio/tasks.py", "typing.py", "pydoc_data/topics.py", "tarfile.py"]
+WRITTEN = ["README.md", "CONTRIBUTING.md", "pyproject.toml", "Makefile", *("summarizing_context/stores/sql",)]
+
+
+def prose_and_code() -> list[Path]:
+    library = Path(sysconfig.get_path("stdlib"))
+    named = [library / name for name in SOURCES] + [ROOT / name for name in WRITTEN]
+    return [file for path in named for file in (sorted(path.glob("*")) if path.is_dir() else [path]) if file.is_file()]
+
+
+@pytest.mark.parametrize("path", prose_and_code(), ids=lambda path: path.name)
+def test_prose_and_code_are_counted_within_a_half(path):
+    text = path.read_text(encoding="utf-8")
+    assert 0.8 * true_count(text) <= estimate_text(text) <= 1.5 * true_count(text)
+
+
+PROSE = {
+    "German": "Gestern Abend haben wir die Verbindung zur Datenbank repariert, aber die Prüfungen schlagen noch fehl. ",
+    "French": "Hier soir nous avons réparé la connexion à la base de données, mais les tests échouent encore. ",
+    "Spanish": "Anoche arreglamos la conexión con la base de datos, pero las pruebas siguen fallando por el puerto. ",
+    "Polish": "Wczoraj wieczorem naprawiliśmy połączenie z bazą danych, ale testy wciąż nie przechodzą przez port. ",
+    "English": "Last night we repaired the connection to the database, but the checks fail because of a wrong port. ",
+}
+
+
+@pytest.mark.parametrize("language", sorted(PROSE))
+def test_languages_in_latin_letters_are_counted_within_a_half(language):
+    text = PROSE[language] * 5
+    assert 0.8 * true_count(text) <= estimate_text(text) <= 1.5 * true_count(text)
+
+
+def test_words_code_and_listings_are_measured_as_they_always_were():
+    assert estimate_text("The parser keeps every row until the worker has written it. " * 10) == 111
+    assert estimate_text("def get_user(user_id):\n    return users[user_id].displayName\n" * 10) == 164
+    assert estimate_text("-rw-r--r-- 1 root root 4096 Nov 20 10:00 settings.toml\n" * 10) == 192

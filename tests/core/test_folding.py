@@ -6,33 +6,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summarizing_context.core.folding import calls_of, fold_note, without_calls
-from summarizing_context.core.repairs import show_group
+from summarizing_context.core.folding import Calls, calls_of, fold_note, pair, without_calls
+from summarizing_context.core.repairs import Read, show_group
 from tests.core.making import LOGS, Message, answer, one_call, reads, timeline, user
 from tests.laws.builders import DIALECTS, results
 from tests.laws.checkers import tool_safe_problems
 
 
 def rest(log: list[Message], *folded: int) -> list[Message]:
-    return [read.message for read in without_calls(reads(*log), folded)]
+    return [read.message for read in without_calls(pair(reads(*log)), folded)]
+
+
+def calls_of_group(group: list[Read]) -> Calls:
+    return calls_of(pair(group))
 
 
 def test_calls_are_told_in_the_order_of_their_results():
     log = [one_call("a", "b", "c"), answer("c"), answer("a")]
-    calls = calls_of(reads(*log))
+    calls = calls_of_group(reads(*log))
     assert (calls.answered, calls.made) == (((2,), (0,)), 3)
     assert (calls.oldest(1), calls.oldest(2), calls.all) == ((2,), (0, 2), (0, 1, 2))
 
 
 def test_equal_ids_of_one_message_are_folded_together():
-    calls = calls_of(reads(one_call("a", "a", "b"), answer("a"), answer("b")))
+    calls = calls_of_group(reads(one_call("a", "a", "b"), answer("a"), answer("b")))
     assert calls.answered == ((0, 1), (2,))
 
 
 def test_calls_behind_one_that_waits_are_not_folded_for_they_are_not_shown():
-    log = [one_call("a", "b"), one_call("c", "d"), answer("c"), answer("b")]
-    assert calls_of(reads(*log)).answered == ((1,),)
-    assert calls_of(reads(*log, answer("a"))).answered == ((2,), (1,), (0,))
+    log = [one_call("a", "b"), one_call("c", "d"), answer("b")]
+    assert calls_of_group(reads(*log)).answered == ((1,),)
+    assert calls_of_group(reads(*log, answer("a"), answer("c"))).answered == ((1,), (0,), (2,))
+    assert calls_of_group(reads(*log, answer("c"))).answered == ((1,), (2,))  # a is given up, and shown
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -71,8 +76,8 @@ def test_a_group_with_folded_calls_is_tool_safe(log: list[Message], data: st.Dat
     known = timeline(log)
     start, stop = known.newest_group
     group = [known.read(index)[0] for index in range(start, stop)]
-    calls = calls_of(group)
+    calls = calls_of_group(group)
     folded = calls.oldest(data.draw(st.integers(0, len(calls.answered))))
-    pieces = show_group(without_calls(group, folded), closed=known.closed_groups_stop == stop)
+    pieces = show_group(without_calls(pair(group), folded), closed=known.closed_groups_stop == stop)
     assert tool_safe_problems([piece.message for piece in pieces]) == []
-    assert len(folded) + sum(calls_of([read]).made for read in without_calls(group, folded)) == calls.made
+    assert len(folded) + sum(calls_of_group([read]).made for read in without_calls(pair(group), folded)) == calls.made

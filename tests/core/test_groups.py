@@ -15,7 +15,7 @@ def cut(*messages: dict) -> tuple[list[tuple[int, int]], GroupCutter]:
     closed: list[tuple[int, int]] = []
     for message in messages:
         reading = read_message(message)
-        closed += cutter.add(reading.calls, reading.answers).closed
+        closed += cutter.add(reading.calls, reading.answers, turn=reading.turn).closed
     return closed, cutter
 
 
@@ -62,15 +62,43 @@ def test_ordinals_tie_results_to_calls():
     cutter = GroupCutter()
     assert cutter.add(["a", "b"], []).first_call == 0
     assert cutter.add([], ["b"]).answered == (1,)
-    assert cutter.add(["c"], []).first_call == 2
     assert cutter.add([], ["x", "a"]).answered == (-1, 0)
+    cutter.add(["a"], [])
+    assert cutter.add(["b", "c"], []).first_call == 1
 
 
 def test_a_further_call_gives_up_on_too_many_held_back():
-    held = [message for n in range(MAX_HELD // 2) for message in (one_call(f"b{n}"), answer(f"b{n}"))]
-    assert spans(one_call("a"), *held[:-1], answer("a"))[:1] != [(0, 1)]
-    closed = spans(one_call("a"), *held, one_call("c"))
-    assert closed == [(0, 1 + MAX_HELD)]
+    lines = [one_call(f"b{n}") for n in range(MAX_HELD)]
+    assert spans(one_call("a"), *lines) == []
+    assert spans(one_call("a"), *lines, one_call("c")) == [(0, 1 + MAX_HELD)]
+
+
+def test_a_call_after_any_result_gives_up_the_calls_still_open():
+    assert spans(one_call("a", "b"), answer("a"), one_call("c"), answer("c")) == [(0, 2), (2, 4)]
+    assert spans(one_call("a"), one_call("b"), answer("a"), one_call("c")) == [(0, 3)]
+
+
+def test_a_result_gives_up_the_lines_before_its_call():
+    assert spans(one_call("a"), one_call("b"), answer("b"), answer("a")) == [(0, 3), (3, 4)]
+    assert spans(one_call("a"), one_call("b"), one_call("c"), answer("b"), answer("c")) == [(0, 5)]
+
+
+def test_a_result_that_nobody_waits_for_gives_up_the_open_calls():
+    assert spans(one_call("a", "b"), answer("a"), answer("a"), answer("b")) == [(0, 2), (2, 3), (3, 4)]
+
+
+def test_words_of_a_human_beside_a_result_give_up_the_open_calls_and_a_reminder_does_not():
+    def told(text: str) -> dict:
+        return user([*answer("a", dialect="anthropic")["content"], {"type": "text", "text": text}])
+
+    assert spans(one_call("a", "b"), told("stop"), answer("b")) == [(0, 2), (2, 3)]
+    assert spans(one_call("a", "b"), told("<system-reminder>x</system-reminder>"), answer("b")) == [(0, 3)]
+
+
+def test_a_message_that_answers_and_calls_gives_up_what_else_is_open():
+    mixed = assistant([*answer("a", dialect="anthropic")["content"], *one_call("c", dialect="anthropic")["content"]])
+    assert spans(one_call("a", "b"), mixed, answer("b"), answer("c")) == [(0, 2), (2, 3), (3, 4)]
+    assert spans(one_call("a", "b"), mixed, answer("c")) == [(0, 3)]
 
 
 def test_positions_count_from_where_the_cutter_starts():

@@ -22,9 +22,14 @@ from tests.core.making import Library, room, texts_of
 STYLE = Style(estimate_text, "user", 100)
 
 
+def pieces(start: int, more: int) -> tuple[range, ...]:
+    """So many entries of the open segment in pieces of at most seven."""
+    return tuple(range(at, min(at + 7, start + more)) for at in range(start, start + more, 7))
+
+
 def compose(leaves: int, tokens: int = 10_000, *, tree=(), more: int = 0, style=STYLE) -> Header:
     """The header for so many segments of ten entries, and `more` entries behind them."""
-    plan = HeaderPlan(tree, leaves, leaves * 10, leaves * 10 + more, 0)
+    plan = HeaderPlan(tree, leaves, leaves * 10, leaves * 10 + more, 0, pieces(leaves * 10, more))
     return compose_header(plan, Library(), room(tokens), style)
 
 
@@ -93,7 +98,7 @@ def test_entries_behind_the_segments_get_a_provisional_node():
 def test_an_empty_provisional_text_is_told_as_a_count():
     library = Library()
     library.provisional_text = ""
-    header = compose_header(HeaderPlan((), 0, 0, 5, 0), library, room(10_000), STYLE)
+    header = compose_header(HeaderPlan((), 0, 0, 5, 0, (range(5),)), library, room(10_000), STYLE)
     assert header.nodes[0].form == "line"
     assert "[5 earlier messages left out]" in texts_of(header.message)
 
@@ -112,7 +117,7 @@ def test_a_header_that_only_counts():
 @given(leaves=st.integers(0, 60), more=st.integers(0, 20), tokens=st.integers(100, 8_000), size=st.integers(1, 120))
 @settings(max_examples=80, deadline=None)
 def test_any_header_covers_everything_in_order_within_its_share(flat, leaves, more, tokens, size):
-    plan = HeaderPlan((), leaves, leaves * 10, leaves * 10 + more, 0)
+    plan = HeaderPlan((), leaves, leaves * 10, leaves * 10 + more, 0, pieces(leaves * 10, more))
     header = compose_header(plan, Library(size), room(tokens), STYLE._replace(flat=flat))
     if plan.stop == 0:
         assert header.message is None

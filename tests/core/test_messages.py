@@ -74,6 +74,46 @@ def test_signatures_and_encrypted_thinking_are_not_text():
     assert read_message(assistant(blocks)).texts == ["let me see"]
 
 
+def test_what_nobody_reads_is_charged_all_the_same():
+    blocks = [
+        {"type": "thinking", "thinking": "let me see", "signature": "x" * 500},
+        {"type": "redacted_thinking", "data": "y" * 500},
+        {"type": "blob", "data": "z" * 500},
+    ]
+    assert set(message_text_parts(assistant(blocks))) >= {"let me see", "x" * 500, "y" * 500, "z" * 500}
+
+
+def test_thinking_that_stands_in_two_fields_is_read_once_and_charged_twice():
+    said = {"reasoning": "why not", "reasoning_details": [{"type": "reasoning.text", "text": "why not"}]}
+    assert read_message(assistant("yes") | said).texts == ["why not", "yes"]
+    assert message_text_parts(assistant("yes") | said) == ["why not", "yes", "why not"]
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [
+        {"metadata": {"note": "a long story " * 50}},
+        {"timestamp": "2026-11-20T10:00:00Z", "created_at": 5, "usage": {"input_tokens": 5}},
+        {"_seq": "7" * 500},
+        {"id": "msg_1", "name": "Kim", "status": "completed", "tool_call_id": "a", "annotations": [], "refusal": None},
+    ],
+)
+def test_notes_that_are_never_sent_and_the_frame_are_no_texts(noted):
+    assert message_text_parts(assistant("yes") | noted) == ["yes"]
+
+
+def test_a_frame_too_long_for_any_provider_counts():
+    assert message_text_parts(assistant("yes") | {"id": "m" * 65}) == ["yes", "id", "m" * 65]
+    assert "c" * 65 in message_text_parts(one_call("c" * 65, dialect="anthropic"))
+
+
+def test_the_text_parts_of_gemini_are_texts_and_its_other_parts_are_read_as_they_are():
+    message = {"role": "user", "parts": [{"text": "look"}, {"functionResponse": {"name": "f", "response": {"a": "b"}}}]}
+    reading = read_message(message)
+    assert (reading.texts[0], reading.human) == ("look", True)
+    assert kinds(message) == ["text", "opaque"]
+
+
 def test_thinking_beside_the_content_is_read_once():
     message = assistant([{"type": "thinking", "thinking": "hm"}]) | {"reasoning_content": "hm"}
     assert read_message(message).texts == ["hm"]

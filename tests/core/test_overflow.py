@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from summarizing_context.core.activation import Cut
-from summarizing_context.core.budget import MAX_SQUEEZE
+from summarizing_context.core.budget import BARE, MAX_SQUEEZE
 from summarizing_context.core.folding import Calls
 from summarizing_context.core.overflow import Newest, fit, last_cuts
 from tests.core.test_activation import PRESENT, ROOM, at, builder, even_log
@@ -21,21 +21,28 @@ def test_the_last_cuts_are_before_and_behind_the_newest_group():
 
 def test_an_overflowing_view_is_squeezed_as_little_as_will_do():
     build, _ = builder({1: 1_400, 2: 1_600, 3: 1_600})
-    assert fit(ROOM, at(1), at(2, 3), None, build).room.squeeze == 1
+    assert fit(ROOM, at(1), at(2, 3), newest(0, 0), build).room.squeeze == 1
 
 
 def test_without_a_good_proposal_the_smallest_that_fits_is_taken():
     build, _ = builder({1: 15_900, 2: 16_000, 3: 0})
-    found = fit(ROOM, at(1), at(2, 3), None, build)
+    found = fit(ROOM, at(1), at(2, 3), newest(0, 0), build)
     assert (found.cut.stop, found.room.squeeze) == (1, MAX_SQUEEZE)
 
 
-def test_leaving_nothing_raw_is_the_last_resort():
-    build, asked = builder({1: 10**6, 2: 10**6, 3: 900})
-    assert fit(ROOM, at(1), at(2, 3), None, build).cut.stop == 3
-    assert asked[-1] == (3, 0)
-    build, _ = builder({1: 10**6, 2: 10**6, 3: 10**6})
-    assert fit(ROOM, at(1), at(2, 3), None, build) is None
+def test_the_newest_message_alone_is_the_last_resort():
+    build, asked = builder({1: 10**6, 2: 2 * 10**5, 3: 900})
+    found = fit(ROOM, at(1), at(2, 3), newest(0, 0), build)
+    assert (found.cut.stop, found.room.squeeze) == (2, BARE)
+    assert (3, 0) not in asked
+    build, _ = builder({1: 10**9, 2: 10**9, 3: 0})
+    assert fit(ROOM, at(1), at(2, 3), newest(0, 0), build) is None
+
+
+def test_a_group_that_is_covered_already_is_shown_again_where_nothing_else_fits():
+    build, _ = builder({1: 10**6, 2: 2 * 10**5, 3: 10**6})
+    found = fit(ROOM, at(3), [], newest(0, 0)._replace(is_covered=True), build)
+    assert (found.cut.stop, found.room.is_bare) == (2, True)
 
 
 def test_as_few_calls_are_folded_as_bring_the_view_well_into_its_room():

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from summarizing_context.core.pins import Candidates, Pins, choose_pins
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from summarizing_context.core.pins import Candidates, Pins, Source, Staying, choose_pins, choose_staying
+from summarizing_context.core.repairs import Read
 from tests.core.making import PRICE, answer, assistant, one_call, room, shown, system, timeline, user
 
 LONG = "word " * 2_000
@@ -10,7 +14,12 @@ LONG = "word " * 2_000
 
 def pins(log: list[dict], cut: int | None = None, tokens: int = 4_000) -> Pins:
     made = timeline(log)
-    return choose_pins(made.candidates(len(log) if cut is None else cut), made.read, room(tokens), PRICE)
+    return chosen(made.candidates(len(log) if cut is None else cut), made, tokens)
+
+
+def chosen(candidates: Candidates, source: Source, tokens: int) -> Pins:
+    staying = choose_staying(candidates, source, room(tokens), 0, PRICE)
+    return choose_pins(candidates, staying, source, room(tokens).setting_aside(staying.tokens), PRICE)
 
 
 def test_the_first_human_message_stands_before_and_the_latest_after():
@@ -63,11 +72,30 @@ def test_short_opening_rows_stay_whole_beside_a_long_one():
     assert sum(pin.tokens for pin in found.before) <= room(4_000).pin_cap
 
 
-def test_more_than_fits_is_left_out_the_newest_first_kept():
-    log = [user("task"), *(assistant(f"{n} " + LONG) | {"critical": True} for n in range(9)), assistant("ok")]
+def test_more_than_fits_is_left_out_the_newest_stay_whole():
+    log = [user("task"), *(assistant(f"{n} " + "word " * 600) | {"critical": True} for n in range(9)), assistant("ok")]
     found = pins(log)
-    assert found.left_out == 6
-    assert [pin.seq for pin in found.after] == [7, 8, 9]
+    assert shown(found.after) == log[5:10]
+    assert found.unshown == (1, 2, 3, 4)
+
+
+def test_one_that_is_larger_than_all_of_them_may_be_is_cut_and_leaves_room_for_others():
+    log = [user("task"), assistant("small") | {"critical": True}, system(3 * LONG), assistant("ok")]
+    found = pins(log)
+    small, large = found.after
+    assert found.unshown == (2,)
+    assert (small.message, small.repairs) == (log[1], ())
+    assert (large.repairs, large.tokens <= room(4_000).message_cap(0)) == (("shrunk",), True)
+
+
+def test_no_number_of_opening_rows_is_left_out_unless_the_room_is_full():
+    log = [*(user(f"fact {n}") | {"critical": True} for n in range(60)), assistant("ok")]
+    assert shown(pins(log).before) == log[:60]
+    full = pins([user(f"fact {n} " * 20) | {"critical": True} for n in range(60)], tokens=2_000)
+    whole = [pin.seq for pin in full.before if not pin.left_out]
+    assert 10 < len(whole) < 60
+    assert whole == list(range(60 - len(whole), 60))
+    assert full.unshown == tuple(range(60 - len(whole)))
 
 
 def test_critical_messages_come_before_rules_and_stay_whole_where_others_are_cut():
@@ -100,12 +128,52 @@ def test_a_pinned_call_or_result_becomes_a_fenced_note():
 
 
 def test_no_candidates_are_no_pins():
-    assert choose_pins(Candidates((), None, (), ()), timeline([]).read, room(100), PRICE) == Pins((), (), 0, 0)
+    assert chosen(Candidates((), None, (), ()), timeline([]), 100) == Pins((), (), 0)
+
+
+class Counted:
+    """A log that tells which entries were read."""
+
+    def __init__(self, log: list[dict]) -> None:
+        self.log, self.reads = timeline(log), list[int]()
+
+    def read(self, index: int) -> tuple[Read, int]:
+        self.reads.append(index)
+        return self.log.read(index)
+
+    def cost(self, index: int) -> int:
+        return self.log.cost(index)
 
 
 def test_thousands_that_find_no_room_are_not_all_read():
-    log = timeline([user("first"), assistant("yes"), *(system(f"rule {n} " * 20) for n in range(2_000))])
-    read: list[int] = []
-    found = choose_pins(log.candidates(len(log)), lambda at: (read.append(at), log.read(at))[1], room(2_000), PRICE)
-    assert len(found.after) + found.left_out == 2_000
-    assert len(read) < 100
+    source = Counted([user("first"), assistant("yes"), *(system(f"rule {n} " * 20) for n in range(2_000))])
+    found = chosen(source.log.candidates(2_002), source, 2_000)
+    assert len(found.after) + len(found.unshown) == 2_000
+    assert len(source.reads) < 100
+
+
+ROWS = st.tuples(st.sampled_from([user, assistant, system]), st.booleans(), st.integers(0, 400))
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.lists(ROWS, max_size=30), st.integers(200, 20_000))
+def test_whatever_is_left_out_would_not_have_fitted_beside_what_goes_before_it(rows, tokens):
+    log = [user("task"), assistant("ok")]
+    for at, (make, critical, size) in enumerate(rows):
+        log.append({**make(f"{at} " + "word " * size), "critical": critical})
+    made, cap = timeline([*log, assistant("ok")]), room(tokens).staying_cap
+    candidates = made.candidates(len(log))
+    staying = choose_staying(candidates, made, room(tokens), 0, PRICE)
+    cost = {pin.seq: pin.tokens for pin in staying.items}
+    whole = [pin.message == log[pin.seq] for pin in staying.items if PRICE.message(log[pin.seq]) <= cap]
+    assert all(whole)
+    assert staying.tokens <= cap
+    order = [*candidates.critical, *(index for index in candidates.system if not log[index]["critical"])]
+    assert sorted([*cost, *staying.left_out]) == sorted(order)
+    for at, index in enumerate(order):
+        if index in staying.left_out:
+            assert sum(cost.get(one, 0) for one in order[:at]) + PRICE.message(log[index]) > cap
+
+
+def test_nothing_stays_where_nothing_is_to_stay():
+    assert choose_staying(Candidates((0,), 0, (), ()), timeline([user("a")]), room(100), 0, PRICE) == Staying()

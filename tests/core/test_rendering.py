@@ -7,7 +7,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.rendering import render_children, render_messages
+from summarizing_context.core.rendering import BREAKS, render_children, render_messages
 from tests.core.making import ODD_MESSAGES, answer, assistant, one_call, readings, system, user
 
 LABEL = re.compile(r"^### .*$", re.MULTILINE)
@@ -83,3 +83,10 @@ def test_ids_and_positions_do_not_show():
 
 def test_children_stand_oldest_first_under_their_numbers():
     assert render_children(["one", "### two"]) == "### summary 1 of 2\none\n### summary 2 of 2\n\\### two"
+
+
+@given(st.lists(st.sampled_from(["#", "### ", "\\", "\n", "\r", "\u2028", " ", "a"]), max_size=24).map("".join))
+@settings(max_examples=500, deadline=None)
+def test_every_line_like_a_label_gets_one_backslash_and_nothing_else_changes(body):
+    wanted = re.sub(rf"(^|[{BREAKS}])(\\*### )", r"\1\\\2", body)
+    assert render_children([body]) == f"### summary 1 of 1\n{wanted}"

@@ -27,7 +27,8 @@ def groups_of(log: list[dict]) -> list[tuple[list[dict], bool]]:
     cutter, found = GroupCutter(), []
     for message in log:
         reading = read_message(message)
-        found += [(log[start:stop], True) for start, stop in cutter.add(reading.calls, reading.answers).closed]
+        step = cutter.add(reading.calls, reading.answers, turn=reading.turn)
+        found += [(log[start:stop], True) for start, stop in step.closed]
     return [*found, (log[cutter.start :], False)] if cutter.is_open else found
 
 
@@ -56,8 +57,20 @@ def test_an_open_call_gets_no_stand_in():
     assert messages_of(show(*log, closed=False)) == log
 
 
-def test_what_stands_behind_an_open_call_is_held_back():
-    assert messages_of(show(one_call("a"), one_call("b"), answer("b"), closed=False)) == [one_call("a")]
+def test_split_lines_behind_one_that_waits_are_held_back_until_a_result_comes():
+    one, two, three = one_call("a"), one_call("b"), one_call("c")
+    assert messages_of(show(one, two, three, closed=False)) == [one]
+    assert messages_of(show(one, two, three, answer("a"), closed=False)) == [one, answer("a"), two]
+    assert messages_of(show(one, two, three, answer("b"), closed=False)) == [
+        *(one, answer("a", NO_RESULT), two, answer("b"), three)
+    ]
+
+
+def test_a_late_result_beside_a_call_is_a_note_before_it():
+    late = assistant([*blocks("a")["content"], *one_call("b", dialect="anthropic")["content"]])
+    told, called = show(late, closed=False)
+    assert told.repairs == ("late_result_note",)
+    assert called.message == one_call("b", dialect="anthropic")
 
 
 def test_a_result_that_came_too_late_is_a_fenced_note():
@@ -85,8 +98,8 @@ def test_text_beside_the_last_results_stays_with_them():
     assert messages_of(show(one, told)) == [one, told]
 
 
-def test_text_beside_a_result_that_is_not_the_last_comes_after_all_of_them():
-    text = {"type": "text", "text": "wait"}
+def test_a_reminder_beside_a_result_that_is_not_the_last_comes_after_all_of_them():
+    text = {"type": "text", "text": "<system-reminder>wait</system-reminder>"}
     one = one_call("a", "b", dialect="anthropic")
     assert messages_of(show(one, blocks("a", more=(text,)), blocks("b"))) == [
         *(one, blocks("a"), blocks("b"), user([text]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from summarizing_context.core.constraints import standing_rules
 from summarizing_context.core.pinned import Pin
-from summarizing_context.core.rule_block import MOST_TOKENS, RuleBlock, rule_block
+from summarizing_context.core.rule_block import LEAST_TOKENS, MOST_TOKENS, RuleBlock, rule_block
 from summarizing_context.core.standing import NO_RULES, RuleBook, StandingRules
 from tests.core.making import PRICE
 
@@ -76,7 +76,16 @@ def test_it_keeps_to_its_cap_and_is_never_larger_than_its_bound():
 
 
 def test_messages_without_room_are_named_even_where_there_are_no_rules():
-    assert "pinned messages 4, 9 (/context expand 4)" in text(rule_block([], NO_RULES, [4, 9], 200, PRICE))
+    assert "2 pinned messages: 4, 9 (/context expand 4-9)" in text(rule_block([], NO_RULES, [4, 9], 200, PRICE))
+
+
+def test_messages_without_room_are_told_in_the_least_block_however_many_they_are():
+    many = range(10_000, 99_999)
+    block = rule_block([], NO_RULES, many, LEAST_TOKENS, PRICE)
+    assert "89999 pinned messages: 10000" in text(block)
+    assert "(/context expand 10000-99998)" in text(block)
+    with_rules = rule_block([], rules("Never push to main."), many, LEAST_TOKENS, PRICE)
+    assert "/context expand 10000-99998" in text(with_rules)
 
 
 def test_a_rule_cannot_end_the_fence():

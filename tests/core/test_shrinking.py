@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 from summarizing_context.core.estimate import estimate_text
 from summarizing_context.core.fencing import fence
-from summarizing_context.core.shrinking import Price, cut_middle, shrink_message, shrink_note
+from summarizing_context.core.shrinking import Price, shrink_message
+from summarizing_context.core.shrunk_notes import shrink_note
+from summarizing_context.core.truncation import cut_middle
 from tests.core.making import PRICE, answer, assistant, call, result, user
 
 LONG = " ".join(f"word{n}" for n in range(3_000))
@@ -165,3 +167,33 @@ def test_a_cut_keeps_an_end_of_each_side(text, cap):
     if mark:
         assert text.startswith(head)
         assert text.endswith(tail.partition("…]\n")[2])
+
+
+MANY = {
+    "words": user([{"type": "text", "text": f"line {n}"} for n in range(400)]),
+    "unknown": user([{"type": "weird", "n": n} for n in range(400)]),
+    "files": user([IMAGE] * 400),
+    "extras": user("hi") | {f"k{n}": f"v{n}" for n in range(400)},
+    "result": user([{"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "x"}] * 400}]),
+    "arguments": call("anthropic", ("a", "f", {f"k{n}": n for n in range(400)})),
+}
+
+
+@pytest.mark.parametrize("cap", [16, 40, 300])
+@pytest.mark.parametrize("kind", MANY)
+def test_very_many_small_parts_fit_any_cap_that_has_room_for_a_word(kind: str, cap: int):
+    shown = shrink_message(MANY[kind], PRICE.message(MANY[kind]), cap, PRICE)
+    assert shown.tokens == PRICE.message(shown.message) <= cap
+    assert shown.message["content"]
+
+
+def test_blocks_that_are_too_many_become_one_text_with_their_first_and_last_words():
+    (block,) = shrink(MANY["words"])["content"]
+    assert block["text"].startswith("line 0\nline 1\n")
+    assert block["text"].endswith("line 399")
+    assert "tokens left out" in block["text"]
+
+
+def test_files_that_are_left_out_among_many_blocks_are_counted():
+    (block,) = shrink(user([{"type": "text", "text": "Look."}, *[IMAGE] * 400]))["content"]
+    assert block["text"] == "Look.\n[400 files left out]"

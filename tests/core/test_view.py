@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from summarizing_context.core.activation import Cut, Proposal
 from summarizing_context.core.header import HeaderPlan, Style, compose_header
 from summarizing_context.core.messages import read_message
-from summarizing_context.core.pins import choose_pins
+from summarizing_context.core.pins import Staying, choose_pins
 from summarizing_context.core.tail import Item
 from summarizing_context.core.view import (
     ActivationState,
@@ -30,7 +30,7 @@ def state() -> ActivationState:
     log = timeline([user("task \ud800"), assistant("ok"), user("more"), assistant("ok")])
     size = room(5_000)
     header = compose_header(HeaderPlan((), 5, 3, 3, 0), Library(), size, Style(PRICE.count, "user", 100))
-    pins = choose_pins(log.candidates(3), log.read, size, PRICE)
+    pins = choose_pins(log.candidates(3), Staying(), log, size, PRICE)
     proposal = Proposal(Cut(5, 3, 3), size, header, pins, tail_of(log, size, start=3))
     return activated(ActivationState(serial=6), proposal, "high_water", "estimate")
 

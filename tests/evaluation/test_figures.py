@@ -8,10 +8,10 @@ import pytest
 
 from summarizing_context.evaluation.figures import LAW_FIGURES, TIMINGS, Tally, add_up, add_up_by_variant, percentile
 
-NAMES = """file messages history_tokens views refused_views budget strategy max_view_tokens mean_view_tokens
-over_budget_views tool_unsafe_views out_of_order_views unseen_tokens activations append_only_breaks
-prefix_hit uncached_tokens model_calls model_input_tokens model_output_tokens stand_ins repairs view_p50_ms
-view_p99_ms activation_p99_ms"""
+NAMES = """file token_counter messages history_tokens views refused_views budget strategy max_view_tokens
+mean_view_tokens over_budget_views tool_unsafe_views out_of_order_views newest_missing_views unseen_tokens activations
+append_only_breaks prefix_hit uncached_tokens model_calls model_input_tokens model_output_tokens
+stand_ins repairs view_p50_ms view_p99_ms activation_p99_ms"""
 
 
 def tally(file: str = "a", budget: int = 100, **counts: object) -> Tally:

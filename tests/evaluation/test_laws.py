@@ -176,3 +176,46 @@ def test_a_group_with_folded_calls_is_lawful_and_one_with_a_result_too_many_is_n
     note = says("user", "[2 tool calls and their results left out]")
     assert judged(log, [HELLO, note, openai_call("c"), openai_result("c"), BYE]) == (False, False)
     assert judged(log, [HELLO, note, openai_call("c"), openai_result("b"), openai_result("c"), BYE])[0]
+
+
+def hides(log: list[Message], view: list[Message]) -> bool:
+    return look(checker_of(*log), *view).newest_missing()
+
+
+@pytest.mark.parametrize(
+    "newest", [BYE, openai_call("b"), anthropic_call("b"), openai_result("a"), anthropic_result("a")]
+)
+def test_a_view_without_the_newest_message_hides_it(newest: Message) -> None:
+    log = [HELLO, openai_call("a"), newest] if answered_ids(newest) else [HELLO, newest]
+    assert not hides(log, log)
+    assert hides(log, log[:-1])
+
+
+def test_a_stand_in_does_not_show_a_late_result_and_its_note_does():
+    log = [HELLO, openai_call("a"), BYE, openai_result("a", "finished at last")]
+    view = [HELLO, openai_call("a"), openai_result("a", "[no result of this call was recorded]"), BYE]
+    assert hides(log, view)
+    assert not hides(log, [*view, says("user", '<late_result call="a">\nfinished at last\n</late_result>')])
+
+
+def test_a_shrunk_newest_message_is_there():
+    log = [HELLO, says("assistant", "the report " + "goes on " * 400)]
+    assert not hides(log, [HELLO, says("assistant", "the report goes […390 tokens left out…] goes on")])
+    assert hides(log, [HELLO, says("user", "the report goes […390 tokens left out…] goes on")])
+
+
+def test_only_lines_of_split_calls_may_wait_behind_one_in_flight():
+    first, second = openai_call("a"), openai_call("b")
+    assert not hides([HELLO, first, second], [HELLO, first])
+    assert hides([HELLO, first, second, openai_result("b")], [HELLO, first])
+    assert hides(
+        [HELLO, openai_call("a", "c"), openai_result("a"), second], [HELLO, openai_call("a", "c"), openai_result("a")]
+    )
+
+
+def test_an_older_equal_message_is_not_the_newest():
+    checker = checker_of(HELLO, BYE)
+    assert not look(checker, HELLO, BYE).newest_missing()
+    checker._log.add(HELLO)
+    assert look(checker, HELLO, BYE, common=2).newest_missing()
+    assert not look(checker, HELLO, BYE, HELLO, common=2).newest_missing()

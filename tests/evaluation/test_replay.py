@@ -122,7 +122,8 @@ async def test_unsafe_and_disordered_views_are_counted():
     result = {"role": "tool", "tool_call_id": "x", "content": "ok"}
     one, two = says("user", "a"), says("assistant", "b")
     tally = await recorded([one, two], [one, result], [two, one], activated=True)
-    assert (tally.tool_unsafe_views, tally.out_of_order_views) == (1, 1)
+    assert (tally.tool_unsafe_views, tally.out_of_order_views, tally.newest_missing_views) == (1, 1, 1)
+    assert "newest_missing_views" in tally.broken_laws()
 
 
 async def test_a_second_run_gives_the_same_figures_but_for_the_timings():

@@ -26,6 +26,7 @@ from summarizing_context.prompt_library import latest, load
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.parameter_files import bounds_of, load_parameters, read_parameters
 from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters
+from tests.privacy import open_to_others
 
 SMALL = Settings(segment_min=200, segment_target=540, segment_max=900, summary_max_tokens=60)
 SOURCES = [
@@ -157,6 +158,7 @@ def test_an_interrupted_run_goes_on_and_reports_the_same_bytes(tmp_path: Path):
     file.write_bytes(kept + b'{"variant":"half a li')
     again, _ = tune(task(tmp_path / "parts", CoordinateSearch(5), evaluations=5))
     write_reports(again, tmp_path / "parts")
+    assert open_to_others(tmp_path) == []
     assert file.read_bytes().startswith(kept)
     for path in (tmp_path / "whole").glob("tune.*"):
         assert path.read_bytes() == (tmp_path / "parts" / path.name).read_bytes()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from .grouping import CallGroup, Reading, atoms
 from .repairs import LATE_NOTE, SPLIT, STAND_IN, explain, is_late_note, is_same_result
-from .shapes import Message, answered_ids, canonical, canonical_once, result_content
+from .shapes import Message, answered_ids, blocks, canonical, canonical_once, result_content
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Tail:
     view_start: int
     log_start: int
     repairs: Counter[str]
-    held_back: int  # newest log entries not shown yet, since an earlier call still waits
+    held_back: int  # lines of split calls not shown yet, since an earlier one still waits
     folded: tuple[int, int] | None = None  # log entries of its first group, where calls of it are folded
 
 
@@ -37,23 +37,19 @@ class _Walk:
     notes: list[tuple[int, str]] = field(default_factory=list)  # orphans whose note has not been met yet
     failed: str = ""
     held_back: int = 0
-    notes_may_wait: bool = False
 
     def run(self, start: int) -> bool:
         """Match everything from log entry `start`; False with `failed` set if that is not what is shown."""
         for index in range(start, len(self.log)):
             self._take_notes()
             if self.at == len(self.view) and self._may_be_held_back(index):
-                self.held_back = len(self.log) - index
-                break
+                self.held_back += 1
+                continue
             self._entry(index)
             if self.failed:
                 return False
         self._take_notes()
-        first_open = self.reading.runs[-1][0] if self.reading.open_groups() else len(self.log)
-        if (
-            self.notes and self.notes[0][0] < first_open and not self.notes_may_wait
-        ):  # behind an open call they are held back
+        if self.notes:
             self.failed = f"the orphan result of log entry {self.notes[0][0]} is not shown as a note"
         elif self.at < len(self.view):
             self.failed = f"view row {self.at} is no log entry"
@@ -65,8 +61,23 @@ class _Walk:
         if group is None and answered_ids(message):
             self.notes += [(index, identity) for identity in self.reading.orphans.get(index, [])]
             self._take_notes()
+            self._words_beside(index)
         elif self._row(index) and group is not None:
             self._results(group)
+
+    def _words_beside(self, index: int) -> None:
+        """What a message says beside results that are all late stands behind their notes."""
+        entry = self.log[index]
+        words = [block for block in blocks(entry) if block.get("type") == "text"]
+        if not words or len(self.reading.orphans.get(index, [])) < len(answered_ids(entry)):
+            return
+        found = explain(self.view[self.at], {**entry, "content": words}) if self.at < len(self.view) else None
+        if found is None:
+            self.failed = f"view row {self.at} is not what log entry {index} says beside its results"
+            return
+        self.repairs.update(found)
+        self.repairs[SPLIT] += 1
+        self.at += 1
 
     def _row(self, index: int) -> bool:
         if self.at >= len(self.view):
@@ -93,7 +104,7 @@ class _Walk:
             needed = [identity for identity in needed if identity not in identities]
             self.at += 1
         missing = needed if group.abandoned else [identity for identity in needed if identity in sources]
-        if missing and not (self.at == len(self.view) and self._may_be_held_back(group.call + 1)):
+        if missing:
             self.failed = f"{len(missing)} results of log entry {group.call} are missing before view row {self.at}"
 
     def _result_row(self, group: CallGroup, identities: list[str], sources: dict[str, int]) -> bool:
@@ -147,11 +158,9 @@ class _Walk:
                 self.at += 1
 
     def _may_be_held_back(self, index: int) -> bool:
-        waiting = self.reading.open_groups()
-        if not waiting:
-            return False
-        first = min(group.call for group in waiting)
-        return index > first or (len(waiting) > 1 and index == first)
+        """Only lines of split calls, behind the first that waits."""
+        waiting = [group.call for group in self.reading.open_groups()]
+        return index in waiting[1:]
 
 
 def align(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | str:
@@ -161,16 +170,12 @@ def align(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> 
     found = search.repaired(len(view) if found is None else found.view_start) or found
     if found is not None:
         return found
-    waiting = reading.open_groups()
-    if len(waiting) > 1:  # a run of split calls may be held back as a whole, and be the whole tail
-        first = next(start for start, stop in atoms(reading) if stop == len(log))
-        return Tail(len(view), first, Counter(), len(log) - first)
     return search.reason if log else Tail(len(view), 0, Counter(), 0)
 
 
-def align_whole(view: Sequence[Message], log: Sequence[Message], reading: Reading, is_open: bool) -> Tail | None:
+def align_whole(view: Sequence[Message], log: Sequence[Message], reading: Reading) -> Tail | None:
     """The tail, if all of the view shows all of the log, which is that of an open group with calls left out or not."""
-    walk = _Walk(view, log, reading, 0, notes_may_wait=is_open)
+    walk = _Walk(view, log, reading, 0)
     return Tail(0, 0, walk.repairs, walk.held_back) if walk.run(0) else None
 
 

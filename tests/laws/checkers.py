@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from .alignment import Tail, align
 from .folds import find_fold
-from .grouping import Reading, group_spans, read_log
+from .grouping import group_spans, read_log
 from .repairs import SHRUNK, explain
 from .shapes import Message, answered_ids, called_ids, canonical_once, leading_system_rows, media_count
 
@@ -82,14 +82,14 @@ def _result_order_problems(
     view: Sequence[Message], log: Sequence[Message], places: dict[str, list[int]], matched: dict[int, int]
 ) -> list[str]:
     problems: list[str] = []
-    readings = _readings(log)
+    reading = read_log(log)
     calls: list[int] = []  # the entries that equal the last row without results
     for row, message in enumerate(view):
         found = places.get(_identity(message), [])
         if not answered_ids(message):
             calls = found if row in matched else []
             continue
-        groups = [reading.groups[call] for reading in readings for call in calls if call in reading.groups]
+        groups = [reading.groups[call] for call in calls if call in reading.groups]
         own = {index for group in groups for index, _ in group.results}
         if found and groups and not own.intersection(found):
             problems.append(f"row {row} is log entry {found[0]}, which does not answer log entry {calls[0]}")
@@ -97,16 +97,10 @@ def _result_order_problems(
 
 
 def find_tail(view: Sequence[Message], log: Sequence[Message]) -> Tail | str:
-    """Where the raw tail begins, or why there is none. Where the laws leave the grouping open, any reading will do."""
-    first: Tail | str = ""
-    for reading in _readings(log):
-        if (folded := find_fold(view, log, reading)) is not None:
-            return folded
-        found = align(view, log, reading)
-        if isinstance(found, Tail):
-            return found
-        first = first or found
-    return first
+    """Where the raw tail begins, or why there is none."""
+    reading = read_log(log)
+    folded = find_fold(view, log, reading)
+    return align(view, log, reading) if folded is None else folded
 
 
 def tail_problems(
@@ -237,8 +231,3 @@ def prefix_problems(previous: Sequence[Message], view: Sequence[Message]) -> lis
         if canonical_once(old) != canonical_once(new):
             return [f"row {row} of {len(previous)} changed"]
     return []
-
-
-def _readings(log: Sequence[Message]) -> list[Reading]:
-    reading = read_log(log)
-    return [reading, read_log(log, orphans_abandon=True)] if reading.orphans else [reading]

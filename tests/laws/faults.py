@@ -93,7 +93,8 @@ class FaultyStore:
     def __init__(self, inner: Store, rng: random.Random, done: Counter[str], *, rate: float = 0.15) -> None:
         self.inner, self.rng, self.done, self.rate = inner, rng, done, rate
         self.name = inner.name
-        self.queued: set[asyncio.Future[None]] = set()
+        self.checkpoints = _FaultyCheckpoints(self)
+        self.queued: set[asyncio.Future[Any]] = set()
         self.lost: set[str] = set()  # providers whose last state is not kept
 
     def __getattr__(self, name: str) -> Any:
@@ -105,14 +106,14 @@ class FaultyStore:
             await asyncio.wait(self.queued)
 
     def append(self, session_id: str, entries: Sequence[Any], committed: Callable[[], None]) -> Awaitable[None]:
-        return self._write("append", lambda: self.inner.append(session_id, entries, committed))
+        return self.write("append", lambda: self.inner.append(session_id, entries, committed))
 
     async def replace(self, session_id: str, keep: int, entries: Sequence[Any], committed: Callable[[], None]) -> None:
-        await self._write("replace", lambda: self.inner.replace(session_id, keep, entries, committed))
+        await self.write("replace", lambda: self.inner.replace(session_id, keep, entries, committed))
 
     async def save_activation(self, session_id: str, provider_key: str, state: bytes) -> None:
         self.lost.add(provider_key)
-        await self._write("activation", lambda: self.inner.save_activation(session_id, provider_key, state))
+        await self.write("activation", lambda: self.inner.save_activation(session_id, provider_key, state))
         self.lost.discard(provider_key)
 
     async def find_summaries(self, session_id: str, keys: Sequence[Any], places: Any) -> Mapping[Any, Any]:
@@ -125,7 +126,7 @@ class FaultyStore:
         self._fail("summary", "after")
         return kept
 
-    def _write(self, what: str, write: Callable[[], Awaitable[None]]) -> Awaitable[None]:
+    def write(self, what: str, write: Callable[[], Awaitable[Any]]) -> Awaitable[Any]:
         """Queues at once, as a store does, unless it fails before."""
         try:
             self._fail(what, "before")
@@ -136,14 +137,29 @@ class FaultyStore:
         future.add_done_callback(self.queued.discard)
         return self._after(what, future)
 
-    async def _after(self, what: str, future: asyncio.Future[None]) -> None:
-        await asyncio.shield(future)
+    async def _after(self, what: str, future: asyncio.Future[Any]) -> Any:
+        written = await asyncio.shield(future)
         self._fail(what, "after")
+        return written
 
     def _fail(self, what: str, when: str) -> None:
         if self.rng.random() < self.rate / 2:
             self.done[f"store {what} {when}"] += 1
             raise StoreError(f"{self.name}: a fault of the test in {what}")
+
+
+class _FaultyCheckpoints:
+    """The checkpoints of a faulty store: replacing a log with one is a write of the log like any other."""
+
+    def __init__(self, store: FaultyStore) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store.inner.checkpoints, name)
+
+    async def replace(self, *arguments: Any, committed: Callable[[], None]) -> Any:
+        replace = self._store.inner.checkpoints.replace
+        return await self._store.write("replace", lambda: replace(*arguments, committed=committed))
 
 
 async def _raised(error: StoreError) -> None:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from .alignment import Tail, align_whole
-from .grouping import CallGroup, Reading, read_log
+from .grouping import CallGroup, Reading
 from .repairs import FOLDED
 from .shapes import CALL_BLOCKS, Message, answered_ids, called_ids
 
@@ -42,13 +42,31 @@ def _explained(
         last = max((call for call, _ in gone), default=0)
         if len(gone) != told or (gone & waiting and any(call <= last for call, _ in shown - waiting)):
             continue
-        rest = [entry for index in range(start, stop) if (entry := _without(log, index, groups, gone)) is not None]
-        claimed, is_open = [*rest, *log[stop:]], bool(waiting)
-        for orphans_abandon in (False, True):
-            tail = align_whole(view[row + 1 :], claimed, read_log(claimed, orphans_abandon=orphans_abandon), is_open)
-            if tail is not None:
-                return Tail(row, start, tail.repairs + Counter({FOLDED: told}), tail.held_back, (start, stop))
+        rest = {
+            index: entry for index in range(start, stop) if (entry := _without(log, index, groups, gone)) is not None
+        }
+        claimed = [*rest.values(), *log[stop:]]
+        tail = align_whole(view[row + 1 :], claimed, _without_gone(reading, [*rest, *range(stop, len(log))], gone))
+        if tail is not None:
+            return Tail(row, start, tail.repairs + Counter({FOLDED: told}), tail.held_back, (start, stop))
     return None
+
+
+def _without_gone(reading: Reading, kept: Sequence[int], gone: set[Call]) -> Reading:
+    """The reading of the entries that are kept: what became of their calls, as the whole log tells it."""
+    at = {index: place for place, index in enumerate(kept)}
+    groups = {
+        at[group.call]: CallGroup(
+            at[group.call],
+            [id for id in group.waiting if (group.call, id) not in gone],
+            [(at[index], id) for index, id in group.results if (group.call, id) not in gone],
+            group.abandoned,
+        )
+        for group in reading.groups.values()
+        if group.call in at
+    }
+    orphans = {at[index]: ids for index, ids in reading.orphans.items() if index in at}
+    return Reading(groups, orphans, len(kept), ())
 
 
 def _shown_calls(rows: Sequence[Message], log: Sequence[Message], groups: Sequence[CallGroup]) -> Iterator[set[Call]]:

@@ -1,9 +1,9 @@
 """Which messages may not be parted: the rules of groups, stated a second time and independently.
 
-A call waits for its results. A message that is neither a result nor a call abandons the calls that wait.
-Calls that overlap are kept together for 24 messages from the second of them on; one more call then, and those that
-wait are abandoned.
-A result is paired with the nearest call of its id that still waits; without one it is an orphan.
+A call waits for its results. Call rows one after the other wait together, up to 24 from the second on; one more then,
+and those that wait are abandoned.
+A result is paired with the nearest call of its id that still waits; without one it is an orphan. It abandons the rows
+before the one that it answers. Whatever else comes abandons all that wait: words, an orphan, a call after a result.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from .shapes import Message, answered_ids, called_ids
+from .shapes import Message, answered_ids, blocks, called_ids
 
 TOGETHER_AT_MOST = 24  # messages
 
@@ -30,7 +30,7 @@ class CallGroup:
 class Reading:
     """A log, read: its call groups by the index of their call, and the orphans of each result message.
 
-    `runs` are the ranges in which some call waited; calls that overlap are in one run.
+    `runs` are the ranges in which some call waited.
     """
 
     groups: dict[int, CallGroup]
@@ -43,31 +43,34 @@ class Reading:
         return [group for group in self.groups.values() if group.waiting and not group.abandoned]
 
 
-def read_log(log: Sequence[Message], *, orphans_abandon: bool = False) -> Reading:
-    """Pair results with calls. The laws leave open whether an orphan abandons waiting calls; both can be asked for."""
+def read_log(log: Sequence[Message]) -> Reading:
+    """Pair results with calls."""
     groups: dict[int, CallGroup] = {}
     orphans: dict[int, list[str]] = {}
     waiting: list[CallGroup] = []
-    overlapped: int | None = None  # where a second call joined one that waits
+    joined = 0  # where a second row of calls joined the first
+    answered = False  # a result has come since the calls that wait
     runs: list[tuple[int, int]] = []
     began: int | None = None
     for index, message in enumerate(log):
         calls, answers = called_ids(message), answered_ids(message)
-        paired = 0
-        for identity in answers:
-            paired += _pair(waiting, index, identity, orphans)
-        is_other = not calls and (not answers or (orphans_abandon and not paired))
-        if is_other or (calls and overlapped is not None and index - overlapped >= TOGETHER_AT_MOST):
-            for group in waiting:
-                group.abandoned = True
-            if began is not None:
-                runs.append((began, index))
+        fits = any(identity in group.waiting for group in waiting for identity in answers)
+        is_line = bool(calls) and not answers and not answered
+        is_long = bool(calls) and len(groups) > 1 and joined > (began or 0) and index - joined >= TOGETHER_AT_MOST
+        if began is not None and (is_long or not (fits or is_line)):
+            _abandon(waiting)
+            runs.append((began, index))
             waiting, began = [], None
-        waiting = [group for group in waiting if group.waiting]
-        overlapped = overlapped if waiting else None
+        paired = [_pair(waiting, index, identity, orphans) for identity in answers]
+        last = max((group.call for group in paired if group is not None), default=-1)
+        if last >= 0:
+            _abandon([group for group in waiting if calls or group.call < last])
+        if None in paired or (answers and _has_words(message)):
+            _abandon(waiting)
+        waiting = [group for group in waiting if group.waiting and not group.abandoned]
+        answered = (answered or last >= 0) and not calls
         if calls:
-            if waiting and overlapped is None:
-                overlapped = index
+            joined = index if began is not None and joined <= began else joined
             groups[index] = CallGroup(index, list(calls))
             waiting.append(groups[index])
             began = index if began is None else began
@@ -78,31 +81,34 @@ def read_log(log: Sequence[Message], *, orphans_abandon: bool = False) -> Readin
     return Reading(groups, orphans, len(log), tuple(runs))
 
 
-def _pair(waiting: list[CallGroup], index: int, identity: str, orphans: dict[int, list[str]]) -> int:
+def _abandon(groups: Sequence[CallGroup]) -> None:
+    for group in groups:
+        group.abandoned = True
+
+
+def _has_words(message: Message) -> bool:
+    return message.get("role") == "user" and any(block.get("type") == "text" for block in blocks(message))
+
+
+def _pair(waiting: list[CallGroup], index: int, identity: str, orphans: dict[int, list[str]]) -> CallGroup | None:
     for group in reversed(waiting):
         if identity in group.waiting:
             group.waiting.remove(identity)
             group.results.append((index, identity))
-            return 1
+            return group
     orphans.setdefault(index, []).append(identity)
-    return 0
+    return None
 
 
 def atoms(reading: Reading) -> list[tuple[int, int]]:
-    """Ranges that may not be parted: a group up to its last result, or to the end while it waits; overlaps joined."""
-    reach = list(range(1, reading.size + 1))
-    for group in reading.groups.values():
-        last = max((index for index, _ in group.results), default=group.call) + 1
-        reach[group.call] = reading.size if group.waiting and not group.abandoned else last
+    """Ranges that may not be parted: the runs, and each message outside of them."""
     ranges: list[tuple[int, int]] = []
-    start, stop = 0, 0
-    for index in range(reading.size):
-        if index >= stop:
-            if stop > start:
-                ranges.append((start, stop))
-            start = index
-        stop = max(stop, reach[index])
-    return [*ranges, (start, stop)] if stop > start else ranges
+    at = 0
+    for start, stop in reading.runs:
+        ranges += [(index, index + 1) for index in range(at, start)]
+        ranges.append((start, stop))
+        at = stop
+    return [*ranges, *((index, index + 1) for index in range(at, reading.size))]
 
 
 def group_spans(log: Sequence[Message]) -> list[tuple[int, int]]:

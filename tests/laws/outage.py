@@ -39,7 +39,7 @@ async def live(judge: Judge, clock: Clock, log: Sequence[Message]) -> None:
         clock.time += STEP
         await judge.add(message)
         await judge.view()
-        await judge.context.wait_idle(20)
+        await judge.context.wait_idle(120)
 
 
 async def outage(judge: Judge, clock: Clock, down: Callable[[bool], None]) -> None:
@@ -67,10 +67,10 @@ async def recovered(judge: Judge, clock: Clock) -> None:
     """Every gap is filled, and what stood in for the model is gone with the next activation."""
     clock.time += COOLDOWN
     await judge.view()
-    await judge.context.wait_idle(20)
+    await judge.context.wait_idle(120)
     await judge.context.compact()
     await judge.view()
-    await judge.context.wait_idle(20)
+    await judge.context.wait_idle(120)
     after = judge.context.statistics()
     assert (after.breaker, after.summaries_pending, after.stand_ins) == ("closed", 0, 0)
     assert after.summaries_ready == after.segments > 20

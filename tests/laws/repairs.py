@@ -6,6 +6,7 @@ The repairs of one message only; stand-ins and split results are told in `alignm
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,6 +20,7 @@ from .shapes import (
     called_ids,
     canonical,
     canonical_once,
+    media_count,
     plain_text,
     result_content,
     without_thinking,
@@ -30,6 +32,9 @@ FOLDED = "calls_folded"
 ALL_REPAIRS = frozenset({SHRUNK, STAND_IN, LATE_NOTE, SPLIT, CONTENT_NONE, THINKING, FOLDED})
 LONGEST_CUT_NOTE = 240  # characters between the kept head and the kept tail
 NO_ROOM = 40  # characters of a whole message below which no number need be told
+
+
+CUT = re.compile(r"\n?\[…\d+…\]\n?|…")  # between the head and the tail of a message without room
 
 
 def explain(shown: Message, entry: Message) -> frozenset[str] | None:
@@ -127,9 +132,8 @@ def _is_shrunk_to_nothing(shown: Message, entry: Message) -> bool:
     if called_ids(shown) != called_ids(entry) or answered_ids(shown) != answered_ids(entry):
         return False
     text = plain_text(shown.get("content"))
-    head, _, tail = text.partition("…")
-    original = plain_text(entry.get("content"))
-    return len(text) <= NO_ROOM and "…" in text and original.startswith(head) and original.endswith(tail)
+    kept, original = CUT.split(text), plain_text(entry.get("content"))
+    return len(kept) > 1 and len(text) <= NO_ROOM and original.startswith(kept[0]) and original.endswith(kept[-1])
 
 
 def _is_shrunk_content(shown: Any, original: Any) -> bool:
@@ -139,7 +143,15 @@ def _is_shrunk_content(shown: Any, original: Any) -> bool:
         return all(_is_shrunk_block(left, right) for left, right in zip(shown, original, strict=True))
     if isinstance(shown, list) and isinstance(original, list) and _special_blocks(shown) != _special_blocks(original):
         return False
-    return is_shrunk_text(plain_text(shown), plain_text(original))
+    return is_shrunk_text(plain_text(shown), _joined_text(original))
+
+
+def _joined_text(content: Any) -> str:
+    """The text that a content's blocks become where they are too many for the room: their words, and how many files
+    stood among them."""
+    files = media_count(content)
+    told = [f"[{files} file{'s' * (files > 1)} left out]"] if files else []
+    return "\n".join([text for text in (plain_text(content), *told) if text])
 
 
 def _special_blocks(content: list[Any]) -> list[tuple[Any, Any]]:

@@ -13,7 +13,9 @@ Message = Mapping[str, Any]
 
 CALL_BLOCKS = frozenset({"tool_use", "tool_call"})
 THINKING_BLOCKS = frozenset({"thinking", "redacted_thinking", "reasoning"})
-THINKING_FIELDS = frozenset({"thinking", "thinking_block", "redacted_thinking", "reasoning", "reasoning_content"})
+THINKING_FIELDS = frozenset(
+    {"thinking", "thinking_block", "redacted_thinking", "reasoning", "reasoning_content", "reasoning_details"}
+)
 MEDIA_BLOCKS = frozenset({"image", "image_url", "input_image"})
 
 

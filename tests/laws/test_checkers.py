@@ -91,7 +91,7 @@ def test_order_catches_swapped_rows_and_a_row_shown_twice() -> None:
 def test_order_lets_results_move_to_their_call_and_no_further() -> None:
     a, b = call("openai", ("a", "read", {})), call("openai", ("b", "read", {}))
     ra, rb = result("openai", "a", "one"), result("openai", "b", "two")
-    log = [user("go"), a, b, rb, ra, assistant("ok")]
+    log = [user("go"), a, b, ra, rb, assistant("ok")]
     assert order_problems([log[0], a, ra, b, rb, log[5]], log) == []
     assert judged([log[0], a, ra, b, rb, log[5]], log) == []
     assert order_problems([log[0], b, rb, a, ra, log[5]], log)
@@ -164,10 +164,12 @@ def test_a_call_that_still_waits_gets_no_stand_in() -> None:
     assert judged([*log, result("openai", "a", "no result")], log)
 
 
-def test_calls_behind_one_that_waits_may_be_held_back() -> None:
+def test_split_lines_behind_one_that_waits_may_be_held_back_and_nothing_else() -> None:
     a, b = call("openai", ("a", "read", {})), call("openai", ("b", "read", {}))
     log = [user("go"), a, b, result("openai", "b", "two")]
-    assert judged(log[:2], log) == []
+    assert judged(log[:2], log[:3]) == []
+    assert judged(log[:2], log)
+    assert judged([*log[:2], result("openai", "a", "no result"), *log[2:]], log) == []
     assert judged(log[:1], [user("go"), user("more")])
 
 

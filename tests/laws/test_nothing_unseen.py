@@ -154,7 +154,7 @@ def test_what_is_cut_out_for_a_model_is_read_by_the_extractive_pass(dialect: str
     wants = [Want(Node(0, leaf), lines.hashes[leaf]) for leaf in range(len(lines.segments))]
     contents = ""
     for want in wants:
-        contents += jobs.job(want).content
+        contents += jobs.prepare(want)().content
         made.saw(want.hash)
     assert made.unseen_tokens(len(wants)) == 0
     read, cut_out = found(contents), found("".join(passes.left_out))

@@ -41,7 +41,7 @@ async def live(judge: Judge, log: list[Any]) -> None:
 @pytest.mark.parametrize("kind", sorted(FAULTY))
 async def test_views_stay_lawful_with_a_summarizer_that_is(kind: str) -> None:
     summarizer = FAULTY[kind]()
-    with anyio.fail_after(60):
+    with anyio.fail_after(120):
         async with watched(summarizer, budget=2_000, **QUICK) as judge:
             await live(judge, session(45, 250))
             statistics = judge.context.statistics()
@@ -116,6 +116,8 @@ async def test_stand_ins_are_replaced_at_the_next_activation_not_before() -> Non
         await judge.context.wait_idle()
         assert await judge.view() == before
         assert judge.context.statistics().stand_ins > 0
-        await judge.context.compact()
-        await judge.view()
+        for _ in range(2):  # the first covers messages of the open segment, whose summary is made then
+            await judge.context.compact()
+            await judge.view()
+            await judge.context.wait_idle()
         assert judge.context.statistics().stand_ins == 0

@@ -14,6 +14,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Literal
 
 from anyio.from_thread import start_blocking_portal
 
@@ -31,7 +32,7 @@ _CALL_TIMEOUT = "3"  # seconds; a stalled call is given up after that; the first
 def honest(body: Json) -> str:
     """A summary of the fenced content of a request."""
     content = user_text(body).removeprefix("<session_record>\n").removesuffix("\n</session_record>")
-    kind = "rollup" if content.startswith("### summary 1 of ") else "segment"
+    kind: Literal["segment", "rollup"] = "rollup" if content.startswith("### summary 1 of ") else "segment"
     return summarize_extractively(content, kind=kind, max_tokens=_CAP, count=estimate_text)
 
 

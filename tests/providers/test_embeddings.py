@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
 import pytest
 
+from summarizing_context import Settings
 from summarizing_context.embedders.openai_embeddings import OpenAIEmbedder
-from summarizing_context.errors import SummarizerError, SummarizerRateLimited
+from summarizing_context.errors import SettingsError, SummarizerError, SummarizerRateLimited
+from summarizing_context.making import make_embedder
 
 from .mocking import mocked
 
@@ -61,3 +64,38 @@ async def test_a_refusal_of_the_provider_keeps_no_text():
 def test_the_recipe_names_the_model_and_a_server_of_ones_own():
     assert "m" in embedder().recipe
     assert embedder().recipe != OpenAIEmbedder("m", base_url="https://other.example/v1", api_key="k").recipe
+
+
+GIVEN = {
+    "api_key": "key-of-summarizer",
+    "base_url": "https://summarizer.example/v1",
+    "embedding_api_key": "key-of-embedding",
+    "embedding_base_url": "https://embedding.example/v1",
+}
+PLACES = [{name: GIVEN[name] for name in names} for many in range(5) for names in itertools.combinations(GIVEN, many)]
+
+
+@pytest.mark.parametrize("place", PLACES, ids="+".join)
+@pytest.mark.parametrize("summarizer", ["extractive", "openai", "anthropic", "host"])
+async def test_a_key_goes_only_to_the_provider_it_was_given_for(summarizer: str, place: dict[str, str], monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "key-of-openai")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    settings = Settings(summarizer=summarizer, model="m", embedding="openai", embedding_model="e", **place)
+    own = {name for name in place if name.startswith("embedding")}
+    if place and not own and summarizer in ("extractive", "host"):  # nobody said whose key this is
+        with pytest.raises(SettingsError, match="embedding_api_key"):
+            make_embedder(settings, read_only=False)
+        return
+    made = make_embedder(settings, read_only=False)
+    assert made is not None
+    with mocked() as router:
+        route = router.post(url__regex=".*").respond(json=data([1.0]))
+        await made.embed(["text"])
+        await made.close()
+    sent = route.calls[0].request
+    if own or summarizer != "openai":
+        address, key = place.get("embedding_base_url"), place.get("embedding_api_key")
+    else:
+        address, key = place.get("base_url"), place.get("api_key")
+    assert str(sent.url) == f"{address or 'https://api.openai.com/v1'}/embeddings"
+    assert sent.headers["authorization"] == f"Bearer {key or 'key-of-openai'}"

@@ -65,8 +65,8 @@ FAULTS = [
 @pytest.mark.parametrize(("fault", "kind", "told"), FAULTS, ids=[name for name, *_ in FAULTS])
 async def test_a_fault_on_the_wire_is_an_error_and_one_call(protocol: Protocol, fault: str, kind: Any, told: Fault):
     async with serving(lambda _: storm(fault)) as server:
-        with anyio.fail_after(10), pytest.raises(SummarizerError) as caught:
-            await ask(protocol, server, timeout=0.1 if fault == "stalled" else 5.0)
+        with anyio.fail_after(120), pytest.raises(SummarizerError) as caught:
+            await ask(protocol, server, timeout=0.1 if fault == "stalled" else 60.0)
         assert type(caught.value) is kind
         assert caught.value.args == (told,)
         assert len(server.requests) == 1
@@ -101,9 +101,9 @@ async def test_a_body_that_only_drips_is_given_up_at_the_limit_of_the_call(proto
     async with serving(lambda request: Answer(ending="drip" if request.number else "whole")) as server:
         inner = protocol.made(base_url=protocol.base_url(server.root))
         await inner.summarize(job())  # now the SDK is imported, and the client made
-        limits = Limits(call_timeout=0.3, attempts=1)
+        limits = Limits(call_timeout=2.0, attempts=1)
         outer = ResilientSummarizer(inner, limits=limits, clock=FakeClock(), count=words)
-        with anyio.fail_after(10), pytest.raises(SummarizerTimeout):
+        with anyio.fail_after(120), pytest.raises(SummarizerTimeout):
             await outer.summarize(job())
         await inner.close()
         assert [request.path for request in server.requests] == [protocol.path] * 2
@@ -164,13 +164,13 @@ async def test_a_context_closes_its_summarizer(protocol: Protocol):
         async with open_context(settings(protocol, base_url=place, max_tokens=4_000)) as context:
             for number in range(120):
                 await context.add_message({"role": "user", "content": f"part {number} " + "of the work " * 80})
-            with anyio.fail_after(20):
+            with anyio.fail_after(120):
                 assert await context.wait_idle()
             assert context.statistics().model_calls == len(server.requests) > 0
             assert context.statistics().model_input_tokens == 900 * len(server.requests)
             assert server.connections
         if server.connections:  # each ends when it sees that its client has gone
-            await asyncio.wait(server.connections, timeout=5)
+            await asyncio.wait(server.connections, timeout=120)
         assert not server.connections
     left = {thread.name for thread in set(threading.enumerate()) - threads}
     assert {name for name in left if not name.startswith(("AnyIO worker", "asyncio_"))} == set()  # of the loop itself

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
-from summarizing_context.errors import SummarizerError, SummarizerNotReady
+from summarizing_context.errors import SummarizerError, SummarizerNotReady, SummarizerRefused, SummarizerTimeout
 from summarizing_context.ports import SummaryJob
 from summarizing_context.summarizers.resilient import ResilientSummarizer
 
@@ -174,6 +175,47 @@ async def test_input_tokens_never_exceed_their_cap():
     await at_once(outer, 8)
     assert outer.statistics().input_tokens == 2 * size
     assert outer.ready_in() is None
+
+
+@pytest.mark.parametrize(
+    "failing", [OSError(), SummarizerError("down"), SummarizerTimeout("late"), SummarizerNotReady("later"), never]
+)
+async def test_a_call_without_a_reply_counts_as_a_call_and_costs_no_tokens(failing: Any):
+    size = words(job().prompt)
+    outer, inner, clock = resilient(failing, GOOD, call_timeout=0.01, breaker_cooldown=1, max_calls_per_session=3)
+    await try_job(outer)
+    clock.time += 10
+    await try_job(outer)
+    figures = outer.statistics()
+    assert figures.model_calls == len(inner.asked) > 1
+    assert figures.input_tokens == size * (figures.model_calls - 1)
+
+
+async def test_failed_calls_use_up_the_caps_on_calls_and_not_those_on_tokens():
+    size = words(job().prompt)
+    outer, inner, _ = resilient(OSError(), attempts=10, breaker_failures=100, max_input_tokens_per_session=size)
+    await try_job(outer)
+    assert (len(inner.asked), outer.statistics().input_tokens, outer.ready_in()) == (10, 0, 0.0)
+    outer, inner, _ = resilient(OSError(), attempts=10, breaker_failures=100, max_calls_per_hour=4)
+    await try_job(outer)
+    assert len(inner.asked) == 4
+    assert outer.ready_in()
+
+
+async def test_a_call_under_way_keeps_its_tokens_from_others():
+    size = words(job().prompt)
+    outer, inner, _ = resilient(never, call_timeout=3_600, attempts=1, max_input_tokens_per_session=size)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(at_once, outer, 8)
+        await anyio.wait_all_tasks_blocked()
+        assert len(inner.asked) == 1
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_reply_that_its_summarizer_refuses_is_paid_for():
+    outer, inner, _ = resilient(SummarizerRefused("declined"), GOOD)
+    await outer.summarize(job())
+    assert outer.statistics().input_tokens == sum(words(asked.prompt) for asked in inner.asked)
 
 
 async def test_reported_usage_counts_against_the_caps():

@@ -223,12 +223,12 @@ async def test_a_cancelled_job_is_given_up_at_once():
 
     def slow(text: str) -> int:
         reading.set()
-        go_on.wait(5)
+        go_on.wait(120)
         return count(text)
 
     summarizer = ExtractiveSummarizer(count=slow)
     waiting = asyncio.ensure_future(summarizer.summarize(job(content(*FIXED_BUILD))))
-    assert await anyio.to_thread.run_sync(reading.wait, 5)
+    assert await anyio.to_thread.run_sync(reading.wait, 120)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
@@ -239,10 +239,16 @@ async def test_a_cancelled_job_is_given_up_at_once():
 
 @pytest.mark.anyio
 async def test_closing_drops_the_jobs_that_wait():
-    go_on = threading.Event()
-    summarizer = ExtractiveSummarizer(count=lambda text: go_on.wait(5) and count(text))
+    reading, go_on = threading.Event(), threading.Event()
+
+    def slow(text: str) -> int:
+        reading.set()
+        go_on.wait(120)
+        return count(text)
+
+    summarizer = ExtractiveSummarizer(count=slow)
     jobs = [asyncio.ensure_future(summarizer.summarize(job(content(*FIXED_BUILD)))) for _ in range(3)]
-    await anyio.sleep(0.01)
+    assert await anyio.to_thread.run_sync(reading.wait, 120)
     closing = asyncio.ensure_future(summarizer.close())
     await anyio.lowlevel.checkpoint()
     go_on.set()

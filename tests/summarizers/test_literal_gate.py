@@ -50,6 +50,96 @@ def test_what_the_source_says_in_other_words_is_supported(honest: str):
     assert unsupported_literals(honest, HELD) == []
 
 
+BINDING = Grounds("""### user
+The staging port is 6543. Set DEBUG=false and LOG_LEVEL: info; enable TRACE. libfoo 2.4.1 is in src/app.py.
+### result of run
+exit codes 0, 1, 2, 3; read lines 1-268; API version 4""")
+
+
+def spellings(digits: str) -> list[str]:
+    """A number in other digits and signs of Unicode, as a reference of HTML, and digit by digit."""
+    zeros = "\N{FULLWIDTH DIGIT ZERO}٠०০๐\N{MATHEMATICAL BOLD DIGIT ZERO}⁰₀"
+    ones = "⑴⒈❶➀➊"
+    powers = dict(zip(map(str, range(10)), "⁰¹²³⁴⁵⁶⁷⁸⁹", strict=True))
+    words = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+    return [
+        *("".join(chr(ord(zero) + int(digit)) for digit in digits) for zero in zeros if zero not in "⁰"),
+        *("".join(chr(ord(one) + int(digit) - 1) for digit in digits) for one in ones),
+        "".join(powers[digit] for digit in digits),
+        "".join(f"&#{ord(digit)};" for digit in digits),
+        "".join(f"&#x{ord(digit):x};" for digit in digits),
+        "\u200b".join(digits),
+        " ".join(digits),
+        " ".join(words[int(digit)] for digit in digits),
+    ]
+
+
+@pytest.mark.parametrize("written", range(len(spellings("1"))))
+def test_a_number_is_read_in_whatever_signs_it_is_written(written: int):
+    assert unsupported_literals(f"- the staging port is {spellings('7777')[written]}", BINDING)
+    assert unsupported_literals(f"- the staging port is {spellings('6543')[written]}", BINDING) == []
+    found = Grounds(f"### user\nThe staging port is {spellings('6543')[written]}.")
+    assert unsupported_literals("- the staging port is 6543", found) == [] or written >= len(spellings("1")) - 2
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        *("DEBUG=true", "set `DEBUG=true`", "LOG_LEVEL=debug", "VERBOSE=yes", "TRACE_ALL=on"),
+        *("libfoo v3", "libfoo v5", "port 77-77", "src∕server.py", "at 15∶45"),
+    ],
+)
+def test_settings_versions_and_look_alike_marks_are_values(lie: str):
+    assert unsupported_literals(f"- it was {lie}", BINDING)
+
+
+PAIRS = Grounds("""### user
+The staging port is 6543 and production is 5432. Alice pays 1,200 euros, Bob 1,450.
+### result of run
+{"read_ms": 118, "write_ms": 240}
+raised from 300 to 600, later from 600 to 300""")
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        "staging port is 5432 and production is 6543",
+        "production: 6543, staging: 5432",
+        "Bob 1,200, Alice 1,450",
+        "read in 240 ms, write in 118 ms",
+    ],
+)
+def test_two_values_in_one_anothers_place_are_refused(lie: str):
+    assert unsupported_literals(f"- it was {lie}", PAIRS)
+
+
+@pytest.mark.parametrize(
+    "honest",
+    [
+        "production is 5432, staging 6543",
+        "6543 is for staging and 5432 for production",
+        "ports 5432 and 6543 are in use",
+        "Bob 1,450, Alice 1,200",
+        "write took 240 ms, read 118 ms",
+        "from 600 to 300",
+        "from 300 to 600",
+    ],
+)
+def test_two_values_told_in_another_order_are_supported(honest: str):
+    assert unsupported_literals(f"- it was {honest}", PAIRS) == []
+
+
+@pytest.mark.parametrize(
+    "honest",
+    [
+        *("DEBUG=false", "LOG_LEVEL=info", "TRACE=1", "`DEBUG=false` is set", "exit codes 0 1 2 3", "lines 1-268"),
+        *("libfoo v2", "API v4", "one two three files", "a 2-1 vote", "src∕app.py", "A=b in general"),
+    ],
+)
+def test_settings_and_versions_that_the_source_bears_out_are_supported(honest: str):
+    assert unsupported_literals(f"- it was {honest}", BINDING) == []
+
+
 @pytest.mark.parametrize(
     "lie",
     [

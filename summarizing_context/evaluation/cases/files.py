@@ -18,6 +18,7 @@ from summarizing_context.core.door import canonical_json, check_message
 from summarizing_context.errors import MessageError, TranscriptError
 from summarizing_context.evaluation.cases.model import Case, Cut, Message, Probe
 from summarizing_context.evaluation.transcripts import read_transcript
+from summarizing_context.private_files import write_private
 
 SIDECAR = ".probes.json"
 FORMAT = 1
@@ -67,7 +68,7 @@ def read_unsealed(path: Path) -> Case:
 def write_case(case: Case, folder: Path) -> Path:
     """Write a case as a transcript and its sidecar; the transcript's path."""
     path = folder / f"{case.id}.jsonl"
-    path.write_text("".join(canonical_json(message) + "\n" for message in case.messages), encoding="utf8")
+    write_private(path, "".join(canonical_json(message) + "\n" for message in case.messages))
     sidecar = Sidecar(
         cuts=list(case.cuts),
         probes=list(case.probes),
@@ -158,4 +159,4 @@ def _write_sidecar(path: Path, sidecar: Sidecar, messages: Sequence[Message]) ->
     told["probes"] = [
         {name: value for name, value in probe.items() if value not in (None, (), [])} for probe in told["probes"]
     ]
-    sidecar_path(path).write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n")
+    write_private(sidecar_path(path), msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n")

@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 
 from summarizing_context.errors import CassetteError
 from summarizing_context.evaluation.cassettes.requests import Reply, Request, Take, canonical, text_hash
+from summarizing_context.private_files import FILE, make_private_folder, write_private
 
 VERSION = 1
 _LONG = 300  # characters of a text that is written once, apart
@@ -77,11 +78,11 @@ def save_takes(path: Path, takes: Mapping[str, Take]) -> dict[str, Take]:
     """Put `takes` into the file beside what it holds by now; what it holds then."""
     check_writable(path)
     try:
-        with FileLock(f"{path}.lock", timeout=_WAIT):
+        with FileLock(f"{path}.lock", timeout=_WAIT, mode=FILE):
             merged = {**(read_takes(path) if path.exists() else {}), **takes}
             beside = path.with_name(f"{path.name}.{os.getpid()}.new")
             try:
-                beside.write_bytes(b"".join(line + b"\n" for line in _lines(merged)))
+                write_private(beside, b"".join(line + b"\n" for line in _lines(merged)))
                 os.replace(beside, path)
             finally:
                 beside.unlink(missing_ok=True)
@@ -95,7 +96,7 @@ def save_takes(path: Path, takes: Mapping[str, Take]) -> dict[str, Take]:
 def check_writable(path: Path) -> None:
     """Raise `CassetteError` where no file could be put, before anything is paid for."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private_folder(path.parent)
         if path.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
             raise CassetteError(f"{path}: no cassette can be written here; name another file, or correct the rights")
     except OSError as error:

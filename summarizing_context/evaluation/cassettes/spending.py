@@ -42,6 +42,10 @@ class Spent:
         self.input_tokens += tokens
         self.by_kind[request.kind] = self.by_kind.get(request.kind, 0) + 1
 
+    def take_back(self, request: Request) -> None:
+        """A call that got no reply stays a call, and costs no tokens."""
+        self.input_tokens -= request.tokens
+
     def correct(self, request: Request, reply: Reply) -> None:
         """Put what the provider reports in the place of the estimate."""
         if reply.input_tokens is not None:

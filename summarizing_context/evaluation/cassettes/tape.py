@@ -13,12 +13,14 @@ from typing import Literal, Self
 
 import anyio
 
+from summarizing_context.core.door import Message
 from summarizing_context.core.estimate import estimate_text
+from summarizing_context.core.redaction import redact_message
 from summarizing_context.errors import CassetteError, CassetteLimitError, CassetteMissError, SummarizerRefused
 from summarizing_context.evaluation.cassettes.files import check_writable, read_takes, save_takes
 from summarizing_context.evaluation.cassettes.misses import difference, differing, nearest
 from summarizing_context.evaluation.cassettes.requests import Reply, Request, Take
-from summarizing_context.evaluation.cassettes.scrubbing import own_secrets
+from summarizing_context.evaluation.cassettes.scrubbing import own_secrets, scrubbed
 from summarizing_context.evaluation.cassettes.spending import Caps, Spent
 from summarizing_context.ports import SummaryReply
 from summarizing_context.summarizers.retries import told
@@ -97,6 +99,10 @@ class Cassette:
         """Whether a model may be asked."""
         return self.mode in ("record", "refresh")
 
+    def scrub(self, message: Message) -> Message:
+        """A message as requests about it may be kept: without secrets, before anything of it is cut."""
+        return redact_message(message, lambda text: scrubbed(text, self._secrets))
+
     async def reply(self, request: Request, send: Send, *, assumed: str = "") -> Reply:
         """The reply to a request: the recorded one, or what `send` brings, kept. `assumed` is what a forecast answers.
 
@@ -149,6 +155,7 @@ class Cassette:
             reply = (await _answer(send, request)).clean(self._secrets)
         except Exception as error:
             self._failed[key] = error
+            self.spent.take_back(request)
             raise
         finally:
             del self._asking[key]

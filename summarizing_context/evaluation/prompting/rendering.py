@@ -64,7 +64,12 @@ class Recorder:
 
     async def summarize(self, job: SummaryJob) -> str:
         self.jobs.append(job)
-        return summarize_extractively(job.content, kind=job.kind, max_tokens=job.max_tokens, count=estimate_text)
+        return summarize_extractively(
+            job.content,
+            kind="rollup" if job.kind == "rollup" else "segment",
+            max_tokens=job.max_tokens,
+            count=estimate_text,
+        )
 
 
 async def jobs_for(

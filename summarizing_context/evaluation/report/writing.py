@@ -13,19 +13,20 @@ from summarizing_context.evaluation.outcomes import FORMAT, RunOutcome
 from summarizing_context.evaluation.report.markdown import markdown
 from summarizing_context.evaluation.report.page import page
 from summarizing_context.evaluation.report.summary import table_of
+from summarizing_context.private_files import make_private_folder, write_private
 
 JSON, HTML, MARKDOWN, TIMINGS = "report.json", "report.html", "report.md", "timings.json"
 
 
 def write_reports(run: RunOutcome, folder: Path, *, timings: dict[str, Any] | None = None) -> None:
     """All reports of a run. Equal runs write equal bytes, timings apart."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     document = {"table": table_document(run), **msgspec.to_builtins(run)}
-    (folder / JSON).write_bytes(_encoded(document) + b"\n")
-    (folder / HTML).write_text(page(run), encoding="utf8", errors="replace")
-    (folder / MARKDOWN).write_text(markdown(run), encoding="utf8", errors="replace")
+    write_private(folder / JSON, _encoded(document) + b"\n")
+    write_private(folder / HTML, page(run))
+    write_private(folder / MARKDOWN, markdown(run))
     if timings is not None:
-        (folder / TIMINGS).write_bytes(msgspec.json.format(msgspec.json.encode(timings), indent=1) + b"\n")
+        write_private(folder / TIMINGS, msgspec.json.format(msgspec.json.encode(timings), indent=1) + b"\n")
 
 
 def _encoded(document: dict[str, Any]) -> bytes:

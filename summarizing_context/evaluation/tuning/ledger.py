@@ -12,6 +12,7 @@ import msgspec
 from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.tuning.splits import Side
 from summarizing_context.evaluation.tuning.trials import SessionScore
+from summarizing_context.private_files import make_private_folder, open_private, write_private
 
 FILE = "evaluations.jsonl"
 FORMAT = 1
@@ -38,9 +39,9 @@ class Ledger:
     def __init__(self, folder: Path, task: str) -> None:
         self._path = folder / FILE
         self._known: dict[tuple[str, Side], list[SessionScore]] = {}
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         whole = self._read(Header(task))
-        self._path.write_bytes(whole)  # without a line that was cut off
+        write_private(self._path, whole)  # without a line that was cut off
 
     @property
     def evaluations(self) -> int:
@@ -51,7 +52,7 @@ class Ledger:
 
     def add(self, variant: str, side: Side, scores: list[SessionScore]) -> None:
         self._known[variant, side] = scores
-        with self._path.open("ab") as file:
+        with open_private(self._path, append=True) as file:
             file.write(msgspec.json.encode(Evaluation(variant, side, scores)) + b"\n")
 
     def _read(self, header: Header) -> bytes:

@@ -18,6 +18,7 @@ from summarizing_context.evaluation.report.scatter import Spot, frontier, scatte
 from summarizing_context.evaluation.tuning.outcome import Figures, Tried, TuneOutcome
 from summarizing_context.evaluation.tuning.quality import TOLD
 from summarizing_context.evaluation.tuning.words import headline
+from summarizing_context.private_files import make_private_folder, write_private
 
 HTML, MARKDOWN, JSON = "tune.html", "tune.md", "tune.json"
 _TITLES = {"used": "hindsight retention", "literals": "literal retention"}
@@ -25,10 +26,10 @@ _TITLES = {"used": "hindsight retention", "literals": "literal retention"}
 
 def write_reports(run: TuneOutcome, folder: Path) -> None:
     """All of them."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / HTML).write_text(page(run), encoding="utf-8")
-    (folder / MARKDOWN).write_text("\n".join(_markdown(run)) + "\n", encoding="utf-8")
-    (folder / JSON).write_bytes(msgspec.json.format(msgspec.json.encode(document(run)), indent=1) + b"\n")
+    make_private_folder(folder)
+    write_private(folder / HTML, page(run))
+    write_private(folder / MARKDOWN, "\n".join(_markdown(run)) + "\n")
+    write_private(folder / JSON, msgspec.json.format(msgspec.json.encode(document(run)), indent=1) + b"\n")
 
 
 def document(run: TuneOutcome) -> dict[str, Any]:

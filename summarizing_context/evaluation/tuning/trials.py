@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import lru_cache, partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -92,6 +93,8 @@ def load(source: CaseSource) -> Case:
 
 
 async def _try(case: Case, settings: Settings, cassette: Cassette | None) -> SessionScore:
+    if cassette is not None:
+        case = replace(case, messages=tuple(map(cassette.scrub, case.messages)))
     before = tokens_before(read_session(case.messages))
     sums: dict[str, Sum] = {}
     lost: list[str] = []

@@ -24,7 +24,7 @@ from summarizing_context.evaluation.tuning.quality import FIGURES, MODEL_COST, V
 from summarizing_context.evaluation.tuning.splits import Side, Split, identity, split_sessions
 from summarizing_context.evaluation.tuning.trials import Bench, SessionScore
 from summarizing_context.evaluation.tuning.variants import Variant
-from summarizing_context.settings import Settings
+from summarizing_context.settings import PLACES, Settings
 
 _SHOWN = 8  # variants besides start, shipped and winner that the held-out sessions judge
 
@@ -201,9 +201,7 @@ def _names(sources: Sequence[CaseSource]) -> list[str]:
 
 def _told(task: TuneTask) -> dict[str, str]:
     mine, plain = task.settings, type(task.settings)()
-    names = [
-        name for name in mine.__slots__ if not name.startswith("_") and name not in ("store", "api_key", "base_url")
-    ]
+    names = [name for name in mine.__slots__ if not name.startswith("_") and name not in PLACES]
     return {name: str(getattr(mine, name)) for name in names if getattr(mine, name) != getattr(plain, name)}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from summarizing_context.private_files import make_private_folder, write_private
 from summarizing_context.prompt_library import Prompt, write_prompt
 from summarizing_context.settings import Settings
 from summarizing_context.summarizers.parameter_files import write_parameters
@@ -52,14 +53,14 @@ class Variant:
     def placed(self, settings: Settings, folder: Path) -> Settings:
         """The settings of a session that uses this variant, its files written into `folder`."""
         changed: dict[str, Any] = dict(self.settings)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private_folder(folder)
         if self.parameters != SHIPPED:
             file = folder / f"{self.key}.toml"
-            file.write_text(write_parameters(self.parameters, about=f"A variant that was tried: {self.name}."), "utf-8")
+            write_private(file, write_parameters(self.parameters, about=f"A variant that was tried: {self.name}."))
             changed["extractive_parameters"] = file
         for prompt in self.prompts:
             place = folder / self.key / prompt.name
-            place.mkdir(parents=True, exist_ok=True)
-            (place / f"v{prompt.version}.md").write_text(write_prompt(prompt), encoding="utf-8")
+            make_private_folder(place)
+            write_private(place / f"v{prompt.version}.md", write_prompt(prompt))
             changed["prompts"] = folder / self.key
         return replace(settings, **changed)

@@ -8,6 +8,7 @@ from pathlib import Path
 from summarizing_context.errors import PromptError
 from summarizing_context.evaluation.tuning.outcome import TuneOutcome
 from summarizing_context.evaluation.tuning.variants import Variant
+from summarizing_context.private_files import make_private_folder, open_private, write_private
 from summarizing_context.prompt_library import Prompt, names, write_prompt
 from summarizing_context.summarizers.parameter_files import write_parameters
 from summarizing_context.summarizers.parameters import SHIPPED
@@ -17,7 +18,7 @@ _FIRST = "extractive.toml"
 
 def write_winner(run: TuneOutcome, winner: Variant, folder: Path) -> list[Path]:
     """The files of the winner in a folder of the user's; none where what is shipped has won."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_private_folder(folder)
     written = [_write_next(folder, prompt) for prompt in sorted(winner.prompts, key=lambda prompt: prompt.name)]
     if winner.parameters != SHIPPED:
         held_out, trained = run.at(run.winner).validation, run.at(run.winner).train
@@ -29,7 +30,7 @@ def write_winner(run: TuneOutcome, winner: Variant, folder: Path) -> list[Path]:
         )
         text = write_parameters(winner.parameters, about=about)
         file = _free(folder, text)
-        file.write_text(text, encoding="utf-8")
+        write_private(file, text)
         written.append(file)
     return written
 
@@ -51,10 +52,10 @@ def _write_next(folder: Path, prompt: Prompt) -> Path:
     known = [int(name.partition("/v")[2]) for name in (*names(), *names(folder)) if name.startswith(f"{purpose}/")]
     numbered = replace(prompt, version=max(known, default=0) + 1)
     file = folder / purpose / f"v{numbered.version}.md"
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_private_folder(file.parent)
     try:
-        with file.open("x", encoding="utf-8") as opened:
-            opened.write(write_prompt(numbered))
+        with open_private(file, new=True) as opened:
+            opened.write(write_prompt(numbered).encode())
     except FileExistsError as error:
         raise PromptError(f"{file} is there already; prompts are never edited") from error
     return file

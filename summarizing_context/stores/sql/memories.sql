@@ -13,9 +13,9 @@ and (project is not null or session_id = :session_id);
 select id, content, metadata, created_at, updated_at from memories where id = :id and project is :project
 and (project is not null or session_id = :session_id);
 
--- memories: all in scope, oldest first
-select id, content, metadata, created_at, updated_at from memories where project is :project
-and (project is not null or session_id = :session_id) order by id;
+-- memories: all in scope, or in the store, oldest first
+select id, content, metadata, created_at, updated_at from memories where :everything or (project is :project
+and (project is not null or session_id = :session_id)) order by id;
 
 -- update_memory: its content and metadata
 update memories set content = :content, metadata = :metadata, updated_at = :now where id = :id;
@@ -32,11 +32,34 @@ insert into memory_words (memory_words, rowid, content) values ('delete', :id, s
 -- tidy_memories: merge the parts of their index, so that words of what was removed are in none of them
 insert into memory_words (memory_words) values ('optimize');
 
--- match_memories: those in scope that hold any of the words, by relevance
+-- match_memories: those in scope, or in the store, that hold any of the words, by relevance
 select id, memories.content, metadata, created_at, updated_at from memory_words
 join memories on memories.id = memory_words.rowid
-where memory_words match :match and project is :project and (project is not null or session_id = :session_id)
+where memory_words match :match
+and (:everything or (project is :project and (project is not null or session_id = :session_id)))
 order by bm25(memory_words) limit :most;
+
+-- memory_of_subject: the one in scope that is about the same
+select id, content, metadata, created_at, updated_at from memories where project is :project
+and (project is not null or session_id = :session_id) and json_extract(metadata, '$.subject') = :subject;
+
+-- memories_of_message: those that a session was taught by one of its messages
+select id, content, metadata, created_at, updated_at from memories where project is :project
+and (project is not null or session_id = :session_id) and json_extract(metadata, '$.session_id') = :session_id
+and json_extract(metadata, '$.message') = :message;
+
+-- add_mark: one
+insert into memory_marks (mark, reader, project, session_id) values (:mark, :reader, :project, :session_id);
+
+-- marked: which of the marks, a JSON list, are there in scope
+select distinct mark from json_each(:marks) as asked join memory_marks on mark = asked.value and reader = :reader
+where project is :project and (project is not null or session_id = :session_id);
+
+-- remove_own_marks: of a session without a project
+delete from memory_marks where session_id = :session_id and project is null;
+
+-- disown_marks: the session that made them is about to go
+update memory_marks set session_id = null where session_id = :session_id;
 
 -- own_memories: of a session without a project
 select id, content from memories where session_id = :session_id and project is null;

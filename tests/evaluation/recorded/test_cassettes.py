@@ -22,6 +22,7 @@ from summarizing_context.errors import (
 from summarizing_context.evaluation.cassettes import Caps, Cassette, CassetteSummarizer, Mode, Reply, Request
 from summarizing_context.evaluation.cassettes.scrubbing import scrubbed
 from summarizing_context.ports import SummaryReply
+from tests.privacy import open_to_others
 from tests.summarizers.scripted import job
 
 pytestmark = pytest.mark.anyio
@@ -55,6 +56,7 @@ async def recorded(path: Path, *requests: Request, answer: Any = "8080") -> byte
     with opened(path) as cassette:
         for request in requests or (ASKED,):
             await cassette.reply(request, Model(answer))
+    assert open_to_others(path) == []
     return (path / "c.jsonl").read_bytes()
 
 
@@ -140,7 +142,9 @@ async def test_a_failed_call_is_not_recorded_and_a_refusal_is(tmp_path: Path):
             await cassette.reply(ASKED, Model(SummarizerError()))
         with pytest.raises(CassetteError, match="1 requests were not recorded"):
             cassette.check()
+        assert (cassette.spent.calls, cassette.spent.input_tokens) == (1, 0)
         assert (await cassette.reply(ASKED, Model(SummarizerRefused("no")))).fault == "no"
+        assert (cassette.spent.calls, cassette.spent.input_tokens) == (2, ASKED.tokens)
         cassette.check()
     assert (await opened(tmp_path, "replay").reply(ASKED, Model())).fault == "no"
 

@@ -24,6 +24,7 @@ from summarizing_context.evaluation.cases.hindsight import with_hindsight
 from summarizing_context.evaluation.cases.lint import lint_case
 from summarizing_context.evaluation.laws import LogIndex, ViewChecker, canonical
 from tests.evaluation.scored.building import FILLER, call, case, generated, probe, says
+from tests.privacy import open_to_others
 
 ROOT = Path(__file__).parents[3]
 
@@ -96,6 +97,7 @@ def test_a_case_survives_its_file(tmp_path: Path):
 
 def test_a_changed_transcript_is_refused_until_it_is_sealed(tmp_path: Path):
     path = write_case(generated(), tmp_path)
+    assert open_to_others(tmp_path) == []
     path.write_text(path.read_text("utf8").replace("Ramona", "Romana", 1), encoding="utf8")
     path.write_text(path.read_text("utf8") + json.dumps(says("user", "one more")) + "\n", encoding="utf8")
     with pytest.raises(TranscriptError, match="hash does not fit"):

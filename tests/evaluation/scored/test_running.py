@@ -24,6 +24,7 @@ from summarizing_context.evaluation.runner import Plan, run_case
 from summarizing_context.evaluation.suites import Gate, load_suite
 from summarizing_context.settings import Settings
 from tests.evaluation.scored.building import generated
+from tests.privacy import open_to_others
 
 ROOT = Path(__file__).parents[3]
 SMALL = Settings(segment_min=150, segment_target=360, segment_max=600, summary_max_tokens=40)
@@ -65,8 +66,9 @@ def test_two_runs_write_the_same_bytes(tmp_path: Path):
 
 
 def test_a_report_is_read_back(tmp_path: Path):
-    write_reports(run(), tmp_path)
-    assert read_run(tmp_path) == run()
+    write_reports(run(), tmp_path / "a" / "b", timings={"seconds": 1.0})
+    assert read_run(tmp_path / "a" / "b") == run()
+    assert open_to_others(tmp_path) == []
 
 
 def test_something_else_is_no_report(tmp_path: Path):

@@ -1,0 +1,162 @@
+"""Redacting messages: what a caller's function takes out of them before any word leaves the process.
+
+Pure but for that function. It sees the texts of a message as the message holds them, all of them as one, before
+anything is rendered or cut; of JSON texts also what stands between the quotes, without its escapes. A secret that goes
+across texts takes the boundary with it: what is left of them stands in the place of the first.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from summarizing_context.core.door import Message
+from summarizing_context.core.messages import Reading, read_message
+
+Redact = Callable[[str], str]
+
+LEFT_OUT = "[texts are left out here: across them may stand what must not be told]"
+
+_UNCHANGED = frozenset({"role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "signature"})  # they bind
+_WORD = re.compile(r"\S+")
+_JSON = re.compile(r"\s*[\[{]")
+_STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)\\?(?:"|\Z)', re.DOTALL)  # to the end where it is not closed
+
+
+class _Text(NamedTuple):
+    """A text of a message, and the name that it stands under."""
+
+    name: str
+    text: str
+
+
+def redact_reading(message: Message, reading: Reading, redact: Redact) -> Reading:
+    """What is left of a message to be read. Who speaks stays, but where words of a person and of a tool became one."""
+    texts = _texts_of(message)
+    shown = redact_texts(texts, redact)
+    became_one = any(text and not new for (_, text), new in zip(texts, shown, strict=True))
+    left = read_message(_with_texts(message, shown))
+    held = frozenset(shown)  # what else is read is JSON that was made of values, with names that are texts too
+    parts = [
+        part._replace(texts=tuple(text if text in held else _inside_json(text, redact) for text in part.texts))
+        for part in left.parts
+    ]
+    mixed = became_one and bool(reading.answers)
+    return left._replace(parts=tuple(parts), turn=reading.turn and not mixed, human=reading.human and not mixed)
+
+
+def redact_message(message: Message, redact: Redact) -> Message:
+    """A message without what `redact` takes out of it."""
+    shown: Message = _with_texts(message, redact_texts(_texts_of(message), redact))
+    return shown
+
+
+def redact_texts(texts: Sequence[tuple[str, str]], redact: Redact) -> list[str]:
+    """Named texts that stand one after the other, as many as before; each is read on its own and with the others."""
+    made = [_inside_json(text, redact) for _, text in texts]
+    at = 0
+    for _, same in groupby(texts, key=lambda text: text[0]):
+        stop = at + len(list(same))
+        if stop > at + 1:  # a stream may have been cut within a word
+            made[at:stop] = _as_one(made[at:stop], redact, "")
+        at = stop
+    return _as_one(made, redact)
+
+
+def _texts_of(message: Message) -> list[_Text]:
+    found: list[_Text] = []
+
+    def note(name: str, text: str) -> str:
+        found.append(_Text(name, text))
+        return text
+
+    _mapped(message, "", note)
+    return found
+
+
+def _with_texts(message: Message, texts: Sequence[str]) -> Any:
+    left = iter(texts)
+    return _mapped(message, "", lambda name, text: next(left))
+
+
+def _mapped(value: Any, name: str, take: Callable[[str, str], str]) -> Any:
+    """A message with another text for each of its texts, in the order of the message. What binds it to others, and
+    what no model reads, is not among them."""
+    if isinstance(value, str):
+        return value if name in _UNCHANGED else take(name, value)
+    if isinstance(value, list):
+        return [_mapped(item, name, take) for item in value]
+    if isinstance(value, dict):
+        is_message = not name and "role" in value
+        return {
+            key: item if is_message and key == "metadata" else _mapped(item, key, take) for key, item in value.items()
+        }
+    return value
+
+
+def _as_one(texts: list[str], redact: Redact, between: str = "\n") -> list[str]:
+    """Texts redacted as one. Those that nothing goes across keep their places; what is left of the others stands in
+    the first of them."""
+    whole = between.join(texts)
+    left = redact(whole) if whole else whole
+    if left == whole or len(texts) == 1:
+        return texts if left == whole else [left]
+    alone = [redact(text) for text in texts]
+    first, last, start, stop = 0, len(texts), 0, len(left)
+    while first < last - 1 and left.startswith(alone[first] + between, start):
+        start += len(alone[first] + between)
+        first += 1
+    while last > first + 1 and left.endswith(between + alone[last - 1], start, stop):
+        stop -= len(between + alone[last - 1])
+        last -= 1
+    joined = left[start:stop]
+    if not between and _betrays(joined, texts[first:last], alone[first:last]):
+        joined = LEFT_OUT
+    return [*alone[:first], joined, *[""] * (last - first - 1), *alone[last:]]
+
+
+def _betrays(joined: str, texts: Sequence[str], alone: Sequence[str]) -> bool:
+    """Whether what is left of texts as one still holds a word that goes where they stand alone: grown together with
+    its neighbour it looks like another word."""
+    whole = "".join(texts)
+    words = [word.span() for word in _WORD.finditer(whole)]
+    left = frozenset(joined.split())
+    start = 0
+    for text, kept in zip(texts, alone, strict=True):
+        known = frozenset(kept.split())
+        gone = (start + word.start() for word in _WORD.finditer(text) if word[0] not in known)
+        for begin, end in (words[bisect_right(words, (at, len(whole))) - 1] for at in gone):
+            if whole[begin:end] in left:
+                return True
+        start += len(text)
+    return False
+
+
+def _inside_json(text: str, redact: Redact) -> str:
+    """A text without what stands in its strings when their escapes are read, if it is JSON or begins like it."""
+    if not _JSON.match(text):
+        return text
+    strings = [(found, value) for found in _STRING.finditer(text) if (value := _value(found[1])) is not None]
+    values = [_inside_json(value, redact) for _, value in strings]
+    kept: list[str] = []
+    at = 0
+    for (found, value), new in zip(strings, _as_one(values, redact), strict=True):
+        if new != value:
+            kept += (text[at : found.start(1)], json.dumps(new, ensure_ascii=False)[1:-1])
+            at = found.end(1)
+    return "".join((*kept, text[at:]))
+
+
+def _value(escaped: str) -> str | None:
+    """What a JSON string says; None for what is none."""
+    if "\\" not in escaped:
+        return escaped
+    try:
+        value = json.loads(f'"{escaped}"', strict=False)
+    except ValueError:
+        return None
+    return value if isinstance(value, str) else None

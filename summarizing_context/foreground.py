@@ -1,0 +1,46 @@
+"""The foreground: calls of the host that are under way. Background work gives way to them.
+
+CPython runs one thread's code at a time, so work in a background thread delays each step of an append. Therefore it
+waits for a gap. Gaps are told by counting calls, not seconds: the same share is left on a machine of any speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import anyio
+
+SHARE = 128  # calls served for one piece of background work, while there is always one under way
+
+
+class Foreground:
+    """The calls of one session. All methods belong to its event loop."""
+
+    def __init__(self) -> None:
+        self._under_way = 0
+        self._served = 0
+        self._gap = anyio.Event()
+        self._asking = anyio.Lock()
+
+    @contextmanager
+    def call(self) -> Iterator[None]:
+        """A call of the host, from beginning to end."""
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            self._served += 1
+            if not self._under_way or self._served % SHARE == 0:
+                self._gap.set()
+                self._gap = anyio.Event()
+
+    async def wait_gap(self) -> None:
+        """Wait until one more piece of background work may begin: no call is under way, or `SHARE` have been served.
+
+        Pieces that wait get a gap each, in order, so that nothing waits for ever.
+        """
+        async with self._asking:
+            if self._under_way:
+                await self._gap.wait()

@@ -1,0 +1,172 @@
+"""A session in a file ignores the host's own copy of it on resume: what it holds stays, what is new is appended."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context.adapters.amplifier import SummarizingContextManager
+from tests.adapters.host import Row, session_of, unstamped
+from tests.adapters.killed_host import HOOK, SYSTEM, config, model, saved_by_host
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[2]
+CALLS = [{"id": "c1", "tool": "read", "arguments": {}}, {"id": "c2", "tool": "read", "arguments": {}}]
+RESULTS: list[Row] = [
+    {"role": "tool", "tool_call_id": call["id"], "content": f"result of {call['id']}"} for call in CALLS
+]
+DEVELOPER: Row = {"role": "developer", "content": "A context file."}
+HUMAN: Row = {"role": "user", "content": "Read both."}
+ANSWER: Row = {"role": "assistant", "content": "I have read them."}
+CALLING: Row = {"role": "assistant", "content": "", "tool_calls": CALLS}
+LOG: list[Row] = [SYSTEM, DEVELOPER, {"role": "user", "content": "Hello"}, ANSWER, HOOK, HUMAN, CALLING, RESULTS[0]]
+MORE: list[Row] = [RESULTS[1], ANSWER, {"role": "user", "content": "Thanks."}]
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a host that was killed before it saved has left behind."""
+    folder = tmp_path_factory.mktemp("killed")
+    command = [sys.executable, "-m", "tests.adapters.killed_host", str(folder)]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=300, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+    return folder
+
+
+def read(path: Path) -> list[Row]:
+    rows: list[Row] = json.loads(path.read_text())
+    return rows
+
+
+@pytest.mark.parametrize("copy", ["none", "shorter", "whole", "longer"])
+async def test_a_killed_host_that_resumes_loses_nothing_and_pays_nothing_again(
+    killed: Path, tmp_path: Path, copy: str
+) -> None:
+    shutil.copytree(killed, tmp_path, dirs_exist_ok=True)
+    log, view, more = read(killed / "log.json"), read(killed / "view.json"), [ANSWER, *MORE[2:]]
+    transcripts: dict[str, list[Row]] = {
+        "none": [],
+        "shorter": read(killed / "saved.json"),
+        "whole": saved_by_host(log),
+        "longer": [*saved_by_host(log), *more],
+    }
+    async with session_of(config(tmp_path), model=model()) as session:
+        context = session.coordinator.get("context")
+        await context.set_messages(transcripts[copy])
+        await context.set_messages([SYSTEM, *transcripts[copy]])  # a host does both
+        assert await context.get_messages() == [*log, *(more if copy == "longer" else [])]
+        shown = await context.get_messages_for_request(provider=model())
+        assert shown[: len(view)] == view, "the same prefix"
+        await context.wait_idle()
+        figures = context.statistics()
+        assert (figures.model_calls, figures.activations) == (0, 0)
+        assert figures.summaries_ready == figures.segments > 3
+        assert await (await context.opened()).list_checkpoints() == []
+
+
+async def resumed(folder: Path, *, given: list[Row], log: list[Row] = LOG) -> SummarizingContextManager:
+    """A session of this log, closed, opened again and given the host's copy."""
+    options = {"storage_path": str(folder / "run.db"), "token_counter": "estimate"}
+    first = SummarizingContextManager(options)
+    for row in log:
+        await first.add_message(row)
+    await first.close()
+    again = SummarizingContextManager(options)
+    await again.set_messages(given)
+    return again
+
+
+async def log_of(manager: SummarizingContextManager) -> list[Row]:
+    return unstamped(await manager.get_messages())
+
+
+async def names(manager: SummarizingContextManager) -> list[str | None]:
+    return [mark.name for mark in await (await manager.opened()).list_checkpoints()]
+
+
+@pytest.mark.parametrize("left_out", [[], [HOOK], [SYSTEM, DEVELOPER], [SYSTEM, DEVELOPER, HOOK]])
+@pytest.mark.parametrize("cut", range(len(LOG) + 1))
+async def test_a_shorter_copy_changes_nothing_wherever_it_ends(tmp_path: Path, cut: int, left_out: list[Row]) -> None:
+    again = await resumed(tmp_path, given=[row for row in LOG[:cut] if row not in left_out])
+    assert await log_of(again) == LOG
+    assert await names(again) == []
+    await again.close()
+
+
+@pytest.mark.parametrize("cut", range(1, len(LOG) + 1))
+async def test_what_a_longer_copy_has_is_appended_wherever_the_log_ended(tmp_path: Path, cut: int) -> None:
+    whole = [*LOG, *MORE]
+    ours = LOG[:cut]
+    again = await resumed(tmp_path, given=saved_by_host(whole), log=ours)
+    appended = [row for row in whole[cut:] if row["role"] not in ("system", "developer")]
+    assert await log_of(again) == [*ours, *appended]
+    await again.set_messages([SYSTEM, *saved_by_host(whole)])
+    assert await log_of(again) == [*ours, *appended], "giving it twice appends it once"
+    assert await names(again) == []
+    await again.close()
+
+
+async def test_another_system_prompt_of_the_hosts_copy_takes_no_row_of_ours(tmp_path: Path) -> None:
+    other = {"role": "system", "content": "Another prompt."}
+    again = await resumed(tmp_path, given=[other, *saved_by_host(LOG), *MORE])
+    assert await log_of(again) == [*LOG, *MORE]
+    await again.close()
+
+
+async def test_a_copy_that_differs_replaces_what_differs_and_the_log_stays_as_a_checkpoint(tmp_path: Path) -> None:
+    theirs: list[Row] = [{"role": "user", "content": "Something else."}, ANSWER]
+    again = await resumed(tmp_path, given=[*saved_by_host(LOG[:5]), *theirs])
+    assert await log_of(again) == [*LOG[:5], *theirs], "system rows before that stay"
+    assert await names(again) == ["before the log was replaced"]
+    await (await again.opened()).restore("before the log was replaced")
+    assert await log_of(again) == LOG
+    await again.close()
+
+
+async def test_a_host_that_has_gone_on_may_go_back_and_keeps_the_system_rows(tmp_path: Path) -> None:
+    again = await resumed(tmp_path, given=saved_by_host(LOG))
+    await again.add_message(RESULTS[1])
+    await again.set_messages(saved_by_host(LOG[:4]))
+    assert await log_of(again) == LOG[:4]
+    await (await again.opened()).restore("before the log was replaced")
+    assert await log_of(again) == [*LOG, RESULTS[1]]
+    await again.add_message(ANSWER)
+    await again.clear()
+    assert await log_of(again) == []
+    assert (await names(again))[-1] == "before the log was cleared"
+    await again.close()
+
+
+async def test_a_host_that_has_gone_on_may_change_its_system_prompt(tmp_path: Path) -> None:
+    again = await resumed(tmp_path, given=saved_by_host(LOG))
+    await again.add_message(RESULTS[1])
+    given = [{"role": "system", "content": "Another prompt."}, *saved_by_host(LOG)]
+    await again.set_messages(given)
+    assert await log_of(again) == given
+    await again.close()
+
+
+@pytest.mark.parametrize("wrong", [[{"content": "no role"}], "text", None, [7]])
+async def test_a_copy_that_is_no_list_of_messages_is_refused_and_changes_nothing(tmp_path: Path, wrong: Any) -> None:
+    with pytest.raises(ValueError, match="message"):
+        await resumed(tmp_path, given=wrong)
+    again = SummarizingContextManager({"storage_path": str(tmp_path / "other.db")})
+    await again.close()
+
+
+async def test_a_new_session_in_a_file_takes_what_it_is_given(tmp_path: Path) -> None:
+    fresh = SummarizingContextManager({"storage_path": str(tmp_path / "run.db")})
+    await fresh.set_messages(LOG)
+    assert await fresh.get_messages() == LOG
+    await fresh.set_messages(saved_by_host(LOG[:4]))
+    assert await fresh.get_messages() == saved_by_host(LOG[:4])
+    assert await names(fresh) == ["before the log was replaced"]
+    await fresh.close()

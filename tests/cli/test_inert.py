@@ -1,0 +1,142 @@
+"""Nothing that a name or a text holds is obeyed by a terminal or by the tables."""
+
+from __future__ import annotations
+
+import io
+import re
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote
+
+import anyio
+import pytest
+from cli.commands import Runner, says
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from summarizing_context.assembly import open_context
+from summarizing_context.cli import output
+from summarizing_context.settings import Settings
+from tests.laws.builders import call, result
+
+MARKUP = ("[/]", "[link=http://evil.example]shop[/link]", "[blink]", "[bold red", ":skull:", "\\[/x]")
+ESCAPES = (
+    "\x1b]0;x\x07",
+    "\x1b[5m\x1b[2J",
+    "\x9b5m",
+    "\x1b]8;;http://evil.example\x07",
+    "\u202e",
+    "\u2066",
+    "\x00",
+    "\x08",
+    "\r",
+)
+HOSTILE = st.lists(st.sampled_from((*MARKUP, *ESCAPES, "shop", "\n", "\t", "\u200b")), min_size=1, max_size=6).map(
+    "".join
+)
+OURS = re.compile(r"\x1b\[[0-9;]*m")  # colours that the tables themselves use
+BLINKING = re.compile(r"\x1b\[(?:\d+;)*5(?:;\d+)*m")
+ACTED_UPON = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u202e\u2066]")
+
+
+def assert_inert(shown: str) -> None:
+    assert not BLINKING.search(shown)
+    assert not ACTED_UPON.search(OURS.sub("", shown))
+
+
+@given(st.lists(HOSTILE, min_size=1, max_size=3), st.booleans())
+@examples(max_examples=150, deadline=None)
+def test_every_way_of_printing_shows_markup_and_escapes_as_text(texts, to_terminal):
+    console = output.screen()
+    console.file, console._force_terminal = io.StringIO(), to_terminal
+    made = output.table(f"Title {texts[0]}", texts[-1], "#" + texts[0], wide=texts[-1])
+    made.add_row(*(texts * 2)[:2])
+    console.print(made)
+    console.print(output.facts(texts[0], [(text, text, text) for text in texts]))
+    for text in texts:
+        console.print(text)
+        console.print(text, style="dim", soft_wrap=True)
+    shown = console.file.getvalue()
+    assert_inert(shown)
+    for mark in (mark for mark in MARKUP if texts[0] == mark):
+        assert mark in shown
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sessions with hostile texts in everything that has a name."""
+    path = tmp_path_factory.mktemp("store") / "[blink]run [].db"
+    for number, hostile in enumerate((" ".join(MARKUP), " ".join(ESCAPES), "".join((*ESCAPES, *MARKUP)))):
+        anyio.run(
+            partial(_fill, Settings(store=path, session_id=f"s{number}", project=hostile, max_tokens=3_000), hostile)
+        )
+    return path
+
+
+async def _fill(settings: Settings, hostile: str) -> None:
+    async with open_context(settings) as context:
+        await context.add_message(says("user", f"Never touch {hostile} findme."))
+        for at in range(12):
+            await context.add_message(call("openai", (f"c{at}", f"tool {hostile}", {"path": hostile})))
+            await context.add_message(
+                result("openai", f"c{at}", f"Error: findme {hostile} /src/{quote(hostile)}{hostile}.py " * 30)
+            )
+            await context.add_message(says("assistant", f"We decided for {hostile} findme. " * 30))
+        await context.pin(f"keep {hostile}")
+        await context.wait_idle()
+        await context.get_messages_for_request()
+        await context.checkpoint("".join(char for char in hostile if char.isprintable()))
+
+
+COMMANDS = (
+    *("sessions list", "view {}", "view {} --explain", "status {}", "search findme", "search {hostile}", "pins {}"),
+    *(
+        "expand {} 0..4",
+        "expand {} 0",
+        "recall {} findme",
+        "memory {} findme",
+        "ledger {}",
+        "budget {}",
+        "checkpoints {}",
+    ),
+    *(
+        "pin {} {hostile}",
+        "unpin {} {hostile}",
+        "summarize {} --topic {hostile}",
+        "compress {}",
+        "restore {} {hostile}",
+    ),
+    *("view {hostile}", "view {} --budget {hostile}", "expand {} {hostile}", "{hostile}", "view {} --{hostile}"),
+    *("prompts show {hostile}", "replay {hostile}", "eval run --cases {hostile}", "completion {hostile}"),
+    *(
+        "fork {} {hostile} new",
+        "checkpoint {} --name {hostile}",
+        "sessions delete {hostile} --yes",
+        "tune --cases {hostile}",
+    ),
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_shows_hostile_names_as_they_are(run: Runner, store: Path, command, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    uses_store = command.split()[0] not in ("prompts", "replay", "eval", "completion", "tune", "{hostile}")
+    for number, hostile in enumerate((" ".join(MARKUP), " ".join(ESCAPES).replace("\x00", ""))):
+        words = [word.format(f"s{number}", hostile=hostile) for word in command.split()]
+        ran = run(*words, *(("--store", store) if uses_store else ()))
+        assert ran.out or ran.err
+        assert "fault of the program" not in ran.err
+        assert_inert(ran.out + ran.err)
+
+
+def test_files_with_hostile_names_are_replayed_and_shown_as_they_are(run: Runner, tmp_path, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    for name in ("[link=x]a.jsonl", "[].jsonl", "\x1b[5mb\x1b]0;x\x07.jsonl", "[blink]c\u202e.jsonl"):
+        (tmp_path / name).write_text('{"role": "user", "content": "hi"}\n', encoding="utf8")
+    for more in ((), ("--dry-run", "--summarizer", "openai", "--model", "gpt-5.4-mini"), ("--all",)):
+        ran = run("replay", tmp_path, "--budget", "1k", "--jobs", 1, *more)
+        assert (ran.status, "fault of the program" in ran.err) == (0, False)
+        assert_inert(ran.out)  # the bar moves the cursor itself
+    assert "[link=x]a.jsonl" in OURS.sub("", ran.out)

@@ -1,0 +1,111 @@
+"""within_budget: with system rows and 40 tokens there is a view, whatever the messages are made of, by any counter."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from summarizing_context import Settings, message_text_parts, open_context
+from summarizing_context.core.estimate import estimate_text
+
+from .builders import Message, assistant, system, user
+from .checkers import prefix_problems, tool_safe_problems, view_tokens
+from .many_parts import SHAPES, odd_log
+from .shapes import THINKING_BLOCKS, blocks, canonical, plain_text
+
+pytestmark = pytest.mark.anyio
+COUNTERS: dict[str, Callable[[str], int]] = {
+    "estimate": estimate_text,
+    "len": len,
+    "words": lambda text: len(text.split()),
+}
+IMAGE_TOKENS = 1_600
+
+
+def price(rows: Sequence[Message], count: Callable[[str], int]) -> int:
+    return view_tokens(rows, count, IMAGE_TOKENS, message_text_parts)
+
+
+def lawless(view: Sequence[Message], log: Sequence[Message]) -> list[str]:
+    """What a provider would refuse, beside calls without results: texts of nothing, and thinking that was cut."""
+    problems = tool_safe_problems(view)
+    thought = {canonical(b) for row in log for b in blocks(row) if b.get("type") in THINKING_BLOCKS}
+    for at, row in enumerate(view):
+        content = row.get("content")
+        if not content and not row.get("tool_calls") and not row.get("refusal"):
+            problems.append(f"row {at} is empty")
+        for block in blocks(row):
+            if block.get("type") in THINKING_BLOCKS and canonical(block) not in thought:
+                problems.append(f"row {at} has thinking that is not the log's")
+            if block.get("type") in ("text", "tool_result") and not plain_text(block):
+                problems.append(f"row {at} has an empty block")
+    return problems
+
+
+def shows_newest(view: Sequence[Message], newest: Message) -> bool:
+    """The last row is the newest message, or says that the newest calls and results are left out."""
+    last = view[-1]
+    if last["role"] == newest["role"]:
+        return True
+    return str(last["content"]).endswith("left out]") or "late_result" in str(last["content"]) or "…" in str(last)
+
+
+@pytest.mark.parametrize("counter", COUNTERS)
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_any_message_has_a_view_in_any_budget(shape: str, counter: str) -> None:
+    count = COUNTERS[counter]
+    least = price([system("Be brief.")], count) + 40
+    rng = random.Random(f"{shape} {counter}")
+    for n in (1, 30):
+        for budget in (least, least + rng.randint(1, 60), rng.randint(200, 900)):
+            await drive(odd_log(shape, n), budget, count)
+    await drive(odd_log(shape, 200), rng.choice([least, rng.randint(1_000, 20_000)]), count)
+
+
+async def drive(log: list[Message], budget: int, count: Callable[[str], int]) -> None:
+    """A view after some of the messages and after each of a few more, judged."""
+    rows = [*log, assistant("fine"), user("next")]
+    settings = Settings(max_tokens=budget, image_tokens=IMAGE_TOKENS)
+    async with open_context(settings, count_tokens=count) as context:
+        before: list[Message] = []
+        for at, row in enumerate(rows):
+            await context.add_message(row)
+            if 5 <= at < len(log) - 1 and at % 71:
+                continue
+            view = await context.get_messages_for_request()
+            where = f"{at} of {len(rows)} rows, budget {budget}"
+            assert price(view, count) <= budget, where
+            assert lawless(view, rows[: at + 1]) == [], where
+            assert shows_newest(view, row) or row.get("ephemeral"), where
+            assert context.last_view is not None
+            if context.last_view.activation is None:
+                assert prefix_problems(before, view) == [], where
+            before = view
+
+
+@pytest.mark.parametrize("shape", ["text blocks", "results with words", "calls in flight"])
+async def test_the_newest_message_alone_is_shown_again_after_reopening(shape: str, tmp_path: Path) -> None:
+    least = price([system("Be brief.")], len) + 40
+    settings = Settings(max_tokens=least, store=str(tmp_path / "a.db"), session_id="one")
+    views = []
+    for log in (odd_log(shape, 40), []):
+        async with open_context(settings, count_tokens=len) as context:
+            for row in log:
+                await context.add_message(row)
+            views.append(await context.get_messages_for_request())
+    assert views[0] == views[1]
+
+
+async def test_a_session_that_had_room_for_one_message_only_shows_its_past_again_where_there_is_more() -> None:
+    async with open_context(Settings(max_tokens=4_000), count_tokens=len) as context:
+        for row in [*odd_log("text blocks", 40), assistant("fine"), *odd_log("text blocks", 40)[1:]]:
+            await context.add_message(row)
+        least = price([system("Be brief.")], len) + 40
+        assert len(await context.get_messages_for_request(least)) == 2
+        view = await context.get_messages_for_request(4_000)
+        assert view[1]["content"] == "hi there"
+        assert context.last_view is not None
+        assert context.last_view.activation is not None

@@ -1,0 +1,103 @@
+"""Bounded work: what a view costs grows with what is in it, not faster; counted in calls, never timed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from summarizing_context import Settings, open_context
+
+from .builders import Message, assistant, call, user
+from .many_parts import odd_log
+
+pytestmark = pytest.mark.anyio
+GROWTH = 2.6  # of what is done, when there is twice as much to do
+BIG = "word and more " * 20_000
+
+
+class Steps:
+    """Counts functions entered while it is on, in this thread."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    def __enter__(self) -> Steps:
+        sys.setprofile(self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+
+    def _note(self, frame: FrameType, event: str, argument: Any) -> None:
+        self.taken += event in ("call", "c_call")
+
+
+class Counter:
+    """A counter of tokens that remembers what it was asked."""
+
+    def __init__(self) -> None:
+        self.characters = 0
+
+    def __call__(self, text: str) -> int:
+        self.characters += len(text)
+        return (len(text) + 3) // 4
+
+
+async def work(log: list[Message]) -> tuple[int, int]:
+    """Steps taken, and characters counted, to make the first view of a log."""
+    counter = Counter()
+    settings = Settings(max_tokens=500, strategy="truncate")
+    async with open_context(settings, count_tokens=counter) as context:
+        await context.set_messages(log)
+        counter.characters = 0
+        with Steps() as steps:
+            assert await context.get_messages_for_request()
+        return steps.taken, counter.characters
+
+
+FEWEST = {
+    "text blocks": 200,
+    "one row of results": 200,
+    "rows of results": 200,
+    "calls in flight": 300,
+    "argument fields": 200,
+    "mixed": 100,
+    "reminders": 150,
+}
+
+
+@pytest.mark.parametrize("shape", FEWEST)
+async def test_twice_the_parts_take_about_twice_the_steps(shape: str) -> None:
+    few, some, many = [(await work(odd_log(shape, FEWEST[shape] * times)))[0] for times in (1, 2, 4)]
+    assert some <= GROWTH * few
+    assert many <= GROWTH * some
+
+
+LARGE: dict[str, Callable[[str], list[Message]]] = {
+    "result": lambda text: [call("openai", ("c", "ls", {})), {"role": "tool", "tool_call_id": "c", "content": text}],
+    "result that came too late": lambda text: [{"role": "tool", "tool_call_id": "c", "content": text}],
+    "reasoning": lambda text: [{"role": "assistant", "content": "ok", "reasoning_content": text}],
+    "arguments": lambda text: [call("openai", ("c", "ls", {"text": text}))],
+    "first words": lambda text: [user(text), assistant("ok")],
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+async def test_a_large_text_is_counted_when_it_comes_and_not_again_for_a_view(kind: str) -> None:
+    _, counted = await work([user("hi"), *LARGE[kind](BIG)])
+    _, of_more = await work([user("hi"), *LARGE[kind](4 * BIG)])
+    assert of_more <= 2 * counted
+    assert counted < len(BIG)
+
+
+async def test_calls_with_one_id_are_answered_in_as_many_steps_as_there_are() -> None:
+    async def steps(n: int) -> int:
+        rows = [call("openai", *(("same", "ls", {}) for _ in range(n)))]
+        return (await work([user("hi"), *rows, *({"role": "tool", "tool_call_id": "same", "content": "ok"},) * n]))[0]
+
+    few, many = await steps(200), await steps(400)
+    assert many <= GROWTH * few

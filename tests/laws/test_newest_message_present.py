@@ -1,0 +1,195 @@
+"""newest_message_present: nothing is hidden behind a call that waits, however results are lost, late, doubled or
+swapped. The judge reads messages alone; every text in them is there once and names its message."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from summarizing_context import Settings, open_context
+from summarizing_context.adapters.amplifier_wire import NOT_YET, fit_rows
+from summarizing_context.tails import feed
+from tests.core.making import entry, room, tail_of, timeline
+
+from .builders import Message, assistant, call, result, user
+
+Event = tuple[str, str]  # what happens, and to which call, or calls
+Log = tuple[Event, ...]
+DIALECTS = ("openai", "anthropic", "joined")
+LINES = (("a",), ("ab",), ("a", "b"), ("abc",), ("ab", "c"), ("a", "bc"), ("a", "b", "c"))
+MARK = re.compile(r"<<.*?>>")
+
+
+def orders(lines: tuple[str, ...], results: str) -> Iterator[Log]:
+    """Every order of call rows and results in which no result comes before its call."""
+    for order in sorted(set(itertools.permutations([*lines, *(id.upper() for id in results)]))):
+        rows = [item for item in order if item in lines]
+        if rows != list(lines):
+            continue
+        called: set[str] = set()
+        events: list[Event] = []
+        for item in order:
+            if item in lines:
+                called |= set(item)
+                events.append(("call", item))
+            elif item.lower() in called:
+                events.append(("result", item.lower()))
+        if len(events) == len(order):
+            yield tuple(events)
+
+
+def episodes() -> list[Log]:
+    """Up to three calls; any of their results lost, one of them doubled; each once more with words somewhere in it."""
+    rng = random.Random(7)
+    found: list[Log] = []
+    for lines in LINES:
+        ids = "".join(lines)
+        for came in itertools.product((0, 1), repeat=len(ids)):
+            results = "".join(id * times for id, times in zip(ids, came, strict=True))
+            for doubled in ("", *results):
+                for events in orders(lines, results + doubled):
+                    found.append(events)
+                    at = rng.randint(1, len(events))
+                    found.append((*events[:at], (rng.choice(["user", "assistant"]), ""), *events[at:]))
+    return found
+
+
+def messages_of(events: Log, number: int, dialect: str) -> list[Message]:
+    """The rows of an episode, with ids of its own; in `joined` results that come together are in one row."""
+    if dialect == "joined":
+        return joined(messages_of(events, number, "anthropic"))
+    rows: list[Message] = [user(f"<<{number} begins>>")]
+    times: Counter[str] = Counter()
+    for kind, ids in events:
+        times[kind + ids] += 1
+        if kind == "call":
+            rows.append(call(dialect, *((f"{id}{number}", "run", {"what": f"<<{number} call {id}>>"}) for id in ids)))
+        elif kind == "result":
+            rows.append(result(dialect, f"{ids}{number}", f"<<{number} result {ids} {times[kind + ids]}>>"))
+        else:
+            rows.append((user if kind == "user" else assistant)(f"<<{number} {kind}>>"))
+    return rows
+
+
+def joined(rows: list[Message]) -> list[Message]:
+    made: list[Message] = []
+    for row in rows:
+        if made and answers_in(row) and answers_in(made[-1]):
+            made[-1] = user([*made[-1]["content"], *row["content"]])
+        else:
+            made.append(row)
+    return made
+
+
+def marks(rows: list[Message]) -> list[str]:
+    return MARK.findall(json.dumps(rows))
+
+
+def calls_in(row: Message) -> list[str]:
+    blocks = row["content"] if isinstance(row["content"], list) else []
+    made = [block["id"] for block in blocks if block["type"] in ("tool_use", "tool_call")]
+    return made or [listed["id"] for listed in row.get("tool_calls", ())]
+
+
+def answers_in(row: Message) -> list[str]:
+    if row["role"] == "tool":
+        return [row["tool_call_id"]]
+    blocks = row["content"] if isinstance(row["content"], list) else []
+    return [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"]
+
+
+def refusals(rows: list[Message]) -> tuple[list[str], list[str]]:
+    """What both providers would refuse, and the calls in flight at the end."""
+    found: list[str] = []
+    waiting: list[str] = []
+    for row in rows:
+        calls, answers = calls_in(row), answers_in(row)
+        if waiting and not answers:
+            found.append(f"{waiting} stand unanswered before {row}")
+            waiting = []
+        found += [f"{id} is answered, and no such call stands right before" for id in answers if id not in waiting]
+        waiting = calls or [id for id in waiting if id not in answers]
+    return found, waiting
+
+
+def held(log: list[Message], in_flight: list[str]) -> set[str]:
+    """What may wait: the lines of split calls right behind the one that is in flight."""
+    shown = next((at for at, row in enumerate(log) if set(in_flight) & set(calls_in(row))), len(log))
+    return set(marks(list(itertools.takewhile(calls_in, log[shown + 1 :]))))
+
+
+def problems(view: list[Message], log: list[Message]) -> list[str]:
+    """What is wrong with the view of a log of which every message has to be in it."""
+    found, in_flight = refusals(view)
+    shown, wanted = marks(view), marks(log)
+    found += [f"{mark} stands {times} times" for mark, times in Counter(shown).items() if times > 1]
+    missing = set(wanted) - set(shown)
+    if missing - held(log, in_flight):
+        found.append(f"{sorted(missing)} hidden while {in_flight} wait")
+    for row in view:
+        content = row["content"] if isinstance(row["content"], str) else json.dumps(row["content"])
+        if " result " in content and "<<" in content and not answers_in(row):
+            found += [] if content.startswith("<late_result ") else [f"a result is shown as {row}"]
+    return found
+
+
+def rewritten(before: list[Message], after: list[Message]) -> list[str]:
+    return (
+        [] if after[: len(before)] == before else [f"{before[-3:]} became {after[len(before) - 3 : len(before) + 1]}"]
+    )
+
+
+def newest_episode(rows: list[Message]) -> list[Message]:
+    """What stands from the beginning of the newest episode on."""
+    begin = next(at for at in range(len(rows) - 1, -1, -1) if " begins>>" in str(rows[at]["content"]))
+    return rows[begin:]
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_every_interleaving_of_three_calls_shows_its_newest_message(dialect: str) -> None:
+    every = episodes()
+    assert len(every) > 800
+    repairs: Counter[str] = Counter()
+    for number, events in enumerate(every):
+        log, known = messages_of(events, number, dialect), timeline([])
+        tail = tail_of(known, room(1_000_000))
+        view: list[Message] = []
+        for at, message in enumerate(log, 1):
+            known.extend(entry(message))
+            feed(known, tail)
+            before, view = view, [item.message for item in tail.items]
+            wrong = problems(view, log[:at]) + rewritten(before, view)
+            assert not wrong, (events, view, wrong)
+        repairs.update(kind for item in tail.items for kind in item.repairs)
+    assert repairs["stand_in_result"] > 100
+    assert repairs["late_result_note"] > 100
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("dialect", DIALECTS)
+async def test_the_library_and_the_adapter_send_the_newest_message(dialect: str) -> None:
+    view: list[Message] = []
+    sent: list[Message] = []
+    async with open_context(Settings(max_tokens=1_000_000, token_counter="estimate")) as context:
+        for number, events in enumerate(random.Random(7).sample(episodes(), 16)):
+            log = messages_of(events, number, dialect)
+            for at, message in enumerate(log, 1):
+                await context.add_message(message)
+                before, view = view, await context.get_messages_for_request()
+                fitted = fit_rows(view).rows
+                kept = [row for row in fitted if row["content"] != NOT_YET]
+                wrong = problems(newest_episode(view), log[:at]) + rewritten(before, view) + rewritten(sent, kept)
+                wrong += list(itertools.chain(*refusals(newest_episode(fitted))))
+                assert not wrong, (events, newest_episode(view), wrong)
+                sent = kept
+        await context.add_message(user("<<the end>>"))
+        view = await context.get_messages_for_request()
+        assert sorted(marks(view)) == sorted(marks(await context.get_messages()))
+        repairs = context.statistics().repairs
+    assert min(repairs["stand_in_result"], repairs["late_result_note"]) > 2

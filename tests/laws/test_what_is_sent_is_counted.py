@@ -1,0 +1,152 @@
+"""within_budget, for messages of every shape: each string that a provider is sent counts, in whatever field."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+
+from summarizing_context import Settings, message_text_parts, open_context
+from summarizing_context.core.estimate import estimate_text
+from summarizing_context.tiktoken_counter import TiktokenCounter, load_offline
+
+from .builders import Message, user
+from .judge import SMALL
+from .odd_shapes import odd_log, odd_value, sent_texts, thinking_fields, words
+from .summarizers import Counting
+
+pytestmark = pytest.mark.anyio
+
+
+def counter(name: str) -> Any:
+    if name == "estimate":
+        return estimate_text
+    encoding = load_offline()
+    assert encoding is not None
+    return TiktokenCounter(encoding).count
+
+
+def recount(view: list[Message], count: Any) -> int:
+    return sum(4 + sum(map(count, sent_texts(message))) for message in view)
+
+
+@pytest.mark.parametrize("name", ["estimate", "tiktoken"])
+@pytest.mark.parametrize(
+    ("seed", "size", "budget"), [(1, 60, 4_000), (2, 400, 4_000), (3, 25, 1_200), (4, 900, 16_000)]
+)
+async def test_no_view_of_odd_messages_is_over_its_budget(name: str, seed: int, size: int, budget: int) -> None:
+    count, views, log = counter(name), 0, odd_log(seed, 35, size)
+    async with open_context(Settings(max_tokens=budget, **SMALL), summarizer=Counting(), count_tokens=count) as context:
+        for message in log:
+            await context.add_message(message)
+            if message["role"] != "assistant":
+                view = await context.get_messages_for_request()
+                assert recount(view, count) <= budget
+                views += 1
+        assert views > 15
+        assert context.statistics().activations > 1
+        assert await context.get_messages() == log
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"reasoning": "why " * 1_100},
+        {"reasoning_details": [{"type": "reasoning.text", "text": "why " * 1_100, "signature": "c2ln" * 50}]},
+        {"reasoning_details": [{"type": "reasoning.encrypted", "data": "ZW5j" * 1_100}]},
+        {"annotations": [{"type": "url_citation", "url_citation": {"title": "why " * 1_100}}]},
+        {"content": None, "parts": [{"text": "why " * 1_100}]},
+        {"refusal": "why " * 1_100},
+        {"x_new_field": {"deep": [[{"er": "why " * 1_100}]]}},
+        {"content": [{"type": "brand_new", "body": "why " * 1_100}]},
+        {"content": [{"type": "text", "text": "yes", "citations": [{"cited_text": "why " * 1_100}]}]},
+    ],
+)
+async def test_rows_whose_text_stands_in_an_odd_field_are_counted_shrunk_and_covered(fields: Message) -> None:
+    async with open_context(Settings(max_tokens=4_000, **SMALL), summarizer=Counting()) as context:
+        for number in range(30):
+            await context.add_message(user(f"step {number}"))
+            await context.add_message({"role": "assistant", "content": f"done {number}"} | fields)
+            view = await context.get_messages_for_request()
+            assert recount(view, counter("tiktoken")) <= 4_000
+        figures = context.statistics()
+        assert figures.activations + figures.repairs.get("shrunk", 0) > 10
+        assert context.unseen_tokens() == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_each_string_that_is_sent_is_among_the_parts_that_are_counted(seed: int) -> None:
+    for message in odd_log(seed, 20, 30):
+        counted = "\n".join(message_text_parts(message))
+        for text in sent_texts(message):
+            assert text in counted or json.dumps(text, ensure_ascii=False)[1:-1] in counted
+        assert "7" * 900 not in counted
+
+
+async def test_what_a_model_can_read_in_an_odd_field_is_given_to_the_summarizer() -> None:
+    marks = [f"MARK{number:03d}" for number in range(40)]
+    summarizer = Counting()
+    async with open_context(Settings(max_tokens=2_000, **SMALL), summarizer=summarizer) as context:
+        for number, mark in enumerate(marks):
+            text = f"{mark} " + "and so on " * 40
+            shape = [
+                {"reasoning": text},
+                {"reasoning_details": [{"type": "reasoning.text", "text": text}]},
+                {"annotations": [{"quoted": text}]},
+                {"content": [{"type": "text", "text": "yes", "citations": [{"cited_text": text}]}]},
+            ][number % 4]
+            await context.add_message(user("go on"))
+            await context.add_message({"role": "assistant", "content": "done"} | shape)
+            await context.get_messages_for_request()
+        await context.wait_idle()
+        seen = "".join(job.content for job in summarizer.segments)
+    assert all(mark in seen for mark in marks[:30])
+
+
+async def test_a_call_listed_with_other_arguments_than_its_block_counts_beside_it() -> None:
+    shown = {"type": "tool_call", "id": "a", "name": "read", "input": {"path": "x"}}
+    same = {"id": "a", "tool": "read", "arguments": {"path": "x"}}
+    other = {"id": "a", "tool": "read", "arguments": {"path": "y " * 500}}
+    once = message_text_parts({"role": "assistant", "content": [shown], "tool_calls": [same]})
+    assert once == ["read", '{"path":"x"}']
+    assert "y " * 500 in "".join(message_text_parts({"role": "assistant", "content": [shown], "tool_calls": [other]}))
+
+
+def test_odd_values_and_thinking_differ_from_seed_to_seed() -> None:
+    assert odd_value(random.Random(1), 20) != odd_value(random.Random(2), 20)
+    assert thinking_fields(random.Random(1), 20) != thinking_fields(random.Random(2), 20)
+    assert words(random.Random(1), 20) != words(random.Random(2), 20)
+
+
+LONG = "x" * 30_000
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [{"role": "assistant", "content": None, "tool_calls": [{"id": LONG, "function": {"name": "f"}}]}],
+        [{"role": "assistant", "content": [{"type": "tool_use", "id": LONG, "name": "f", "input": {}}]}],
+        [{"role": "tool", "tool_call_id": LONG, "content": "ok"}],
+        [{"role": LONG, "content": "hi"}],
+        [{"role": "tool", "tool_call_id": "a", "name": LONG, "content": "ok"}],
+        [{"role": "user", "content": [{"type": LONG, "text": "hi"}]}],
+        [{"role": "user", "id": LONG, "content": "hi"}],
+        [{"role": "assistant", "tool_call_id": LONG, "content": "hi"}],
+        [{"role": "user", "content": [{"type": "text", "id": LONG, "text": "hi"}]}],
+        [{"role": "user", "content": "hi", LONG: "v"}],
+        [{"role": "user", "content": "hi"} | {f"key_{n}": "v" for n in range(2_000)}],
+        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://a.example/" + LONG}}]}],
+        [{"role": "user", "content": [{"type": "image", "source": {"type": "base64", LONG: "QUJD"}}]}],
+    ],
+)
+async def test_a_frame_of_any_length_leaves_room_for_a_view(rows: list[Message]) -> None:
+    async with open_context(Settings(max_tokens=1_000, token_counter="estimate")) as context:
+        for row in (user("begin"), *rows):
+            await context.add_message(row)
+            assert len(json.dumps(await context.get_messages_for_request())) < 5_000
+        await context.add_message(user("go on"))
+        view = await context.get_messages_for_request()
+        assert view[-1] == user("go on")
+        assert recount(view, estimate_text) <= 1_000

@@ -1,0 +1,179 @@
+"""Critical messages and system rows between others stay whole: as many as the budget holds, the newest first."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from summarizing_context import Settings, open_context
+from summarizing_context.core.budget import Room, Shares
+
+from .builders import Message, assistant, call, count, result, system, user, words
+from .judge import SMALL, Judge, watched
+
+pytestmark = pytest.mark.anyio
+
+
+def cost(message: Message) -> int:
+    return 4 + count(message["content"])
+
+
+def cap_of(budget: int) -> int:
+    return Room(budget, Shares()).staying_cap
+
+
+def critical(message: Message) -> Message:
+    return {**message, "critical": True}
+
+
+async def talk(judge: Judge, rng: random.Random, tokens: int) -> None:
+    """Requests with ordinary messages, about so many tokens of them."""
+    while tokens > 0:
+        said = words(rng, rng.randint(1, max(2, judge.budget // 12)))
+        identity = f"t{len(judge.log)}"
+        judge.thorough = 25
+        step = [call("openai", (identity, "run", {})), result("openai", identity, said)]
+        await judge.add(*(step if rng.random() < 0.3 else [assistant(said), user(f"go on {identity}")]))
+        await judge.view()
+        tokens -= count(said) + 12
+
+
+def missing(view: list[Message], rows: list[Message]) -> list[Message]:
+    return [row for row in rows if row not in view]
+
+
+def misplaced(view: list[Message], log: list[Message], cap: int) -> list[Message]:
+    """Rows that are missing though they would have fitted beside those that go before them, and those in the tail."""
+    newest = log[::-1]
+    criticals = [row for row in newest if row.get("critical")]
+    order = [*criticals, *(row for row in newest if row["role"] == "system" and not row.get("critical"))]
+    in_tail, found = sum(cost(row) for row in order if row in view[-1:]), []
+    paid = 0
+    for row in order:
+        if row in view:
+            paid += cost(row)
+        elif paid + in_tail + cost(row) <= cap:
+            found.append(row)
+    return found
+
+
+async def judged(budget: int, seed: int, share: float) -> int:
+    """A session in which such rows come in at random, `share` of the budget together; how many are left out."""
+    rng, cap = random.Random(seed), cap_of(budget)
+    async with watched(budget=budget) as judge:
+        await judge.add(user("task"), assistant("ok"))
+        left = share * budget
+        while left > 0:
+            text = f"{len(judge.log)} " + words(rng, rng.randint(1, rng.choice([8, cap // 9, cap // 3])))
+            row = rng.choice([system(text), critical(rng.choice([user, assistant])(text))])
+            await judge.add(row)
+            left -= cost(row)
+            if rng.random() < 0.5:
+                await talk(judge, rng, budget // 30)
+        await talk(judge, rng, budget)
+        view = await judge.view()
+        stay = [row for row in judge.log if row.get("critical") or row["role"] == "system"]
+        lost = missing(view, stay)
+        assert misplaced(view, judge.log, cap) == []
+        assert judge.context.statistics().pins_left_out == len(lost)
+        assert any(f"{len(lost)} pinned message" in str(row["content"]) for row in view) is bool(lost)
+        assert judge.activations > 0
+        return len(lost)
+
+
+@settings(deadline=None, max_examples=5, phases=[Phase.explicit, Phase.generate])  # a smaller case would take minutes
+@given(st.integers(1_000, 100_000), st.integers(0, 2**32), st.floats(0.1, 2))
+def test_no_row_is_missing_that_would_have_fitted_and_every_view_is_lawful(budget: int, seed: int, share: float):
+    anyio.run(judged, budget, seed, share)
+
+
+@pytest.mark.parametrize("budget", [1_000, 10_000])
+async def test_all_stay_while_they_leave_the_floor_and_beyond_that_the_rest_is_told(budget: int):
+    assert await judged(budget, 1, 0.3) == 0
+    assert await judged(budget, 2, 1.5) > 0
+
+
+@pytest.mark.parametrize("share", [0.09, 0.6])
+async def test_sixty_critical_opening_rows_stay_until_the_room_ends(share: float):
+    budget, rng = 6_000, random.Random(5)
+    rows = [critical(user(f"{n} " + words(rng, int(share * budget / 60) - 6))) for n in range(60)]
+    async with watched(budget=budget) as judge:
+        await judge.add(*rows)
+        await talk(judge, rng, 2 * budget)
+        assert missing(await judge.view(), rows) == []
+        assert judge.context.statistics().pins_left_out == 0
+        assert judge.activations > 1
+
+
+async def test_the_newest_of_too_many_opening_rows_stay_and_the_others_are_counted_and_told():
+    budget, rng = 6_000, random.Random(6)
+    rows = [critical(user(f"{n} " + words(rng, budget // 60 - 6))) for n in range(60)]
+    async with watched(budget=budget) as judge:
+        await judge.add(*rows)
+        await talk(judge, rng, 2 * budget)
+        view = await judge.view()
+        lost = missing(view, rows)
+        assert lost == rows[: len(lost)]
+        assert 0 < len(lost) < 25
+        assert judge.context.statistics().pins_left_out == len(lost)
+        told = f"{len(lost)} pinned messages: 0, 1, 2, 3, … (/context expand 0-{len(lost) - 1})"
+        assert any(told in str(row["content"]) for row in view)
+
+
+async def test_forty_system_rows_between_others_stay_at_a_small_budget():
+    rng = random.Random(7)
+    rows = [system(f"{n} " + words(rng, 20)) for n in range(40)]
+    async with watched(budget=3_000) as judge:
+        await judge.add(user("task"), assistant("ok"))
+        for row in rows:
+            await judge.add(row)
+            await talk(judge, rng, 100)
+        await talk(judge, rng, 6_000)
+        assert missing(await judge.view(), rows) == []
+
+
+@pytest.mark.parametrize("make", [user, assistant, system])
+async def test_a_row_of_half_the_room_is_whole_from_its_first_view_on(make: Any):
+    rng = random.Random(8)
+    row = critical(make(words(rng, 2_000)))
+    async with watched(budget=4_000) as judge:
+        await judge.add(user("task"), assistant("ok"))
+        await talk(judge, rng, 4_000)
+        await judge.add(row)
+        assert row in await judge.view()
+        for _ in range(10):
+            await talk(judge, rng, 600)
+            assert row in judge.last
+        assert judge.covered > judge.log.index(row)
+
+
+async def test_rows_that_fill_their_room_cause_no_storm():
+    budget, rng = 4_000, random.Random(9)
+    async with watched(budget=budget) as judge:
+        await judge.add(user("task"), assistant("ok"))
+        for _ in range(30):
+            await judge.add(critical(user(words(rng, 200))), assistant("ok"))
+        await judge.view()
+        before, since = judge.context.statistics().activations, len(judge.log)
+        await talk(judge, rng, 12_000)
+        tokens = sum(4 + count(str(row.get("content"))) + 20 * ("tool_calls" in row) for row in judge.log[since:])
+        assert judge.context.statistics().activations - before <= tokens / (Shares().min_free * budget) + 1
+
+
+async def test_a_session_that_is_opened_again_shows_the_same_bytes_beside_such_rows(tmp_path: Path):
+    rng, options = random.Random(10), Settings(max_tokens=4_000, store=tmp_path / "a.db", **SMALL)
+    async with open_context(options, count_tokens=count) as context:
+        for row in [user("task"), assistant("ok"), *(critical(user(words(rng, 180))) for _ in range(8))]:
+            await context.add_message(row)
+        for _ in range(20):
+            await context.add_message(assistant(words(rng, 700)))
+            view = await context.get_messages_for_request()
+        assert context.statistics().repairs["shrunk"] > 2
+    async with open_context(options, count_tokens=count) as context:
+        assert (await context.get_messages_for_request())[: len(view)] == view

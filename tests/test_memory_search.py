@@ -1,0 +1,108 @@
+"""Memories among what a search finds, and how near they have to be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context import Settings, open_context
+from tests.laws.builders import assistant, user
+
+pytestmark = pytest.mark.anyio
+PLACES = ("session", "project", "all")
+
+
+def settings(path: Path, session_id: str, **changed: Any) -> Settings:
+    return Settings(store=path / "a.db", session_id=session_id, **changed)
+
+
+async def fill(path: Path) -> None:
+    """A session of one project, one of another, and one of none; each keeps one memory about the walrus."""
+    for name, project in (("one", "p"), ("other", "q"), ("lone", None)):
+        async with open_context(settings(path, name, project=project)) as context:
+            await context.memory.store(f"The walrus of {name} eats herring")
+            await context.add_message(user(f"Tell me about the walrus of {name}."))
+            await context.add_message(assistant("It is well."))
+
+
+@pytest.mark.parametrize("scope", PLACES)
+async def test_a_search_covers_messages_and_memories_of_its_scope(tmp_path: Path, scope: Any):
+    await fill(tmp_path)
+    async with open_context(settings(tmp_path, "two", project="p")) as context:
+        hits = await context.search("walrus", scope=scope)
+    found = {kind: sum(hit.kind == kind for hit in hits) for kind in ("message", "memory")}
+    assert (
+        found
+        == {
+            "session": {"message": 0, "memory": 1},  # its project's memories are the session's too
+            "project": {"message": 1, "memory": 1},
+            "all": {"message": 3, "memory": 3},
+        }[scope]
+    )
+    assert all((hit.id is not None) == (hit.kind == "memory") for hit in hits)
+    assert not any(word in hit.snippet for hit in hits if scope != "all" for word in ("other", "lone"))
+
+
+async def test_the_search_command_takes_a_scope_and_finds_memories(tmp_path: Path):
+    await fill(tmp_path)
+    async with open_context(settings(tmp_path, "two", project="p")) as context:
+        found = {
+            flag: await context.handle_command(f"/context search {flag} walrus") for flag in ("", "--project", "--all")
+        }
+        assert [len(result.data["hits"]) for result in found.values()] == [1, 2, 6]
+        assert "herring" in found[""].text
+        assert "m1" in found[""].text
+        assert all(result.data["query"] == "walrus" for result in found.values())
+        empty = await context.handle_command("/context search --project")
+        assert not empty.ok
+    async with open_context(settings(tmp_path, "lone")) as context:
+        refused = await context.handle_command("/context search --project walrus")
+        assert not refused.ok
+        assert "project" in refused.text
+
+
+async def test_a_search_without_memories_ranks_as_before(tmp_path: Path):
+    async with open_context(settings(tmp_path, "s")) as context:
+        for number in range(5):
+            await context.add_message(user("walrus " * (number + 1)))
+        before = await context.search("walrus")
+        await context.memory.store("Lunch is at noon")
+        assert await context.search("walrus") == before
+
+
+async def test_a_memory_hit_can_be_changed_and_forgotten_by_its_id():
+    async with open_context(Settings()) as context:
+        await context.memory.store("The walrus eats herring")
+        (hit,) = await context.search("walrus")
+        await context.memory.forget(str(hit.id))
+        assert await context.search("walrus") == []
+
+
+@pytest.mark.parametrize("threshold", [None, 0.0, 0.3, 0.7, 1.0])
+async def test_nothing_below_the_similarity_threshold_is_retrieved_by_words(threshold: float | None):
+    async with open_context(Settings(similarity_threshold=threshold)) as context:
+        for text in ("the walrus", "walrus herring ice floe tusk", "herring", "walrus herring", "the the"):
+            await context.memory.store(text)
+        found = await context.memory.retrieve("walrus herring ice floe", limit=100)
+        scores = {"walrus herring ice floe tusk": 1.0, "walrus herring": 0.5, "the walrus": 0.25, "herring": 0.25}
+        assert {one.content: one.score for one in found} == {
+            text: score for text, score in scores.items() if score >= (threshold or 0.0)
+        }
+        hits = await context.search("walrus herring ice floe", limit=100)
+        assert {hit.id for hit in hits} == {one.id for one in found}
+
+
+async def test_nothing_below_the_similarity_threshold_is_retrieved_by_meaning():
+    pytest.importorskip("numpy")
+
+    def embed(texts: list[str]) -> list[list[float]]:
+        """Animals one way, numbers another, and nothing in between."""
+        return [[float("walrus" in text), float("walrus" not in text)] for text in texts]
+
+    async with open_context(Settings(similarity_threshold=0.7), embedder=embed) as context:
+        near = await context.memory.store("a walrus")
+        await context.memory.store("a number")
+        assert [(one.id, round(one.score, 3)) for one in await context.memory.retrieve("walrus")] == [(near, 1.0)]
+        assert [hit.id for hit in await context.search("walrus")] == [near]
