@@ -102,14 +102,13 @@ class Memory:
     async def matches(self, query: str, limit: int, *, everywhere: bool = False) -> list[Match]:
         """Memories that hold a word of the query, or come near to its meaning; with `everywhere` of the whole store."""
         asked = self._session.parts.settings.similarity_threshold
-        matches: list[Match] = []
-        for one, least in await self._found(query, limit, everywhere=everywhere):
-            if one.score >= (asked if asked is not None else NEAR if least == NEAR else 0.0):
-                said_in, message = one.metadata.get("session_id"), one.metadata.get("message")
-                place = (message, message + 1) if isinstance(message, int) and not isinstance(message, bool) else (0, 0)
-                session_id = said_in if isinstance(said_in, str) else self._session.id
-                matches.append(Match("memory", session_id, *place, one.score, one.content, int(one.id[1:])))
-        return matches[:limit]
+        found = await self._found(query, limit, everywhere=everywhere)
+        near = [
+            one.entry
+            for one in found
+            if one.entry.score >= (asked if asked is not None else NEAR if one.least == NEAR else 0.0)
+        ]
+        return [_match(one, self._session.id) for one in near[:limit]]
 
     async def update(self, id: str, content: str, metadata: Mapping[str, Any] | None = None) -> None:
         """Replace what a memory says, and its metadata if given. Raises `MemoryNotFoundError`."""
@@ -141,23 +140,16 @@ class Memory:
         asks, its meaning is that of the whole message."""
         scope = None if everywhere else self._scope
         if self._meaning is None:
-            return await self._found_by_words(query, limit, scope)
+            return await _found_by_words(self._keeper, query, limit, scope)
         kept = await self._keeper.all(scope)
         texts = {int(one.id[1:]): one.content for one in kept}
         near = await self._meaning.near(query if message is None else message, "memory", texts)
         self._session.last_error = self._meaning.last_error or self._session.last_error
         found = [_Found(_entry(one, near[int(one.id[1:])]), NEAR) for one in kept if int(one.id[1:]) in near]
         if len(found) < len(kept):
-            by_words = await self._found_by_words(query, limit, scope)
+            by_words = await _found_by_words(self._keeper, query, limit, scope)
             found += [one for one in by_words if int(one.entry.id[1:]) not in near]
         return _nearest(found)
-
-    async def _found_by_words(self, query: str, limit: int, scope: MemoryScope | None) -> list[_Found]:
-        read = query if len(query) <= 2 * _READ else f"{query[:_READ]} {query[-_READ:]}"
-        terms = telling_words(read, _WORDS) or query_terms(read)
-        found = await self._keeper.find(scope, terms, max(limit, _LOOKED_AT))
-        asked = stems(read)
-        return _nearest([_Found(_entry(one, likeness(asked, stems(one.content))), LIKE) for one in found])
 
     async def _choose(self) -> None:
         """Settle which memories the next activation shows: those near to the newest human message. By words at once;
@@ -169,7 +161,7 @@ class Memory:
         reading = entry.read(newest).reading
         said = "\n".join(text for part in reading.parts if part.kind == "text" for text in part.texts)
         try:
-            self._offer(await self._found_by_words(said, _OFFERED, self._scope))
+            self._offer(await _found_by_words(self._keeper, said, _OFFERED, self._scope))
         except StoreError as error:  # a view is due in any case
             self._session.last_error = str(error)
             logger.warning("memories could not be read", exc_info=error)
@@ -193,6 +185,28 @@ class Memory:
             if one.entry.score >= (one.least if asked is None else asked)
         ]
         self._session.parts.viewer.remember(near[:_OFFERED])
+
+
+async def matches_by_words(keeper: MemoryKeeper, scope: MemoryScope | None, query: str, limit: int) -> list[Match]:
+    """Memories in scope, or of the whole store, that hold a word of the query, the nearest first."""
+    found = await _found_by_words(keeper, query, limit, scope)
+    return [_match(one.entry, "" if scope is None else scope.session_id) for one in found[:limit]]
+
+
+async def _found_by_words(keeper: MemoryKeeper, query: str, limit: int, scope: MemoryScope | None) -> list[_Found]:
+    read = query if len(query) <= 2 * _READ else f"{query[:_READ]} {query[-_READ:]}"
+    terms = telling_words(read, _WORDS) or query_terms(read)
+    found = await keeper.find(scope, terms, max(limit, _LOOKED_AT))
+    asked = stems(read)
+    return _nearest([_Found(_entry(one, likeness(asked, stems(one.content))), LIKE) for one in found])
+
+
+def _match(memory: MemoryEntry, session_id: str) -> Match:
+    """A memory as search finds it, in the session and at the message that taught it; else in the session named."""
+    said_in, message = memory.metadata.get("session_id"), memory.metadata.get("message")
+    place = (message, message + 1) if isinstance(message, int) and not isinstance(message, bool) else (0, 0)
+    whose = said_in if isinstance(said_in, str) else session_id
+    return Match("memory", whose, *place, memory.score, memory.content, int(memory.id[1:]))
 
 
 def _nearest(found: list[_Found]) -> list[_Found]:

@@ -1,4 +1,4 @@
-"""`summarizing-context search`: find messages and summaries of a store by their words."""
+"""`summarizing-context search`: find messages, summaries and memories of a store by their words."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from summarizing_context.cli.output import (
 from summarizing_context.cli.sessions import find_session, with_store
 
 if TYPE_CHECKING:
-    from summarizing_context.shelves import Scope, SearchHit, SessionStore
+    from summarizing_context.shelves import Match, MemoryScope, Scope, SearchHit, SessionStore
 
 _MOST = 1_000  # hits
 
@@ -52,34 +52,42 @@ def search(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=_MOST, help="Hits to show at most.")] = 10,
     json_path: JsonPath = None,
 ) -> int:
-    """Find messages and summaries by their words, the most relevant first.
+    """Find messages, summaries and memories by their words, the most relevant first.
 
-    What is not indexed yet, such as all of a file of an older version, is indexed first, with a bar that shows how far
-    it is. Numbers of messages are those that [bold]view[/bold] and the log count by, from 0.
+    With [bold]--session[/bold], the memories are those that the session shares with its project. What is not indexed
+    yet, such as all of a file of an older version, is indexed first, with a bar that shows how far it is. Numbers of
+    messages are those that [bold]view[/bold] and the log count by, from 0.
     """
     from summarizing_context.core.searching import query_terms
-    from summarizing_context.searching import best_hits, best_matches
+    from summarizing_context.memories import matches_by_words
+    from summarizing_context.searching import best_hits, best_matches, fused
 
     if sum((session is not None, project is not None, everything)) > 1:
         raise InputError("--session, --project and --all exclude each other; give one of them")
-    scope = _scope(store, session, project)
-    terms = query_terms(" ".join(words))
+    scope, memory_scope = _scopes(store, session, project)
+    query = " ".join(words)
+    terms = query_terms(query)
     index_first(store)
-    matches = with_store(store, lambda opened: opened.index.find(terms, scope, 3 * limit), read_only=True)
-    hits = best_hits(terms, best_matches(terms, matches), limit)
+
+    async def find(opened: SessionStore) -> list[Match]:
+        found = best_matches(terms, await opened.index.find(terms, scope, 3 * limit))
+        return fused(found, await matches_by_words(opened.memories, memory_scope, query, limit))
+
+    hits = best_hits(terms, with_store(store, find, read_only=True), limit)
     if json_path is not None:
-        write_json(json_path, {"query": " ".join(words), "hits": [asdict(hit) for hit in hits]})
+        write_json(json_path, {"query": query, "hits": [asdict(hit) for hit in hits]})
     if json_path != "-":
-        _show(" ".join(words), hits)
+        _show(query, hits)
     return Status.OK
 
 
-def _scope(store: Path, session: str | None, project: str | None) -> Scope:
-    from summarizing_context.shelves import Scope
+def _scopes(store: Path, session: str | None, project: str | None) -> tuple[Scope, MemoryScope | None]:
+    """Whose messages are searched, and whose memories."""
+    from summarizing_context.shelves import MemoryScope, Scope
 
     if session is not None:
-        find_session(store, session)
-    return Scope(session, session, project)
+        return Scope(session, session), MemoryScope(find_session(store, session).project, session)
+    return Scope(None, None, project), None if project is None else MemoryScope(project, "")
 
 
 def index_first(store: Path) -> None:
@@ -107,8 +115,8 @@ def _show(query: str, hits: list[SearchHit]) -> None:
     made = table(f"Found for {plain(query, 60)}", "session", "#messages", "kind", "words", wide="words")
     for hit in hits:
         last = hit.stop - 1
-        where = str(hit.start) if last == hit.start else f"{hit.start}–{last}"
-        made.add_row(hit.session_id, where, hit.kind, Text(plain(hit.snippet), style="dim"))
+        where = str(hit.start) if last == hit.start else f"{hit.start}–{last}" if hit.start <= last else "–"
+        made.add_row(hit.session_id or "–", where, hit.kind, Text(plain(hit.snippet), style="dim"))
     if not hits:
         made.caption = "nothing holds any of these words"
     screen().print(made)

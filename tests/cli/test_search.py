@@ -6,12 +6,15 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import anyio
 import pytest
 from cli.commands import Runner, fill_store, says
 
+from summarizing_context.assembly import open_context
 from summarizing_context.core.door import encode_message
 from summarizing_context.core.entries import ESTIMATE, encode_facts, make_entry
 from summarizing_context.core.estimate import estimate_text
+from summarizing_context.settings import Settings
 from summarizing_context.stores.migrations import known_migrations, migrate
 
 LOG = [says("user", "Fix the billing tables"), says("assistant", "noted: \x1b[31mred"), says("user", "and the parser")]
@@ -34,6 +37,29 @@ def test_words_are_found_in_all_sessions_in_one_or_in_a_project(run: Runner, sto
     assert found(run, store, "billing", "--project", "harbour") == [("s2", 0)]
     assert len(found(run, store, "billing", "parser", "--session", "s1", "-n", "1")) == 1
     assert found(run, store, "zebra") == []
+
+
+async def _remember(store: Path, session_id: str, project: str | None, *memories: str) -> None:
+    async with open_context(Settings(store=store, session_id=session_id, project=project)) as context:
+        for memory in memories:
+            await context.memory.store(memory)
+
+
+def test_memories_are_found_within_their_scope(run: Runner, store):
+    anyio.run(_remember, store, "s1", None, "billing runs at night")
+    anyio.run(_remember, store, "s2", "harbour", "billing belongs to Ada")
+
+    def memories(*options: str) -> list[str]:
+        hits = run("search", "billing", *options, "--store", store, "--json", "-").document["hits"]
+        return sorted(hit["snippet"] for hit in hits if hit["kind"] == "memory")
+
+    assert memories() == ["billing belongs to Ada", "billing runs at night"]
+    assert memories("--session", "s1") == ["billing runs at night"]
+    assert memories("--session", "s2") == memories("--project", "harbour") == ["billing belongs to Ada"]
+    assert memories("--project", "other") == []
+    shown = run("search", "night", "--store", store).out
+    assert "memory" in shown
+    assert "–" in shown  # a memory that no message taught stands at no message
 
 
 def test_hits_are_shown_in_a_table_and_do_no_harm_to_the_terminal(run: Runner, store):
