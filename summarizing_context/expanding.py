@@ -14,7 +14,7 @@ from summarizing_context.core.entries import Entry
 from summarizing_context.core.header import BRIEF_TOKENS, HeaderNode
 from summarizing_context.core.paging import Page, PagePart, fenced_page, fill_page, page_room, read_tokens
 from summarizing_context.core.places import Cursor, read_cursor, read_detail, read_place, stale
-from summarizing_context.core.rendering import part_label
+from summarizing_context.core.rendering import part_label, parts_by_author
 from summarizing_context.core.tree import Node
 from summarizing_context.core.truncation import cut_middle
 from summarizing_context.session import Session
@@ -127,9 +127,6 @@ def message_parts(index: int, group: Sequence[Entry]) -> list[PagePart]:
     for earlier in before:
         names |= {part.id: part.name or "tool" for part in earlier.read(0).reading.parts if part.kind == "call"}
     reading = entry.read(index).reading
-    parts = []
-    for number, part in enumerate(reading.parts):
-        media = [f"[{len(part.media)} image or file]"] if part.media else []
-        label = part_label(reading, part, names)[:_LABEL]
-        parts.append(PagePart(index, index + 1, number, label, "\n".join([*part.texts, *media])))
+    told = [each for part in reading.parts for each in parts_by_author(reading, part, part_label(reading, part, names))]
+    parts = [PagePart(index, index + 1, number, label[:_LABEL], text) for number, (label, text) in enumerate(told)]
     return parts or [PagePart(index, index + 1, 0, reading.role[:_LABEL], "")]

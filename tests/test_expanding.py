@@ -171,3 +171,20 @@ async def test_pages_stay_within_their_tokens_whatever_the_counter_counts() -> N
         found = await pages(context, (0, 8), "full", 1_500)
         assert all(odd(page.text) <= 1_500 for page in found)
         assert sum(page.text.count("word") for page in found) == 8 * 300
+
+
+async def test_a_page_says_what_a_host_put_in() -> None:
+    reminder, said = "<system-reminder>\nBe brief.\n</system-reminder>", "Light the lamp."
+    skill = "Base directory for this skill: /srv/lamp\n\nUse oil."
+    log = [user(f"{said}\n{reminder}\nThen rest."), user(skill), user(reminder), assistant("Lit.")]
+    async with opened(log) as context:
+        shown = inside(await context.expand((0, 4), "full", 2_000))
+        assert shown.splitlines()[:2] == ["[message 0: user]", said]
+        assert "[message 0: injected]\n(system-reminder>" in shown
+        assert "[message 0: user]\nThen rest." in shown
+        assert "[message 1: injected]\nBase directory" in shown
+        assert "[message 2: injected]" in shown
+        assert "[message 1: injected] Base directory" in inside(await context.expand(1, "line", 2_000)).replace(
+            "\n", " "
+        )
+        assert "user" not in LABEL.findall(inside(await context.expand((1, 3), "full", 2_000)))[0]

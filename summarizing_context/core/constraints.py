@@ -27,7 +27,7 @@ from summarizing_context.core.phrasings import GATE, phrased
 from summarizing_context.core.sentences import cleaned, shown, split_prose
 from summarizing_context.core.words import Words, words_of
 
-RULES_VERSION = 5  # another one whenever the same message would give other rules
+RULES_VERSION = 6  # another one whenever the same message would give other rules
 PASTED = 25  # sentences in a message from which on it is a document rather than something said
 _SHORT = 8  # words
 _STRICT = 2

@@ -108,14 +108,14 @@ def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter:
         return make_entry(decode_message(data), count, counter)
     # Of files of older versions only the user's rows are read again: no rule is missed, and opening stays quick.
     facts, is_counted = known.facts, known.counter == counter
-    if is_counted and known.counting == _COUNTING and (known.rules == RULES_VERSION or not facts.turn):
+    if is_counted and known.counting == _COUNTING and (known.rules == RULES_VERSION or facts.role != Role.USER):
         return Entry(data, facts)
     reading = read_message(decode_message(data))
     if known.counting != _COUNTING:  # what was sent then but not counted is counted now, and so is every estimate
         as_then = reading.sent == reading.texts and content_digest(reading) == facts.content
         is_counted = is_counted and as_then and counter != ESTIMATE
     tokens = facts.text_tokens if is_counted else _text_tokens(reading, count)
-    traits = read_traits(reading) if facts.turn else facts.traits
+    traits = read_traits(reading) if facts.role == Role.USER else facts.traits
     derived = {"rules": _rules(reading), "traits": traits, "human": reading.human}
     return Entry(data, msgspec.structs.replace(facts, text_tokens=tokens, **derived))
 

@@ -11,6 +11,7 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
+from summarizing_context.core.authorship import is_put_in
 from summarizing_context.core.bindings import THINKING_FIELDS
 from summarizing_context.core.door import Message, canonical_json
 from summarizing_context.core.fields import (
@@ -53,6 +54,7 @@ class Part(NamedTuple):
     failed: bool = False  # a result that reports an error
     shape: str = ""  # the type of the block that it stands in, for calls
     sealed: tuple[str, ...] = ()  # sent along for nobody to read: signatures, encrypted thinking, base64
+    put_in: bool = False  # in a block that its host marks as its own
 
     @property
     def sent(self) -> tuple[str, ...]:
@@ -141,7 +143,7 @@ def _block_part(block: object, index: int) -> Part:
         return _opaque(block, index)
     kind = _kind(block)
     if key := _text_key(block):
-        return Part("text", (block[key],), block=index)
+        return Part("text", (block[key],), block=index, put_in=is_put_in(block))
     if kind in _CALL_TYPES:
         arguments, id = arguments_text(block.get("input", block.get("arguments", {}))), call_id(block.get("id"))
         name = str(block.get("name") or "")
@@ -155,7 +157,7 @@ def _block_part(block: object, index: int) -> Part:
         return Part("thinking", thoughts.texts, block=index, sealed=thoughts.sealed)
     if kind in _MEDIA_TYPES:
         texts, sealed, media = _flat_texts([block])
-        return Part("media", texts, block=index, media=media, sealed=sealed)
+        return Part("media", texts, block=index, media=media, sealed=sealed, put_in=is_put_in(block))
     return _opaque(block, index)
 
 

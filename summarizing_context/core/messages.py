@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from summarizing_context.core.authorship import is_injected, typed_words
+from summarizing_context.core.authorship import is_injected, is_put_in, typed_words
 from summarizing_context.core.bindings import LOADED_TOOLS
 from summarizing_context.core.door import Message, check_message
 from summarizing_context.core.message_parts import (
@@ -105,7 +105,7 @@ def read_message(message: Message) -> Reading:
         calls,
         answers,
         turn,
-        turn and any(map(_is_human, parts)),
+        role == "user" and not is_injected(message) and not is_put_in(message) and any(map(_is_human, parts)),
         message.get("critical") is True or flags.get("critical") is True or bool(flags.get(LOADED_TOOLS)),
         passing and not calls and not answers,
         again,
@@ -129,7 +129,7 @@ def message_text_parts(message: Mapping[str, Any]) -> list[str]:
 
 def human_texts(reading: Reading) -> list[str]:
     """What a person typed in a message: no result, nothing that a host put in, no words of a file."""
-    parts = [part for part in reading.parts if part.kind == "text"] if reading.human else []
+    parts = [part for part in reading.parts if part.kind == "text" and not part.put_in] if reading.human else []
     return [said for part in parts for text in part.texts if (said := typed_words(text)).strip()]
 
 
@@ -143,4 +143,6 @@ def _may_be_human(part: Part) -> bool:
 
 
 def _is_human(part: Part) -> bool:
-    return _may_be_human(part) and (part.kind == "media" or any(typed_words(text).strip() for text in part.texts))
+    if part.put_in:
+        return False
+    return part.kind == "media" or (part.kind == "text" and any(typed_words(text).strip() for text in part.texts))

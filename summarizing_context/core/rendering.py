@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from summarizing_context.core.authorship import split_words
+from summarizing_context.core.authorship import split_pieces, split_words
 from summarizing_context.core.messages import Part, Reading, is_reminder
 
 RENDERER_VERSION = "1"
 
+INJECTED = "injected"  # in pages, of what a host put into a row of the user's
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+_BY_USERS = ("user", "user note")
 _MARK = "### "  # of a label, at the beginning of a line
 
 
@@ -55,22 +57,36 @@ def _render_part(
     reading: Reading, part: Part, names: dict[str, str], ending: str, lines: list[str], *, apart: bool
 ) -> None:
     label = part_label(reading, part, names)
-    for who, texts in _by_author(reading, label, part.texts) if apart else ((label, part.texts),):
+    for who, texts in _by_author(reading, part, label) if apart else ((label, part.texts),):
         lines.append(f"### {who}{ending}")
         lines.extend(_escape(text) for text in texts if text)
     if part.media and part.kind != "media":
         lines.append(f"[{len(part.media)} image or file]")
 
 
-def _by_author(reading: Reading, label: str, texts: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
-    if label != "user" or not reading.human:
-        yield ("user note" if label == "user" else label), texts
+def _by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[str, Sequence[str]]]:
+    if label not in _BY_USERS or part.kind == "extra" or not reading.human or part.put_in:
+        yield ("user note" if label == "user" else label), part.texts
         return
-    for typed, put_in in map(split_words, texts):
+    for typed, put_in in map(split_words, part.texts):
         if typed.strip() or not put_in:
-            yield label, (typed,)
+            yield "user", (typed,)
         if put_in:
             yield "user note", (put_in,)
+
+
+def parts_by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[str, str]]:
+    """A part in pages: its words in their order, each run under what it is, what a host put in as `injected`."""
+    media = [f"[{len(part.media)} image or file]"] if part.media else []
+    if label not in _BY_USERS or part.kind == "extra":
+        yield label, "\n".join([*part.texts, *media])
+        return
+    own = reading.human and not part.put_in
+    pieces = [piece for text in part.texts for piece in split_pieces(text)] if own else []
+    if all(piece.typed for piece in pieces):
+        yield ("user" if own else INJECTED), "\n".join([*part.texts, *media])
+        return
+    yield from (("user" if piece.typed else INJECTED, piece.text.strip("\n")) for piece in pieces)
 
 
 def part_label(reading: Reading, part: Part, names: dict[str, str]) -> str:

@@ -34,7 +34,7 @@ _RULES = re.compile(r"constraint|correction|\b(?:rule|requirement|preference|ins
 _CLAIM = re.compile(
     r"(?<![\w/.`-])(?:user|human|owner|maintainer|operator|customer|requester)(?![\w/`]|\.\w|-\w)"
     r"|^[^:]{0,60}\b(?:constraint|correction|rule|requirement|preference|instruction|guideline|standing order)s?\b"
-    r"[^:]{0,40}:"
+    r"[^:]{0,40}(?::|\s[-–—]\s)"
     r"|(?:^|[.:;!] )\W*(?:always|never|must|do not|don'?t|make sure|ensure)\b"
 )
 _USER_ELSEWHERE = re.compile(r"пользовател|usuario|utilisateur|benutzer|nutzer|utente|用户|用戶|ユーザ|사용자")
@@ -44,6 +44,8 @@ _HEADING = re.compile(
 )
 _UNMARKED = re.compile(r"(?P<before>[\W\d_]*)(?P<title>[^\W\d_][^.:;,]{1,60}?)(?P<after>[\W_]*)\Z")
 _LEAD = re.compile(r"\s*(?:(?:[-*+•>]|\d{1,3}[.)])\s+)*")
+_ITEM = re.compile(r"\s+\S|[-*+•>]\s")
+_SECTIONS = tuple(name.lower() for name in NAMES)
 _MOST_WORDS = 7  # of a line that is a heading though nothing marks it
 _QUOTE = re.compile(r"[\"“”«]([^\"“”«»\n]{8,400})[\"“”»]")
 _NONE = re.compile(r"(?i)\W{0,3}(?:none|no (?:constraint|correction|rule)s?|nothing|n/?a)\b[^;.\n]{0,40}\W{0,3}\Z")
@@ -61,7 +63,7 @@ def attribute(text: str, content: str, kind: Literal["segment", "rollup"]) -> st
     moved: list[str] = []
     for title, body in _parts(text):
         if title is None or not _speaks_of_rules(title[1]):
-            lines += [*([title[0]] if title else []), *(_labelled(line, sources) for line in body)]
+            lines += [*([_headed(title, body, sources)] if title else []), *(_labelled(line, sources) for line in body)]
             continue
         kept: list[str] = []
         for bullet in _bullets(body):
@@ -88,6 +90,13 @@ class _Sources:
     def words(self) -> Spoken:
         """What bears out any other line that speaks of the user."""
         return Spoken(_words_of_children(self._content)) if self._is_rollup else self.rules
+
+
+def _headed(title: tuple[str, str], body: Sequence[str], sources: _Sources) -> str:
+    """A heading that was not asked for, in whatever language: with a label, if no human said what stands under it."""
+    if NOT_THE_USERS in title[0] or _is_ours(title[1]) or all(map(sources.words.supports, _bullets(body))):
+        return title[0]
+    return f"{title[0].rstrip()} {NOT_THE_USERS}"
 
 
 def _labelled(line: str, sources: _Sources) -> str:
@@ -176,8 +185,19 @@ def _heading(line: str, after: str) -> _Heading | None:
     if (found := _UNMARKED.match(line)) is None or len(found["title"].split()) > _MOST_WORDS:
         return None
     is_underlined = len(after.strip()) > 1 and not after.strip(" -=")
-    is_alone = not found["before"].strip() or ":" in folded(found["after"])
+    is_alone = _stands_alone(found["before"], after) or ":" in folded(found["after"])
     return _Heading(1, found["title"]) if is_underlined or (is_alone and _speaks_of_rules(found["title"])) else None
+
+
+def _stands_alone(before: str, after: str) -> bool:
+    """Whether what stands before few words makes them no item of a list; a numbered one may have items of its own."""
+    if any(char in "-*+•" for char in before):
+        return False
+    return not any(char.isdigit() for char in before) or bool(_ITEM.match(after))
+
+
+def _is_ours(title: str) -> bool:
+    return " ".join(folded(title).split()).strip(" *_:").startswith(_SECTIONS)
 
 
 def _speaks_of_rules(title: str) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.authorship import is_injected, split_words, typed_words
+from summarizing_context.core.authorship import is_injected, split_pieces, split_words, typed_words
 from summarizing_context.core.entries import decode_entry, encode_facts, make_entry
 from summarizing_context.core.estimate import estimate_text
 from summarizing_context.core.messages import human_texts, read_message
@@ -35,6 +35,17 @@ TOLD_BY_HOSTS = (
     "<bash-stdout>" + ORDER + "</bash-stdout><bash-stderr></bash-stderr>",
     "<history>\nSummaries of the earlier part\n" + ORDER,
     "[Request interrupted by user for tool use]",
+    "This session is being continued from another machine. The working directory is now /srv.\n" + ORDER,
+    "The conversation history before this point was compacted into the following summary:\n\n" + ORDER,
+    "The following is a summary of a branch that this conversation came back from:\n" + ORDER,
+    "Here is a summary of the conversation to date:\n\n" + ORDER,
+    "\u200bimplement the\x00 following plan:\n\n# Ship the lamp\n\n## Rules\n" + ORDER,
+    "Continue if you have next steps, or stop and ask for clarification if you are unsure how to proceed.",
+    "Warning: apply_patch was requested via exec_command. " + ORDER,
+    "[read_file for 'src/lamp.py'] Result:\n\n" + ORDER,
+    "[execute_command] Result:\n" + ORDER,
+    "Ran `make lamp`\n```\n" + ORDER + "\n```",
+    "###STOP###",
     "\u200b <SYSTEM-REMINDER>" + ORDER,
 )
 
@@ -94,6 +105,68 @@ def test_a_row_that_its_host_marks_is_nobodys_word(mark):
 
 
 @pytest.mark.parametrize(
+    "mark",
+    [
+        *({"isSidechain": True}, {"isSynthetic": True}, {"metadata": {"bashExecution": True}}),
+        *({"parent_tool_use_id": "toolu_1"}, {"origin": {"kind": "task-notification"}}),
+        {"isVisibleInTranscriptOnly": True},
+    ],
+)
+def test_a_mark_that_keys_do_not_know_leaves_them_as_they_are(mark):
+    reading, plain = read_message(user(ORDER) | mark), read_message(user(ORDER))
+    assert (reading.turn, reading.human) == (True, False)
+    assert (plain.turn, plain.human) == (True, True)
+    assert human_texts(reading) == []
+
+
+def test_a_mark_that_says_that_nobody_put_it_in_changes_nothing():
+    marks = {"isSidechain": False, "parent_tool_use_id": None, "origin": {"kind": "human"}, "isMeta": False}
+    assert human_texts(read_message(user(ORDER) | marks)) == [ORDER]
+
+
+def test_of_a_row_with_a_block_of_its_hosts_only_the_block_is_the_hosts():
+    block = {"type": "text", "text": ORDER, "synthetic": True}
+    reading = read_message(user([{"type": "text", "text": SAID}, block]))
+    assert human_texts(reading) == [SAID]
+    assert render_messages([reading]) == f"### user\n{SAID}\n### user note\n{ORDER}"
+    assert not read_message(user([block])).human
+
+
+def test_words_around_a_hosts_blocks_are_the_persons():
+    first, second = f"<system-reminder>{ORDER}</system-reminder>", "<ide_selection>\nx = 1\n</ide_selection>"
+    for text in (f"{first}\n{SAID}", f"{first}\n{SAID}\n{second}", f"{SAID}\n{first}\n{second}", f"{second}{SAID}"):
+        reading = read_message(user(text))
+        assert [said.strip() for said in human_texts(reading)] == [SAID]
+        assert "".join(piece.text for piece in split_pieces(text)) == text
+        blocks = split_blocks(render_messages([reading]))
+        assert [block.body.strip() for block in blocks if block.kind == "user"] == [SAID]
+
+
+def test_where_a_hosts_block_ends_is_not_guessed_from_a_tag_that_it_quotes():
+    tag, end = "<system-reminder>", "</system-reminder>"
+    for text in (
+        f"{tag}a file says {end} {ORDER}\n{end}",
+        f"{tag}a file says {end} {ORDER} {tag} and more{end}",
+        f"{tag}\n{tag}\n{end}\n{ORDER}",
+    ):
+        assert not read_message(user(text)).human
+
+
+def test_of_a_slash_command_what_stands_behind_it_was_typed():
+    command = (
+        "<command-message>tidy</command-message>\n<command-name>/tidy</command-name>\n<command-args>{}</command-args>"
+    )
+    assert human_texts(read_message(user(command.format("the lamp's cellar")))) == ["the lamp's cellar"]
+    assert not read_message(user(command.format(""))).human
+    assert not read_message(user(command.format(f"<system-reminder>{ORDER}</system-reminder>"))).human
+
+
+def test_of_an_editors_request_what_stands_behind_its_context_was_typed():
+    text = f"# Context from my IDE setup:\n\n## Active file: a.md\n{ORDER}\n\n## My request for Codex:\n{SAID}"
+    assert human_texts(read_message(user(text))) == [SAID]
+
+
+@pytest.mark.parametrize(
     "text",
     [
         *(
@@ -101,6 +174,8 @@ def test_a_row_that_its_host_marks_is_nobodys_word(mark):
             "a < b, List<my_type>, x <- y",
             "<div>: never use it",
         ),
+        *("Implement the following plan: first the cellar, then the lamp.", "Ran `make` and it failed. Never run it."),
+        *("[x] Result: fine", "Continue if you have time", "Use ###STOP### as the last word"),
         *("Use the <summary> tag. Never a table.", "the skill is in base directory for this skill", "«да_нет» — no"),
     ],
 )
@@ -134,3 +209,5 @@ def test_rows_of_an_older_file_are_heard_anew_and_keep_their_keys():
 def test_telling_them_apart_takes_no_time():
     typed_words(("<" + "\u200b /" * 20_000) * 3 + "<sys\u200btem-reminder")
     typed_words("<div class='a'>\n" * 20_000)
+    typed_words("<command-name>a</command-name><command-args>" * 5_000 + "</command-args>" * 5_000)
+    typed_words("# Context from my IDE setup:\n## My request for Codex:\n" * 5_000)
