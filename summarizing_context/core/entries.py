@@ -19,7 +19,7 @@ from summarizing_context.core.repairs import Read
 from summarizing_context.core.traits import NO_TRAITS, Traits, read_traits
 
 ESTIMATE = "estimate"  # the name of the counter that is the built-in estimate
-_COUNTING = 1  # version of what is counted in a message
+_COUNTING = 2  # version of what is counted in a message, and of the estimate
 _LABEL_TOKENS = 4  # what rendering adds to each part
 
 

@@ -4,22 +4,24 @@ Pure, and equal on every host: segments are cut by this measure, never by a sess
 The weights were fitted by least squares to o200k_base on 10.8M tokens of real agent transcripts
 (mean error 3 % a transcript, where chars/4 has 12 %); control characters count one each. What is no words costs more:
 random letters are told by their clusters of consonants, base64 and hex by capitals and digits that follow small
-letters, rare scripts by their blocks. Words and code have too little of these to be touched.
+letters. Words and code have too little of these to be touched. What is not ASCII is counted in `scripts`.
 """
 
 from __future__ import annotations
 
 import string
 
-from summarizing_context.core.scripts import surcharge
+from summarizing_context.core.scripts import beyond_ascii
 
 MESSAGE_TOKENS = 4  # framing of one message
 
 _SCALE = 10_000  # integer arithmetic: no rounding that a platform could do otherwise
 _LETTER, _UPPER, _DIGIT, _SPACE, _DOUBLE_SPACE = 1_764, 1_197, 6_365, 1_665, 65
-_NEWLINE, _PUNCTUATION, _NON_ASCII, _CONTROL = 9_502, 6_221, 5_081, 10_000
+_NEWLINE, _PUNCTUATION, _CONTROL = 9_502, 6_221, 10_000
 
-_CLUSTER, _CHANGE = 28_000, 21_000  # of three consonants; from a lower-case letter to another or a digit
+_CLUSTER, _CHANGE = 28_000, 21_000  # of three consonants; from a lower-case letter to a capital or a digit
+_LONE = 20_000  # more for a change to a capital that no lower-case letter follows, as it would within a name
+_ESCAPE = 2_015  # a line break or a tab costs as JSON writes it at least what it costs itself
 _CHANCE = 40_000  # so much of it may stand in any words
 
 _LOWERS = string.ascii_lowercase.encode()
@@ -28,6 +30,7 @@ _DIGITS = string.digits.encode()
 _PUNCTUATIONS = string.punctuation.encode()
 _NON_ASCIIS = bytes(range(128, 256))
 _ASCIIS = bytes(range(128))
+_ESCAPES = tuple(b"\\" + bytes([letter]) for letter in b"bfnrt")
 
 
 def _table(**classes: str) -> bytes:
@@ -40,7 +43,7 @@ def _table(**classes: str) -> bytes:
 
 
 _SOUNDS = _table(c="".join(set(string.ascii_letters) - set("aeiouyAEIOUY")))
-_KINDS = _table(l=string.ascii_lowercase, x=string.ascii_uppercase + string.digits)
+_KINDS = _table(l=string.ascii_lowercase, u=string.ascii_uppercase, d=string.digits)
 
 
 def estimate_text(text: str) -> int:
@@ -65,12 +68,13 @@ def estimate_text(text: str) -> int:
         + data.count(b"  ") * _DOUBLE_SPACE
         + newlines * _NEWLINE
         + (len(after_digits) - len(after_punctuation)) * _PUNCTUATION
-        + (len(after_punctuation) - control) * _NON_ASCII
         + control * _CONTROL
         + _beyond_words(data, letters, uppers, digits)
     )
+    if b"\\" in after_digits:
+        scaled += sum(map(data.count, _ESCAPES)) * _ESCAPE
     if len(after_punctuation) > control:
-        scaled += surcharge(data.translate(None, _ASCIIS).decode("utf-8", "surrogatepass"))
+        scaled += beyond_ascii(data.translate(None, _ASCIIS).decode("utf-8", "surrogatepass"))
     return -(-scaled // _SCALE)
 
 
@@ -79,6 +83,10 @@ def _beyond_words(data: bytes, letters: int, uppers: int, digits: int) -> int:
     no more from it than the letter costs by itself."""
     by_sound = data.translate(_SOUNDS).count(b"ccc") * _CLUSTER - letters * _LETTER
     by_kind = -(letters + digits) * _LETTER
-    if (uppers + digits) * _CHANGE + by_kind > 0:
-        by_kind += data.translate(_KINDS).count(b"lx") * _CHANGE
+    if (uppers + digits) * _CHANGE + uppers * _LONE + by_kind > 0:
+        kinds = data.translate(_KINDS)
+        capitals = kinds.count(b"lu")
+        if capitals * (_CHANGE + _LONE) + digits * _CHANGE + by_kind > 0:
+            lone = sum(map(kinds.count, (b"luu", b"lud", b"lu.")))
+            by_kind += (capitals + kinds.count(b"ld")) * _CHANGE + lone * _LONE
     return max(0, max(by_sound, by_kind) - _CHANCE)

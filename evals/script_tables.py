@@ -1,0 +1,113 @@
+"""Make the tables of `summarizing_context/core/script_tables.py` from the vocabulary of o200k_base.
+
+Run from a checkout as `python -m evals.script_tables`; the module's text is printed. No text is needed: which letters
+follow each other in prose is read off the vocabulary itself, whose first tokens are those of the most frequent words.
+"""
+
+from __future__ import annotations
+
+import base64
+import unicodedata
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from summarizing_context.core.scripts import BLOCK, SCRIPTS
+from summarizing_context.tiktoken_counter import load_offline
+
+GROUPS = 4  # of letters that go together, in each script: one bit of a half byte each
+STRICTNESS = 4.0  # how much more frequent a pair must be than in letters drawn by chance
+_EARLIEST = 2_000  # a token's frequency falls with its rank beyond about this one
+
+Gains = dict[str, dict[str, float]]  # of counting a pair as common
+
+
+def main() -> None:
+    encoding = load_offline()
+    if encoding is None:
+        raise SystemExit("tiktoken's ranks are not on this machine; install summarizing-context[offline-tokens]")
+    words = {}
+    for token in encoding.token_byte_values():
+        try:
+            words[token.decode()] = encoding.encode_single_token(token)
+        except UnicodeDecodeError:
+            continue
+    whole = {word for word in words if len(word) == 1}
+    halves = [_is_half(encoding.encode, start) for start in range(0, 0x10000, BLOCK)]
+    letters = b"".join(_letters(words, first, last) for first, last, *_ in SCRIPTS)
+    print(_module(bytes(_bits([chr(code) in whole for code in range(0x10000)])) + bytes(_bits(halves)) + letters))
+
+
+def _is_half(encode: Callable[[str], list[int]], start: int) -> bool:
+    """Whether most characters of a block that are no token are two."""
+    codes = [code for code in range(start, start + BLOCK) if not 0xD800 <= code < 0xE000]
+    counts = [len(encode(chr(code))) for code in codes]
+    return counts.count(2) > counts.count(3)
+
+
+def _letters(words: dict[str, int], first: int, last: int) -> bytes:
+    """For each letter of a script the groups that it is a first and a second of, in the halves of a byte."""
+    weights: dict[tuple[str, str], float] = defaultdict(float)
+    for word, rank in words.items():
+        for one, other in zip(word.strip(), word.strip()[1:], strict=False):
+            if chr(first) <= one <= chr(last) and chr(first) <= other <= chr(last):
+                weights[one, other] += 1 / (rank + _EARLIEST)
+    kinds = [unicodedata.category(chr(code)) != "Cn" for code in range(first, last + 1)]
+    chance = STRICTNESS / sum(kinds) ** 2
+    total = sum(weights.values())
+    gains: Gains = {one: {} for one, _ in weights}
+    seconds = sorted({other for _, other in weights})
+    for one, row in gains.items():
+        row |= {other: weights.get((one, other), 0) / total - chance for other in seconds}
+    marks = bytearray(last + 1 - first)
+    for group in range(GROUPS):
+        ones, others = _best_group(gains, seconds)
+        for one in ones:
+            marks[ord(one) - first] |= 16 << group
+            gains[one] |= dict.fromkeys(others, 0.0)
+        for other in others:
+            marks[ord(other) - first] |= 1 << group
+    return bytes(marks)
+
+
+def _best_group(gains: Gains, seconds: Sequence[str]) -> tuple[set[str], set[str]]:
+    """Firsts and seconds that gain most if every pair of them is common; each letter in turn is tried as a start."""
+    best: tuple[float, set[str], set[str]] = (0.0, set(), set())
+    for row in gains.values():
+        others = {other for other in seconds if row[other] > 0}
+        for _ in range(20):
+            ones = {one for one, row in gains.items() if sum(row[other] for other in others) > 0}
+            better = {other for other in seconds if sum(gains[one][other] for one in ones) > 0}
+            if better == others:
+                break
+            others = better
+        gain = sum(gains[one][other] for one in ones for other in others)
+        best = max(best, (gain, ones, others), key=lambda found: found[0])
+    return best[1], best[2]
+
+
+def _bits(flags: Sequence[bool]) -> list[int]:
+    return [sum(flag << at for at, flag in enumerate(flags[n : n + 8])) for n in range(0, len(flags), 8)]
+
+
+def _module(table: bytes) -> str:
+    packed = base64.b85encode(zlib.compress(table, 9)).decode()
+    lines = [packed[at : at + 112] for at in range(0, len(packed), 112)]
+    return "\n".join(
+        [
+            '"""What o200k_base knows of scripts, packed: zlib in base85; `python -m evals.script_tables` makes this.',
+            "",
+            "First a bit for each character up to U+FFFF: whether it is one token. Then a bit for each block of 64:",
+            "whether its other characters are two tokens. Then a byte for each letter of `scripts.SCRIPTS`: its groups",
+            "as a first and as a second letter of common pairs.",
+            '"""',
+            "",
+            "PACKED = (",
+            *(f'    "{line}"' for line in lines),
+            ")",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    main()
