@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from summarizing_context.core.authorship import is_put_in
-from summarizing_context.core.bindings import THINKING_FIELDS
+from summarizing_context.core.bindings import LOADED_TOOLS, THINKING_FIELDS
 from summarizing_context.core.door import Message, canonical_json
 from summarizing_context.core.fields import (
     NEVER_SENT,
@@ -120,7 +120,14 @@ def message_parts(message: Message) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     for field in BESIDE_CONTENT:
         if value := message.get(field):
             parts.append(Part("text", (value,)) if isinstance(value, str) else _opaque(value, -1))
-    return (*parts, *_extra(odd_fields(message, known), -1)), again
+    return (*parts, *_extra(odd_fields(message, known), -1)), (*again, *_loaded(message))
+
+
+def _loaded(message: Message) -> Iterator[str]:
+    """Definitions of tools loaded on the way: the one thing in `metadata` that a provider sends beside the message."""
+    metadata = message.get("metadata")
+    if isinstance(metadata, dict) and metadata.get(LOADED_TOOLS):
+        yield canonical_json(metadata[LOADED_TOOLS])
 
 
 def _content_parts(content: object) -> Iterator[Part]:

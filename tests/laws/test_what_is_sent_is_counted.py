@@ -114,6 +114,43 @@ async def test_a_call_listed_with_other_arguments_than_its_block_counts_beside_i
     assert "y " * 500 in "".join(message_text_parts({"role": "assistant", "content": [shown], "tool_calls": [other]}))
 
 
+@pytest.mark.parametrize("name", ["estimate", "tiktoken"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\n" * 300,
+        "if x:\n\treturn y\n\n" * 60,
+        "\n".join(["", "x = 1", "    y"] * 60),
+        "\t" * 80 + "x",
+        'she said "no", "no" and """no""" ' * 40,
+        "C:\\new\\table\\beta\\" * 40,
+        "\x1b[0m\x00\x08\x0c\r\n" * 40,
+        "Проверки\nне проходят.\n" * 40,
+    ],
+)
+def test_a_text_in_an_unknown_field_counts_at_least_what_it_counts_by_itself(text: str, name: str) -> None:
+    count = counter(name)
+    for value in ({"deep": [text]}, [{"a": text, "b": text}]):
+        parts = message_text_parts({"role": "user", "content": "hi", "x_new_field": value})
+        assert sum(map(count, parts)) >= count("hi") + sum(map(count, sent_texts(value)))
+
+
+async def test_tools_loaded_on_the_way_are_counted_with_the_message_that_loads_them() -> None:
+    items = [{"type": "tool_search_output", "tools": [{"name": "read", "description": "reads a file " * 100}]}]
+    message = {"role": "assistant", "content": "Loading.", "metadata": {"openai:tool_search_items": items, "note": "x"}}
+    parts = message_text_parts(message)
+    assert parts[0] == "Loading."
+    assert json.loads("".join(parts[1:])) == items
+    async with open_context(Settings(max_tokens=4_000), summarizer=Counting()) as context:
+        await context.add_message(user("begin"))
+        await context.add_message(message)
+        await context.add_message(user("go on"))
+        await context.get_messages_for_request()
+        view = context.last_view
+        assert view is not None
+        assert view.tokens > 300
+
+
 def test_odd_values_and_thinking_differ_from_seed_to_seed() -> None:
     assert odd_value(random.Random(1), 20) != odd_value(random.Random(2), 20)
     assert thinking_fields(random.Random(1), 20) != thinking_fields(random.Random(2), 20)
