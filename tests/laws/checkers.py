@@ -168,7 +168,7 @@ def _head_problems(head: Sequence[Message], covered: Sequence[Message], headers_
         problems += [
             f"row {row} before the tail is log entry {index} ({covered[index].get('role')}), which is no pin"
             for row in range(system, len(head))
-            for index in _places(head[row], covered, system, pins=False)[:1]
+            for index in _places(head[row], covered, system, pins=False, most=1)
         ]
     allowed = headers_allowed if keeps or len(covered) > system else 0  # kept groups may look like the tail
     if headers > allowed:
@@ -182,7 +182,7 @@ def _fewest_strangers(rows: Sequence[Message], covered: Sequence[Message], start
     for row in rows:
         after = {place: strangers + 1 for place, strangers in reached.items()}
         for place, strangers in reached.items():
-            for index in _places(row, covered, place, keeps=keeps)[:1]:
+            for index in _places(row, covered, place, keeps=keeps, most=1):
                 after[index + 1] = min(strangers, after.get(index + 1, strangers))
         reached = after
     return min(reached.values())
@@ -194,10 +194,15 @@ def _may_be_pinned(message: Message) -> bool:
     return message.get("role") in ("user", "system", "developer") or bool(critical)
 
 
-def _places(row: Message, log: Sequence[Message], start: int, *, pins: bool = True, keeps: bool = False) -> list[int]:
-    """Entries from `start` on that the row shows: those that may be pinned, or the others when they equal it."""
-    found = []
+def _places(
+    row: Message, log: Sequence[Message], start: int, *, most: int, pins: bool = True, keeps: bool = False
+) -> list[int]:
+    """The first entries from `start` on that the row shows: those that may be pinned, or the others when they equal
+    it."""
+    found: list[int] = []
     for index in range(start, len(log)):
+        if len(found) == most:
+            break
         repairs = explain(row, log[index]) if keeps or _may_be_pinned(log[index]) == pins else None
         if repairs is not None and (pins or (not repairs and log[index].get("content"))):
             found.append(index)

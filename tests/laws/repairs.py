@@ -37,12 +37,24 @@ NO_ROOM = 40  # characters of a whole message below which no number need be told
 CUT = re.compile(r"\n?\[…\d+…\]\n?|…")  # between the head and the tail of a message without room
 
 
+_EXPLAINED: dict[tuple[str, str], frozenset[str] | None] = {}  # one view after the other asks for the same
+
+
 def explain(shown: Message, entry: Message) -> frozenset[str] | None:
     """The repairs that turn the entry into what is shown; nothing for equal ones, None if no repair explains it."""
     if shown.get("role") != entry.get("role"):
         return None
-    if canonical_once(shown) == canonical_once(entry):
+    key = canonical_once(shown), canonical_once(entry)
+    if key[0] == key[1]:
         return frozenset()
+    if key not in _EXPLAINED:
+        if len(_EXPLAINED) > 20_000:
+            _EXPLAINED.clear()
+        _EXPLAINED[key] = _explained(shown, entry)
+    return _EXPLAINED[key]
+
+
+def _explained(shown: Message, entry: Message) -> frozenset[str] | None:
     found: set[str] = set()
     wanted: dict[str, Any] = dict(entry)
     if _has_thinking(entry) and not _has_thinking(shown):

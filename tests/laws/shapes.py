@@ -6,8 +6,9 @@ Written from the data format alone, so that it can judge the package. `grouping`
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Any, TypeVar
 
 Message = Mapping[str, Any]
 
@@ -24,17 +25,26 @@ def canonical(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
 
 
-_KNOWN: dict[int, tuple[Any, str]] = {}
+Answer = TypeVar("Answer")
 
 
-def canonical_once(value: Any) -> str:
-    """`canonical` of a value that nobody changes any longer, worked out once."""
-    known = _KNOWN.get(id(value))
-    if known is None or known[0] is not value:
-        if len(_KNOWN) > 20_000:
-            _KNOWN.clear()
-        known = _KNOWN[id(value)] = (value, canonical(value))
-    return known[1]
+def once(work_out: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
+    """Work it out once for each value that nobody changes any longer; the answer may not be changed either."""
+    known: dict[int, tuple[Any, Answer]] = {}
+
+    @wraps(work_out)
+    def ask(value: Any) -> Answer:
+        found = known.get(id(value))
+        if found is None or found[0] is not value:
+            if len(known) > 20_000:
+                known.clear()
+            found = known[id(value)] = (value, work_out(value))
+        return found[1]
+
+    return ask
+
+
+canonical_once = once(canonical)
 
 
 def blocks(message: Message) -> list[Mapping[str, Any]]:
@@ -49,10 +59,15 @@ def _ids(values: Iterator[Any]) -> list[str]:
 
 def called_ids(message: Message) -> list[str]:
     """Ids of the calls it makes, in order, each once: one call may be written as a block and in `tool_calls`."""
+    return list(_called_ids(message))
+
+
+@once
+def _called_ids(message: Message) -> tuple[str, ...]:
     listed = message.get("tool_calls")
     calls = [call for call in listed if isinstance(call, Mapping)] if isinstance(listed, list) else []
     made = _ids(block.get("id") for block in blocks(message) if block.get("type") in CALL_BLOCKS)
-    return list(dict.fromkeys(made + _ids(call.get("id") for call in calls)))
+    return tuple(dict.fromkeys(made + _ids(call.get("id") for call in calls)))
 
 
 def result_blocks(message: Message) -> list[tuple[str, Mapping[str, Any]]]:
@@ -68,9 +83,14 @@ def result_blocks(message: Message) -> list[tuple[str, Mapping[str, Any]]]:
 
 def answered_ids(message: Message) -> list[str]:
     """Ids of the calls that it answers, in order; a repeated one is repeated."""
+    return list(_answered_ids(message))
+
+
+@once
+def _answered_ids(message: Message) -> tuple[str, ...]:
     own = _ids(iter([message.get("tool_call_id")])) if message.get("role") == "tool" else []
     inner = [identity for identity, _ in result_blocks(message)]
-    return own + [identity for identity in inner if identity not in own]
+    return (*own, *(identity for identity in inner if identity not in own))
 
 
 def result_content(message: Message, identity: str) -> Any:

@@ -136,6 +136,7 @@ def test_a_shrunk_result_is_a_named_repair_and_an_edited_one_is_not() -> None:
     shown[3]["content"] = "alpha alpha [... 80 tokens left out ...] alpha alpha "
     assert tail_problems(shown, log, ALL_REPAIRS) == []
     assert tail_problems(shown, log, ALL_REPAIRS - {"shrunk"}) == ["1 x shrunk"]
+    shown[3] = copy.deepcopy(log[3])
     shown[3]["content"] = "alpha alpha and so on, as often before" + " and more" * 40
     assert tail_problems(shown, log, ALL_REPAIRS)
     assert not is_shrunk_text("abc", "abcdef" * 9 + "zz")
