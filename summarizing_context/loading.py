@@ -57,7 +57,8 @@ def usable_state(parts: Parts, data: bytes) -> ActivationState | None:
     ends = [0, *(segment.stop for segment in timeline.segments[: state.leaves])]
     if len(ends) <= state.leaves or ends[state.leaves] != state.leaves_stop:
         return None
-    return state if timeline.group_start(state.stop) == state.stop <= len(timeline) else None
+    fits = timeline.group_start(state.stop) == state.stop and max(state.stop, state.repeats_stop) <= len(timeline)
+    return state if fits else None
 
 
 async def read_entries(parts: Parts, stored: Sequence[StoredEntry]) -> list[Entry]:

@@ -75,7 +75,15 @@ class Reshaping:
         """The tail within other bounds, shown anew."""
         if bounds == tail.bounds:
             return tail
-        anew = Tail(tail.start, tail.room, self._price, tail.folded, bounds, since=tail.since)
+        anew = Tail(
+            tail.start,
+            tail.room,
+            self._price,
+            tail.folded,
+            bounds,
+            since=tail.since,
+            repeats_stop=tail.repeats_stop,
+        )
         feed(self._timeline, anew)
         return anew
 

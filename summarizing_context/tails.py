@@ -20,9 +20,19 @@ from summarizing_context.timeline import Timeline
 def feed(timeline: Timeline, tail: Tail, most: float = inf) -> None:
     """Show a tail what it has not shown yet. Costs what is new, not what the log holds. A tail that comes to cost more
     than `most` tokens is of no use: it is left as it is."""
-    for number in range(bisect_left(timeline.group_starts, tail.next), len(timeline.group_starts)):
+    number = bisect_left(timeline.group_starts, tail.next)
+    while number < len(timeline.group_starts):
         _feed_riders(timeline, tail)
-        reads, costs = timeline.group(number)
+        start = timeline.group_starts[number]
+        run = timeline.repeats(start, tail.repeats_stop)
+        number += run.times
+        if run.times > 1:
+            read, cost = timeline.read(start)
+            tail.take_repeats(read, cost, run, staying=bool(timeline.staying(*run)))
+            if tail.tokens > most:
+                return
+            continue
+        reads, costs = timeline.group(number - 1)
         staying = timeline.staying(reads[0].seq, reads[-1].seq + 1)
         tail.take(reads, costs, closed=True, staying=staying, most=most)
         if tail.tokens > most:
@@ -55,11 +65,22 @@ class Tails:
         same = shown.room == room
         tightest = room.squeeze >= MAX_SQUEEZE  # then ephemeral messages before the first group give way too
         fits = same and not folded and not room.is_bare and stop >= shown.start + tightest
-        if fits and not shown.binds(stop, self._bounds):
-            return shown.cut_at(stop, self._bounds)
+        repeats_stop = len(timeline)
+        if fits and not shown.binds(stop, self._bounds) and shown.joins(stop, timeline.runs(stop, repeats_stop)):
+            return shown.cut_at(stop, self._bounds, repeats_stop=repeats_stop)
         since = len(timeline) - 1 if room.is_bare and folded else 0
         pairs = self.newest if folded else None
-        tail = Tail(stop, room, self._price, folded, self._bounds, since=since, pairs=pairs, known=self._known)
+        tail = Tail(
+            stop,
+            room,
+            self._price,
+            folded,
+            self._bounds,
+            since=since,
+            pairs=pairs,
+            known=self._known,
+            repeats_stop=repeats_stop,
+        )
         tail.riders = self._passed_riders(stop, room) if tightest else 0
         feed(timeline, tail, room.tokens)
         tail.known = None

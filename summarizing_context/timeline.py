@@ -18,6 +18,7 @@ from summarizing_context.core.keys import group_digest, message_digest, range_ha
 from summarizing_context.core.pinned import NO_PINS, PinList
 from summarizing_context.core.pins import Candidates
 from summarizing_context.core.repairs import Read
+from summarizing_context.core.repeats import Run, is_repeat, may_repeat
 from summarizing_context.core.segments import Group, Limits, Segment, SegmentCutter
 from summarizing_context.core.sources import Sources, render_entries
 from summarizing_context.core.standing import RuleBook
@@ -47,6 +48,7 @@ class Timeline:
         self.group_starts = array("q")
         self._closed = 0  # entries in closed groups
         self._fresh = 0  # first entry that may be kept parsed
+        self._repeats = array("q")  # entries that say exactly what the one before says
         self._humans = array("q")
         self._steps = array("q")  # assistant rows; of several in a row, the first
         self._systems: list[int] = []
@@ -184,6 +186,25 @@ class Timeline:
         reads, costs = zip(*map(self.read, range(start, stop)), strict=True)
         return reads, costs
 
+    def repeats(self, index: int, stop: int) -> Run:
+        """The entry with those right behind it that repeat it, as far as `stop`."""
+        rider = bisect_right(self.riders, index, key=lambda rider: rider[0])
+        if rider < len(self.riders):
+            stop = min(stop, self.riders[rider][0])
+        end, at = index + 1, bisect_right(self._repeats, index)
+        while end < stop and at < len(self._repeats) and self._repeats[at] == end:
+            end, at = end + 1, at + 1
+        return Run(index, end)
+
+    def runs(self, start: int, stop: int) -> list[Run]:
+        """Every run of repeats between two entries."""
+        found: list[Run] = []
+        for at in range(bisect_right(self._repeats, start), bisect_left(self._repeats, stop)):
+            index = self._repeats[at]
+            if not found or index >= found[-1].stop:
+                found += [run] if (run := self.repeats(index - 1, stop)).times > 1 else []
+        return found
+
     def rider(self, number: int) -> tuple[int, Message, int]:
         """An ephemeral message, the entry that it stands before, and its cost."""
         index, entry = self.riders[number]
@@ -258,6 +279,8 @@ class Timeline:
         members = self.entries[start:stop]
         digest = group_digest([entry.digest for entry in members])
         size = sum(entry.facts.size for entry in members)
+        if self._says_it_again(start, stop):
+            self._repeats.append(start)
         self.group_starts.append(start)
         self._closed = stop
         self.importance.add([Member(one.facts.traits, one.facts.rules, one.facts.critical) for one in members])
@@ -265,6 +288,17 @@ class Timeline:
             self.segments.append(segment)
             digests = (entry.digest for entry in self.entries[segment.start : segment.stop])
             self._note_hash(range_hash(digests, segment.part, segment.parts))
+
+    def _says_it_again(self, start: int, stop: int) -> bool:
+        """Whether a group, which is about to be noted, is a repeat of the one message before."""
+        if stop - start > 1 or not self.group_starts or self.group_starts[-1] != start - 1:
+            return False
+        before, entry = self.entries[start - 1 : stop]
+        if entry.facts.content != before.facts.content or entry.facts.critical != before.facts.critical:
+            return False
+        if self._repeats and self._repeats[-1] == start - 1 and entry.data == before.data:
+            return True
+        return may_repeat(message := entry.message()) and is_repeat(message, before.message())
 
     def _note_hash(self, hash: str) -> None:
         if hash in self._known:
@@ -290,6 +324,7 @@ class Timeline:
             self._note_hash(hash)
         del self.segments[settled:]
         del self.group_starts[bisect_left(self.group_starts, stop) :]
+        del self._repeats[bisect_left(self._repeats, stop) :]
         del self._humans[bisect_left(self._humans, stop) :], self._steps[bisect_left(self._steps, stop) :]
         del self._systems[bisect_left(self._systems, stop) :], self._criticals[bisect_left(self._criticals, stop) :]
         self.rules.forget(stop)

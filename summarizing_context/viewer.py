@@ -91,7 +91,15 @@ class Viewer:
         pins = sum(map(self._price.message, (*state.before, *state.after)))
         state = msgspec.structs.replace(state, pin_tokens=pins)
         told = marks is not None or self._policy.merge_user_rows  # where rows met is not kept with a state
-        tail = Tail(state.stop, room, self._price, state.folded, state.bounds, since=state.since)
+        tail = Tail(
+            state.stop,
+            room,
+            self._price,
+            state.folded,
+            state.bounds,
+            since=state.since,
+            repeats_stop=state.repeats_stop,
+        )
         showing = Showing(key, state, tail, pending="restored" if told else None)
         if marks is not None:
             showing.attempted_at, showing.attempted_length = marks.attempted_at, marks.attempted_length
@@ -172,12 +180,12 @@ class Viewer:
         showing = change.showing
         if showing.state is not change.before:
             return False
-        uncounted = len(showing.tail.items) - showing.counted
         old, new = showing.tail, change.tail
+        uncounted = len(old.items) - showing.counted - new.joined_of(old.items[showing.counted :])
         same = (old.room, old.next) == (new.room, new.next) and new.folded in ((), old.folded)
         showing.counted = max(0, len(new.items) - uncounted) if same else 0
         self.repairs.note([pin for pin in change.pins if pin.message not in showing.state.head])
-        self.repairs.note_unbound(old.items, new.items[: showing.counted])
+        self.repairs.note_changed(old.items, new.items[: showing.counted])
         showing.state, showing.tail, showing.pending = change.state, change.tail, None
         self.latest = showing
         showing.pins_changed = False
@@ -242,10 +250,14 @@ class Viewer:
 
     def _new_showing(self, key: str, room: Room) -> Showing:
         state = ActivationState(
-            room=room.tokens, stop=self._timeline.leading, counter=self._counter, system=self.leading.name
+            room=room.tokens,
+            stop=self._timeline.leading,
+            counter=self._counter,
+            system=self.leading.name,
+            repeats_stop=len(self._timeline),
         )
         pending: Reason | None = "provider_changed" if self._showings else "restored" if self.reopened else None
-        tail = Tail(self._timeline.leading, room, self._price)
+        tail = Tail(self._timeline.leading, room, self._price, repeats_stop=state.repeats_stop)
         return Showing(key, state, tail, pending=pending, pins_changed=bool(self._timeline.pinned.texts))
 
     def _note_prompt(self, showing: Showing) -> Reason | None:
@@ -259,10 +271,14 @@ class Viewer:
     def _start_over(self, showing: Showing, reason: Reason) -> None:
         old = showing.state
         showing.state = ActivationState(
-            serial=old.serial, room=old.room, stop=self._timeline.leading, counter=self._counter
+            serial=old.serial,
+            room=old.room,
+            stop=self._timeline.leading,
+            counter=self._counter,
+            repeats_stop=len(self._timeline),
         )
         room = Room(old.room, self._policy.shares)
-        showing.tail = Tail(self._timeline.leading, room, self._price)
+        showing.tail = Tail(self._timeline.leading, room, self._price, repeats_stop=showing.state.repeats_stop)
         showing.pending, showing.attempted_at, showing.counted = reason, None, 0
         showing.pins_changed = bool(self._timeline.pinned.texts)
 
@@ -283,11 +299,12 @@ class Viewer:
             showing.state = msgspec.structs.replace(showing.state, stop=self._timeline.leading)
             if showing.tail.items:  # ephemeral messages, which the new rows come before
                 showing.pending = showing.pending or "system_changed"
-            showing.tail = Tail(self._timeline.leading, showing.tail.room, self._price)
+            stop = showing.state.repeats_stop
+            showing.tail = Tail(self._timeline.leading, showing.tail.room, self._price, repeats_stop=stop)
         tail, late, skipped = showing.tail, None, 0
         backlog = tokens[-1] - tokens[tail.next]
         if backlog > 3 * room.tokens and (start := late_start(self._timeline, tail.next, room)) > tail.next:
-            late = Tail(start, room, self._price, (), tail.bounds)
+            late = Tail(start, room, self._price, (), tail.bounds, repeats_stop=tail.repeats_stop)
             skipped = tail.tokens + tokens[start] - tokens[tail.next]
         feed(self._timeline, late or tail)
         return late or tail, skipped

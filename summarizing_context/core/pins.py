@@ -15,8 +15,9 @@ from summarizing_context.core.budget import Room
 from summarizing_context.core.door import Message, canonical_json
 from summarizing_context.core.fencing import fence
 from summarizing_context.core.repairs import Piece, Read, Repair, present
+from summarizing_context.core.repeats import Run
 from summarizing_context.core.shrinking import Price
-from summarizing_context.core.tail import Item, shown_within
+from summarizing_context.core.tail import Item, holds_count, shown_once, shown_within
 
 _OPENING_ROWS = 8  # of the first human message that are shown though they are not critical
 _MISSES = 32  # candidates without room after which only those are read whose log entry would fit
@@ -31,6 +32,10 @@ class Source(Protocol):
 
     def cost(self, index: int) -> int:
         """Its tokens, without reading it."""
+        ...
+
+    def repeats(self, index: int, stop: int) -> Run:
+        """The entry with those right behind it that repeat it, as far as `stop`."""
         ...
 
 
@@ -115,16 +120,34 @@ def choose_pins(candidates: Candidates, staying: Staying, source: Source, room: 
 
 
 def _shown_together(indexes: Sequence[int], source: Source, room: Room, price: Price) -> list[Item]:
-    """Rows that form one message: short ones whole, the pin share divided among the long ones."""
-    rows = [source.read(index) for index in indexes[:_OPENING_ROWS]]
+    """Rows that form one message, repeats once: short ones whole, the pin share divided among the long ones."""
+    rows = [(*source.read(run.start), run.times) for run in _runs(indexes, source)[:_OPENING_ROWS]]
     left = room.pin_cap
     pins: list[Item] = []
-    for done, (row, tokens) in enumerate(sorted(rows, key=lambda row: row[1])):
+    for done, (row, tokens, times) in enumerate(sorted(rows, key=lambda row: row[1])):
         cap = left // (len(rows) - done)
-        if cap >= room.least_cap // 4:
-            pins.append(shown_within(*_piece(row, tokens, price), cap, price))
-            left -= pins[-1].tokens
+        if cap < room.least_cap // 4:
+            continue
+        piece, cost = _piece(row, tokens, price)
+        if times > 1 and holds_count(cap, price):
+            pins.append(shown_once(piece, cost, times, cap, price))
+        else:
+            pins.append(shown_within(piece, cost, cap, price))
+        left -= pins[-1].tokens
     return sorted(pins, key=lambda pin: pin.seq)
+
+
+def _runs(indexes: Sequence[int], source: Source) -> list[Run]:
+    """These log entries, in their order, those together that repeat one another."""
+    runs: list[Run] = []
+    end = 0
+    for index in indexes:
+        if runs and runs[-1].stop == index < end:
+            runs[-1] = Run(runs[-1].start, index + 1)
+        else:
+            runs.append(Run(index, index + 1))
+            end = source.repeats(index, indexes[-1] + 1).stop
+    return runs
 
 
 def _piece(read: Read, tokens: int, price: Price) -> tuple[Piece, int]:

@@ -25,6 +25,7 @@ Repair = Literal[
     "chain_dropped",
     "pin_note",
     "calls_folded",
+    "repeats_joined",
 ]
 
 NOTES: frozenset[Repair] = frozenset({"late_result_note", "pin_note"})  # fenced texts

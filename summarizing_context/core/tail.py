@@ -6,7 +6,7 @@ prefix and on the room, on nothing that comes later.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
 from math import inf
 from typing import NamedTuple
@@ -22,6 +22,7 @@ from summarizing_context.core.budget import Room
 from summarizing_context.core.door import Message
 from summarizing_context.core.folding import Folded, Pairs, fold_note, pair, without_calls
 from summarizing_context.core.repairs import NOTES, Piece, Read, Repair, present, show_group
+from summarizing_context.core.repeats import Run, count_note, with_count
 from summarizing_context.core.shrinking import LONGEST_TOKEN, Price, Shrunk, shrink_message
 from summarizing_context.core.shrunk_notes import shrink_note
 
@@ -46,6 +47,7 @@ class Mark(NamedTuple):
     tokens: int
 
 
+_MANY = 10**6  # times that a message may well be repeated
 _UNBOUND = Bounds()
 Known = dict[tuple[int, int, bool], tuple[Message, Shrunk]]  # by a message's identity, which holding it keeps
 
@@ -76,9 +78,26 @@ def shown_within(
     return Item(piece.seq, message, tokens, cost - tokens, repairs)
 
 
+def shown_once(piece: Piece, cost: int, times: int, cap: int, price: Price) -> Item:
+    """A piece that stands so many times in a row, with their number, shrunk to `cap` tokens if it is larger. It costs
+    `cost` tokens without."""
+    message = with_count(piece.message, times)
+    whole = tokens = price.message(message)
+    repairs: tuple[Repair, ...] = (*piece.repairs, "repeats_joined")
+    if whole > cap:
+        message = with_count(shrink_message(piece.message, cost, cap - (whole - cost), price).message, times)
+        tokens = price.message(message)
+    return Item(piece.seq, message, tokens, max(0, whole - tokens), (*repairs, "shrunk") if tokens < whole else repairs)
+
+
+def holds_count(cap: int, price: Price) -> bool:
+    """Whether a message of at most `cap` tokens has room for how often it was sent."""
+    return 2 * price.count(count_note(_MANY)) <= cap
+
+
 class Tail:
     """Shown messages from `start` on. Feed it groups in order with `take`. `folded` are calls of its first group, of
-    which nothing stands before entry `since`."""
+    which nothing stands before entry `since`. Repeats are shown once as far as `repeats_stop`."""
 
     def __init__(
         self,
@@ -91,11 +110,13 @@ class Tail:
         since: int = 0,
         pairs: Pairs | None = None,
         known: Known | None = None,
+        repeats_stop: int = 0,
     ) -> None:
         self.start = start
         self.room = room
         self.folded = folded
         self.since = since
+        self.runs: list[Run] = []  # repeats that are shown once
         self.known = known  # what was shrunk for other tails
         self._pairs = pairs  # of its first group, where somebody has paired it already
         self.bounds = bounds
@@ -104,6 +125,7 @@ class Tail:
         self.tokens = 0
         self.marks: list[Mark] = [Mark(start, 0, 0)]
         self._price = price
+        self.repeats_stop = repeats_stop if repeats_stop and self._can_join else 0
         self._open_items = 0
         self._open_tokens = 0
         self._open_staying = 0  # of what is shown of the open group, what must stay
@@ -134,6 +156,18 @@ class Tail:
         if closed:
             self._close(group[-1].seq + 1)
 
+    def take_repeats(self, read: Read, cost: int, run: Run, *, staying: bool) -> None:
+        """Show the first of messages that repeat it, for all of them."""
+        message, repairs = present(read.message)
+        piece = Piece(read.seq, message, repairs)
+        item = shown_once(piece, cost, run.times, self.room.staying_cap if staying else 0, self._price)
+        if item.left_out:
+            item = shown_once(piece, cost, run.times, self.room.message_cap(0), self._price)
+        self._add(item)
+        self.runs.append(run)
+        for stop in range(run.start + 1, run.stop + 1):
+            self._close(stop)
+
     def pass_by(self, index: int, message: Message, tokens: int) -> None:
         """Show an ephemeral message after the groups taken so far; it belongs to none."""
         shown, repairs = present(message)
@@ -156,14 +190,27 @@ class Tail:
         first = self.mark(stop).items if self._bound else 0
         return any(at >= first and _unbound(item.seq, item.message, bounds)[1] for at, item in self._bound)
 
-    def cut_at(self, stop: int, bounds: Bounds | None = None) -> Tail:
+    def joins(self, stop: int, runs: Sequence[Run]) -> bool:
+        """Whether of what it shows behind `stop` these are the repeats that are shown once."""
+        wanted = list(runs) if runs and self._can_join else []
+        return [run for run in self.runs if run.stop > stop] == wanted
+
+    def joined_of(self, items: Sequence[Item]) -> int:
+        """How many of these items, which were shown each by itself, stand in others' rows here."""
+        starts = [run.start for run in self.runs]
+        ats = [(item.seq, bisect_right(starts, item.seq) - 1) for item in items] if starts else []
+        return sum(at >= 0 and self.runs[at].start < seq < self.runs[at].stop for seq, at in ats)
+
+    def cut_at(self, stop: int, bounds: Bounds | None = None, *, repeats_stop: int | None = None) -> Tail:
         """This tail without everything before `stop`, which is the end of a shown group. Within other `bounds` it
-        must not `binds` anything."""
+        must not `binds` anything, and up to another `repeats_stop` be what `joins` the repeats."""
         whole = Mark(stop, self._base_items, self._base_tokens)  # with ephemeral messages before its first group
         mark = whole if stop == self.start else self.mark(stop)
         within = self.bounds if bounds is None else bounds
         fold, since = (self.folded, self.since) if stop == self.start else ((), 0)
-        rest = Tail(stop, self.room, self._price, fold, within, since=since)
+        repeats = self.repeats_stop if repeats_stop is None else repeats_stop
+        rest = Tail(stop, self.room, self._price, fold, within, since=since, repeats_stop=repeats)
+        rest.runs = [run for run in self.runs if run.start >= stop]
         rest.next, rest._open_items, rest._open_tokens = self.next, self._open_items, self._open_tokens
         rest._open_staying = self._open_staying
         rest.items = self.items[mark.items - self._base_items :]
@@ -173,6 +220,10 @@ class Tail:
         rest._bound = [(at, item) for at, item in self._bound if at >= mark.items]
         rest.riders = self.riders
         return rest
+
+    @property
+    def _can_join(self) -> bool:
+        return not self.room.is_bare and holds_count(self.room.message_cap(0), self._price)
 
     def _rest_of(self, group: Sequence[Read], costs: dict[int, int]) -> tuple[Sequence[Read], frozenset[int]]:
         """The group without its folded calls, which a note counts, and the messages whose open calls they have had

@@ -67,6 +67,7 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     rules_left_out: int = 0  # standing rules and pinned texts
     system: str = ""  # names the system prompt that the request brought; empty for none
     bounds: Bounds = Bounds()
+    repeats_stop: int = 0  # entries of which repeats are shown once; those that come later, each by itself
 
     @property
     def cut(self) -> Cut:
@@ -122,6 +123,7 @@ def activated(
         focus=proposal.focus,
         system=system,
         bounds=proposal.tail.bounds,
+        repeats_stop=proposal.tail.repeats_stop,
     )
 
 
@@ -191,7 +193,7 @@ def _blocks(message: Message) -> list[Any]:
     return [{"type": "text", "text": content}] if content else []
 
 
-_UNBOUND = ("thinking_dropped", "chain_dropped")
+_BY_ACTIVATIONS = ("thinking_dropped", "chain_dropped", "repeats_joined")
 
 
 @dataclass(slots=True)
@@ -206,8 +208,10 @@ class RepairCounts:
             self.kinds.update(item.repairs)
             self.left_out += item.left_out
 
-    def note_unbound(self, before: Sequence[Item], after: Sequence[Item]) -> None:
-        """Messages shown before that a rewritten beginning has made lose what was bound to it."""
+    def note_changed(self, before: Sequence[Item], after: Sequence[Item]) -> None:
+        """Messages shown before that an activation has joined, or made lose what was bound to the beginning."""
         known = {item.seq: item.repairs for item in before}
         for item in after:
-            self.kinds.update(kind for kind in item.repairs if kind in _UNBOUND and kind not in known.get(item.seq, ()))
+            self.kinds.update(
+                kind for kind in item.repairs if kind in _BY_ACTIVATIONS and kind not in known.get(item.seq, ())
+            )

@@ -10,7 +10,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from .grouping import CallGroup, Reading, atoms
-from .repairs import LATE_NOTE, SPLIT, STAND_IN, explain, is_late_note, is_same_result
+from .repairs import (
+    LATE_NOTE,
+    REPEATS,
+    SPLIT,
+    STAND_IN,
+    explain,
+    is_late_note,
+    is_same_result,
+    run_from,
+    times_told,
+)
 from .shapes import Message, answered_ids, blocks, canonical, canonical_once, result_content
 
 
@@ -37,10 +47,13 @@ class _Walk:
     notes: list[tuple[int, str]] = field(default_factory=list)  # orphans whose note has not been met yet
     failed: str = ""
     held_back: int = 0
+    told: int = 0  # entries before this one have been told by a row that counts repeats
 
     def run(self, start: int) -> bool:
         """Match everything from log entry `start`; False with `failed` set if that is not what is shown."""
         for index in range(start, len(self.log)):
+            if index < self.told:
+                continue
             self._take_notes()
             if self.at == len(self.view) and self._may_be_held_back(index):
                 self.held_back += 1
@@ -87,6 +100,12 @@ class _Walk:
         if found is None:
             self.failed = f"view row {self.at} is not log entry {index}, nor a repair of it"
             return False
+        if REPEATS in found:
+            times = times_told(self.view[self.at])
+            if times > run_from(self.log, index):
+                self.failed = f"view row {self.at} says {times} times, which log entry {index} does not stand in a row"
+                return False
+            self.told = index + times
         self.repairs.update(found)
         self.at += 1
         return True

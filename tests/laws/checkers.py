@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from .alignment import Tail, align
 from .folds import find_fold
 from .grouping import group_spans, read_log
-from .repairs import SHRUNK, explain
+from .repairs import REPEATS, SHRUNK, explain, run_from, times_told
 from .shapes import Message, answered_ids, called_ids, canonical_once, leading_system_rows, media_count
 
 __all__ = [
@@ -124,11 +124,17 @@ def tail_problems(
         tail = Tail(len(view), len(log), Counter(), 0)
     problems = [f"{count} x {kind}" for kind, count in tail.repairs.items() if kind not in repairs_allowed]
     head = view[: tail.view_start]
+    if tail.view_start < len(view) and len(head) <= leading_system_rows(log) and _begins_within_a_run(tail, view, log):
+        problems.append(f"row {tail.view_start} counts fewer repeats than the log has, and nothing stands for the rest")
     blocks = [row for row in head if _is_rule_block(row)]
     problems += [problem for row in blocks for problem in rule_problems(row, log)]
     problems += [f"{len(blocks)} blocks of standing rules"] * (len(blocks) > 1)
     rest = [row for row in head if not _is_rule_block(row) and not (keeps and _is_made_for_a_group(row))]
     return problems + _head_problems(rest, log[: tail.log_start], headers_allowed, keeps)
+
+
+def _begins_within_a_run(tail: Tail, view: Sequence[Message], log: Sequence[Message]) -> bool:
+    return times_told(view[tail.view_start]) > 1 and tail.log_start > 0 and run_from(log, tail.log_start - 1) > 1
 
 
 def _is_made_for_a_group(row: Message) -> bool:
@@ -183,7 +189,8 @@ def _fewest_strangers(rows: Sequence[Message], covered: Sequence[Message], start
         after = {place: strangers + 1 for place, strangers in reached.items()}
         for place, strangers in reached.items():
             for index in _places(row, covered, place, keeps=keeps, most=1):
-                after[index + 1] = min(strangers, after.get(index + 1, strangers))
+                place_after = index + times_told(row) if REPEATS in (explain(row, covered[index]) or ()) else index + 1
+                after[place_after] = min(strangers, after.get(place_after, strangers))
         reached = after
     return min(reached.values())
 
@@ -204,6 +211,8 @@ def _places(
         if len(found) == most:
             break
         repairs = explain(row, log[index]) if keeps or _may_be_pinned(log[index]) == pins else None
+        if REPEATS in (repairs or ()) and times_told(row) > run_from(log, index):
+            continue
         if repairs is not None and (pins or (not repairs and log[index].get("content"))):
             found.append(index)
     return found

@@ -54,6 +54,15 @@ ODD: list[Message] = [
 ]
 
 
+AGAIN: list[Message] = [
+    user("Go on."),
+    user([{"type": "text", "text": "Go on."}]),
+    user("a long way to go " * 120),
+    assistant("Done."),
+    user(""),
+]
+
+
 class Operations(RuleBasedStateMachine):
     """The rules; `strategy` is set by the test that runs it."""
 
@@ -159,6 +168,17 @@ class Operations(RuleBasedStateMachine):
         if self.called:
             identity = self.called[-min(back, len(self.called))]
             self.add(result(self.dialect, identity, words(random.Random(size), size)), look=look)
+
+    @rule(
+        which=st.sampled_from(AGAIN),
+        times=st.sampled_from((2, 3, 26)),
+        look=st.sampled_from(("never", "first", "last", "each")),
+    )
+    def again(self, which: Message, times: int, look: str) -> None:
+        """The same message many times, seen as they come or not."""
+        self.count("again")
+        for at in range(times):
+            self.add(which, look=look == "each" or at == {"first": 0, "last": times - 1}.get(look))
 
     @rule(which=st.integers(0, len(ODD) - 1), look=st.booleans())
     def odd(self, which: int, look: bool) -> None:

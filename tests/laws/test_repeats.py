@@ -1,0 +1,184 @@
+"""Exact repeats next to each other are shown once with their count, from an activation on; the log keeps all."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from summarizing_context import Settings, open_context
+
+from .builders import DIALECTS, Message, assistant, count, session, user
+from .checkers import tail_problems
+from .judge import SMALL, Judge, watched
+from .repairs import ALL_REPAIRS, REPEATS
+from .summarizers import Counting
+from .test_append_only_between_activations import provider
+
+pytestmark = pytest.mark.anyio
+GO = user("Go on.")
+BLOCKS = user([{"type": "text", "text": "Go on."}])
+
+
+def note(times: int) -> str:
+    return f"[this message was sent {times} times in a row]"
+
+
+def told(times: int) -> Message:
+    return user(f"Go on.\n{note(times)}")
+
+
+@pytest.mark.parametrize("times", [2, 26])
+async def test_the_first_view_shows_them_once_and_what_comes_later_as_it_comes(times: int) -> None:
+    async with watched(Counting(), budget=3_000) as judge:
+        await judge.set([assistant("Ready."), *[GO] * times])
+        assert await judge.view() == [assistant("Ready."), told(times)]
+        await judge.add(GO, GO)
+        assert await judge.view() == [assistant("Ready."), told(times), GO, GO]
+        assert await judge.view() == [assistant("Ready."), told(times), GO, GO]
+        assert judge.context.statistics().repairs == {REPEATS: 1}
+        await judge.check_log()
+        assert judge.activations == 0
+
+
+async def test_a_growing_run_is_joined_at_the_next_activation() -> None:
+    async with watched(Counting(), budget=3_000) as judge:
+        await judge.add(*session(31, 40))
+        await judge.view()
+        for _ in range(5):
+            await judge.add(BLOCKS)
+            assert (await judge.view())[-1] == BLOCKS
+        assert judge.context.statistics().repairs.get(REPEATS, 0) == 0
+        await judge.context.wait_idle()
+        assert (await judge.context.compact()).activated
+        view = await judge.view()
+        assert view[-1] == user([*BLOCKS["content"], {"type": "text", "text": note(5)}])
+        assert BLOCKS not in view
+        await judge.add(BLOCKS, assistant("Well."))
+        assert (await judge.view())[-3:] == [view[-1], BLOCKS, assistant("Well.")]
+        assert judge.context.statistics().repairs[REPEATS] == 1
+
+
+@pytest.mark.parametrize(
+    ("strategy", "dialect"),
+    [*zip(("hierarchical", "summarize", "truncate", "importance"), (*DIALECTS, "openai"), strict=True)],
+)
+async def test_whatever_stands_around_them_no_view_of_an_activation_says_it_twice(strategy: str, dialect: str) -> None:
+    async with watched(Counting(), budget=1_500, strategy=strategy) as judge:
+        judge.keeps = strategy == "importance"
+        await judge.set([*[GO] * 12, assistant("Yes.")])
+        for part in range(4):
+            await judge.add(*session(part, 12, dialect=dialect, rules=""), *[GO] * 9, assistant("Yes."), *[GO] * 4)
+            await judge.view()
+            await judge.context.compact()
+            view = await judge.view()
+            pairs = [one for one, other in pairwise(view) if one == other == GO]
+            assert pairs == []
+            await judge.check_log()
+        assert judge.covered > 40
+        assert judge.context.statistics().repairs[REPEATS] > 4
+
+
+async def test_a_covered_first_message_stands_once_too() -> None:
+    async with watched(Counting(), budget=1_500) as judge:
+        await judge.add(*[GO] * 26)
+        await judge.view()
+        await judge.add(*session(5, 80, rules=""))
+        view = await judge.view()
+        assert judge.covered > 26
+        assert view[0] == told(26)
+        assert GO not in view
+
+
+async def test_the_rest_of_a_run_that_is_cut_counts_itself() -> None:
+    async with watched(Counting(), budget=600) as judge:
+        await judge.add(*session(6, 10, rules=""))
+        await judge.view()
+        said = user("Go on with all that is left of it, and rest when it is done.")
+        for _ in range(50):
+            await judge.add(said)
+            await judge.view()
+        assert judge.activations > 1
+        assert judge.covered > 20
+        assert judge.repairs[REPEATS] > 0
+
+
+async def test_what_is_no_exact_repeat_is_left_alone() -> None:
+    log = [user("Go on."), user("Go on. "), BLOCKS, assistant("Go on."), GO, {**GO, "name": "ann"}]
+    async with watched(Counting(), budget=3_000) as judge:
+        await judge.set(log)
+        assert await judge.view() == log
+
+
+async def test_an_ephemeral_message_between_them_keeps_them_apart() -> None:
+    passing = {**user("It is noon."), "ephemeral": True}
+    async with watched(Counting(), budget=3_000) as judge:
+        await judge.set([GO, GO, passing, GO, GO, GO])
+        assert await judge.view() == [told(2), passing, told(3)]
+
+
+async def test_each_provider_is_shown_its_own() -> None:
+    one, two = provider("one", 3_000), provider("two", 3_000)
+    async with watched(Counting(), budget=3_000) as judge:
+        await judge.set([GO, GO])
+        assert await judge.view(provider=one) == [told(2)]
+        await judge.add(GO)
+        assert await judge.view(provider=two) == [told(3)]
+        assert await judge.view(provider=one) == [told(2), GO]
+
+
+async def test_joined_user_rows_hold_the_count() -> None:
+    async with open_context(Settings(max_tokens=3_000, merge_user_rows=True), count_tokens=count) as context:
+        await context.set_messages([GO, GO, user("Rest.")])
+        (row,) = await context.get_messages_for_request()
+        assert [block["text"] for block in row["content"]] == [told(2)["content"], "Rest."]
+
+
+async def test_a_restarted_process_sends_the_same_bytes(tmp_path: Path) -> None:
+    settings = Settings(**{**SMALL, "max_tokens": 1_500, "store": str(tmp_path / "a.db"), "session_id": "s"})
+    async with open_context(settings, count_tokens=count) as context:
+        judge = Judge(context, budget=1_500)
+        await judge.add(*session(8, 60), *[GO] * 7)
+        await context.wait_idle()
+        await judge.context.compact()
+        await judge.view()
+        await judge.add(GO, GO)
+        before = await judge.view()
+        assert before[-3:] == [told(7), GO, GO]
+    async with open_context(settings, count_tokens=count) as context:
+        judge.reopened(context)
+        assert await judge.view() == before
+        await judge.add(GO)
+        assert await judge.view() == [*before, GO]
+
+
+async def test_going_back_to_a_checkpoint_shows_what_was_shown_then() -> None:
+    async with open_context(Settings(max_tokens=3_000), count_tokens=count) as context:
+        await context.set_messages([assistant("Ready."), GO, GO])
+        before = await context.get_messages_for_request()
+        kept = await context.checkpoint()
+        await context.add_message(GO)
+        await context.compact()
+        await context.restore(kept)
+        assert await context.get_messages_for_request() == before
+        await context.add_message(GO)
+        assert await context.get_messages_for_request() == [*before, GO]
+
+
+@pytest.mark.parametrize(
+    ("view", "right"),
+    [
+        ([assistant("a"), told(3), assistant("b")], True),
+        ([assistant("a"), told(2), GO, assistant("b")], True),
+        ([assistant("a"), told(2), assistant("b")], False),
+        ([assistant("a"), told(4), assistant("b")], False),
+        ([told(2), assistant("b")], False),
+        ([assistant("a"), told(3), GO, assistant("b")], False),
+        ([assistant("a"), user(f"Go away.\n{note(3)}"), assistant("b")], False),
+        ([user("<summary>what happened before</summary>"), told(2), assistant("b")], True),
+    ],
+)
+def test_the_judge_refuses_a_wrong_count(view: list[Message], right: bool) -> None:
+    assert (tail_problems(view, [assistant("a"), GO, GO, GO, assistant("b")], ALL_REPAIRS) == []) is right
+    assert tail_problems(view, [assistant("a"), GO, GO, GO, assistant("b")], ALL_REPAIRS - {REPEATS})
