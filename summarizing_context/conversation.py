@@ -16,8 +16,9 @@ import anyio
 from summarizing_context.budgeting import Budgeting
 from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.door import Message
+from summarizing_context.core.entries import Facts
 from summarizing_context.core.focus import check_focus
-from summarizing_context.core.transcripts import Comparison, compare
+from summarizing_context.core.transcripts import Comparison, Told, compare
 from summarizing_context.core.view import View
 from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.leading import Prompt
@@ -105,9 +106,16 @@ class Conversation:
         """How far this log and a host's copy of it, `messages`, go together by content. Ephemeral messages of either
         count for nothing. Raises `MessageError`."""
         self._check()
-        contents = await self._parts.intake.contents(messages)
-        found = compare([content for _, content in contents], (entry.facts for entry in self._timeline.entries))
-        return found._replace(told=contents[found.told][0]) if found.told < len(contents) else found
+        told = await self._parts.intake.told(messages)
+        places = [at for at, row in enumerate(told) if not row.ephemeral]
+        found = compare([told[at].content for at in places], (entry.facts for entry in self._timeline.entries))
+        return found._replace(told=places[found.told] if found.told < len(places) else len(told))
+
+    async def read_transcript(self, messages: Iterable[Message]) -> tuple[list[Told], list[Facts]]:
+        """A host's copy of this log and the log itself, as `core.transcripts` compares them. Raises `MessageError`."""
+        self._check()
+        told = await self._parts.intake.told(messages)
+        return told, [entry.facts for entry in self._timeline.entries]
 
     async def clear(self) -> None:
         """Empty the log. What it held is made a checkpoint first; `delete_checkpoint` gives it up."""

@@ -9,6 +9,7 @@ from summarizing_context.core.door import Message, check_message, check_messages
 from summarizing_context.core.entries import Entry, encode_facts, make_entry
 from summarizing_context.core.keys import content_digest
 from summarizing_context.core.messages import read_message
+from summarizing_context.core.transcripts import Told
 from summarizing_context.ports import StoredEntry, TokenCounter
 
 _LONG_TEXT = 200_000  # characters whose counting would hold up the event loop
@@ -42,14 +43,13 @@ class Intake:
                 await asyncio.sleep(0)
         return entries
 
-    async def contents(self, messages: object) -> list[tuple[int, bytes]]:
-        """Place and content digest of messages, ephemeral ones left out. Raises `MessageError`."""
-        found: list[tuple[int, bytes]] = []
-        for at, message in enumerate(check_messages(messages)):
+    async def told(self, messages: object) -> list[Told]:
+        """The messages of a host's transcript. Raises `MessageError`."""
+        found: list[Told] = []
+        for message in check_messages(messages):
             reading = read_message(message)
-            if not reading.ephemeral:
-                found.append((at, content_digest(reading)))
-            if at % _BREATH == _BREATH - 1:
+            found.append(Told(content_digest(reading), reading.calls, reading.answers, reading.ephemeral))
+            if len(found) % _BREATH == 0:
                 await asyncio.sleep(0)
         return found
 
