@@ -117,8 +117,9 @@ def activated(report: ActivationReport, figures: Statistics) -> CommandResult:
             "that are pinned, critical, important enough, or the first request."
         )
     if figures.stand_ins and figures.summaries_pending:
+        failed = f" (last error: {figures.last_error})" if figures.last_error else ""
         said += (
-            f"\n{figures.stand_ins} of its summaries are stand-ins. The model's own are being made; "
+            f"\n{figures.stand_ins} of its summaries are stand-ins. The model's own are being made{failed}; "
             "they are shown from the next activation on, or when you ask again."
         )
     return CommandResult(said, {**report._asdict(), "stand_ins": figures.stand_ins})

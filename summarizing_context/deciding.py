@@ -112,6 +112,8 @@ class Decider:
         found = self._allowed(cuts(tail, room, present, segments, keep), present)
         tails = Tails(self._timeline, self._price, tail)
         build = self._builder(showing, tails, focus, wish)
+        if asked == "explicit" and not (overflow or high):
+            found = self._worthwhile(found, showing, tail, room)
         if wish is not None:
             least = max(wish.keep_messages or 1, keep)
             wished = self._allowed(cuts_to_count(tail, present, segments, least), present)
@@ -169,14 +171,27 @@ class Decider:
         is_open = stop > self._timeline.closed_groups_stop
         return Newest(cut, calls_of(tails.newest), is_open, is_covered=start < present.stop)
 
+    def _worthwhile(self, found: list[Cut], showing: Showing, tail: Tail, room: Room) -> list[Cut]:
+        """The cuts that bring the tail nearer to the low water, so that asking twice does what asking once does: where
+        nothing was said since the view was cut at the end of a segment, another group is no reason to cut again."""
+        state = showing.state
+        found = [cut for cut in found if abs(tail.after(cut.stop) - room.low) < abs(tail.tokens - room.low)]
+        is_known = state.bounds.rewritten == len(self._timeline) and state.room == room.tokens
+        at_end = state.stop == state.leaves_stop > self._timeline.leading
+        if is_known and at_end and all(cut.stop > cut.leaves_stop for cut in found):
+            return []
+        return found
+
     def _allowed(self, found: list[Cut], present: Cut) -> list[Cut]:
         """Without summaries there are no segments to cover, only messages to leave out."""
         found = [cut for cut in found if cut.stop != present.stop]
         return [Cut(0, 0, cut.stop) for cut in found] if self._policy.truncate else found
 
     def _covered(self, present: Cut) -> list[Cut]:
-        """The present cut, where anything is covered."""
-        return [present] if present.stop > self._timeline.leading else []
+        """The present cut, with the segments that have closed since, where anything is covered."""
+        if present.stop <= self._timeline.leading or self._policy.truncate:
+            return [present] if present.stop > self._timeline.leading else []
+        return [cut_at(self._timeline.segments, present.stop)]
 
     def _may_attempt(self, showing: Showing, room: Room, too_many: bool) -> bool:
         """At most one attempt for every `min_free` new tokens, or for half of `max_messages` new ones."""

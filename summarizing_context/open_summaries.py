@@ -1,8 +1,9 @@
-"""Summaries of the open segment: of the groups behind the last segment boundary, while they fill no segment.
+"""Summaries of pieces: of covered groups that no whole covered segment stands for.
 
-In memory only; never waits. A view that covers such groups shows a summary of them by the model where it is ready, and
-the extractive pass's until then. Where messages are counted, pieces are summarized ahead of the view that needs them.
-Once a segment closes over a piece, the segment's own summary takes its place.
+In memory only; never waits. Such groups are those of the open segment, and those of a closed one that a view covers in
+part. A view shows a summary of them by the model where it is ready, and the extractive pass's until then. Where
+messages are counted, pieces are summarized ahead of the view that needs them. Once a view covers the whole segment,
+the segment's own summary takes the place of its pieces.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import NamedTuple
 
+from summarizing_context.core.activation import cut_at
 from summarizing_context.core.header import HeaderNode, NodeText
 from summarizing_context.core.keys import range_hash
 from summarizing_context.core.planning import Want
@@ -19,12 +22,19 @@ from summarizing_context.timeline import Timeline
 
 
 def piece_shown(node: HeaderNode) -> range | None:
-    """The piece of the open segment that a block of a header stands for; None for any other block."""
+    """The piece that a block of a header stands for; None for any other block."""
     return range(node.start, node.stop) if (node.rank, node.form) == (-1, "full") else None
 
 
+class Covered(NamedTuple):
+    """What a view shows of the past before entry `stop`."""
+
+    stop: int
+    nodes: tuple[HeaderNode, ...]
+
+
 class OpenSummaries:
-    """Model-made summaries of pieces of the open segment, of one session.
+    """Model-made summaries of pieces, of one session.
 
     `every` is how many messages make a piece that is summarized ahead of need; None where messages are not counted.
     With `by_model` false nothing is ever wanted.
@@ -34,6 +44,7 @@ class OpenSummaries:
         self._timeline = timeline
         self._by_model = by_model
         self._every = every
+        self._views: tuple[Covered, ...] = ()
         self._shown: tuple[range, ...] = ()
         self._ready: dict[str, NodeText] = {}  # by range hash
         self._hashes: dict[tuple[int, int], str] = {}
@@ -44,9 +55,11 @@ class OpenSummaries:
         """Whether pieces are summarized ahead of need."""
         return self._by_model and self._every is not None
 
-    def keep(self, shown: Iterable[HeaderNode]) -> None:
-        """These blocks are in the headers that views show now."""
-        self._shown = tuple(dict.fromkeys(piece for piece in map(piece_shown, shown) if piece is not None))
+    def keep(self, views: Iterable[Covered]) -> None:
+        """This is what views show now."""
+        self._views = tuple(views)
+        nodes = (node for view in self._views for node in view.nodes)
+        self._shown = tuple(dict.fromkeys(piece for piece in map(piece_shown, nodes) if piece is not None))
 
     def ends(self) -> list[int]:
         """Where pieces end that were or are summarized ahead, behind those that views show: at the first group boundary
@@ -71,8 +84,8 @@ class OpenSummaries:
         return [piece for piece in self._shown if first <= piece.start and piece.stop <= stop]
 
     def pieces(self, start: int, stop: int, shown: Iterable[HeaderNode]) -> list[range]:
-        """The pieces of a covered part of the open segment: those of the present header's nodes and those that are
-        summarized ahead stay apart, for their summaries are there or on their way."""
+        """The pieces of a covered part of a segment: those of the present header's nodes and those that are summarized
+        ahead stay apart, for their summaries are there or on their way."""
         if start >= stop or not self._by_model:
             return [range(start, stop)] if start < stop else []
         ends = {piece.stop for piece in map(piece_shown, shown) if piece is not None and piece.start >= start}
@@ -87,11 +100,22 @@ class OpenSummaries:
         """What a model has still to summarize: pieces that a view shows first, then those it will need."""
         if not self._by_model:
             return []
-        shown, stops = self._shown_within(*self._open_segment), self._ends_within(*self._open_segment)
-        first = max((piece.stop for piece in shown), default=self._timeline.covered_by_segments)
+        within, stops = self._shown_within(*self._open_segment), self._ends_within(*self._open_segment)
+        first = max((piece.stop for piece in within), default=self._timeline.covered_by_segments)
         ahead = [range(start, stop) for start, stop in pairwise([first, *stops])]
+        shown = [piece for view in self._views for piece in self._left_of(view)]
         hashes = dict.fromkeys(map(self.hash_of, (*shown, *ahead)))
         return [Want(OPEN, hash) for hash in hashes if hash not in self._ready]
+
+    def _left_of(self, view: Covered) -> list[range]:
+        """The pieces that a view would show now: of what it shows by pieces, all that stands in no segment which it
+        covers whole."""
+        shown = [piece for piece in map(piece_shown, view.nodes) if piece is not None]
+        if not shown:
+            return []
+        whole = cut_at(self._timeline.segments, view.stop).leaves_stop
+        pieces = self.pieces(max(whole, self._timeline.leading), view.stop, view.nodes)
+        return [piece for piece in pieces if any(piece.start < one.stop and one.start < piece.stop for one in shown)]
 
     def piece_of(self, hash: str) -> range | None:
         """The piece of a wanted hash; None where it is not wanted any longer."""

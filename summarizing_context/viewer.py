@@ -22,6 +22,7 @@ from summarizing_context.deciding import Decider
 from summarizing_context.errors import BudgetError
 from summarizing_context.leading import LeadingRows
 from summarizing_context.ledgers import LedgerBook
+from summarizing_context.open_summaries import Covered
 from summarizing_context.reshaping import Reshaping
 from summarizing_context.showing import Change, Marks, Policy, Showing
 from summarizing_context.summaries import SummaryBook
@@ -286,7 +287,7 @@ class Viewer:
         """Tell what has to be made because views show it."""
         states = [showing.state for showing in self._showings.values()]
         self._book.notes.keep(state.focus for state in states)
-        self._book.open.keep(node for state in states for node in state.nodes)
+        self._book.open.keep(Covered(state.stop, state.nodes) for state in states)
 
     def _head_tokens(self, showing: Showing) -> int:
         return showing.state.head_tokens
