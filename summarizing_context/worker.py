@@ -230,14 +230,19 @@ class Worker:
             return self._book.open.piece_of(want.hash) is not None
         return self._book.hash_of(want.node) == want.hash
 
+    def _entries(self, want: Want) -> range | None:
+        """The entries that a summary stands for, for a search to place it; None where it is not wanted any longer."""
+        if want.node == OPEN:
+            return self._book.open.piece_of(want.hash)
+        return self._book.entries(want.node) if want.node.rank >= 0 and self._is_wanted(want) else None
+
     async def _find(self, wants: list[Want]) -> bool:
         """Take what the store has already; whether it had all."""
         if not self._recipe.shared or not wants:
             return not wants
         keys = {self._jobs.key(want): want for want in wants}
-        placed = {key: want for key, want in keys.items() if want.node.rank >= 0 and self._is_wanted(want)}
-        ranges = {key: self._book.entries(want.node) for key, want in placed.items()}
-        places = {key: (entries.start, entries.stop) for key, entries in ranges.items()}
+        ranges = {key: self._entries(want) for key, want in keys.items()}
+        places = {key: (entries.start, entries.stop) for key, entries in ranges.items() if entries is not None}
         found = await self._guarded(self._store.find_summaries(self._session_id, list(keys), places))
         for key, summary in (found or {}).items():
             self._keep(keys[key], summary.text)
@@ -251,7 +256,7 @@ class Worker:
         if self._recipe.shared:
             mine = StoredSummary(text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
             key = self._jobs.key(want)
-            places = {key: (job.start, job.stop)} if want.node != OPEN and self._is_wanted(want) else {}
+            places = {key: (job.start, job.stop)} if self._is_wanted(want) else {}
             kept = await self._guarded(self._store.save_summary(self._session_id, key, mine, places))
             text = kept.text if kept is not None else text
         self._keep(want, text)

@@ -57,6 +57,22 @@ async def test_a_summary_is_found_by_words_that_no_message_holds():
         assert all(0 <= hit.start < hit.stop <= len(log) for hit in hits)
 
 
+async def test_a_summary_of_a_session_that_fills_no_segment_is_found(tmp_path: Path):
+    settings = Settings(store=tmp_path / "short.db")
+    async with open_context(settings, summarizer=Poet()) as context:
+        for message in session(3, 30, size=30):
+            await context.add_message(message)
+        await context.summarize(5)
+        await context.wait_idle()
+        await context.summarize(5)
+        (node,) = context.explain()
+        (hit,) = await context.search("tulip")
+        assert (hit.kind, hit.start, hit.stop) == ("summary", node.start, node.stop)
+        assert "tulips" in (await context.handle_command("/context search tulip")).text
+    async with open_context(settings, summarizer=Poet(), read_only=True) as context:
+        assert [hit.kind for hit in await context.search("tulip")] == ["summary"]
+
+
 @pytest.mark.parametrize("scope", ["project", "all"])
 async def test_a_fork_and_its_original_are_both_found_wherever_one_asks(tmp_path: Path, scope: str):
     def settings(session_id: str) -> Settings:

@@ -14,6 +14,7 @@ from summarizing_context.assembly import open_context
 from summarizing_context.core.door import encode_message
 from summarizing_context.core.entries import ESTIMATE, encode_facts, make_entry
 from summarizing_context.core.estimate import estimate_text
+from summarizing_context.ports import SummaryJob
 from summarizing_context.settings import Settings
 from summarizing_context.stores.migrations import known_migrations, migrate
 
@@ -37,6 +38,29 @@ def test_words_are_found_in_all_sessions_in_one_or_in_a_project(run: Runner, sto
     assert found(run, store, "billing", "--project", "harbour") == [("s2", 0)]
     assert len(found(run, store, "billing", "parser", "--session", "s1", "-n", "1")) == 1
     assert found(run, store, "zebra") == []
+
+
+class _Poet:
+    """A summarizer with words of its own."""
+
+    recipe = "poet/1"
+
+    async def summarize(self, job: SummaryJob) -> str:
+        return "## Done\n- they spoke of tulips"
+
+
+async def _summarize(store: Path) -> None:
+    async with open_context(Settings(store=store, session_id="s3"), summarizer=_Poet()) as context:
+        for number in range(12):
+            await context.add_message(says("user", f"Small talk number {number} about the weather of the coming week"))
+        await context.summarize(4)
+        await context.wait_idle()
+
+
+def test_a_models_summary_of_a_short_session_is_found(run: Runner, store):
+    anyio.run(_summarize, store)
+    (hit,) = run("search", "tulips", "--store", store, "--json", "-").document["hits"]
+    assert (hit["session_id"], hit["kind"], hit["start"]) == ("s3", "summary", 0)
 
 
 async def _remember(store: Path, session_id: str, project: str | None, *memories: str) -> None:
