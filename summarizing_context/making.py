@@ -161,7 +161,10 @@ def make_learner(
     notify: Callable[[str, dict[str, object]], None],
 ) -> Learner:
     """What learns memories from a session: the model that makes its summaries, or rules where there is none."""
-    pieces = MemoryPieces(log.timeline, lambda leaf: log.book.is_ready(Node(0, leaf)), recipe.redact)
+    book = log.book
+    pieces = MemoryPieces(
+        log.timeline, lambda leaf: book.is_ready(Node(0, leaf)), lambda: book.open.ready_stop, recipe.redact
+    )
     cap = settings.summary_max_tokens
     rules = RuleReader(log.timeline, lambda found: lessons(log.timeline, log.ledger, log.book, cap, found), redact)
     reader: Reader = rules

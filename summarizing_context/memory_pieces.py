@@ -1,8 +1,8 @@
 """Which pieces of a log are still to be read for memories, and which were.
 
-In memory only. A segment is read once its summary is there; what a checkpoint or leaving asks for is read up to where
-the log stood. What a segment was read up to is known by a mark, the hash of its beginning, so that nothing is read
-twice after a restart, in a fork, or when the rest of a segment comes.
+In memory only. A segment is read once its summary is there, the open one as far as its pieces are summarized; what a
+checkpoint or leaving asks for is read up to where the log stood. What a segment was read up to is known by a mark, the
+hash of its beginning, so that nothing is read twice after a restart, in a fork, or when the rest of a segment comes.
 """
 
 from __future__ import annotations
@@ -31,10 +31,18 @@ class Piece(NamedTuple):
 
 
 class MemoryPieces:
-    """The pieces of one session's log."""
+    """The pieces of one session's log. `is_summarized` tells it of a leaf, `open_stop` up to which entry a model has
+    summarized the open segment."""
 
-    def __init__(self, timeline: Timeline, is_summarized: Callable[[int], bool], redact: Redact | None = None) -> None:
+    def __init__(
+        self,
+        timeline: Timeline,
+        is_summarized: Callable[[int], bool],
+        open_stop: Callable[[], int],
+        redact: Redact | None = None,
+    ) -> None:
         self._timeline = timeline
+        self._open_stop = open_stop
         self._redact = redact
         self._is_summarized = is_summarized
         self.reset()
@@ -108,7 +116,8 @@ class MemoryPieces:
         start = self._stops.get(leaf, segment.start)
         is_closed = leaf < len(self._timeline.segments)
         whole = is_closed and (segment.stop <= self._asked or self._is_summarized(leaf))
-        stop = segment.stop if whole else min(segment.stop, self._asked) if not is_closed else start
+        asked = start if is_closed else min(segment.stop, max(self._asked, self._open_stop()))
+        stop = segment.stop if whole else asked
         if stop <= start:
             return None
         if is_closed and start == segment.start:

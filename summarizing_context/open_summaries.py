@@ -123,17 +123,26 @@ class OpenSummaries:
             return None
         return next(range(*place) for place, known in self._hashes.items() if known == hash)
 
+    @property
+    def ready_stop(self) -> int:
+        """The entry up to which pieces of the present log are summarized by a model; 0 for none."""
+        self._forget_other_log()
+        return max((stop for (_, stop), hash in self._hashes.items() if hash in self._ready), default=0)
+
     def add(self, hash: str, text: NodeText) -> None:
         """A model has summarized a piece, or its summary was found. The first stays."""
         self._ready.setdefault(hash, text)
 
     def hash_of(self, piece: range) -> str:
         """The range hash of a piece: that of a segment of the same messages."""
-        log = (self._timeline.version, self._timeline.covered_by_segments)
-        if log != self._known_to:
-            self._known_to, self._hashes = log, {}
+        self._forget_other_log()
         place = (piece.start, piece.stop)
         if (known := self._hashes.get(place)) is None:
             digests = (entry.digest for entry in self._timeline.entries[piece.start : piece.stop])
             known = self._hashes[place] = range_hash(digests)
         return known
+
+    def _forget_other_log(self) -> None:
+        log = (self._timeline.version, self._timeline.covered_by_segments)
+        if log != self._known_to:
+            self._known_to, self._hashes = log, {}

@@ -16,6 +16,7 @@ from tests.laws.builders import assistant, call, result, session, user
 from tests.laws.judge import SMALL
 
 pytestmark = pytest.mark.anyio
+WIDE = {"segment_min": 2_000, "segment_target": 4_000, "segment_max": 8_000}
 _BLOCK = re.compile(r"^### (.+?) \[(\d+)\]\n(.*)", re.MULTILINE)
 
 
@@ -120,6 +121,23 @@ async def test_memories_are_learnt_when_a_segment_is_summarized(tmp_path: Path):
         await context.wait_idle()
         assert context.statistics().segments == len(model.read) > 3
         assert len(await contents(tmp_path)) == 1
+
+
+async def test_memories_are_learnt_when_a_part_of_the_open_segment_is_summarized(tmp_path: Path):
+    model = Model(facts)
+    async with open_context(
+        settings(tmp_path, "a", max_tokens=100_000, max_messages=16, **WIDE), summarizer=model
+    ) as context:
+        await context.add_message(user("FACT Gate is at gate.example.org:1."))
+        for message in session(3, 40, size=30):
+            await context.add_message(message)
+            await context.get_messages_for_request()
+            await context.wait_idle()
+        assert context.statistics().segments == 0
+        assert len(await contents(tmp_path)) == 1
+        read = [index for job in model.read for index in range(job.start, job.stop)]
+        assert len(model.read) > 1
+        assert read == list(range(len(read))), "nothing is read twice"
 
 
 async def test_nothing_is_read_twice_whatever_cuts_the_log_and_however_often_it_is_opened(tmp_path: Path):
