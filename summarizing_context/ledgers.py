@@ -7,10 +7,11 @@ is shown by the next activation. What a group says is `core.reading_calls`' busi
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
+from summarizing_context.core.entries import Entry
 from summarizing_context.core.facts import Fact, Ledger, Supersede, Touch
-from summarizing_context.core.messages import Reading
 from summarizing_context.core.reading_calls import CallReader
 from summarizing_context.timeline import Timeline
 
@@ -18,7 +19,19 @@ _EAGER = 1_000  # unread tokens from which on they are read ahead of need
 _PIECE = 8_000  # tokens that are read in one go ahead of need
 _BACKLOG = 40_000  # tokens that a view may have to read
 
-Read = Callable[[Sequence[tuple[int, Reading]]], list[Touch]]
+
+class Ahead(NamedTuple):
+    """Groups that are to be read ahead of need, which any thread may do."""
+
+    start: int
+    stop: int
+    groups: Sequence[tuple[int, Sequence[Entry]]]  # each with the place of its first entry
+    reader: CallReader
+    version: int  # of the log
+
+    def read(self) -> list[Touch]:
+        """What they say."""
+        return [touch for first, group in self.groups for touch in _touches(self.reader, first, group)]
 
 
 class LedgerBook:
@@ -32,6 +45,7 @@ class LedgerBook:
         self._read: list[Touch] = []
         self._next = 0  # first entry that has not been read, behind the gap
         self._gap = (0, 0)  # entries that were passed over
+        self._version = 0  # of the log: how often it was replaced
 
     @property
     def lags(self) -> bool:
@@ -51,16 +65,27 @@ class LedgerBook:
         self._next = self._read_from(self._next, stop)
         return self._ledger
 
-    def read_on(self) -> None:
-        """Read some of what has not been read, ahead of need."""
-        start, stop = self._gap
-        if start < stop:
-            self._gap = self._read_from(start, min(stop, self._after(start))), stop
+    def ahead(self) -> Ahead:
+        """Some of what has not been read, to be read ahead of need."""
+        start, end = self._unread
+        groups = self._groups(start, min(end, self._after(start)))
+        entries = [(first, self._timeline.entries[first:stop]) for first, stop in groups]
+        stop = groups[-1][1] if groups else min(end, self._after(start))
+        return Ahead(start, stop, entries, self._reader, self._version)
+
+    def take(self, ahead: Ahead, touches: Sequence[Touch]) -> None:
+        """Note what was read ahead; nothing where it was read meanwhile, or the log replaced."""
+        if (ahead.version, ahead.start) != (self._version, self._unread[0]):
+            return
+        self._note(touches)
+        if self._gap[0] < self._gap[1]:
+            self._gap = ahead.stop, self._gap[1]
         else:
-            self._next = self._read_from(self._next, min(self._timeline.closed_groups_stop, self._after(self._next)))
+            self._next = ahead.stop
 
     def keep(self, stop: int) -> None:
         """The log was replaced from entry `stop` on."""
+        self._version += 1
         if stop >= self._next:
             return
         if self._gap[0] < self._gap[1]:
@@ -82,27 +107,41 @@ class LedgerBook:
             ledger += Ledger(self._touches(start, stop))
         return ledger.facts(self._supersede)
 
+    @property
+    def _unread(self) -> tuple[int, int]:
+        """The entries that are to be read next."""
+        return self._gap if self._gap[0] < self._gap[1] else (self._next, self._timeline.closed_groups_stop)
+
     def _after(self, start: int) -> int:
         """An entry about a piece behind `start`."""
         tokens = self._timeline.tokens
         return bisect_left(tokens, tokens[start] + _PIECE)
 
+    def _groups(self, start: int, stop: int) -> list[tuple[int, int]]:
+        """The groups that begin between two entries."""
+        starts = self._timeline.group_starts
+        first, last = bisect_left(starts, start), bisect_left(starts, stop)
+        ends = [*starts[first + 1 : last + 1], self._timeline.closed_groups_stop]
+        return list(zip(starts[first:last], ends, strict=False))
+
     def _read_from(self, start: int, stop: int) -> int:
         """Read the groups that begin between two entries; where the last of them ends."""
-        starts = self._timeline.group_starts
-        place = bisect_left(starts, start)
-        while place < len(starts) and starts[place] < stop:
-            end = starts[place + 1] if place + 1 < len(starts) else self._timeline.closed_groups_stop
-            for touch in self._touches(starts[place], end):
-                self._read.append(touch)
-                self._ledger.add(touch)
+        for first, end in self._groups(start, stop):
+            self._note(self._touches(first, end))
             start = end
-            place += 1
         return max(start, stop)
 
+    def _note(self, touches: Sequence[Touch]) -> None:
+        self._read += touches
+        for touch in touches:
+            self._ledger.add(touch)
+
     def _touches(self, start: int, stop: int) -> list[Touch]:
-        """What a group says; most messages that call nothing and that no human wrote are not even looked at."""
-        entries = self._timeline.entries
-        if not any(entry.facts.human or entry.facts.calls for entry in entries[start:stop]):
-            return []
-        return self._reader.touches([(at, entries[at].read(at).reading) for at in range(start, stop)])
+        return _touches(self._reader, start, self._timeline.entries[start:stop])
+
+
+def _touches(reader: CallReader, start: int, group: Sequence[Entry]) -> list[Touch]:
+    """What a group says; most messages that call nothing and that no human wrote are not even looked at."""
+    if not any(entry.facts.human or entry.facts.calls for entry in group):
+        return []
+    return reader.touches([(at, entry.read(at).reading) for at, entry in enumerate(group, start)])

@@ -165,8 +165,9 @@ class Worker:
                     tasks.start_soon(self._make, want)
                 if self._ledger is not None and self._reads_on():
                     await self._foreground.wait_gap()
-                    self._ledger.read_on()
-                    self._awake.set()  # a piece each turn of the event loop
+                    ahead = self._ledger.ahead()
+                    self._ledger.take(ahead, await self._preparing.run(ahead.read))
+                    self._awake.set()  # a piece each turn
                 elif not self._running:
                     self._signal()
                 with anyio.move_on_after(self._nap()):

@@ -12,7 +12,12 @@ import pytest
 from summarizing_context import ContextClosedError, Fact, Settings, SettingsError, open_context
 from summarizing_context.core.facts import Ledger, Touch
 from summarizing_context.core.ledger_block import is_ledger, ledger_block
+from summarizing_context.core.ledger_rules import RuleBook
 from summarizing_context.core.messages import message_text_parts
+from summarizing_context.core.reading_calls import CallReader, Detectors
+from summarizing_context.ledgers import LedgerBook
+from summarizing_context.summarizers.quotes import error_line, quotes, superseded
+from tests.core.making import entries, timeline
 from tests.laws.builders import DIALECTS, Message, call, count, result, session, user, words
 from tests.laws.judge import SMALL
 
@@ -69,6 +74,24 @@ async def test_reading_ahead_and_reopening_change_nothing(tmp_path: Path):
     async with open_context(small(store=tmp_path / "a.db"), count_tokens=count) as context:
         assert context.ledger() == found
         assert await context.get_messages_for_request() == view
+
+
+def test_what_was_read_ahead_of_a_log_that_was_replaced_meanwhile_is_dropped():
+    before, after = work(2, 40)[0], work(3, 40)[0]
+    log = timeline(before)
+    book = LedgerBook(log, CallReader(RuleBook(), Detectors(error_line, quotes)), superseded)
+    first = book.ahead()
+    book.take(first, first.read())
+    late = book.ahead()
+    log.replace(entries(after))
+    book.keep(log.kept)
+    book.take(late, late.read())
+    while book.lags:
+        ahead = book.ahead()
+        book.take(ahead, ahead.read())
+        book.take(ahead, ahead.read())  # nothing is noted twice
+    fresh = LedgerBook(timeline(after), CallReader(RuleBook(), Detectors(error_line, quotes)), superseded)
+    assert book.facts() == fresh.facts() != []
 
 
 async def test_an_open_call_is_known_already():

@@ -402,8 +402,14 @@ async def test_the_ledger_is_read_on_only_in_gaps():
     class Ledger:
         lags = True
 
-        def read_on(self) -> None:
-            read.append(len(read))
+        def ahead(self) -> Ledger:
+            return self
+
+        def read(self) -> int:
+            return threading.get_ident()
+
+        def take(self, ahead: Ledger, thread: int) -> None:
+            read.append(thread)
             self.lags = len(read) < 3
 
     async with Shop(foreground=foreground, ledger=Ledger()) as shop:
@@ -413,6 +419,7 @@ async def test_the_ledger_is_read_on_only_in_gaps():
             assert not read
         assert await shop.worker.wait_idle(120)
         assert len(read) == 3
+        assert threading.get_ident() not in read
 
 
 async def test_no_more_is_asked_for_than_a_reply_may_take_of_a_short_source():
