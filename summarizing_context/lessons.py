@@ -43,14 +43,17 @@ def lessons(timeline: Timeline, ledger: LedgerBook, book: SummaryBook, cap: int,
     known = said | {item.text for item in valid}
     valid += [item for item in _defined(timeline, ranges) if item.text not in known]
     items = list({item.text: item for item in sorted(valid, key=lambda item: item.message)}.values())[-_MOST:]
-    told: dict[str, None] = {}
-    for line in _told(timeline, book, cap, pieces):
+    told: dict[str, bool] = {}
+    for line, by_model in _told(timeline, book, cap, pieces):
         if len(items) + len(told) >= _MOST:
             break
         if not _is_said(line, said):
-            told[line] = None
+            told[line] = told.get(line, True) and by_model
     besides = [Item("decision", "", line, -1, "summary") for line in reversed(told)]
-    return Lessons([item._replace(text=item.text[:_LONGEST]) for item in [*besides, *items]], sorted(gone))
+    made = frozenset(line[:_LONGEST] for line, by_model in told.items() if by_model)
+    return Lessons(
+        [item._replace(text=item.text[:_LONGEST]) for item in [*besides, *items]], sorted(gone), by_model=made
+    )
 
 
 def _defined(timeline: Timeline, ranges: Sequence[tuple[int, int]]) -> Iterator[Item]:
@@ -63,19 +66,16 @@ def _defined(timeline: Timeline, ranges: Sequence[tuple[int, int]]) -> Iterator[
                     yield Item("fact", one.subject, _flat(one.sentence), index, HUMAN)
 
 
-def _told(timeline: Timeline, book: SummaryBook, cap: int, pieces: Sequence[Piece]) -> Iterator[str]:
-    """Lines of the sections that outlive a session, in what stands for the pieces; the newest first, while there is
-    time."""
+def _told(timeline: Timeline, book: SummaryBook, cap: int, pieces: Sequence[Piece]) -> Iterator[tuple[str, bool]]:
+    """Lines of the sections that outlive a session, in what stands for the pieces, and whether a model wrote them; the
+    newest first, while there is time."""
     until = time.monotonic() + _WITHIN
     for piece in sorted(pieces, reverse=True):
         if time.monotonic() > until:
             return
         is_whole = piece.leaf < len(timeline.segments) and piece.hash == timeline.hashes[piece.leaf]
-        yield from _section_lines(
-            book.text_of(Node(0, piece.leaf)).text
-            if is_whole
-            else book.provisional(range(piece.start, piece.stop), cap).text
-        )
+        made = book.text_of(Node(0, piece.leaf)) if is_whole else book.provisional(range(piece.start, piece.stop), cap)
+        yield from ((line, made.made_by == "model") for line in _section_lines(made.text))
 
 
 def _section_lines(text: str) -> list[str]:

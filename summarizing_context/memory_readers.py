@@ -5,7 +5,7 @@ When they read, and what becomes of what they find, is the matter of `learning`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Protocol
 
@@ -20,6 +20,9 @@ from summarizing_context.jobs import Recipe
 from summarizing_context.memory_pieces import MemoryPieces, Piece, shortened
 from summarizing_context.ports import Store, StoredSummary, SummaryJob, SummaryKey, SummaryReply
 from summarizing_context.timeline import Timeline
+
+_NOWHERE = -1  # the place of what no single message says
+_CUT = "…"  # where a line of a summary was cut
 
 
 class Reader(Protocol):
@@ -123,21 +126,40 @@ class RuleReader:
         found = self._lessons(pieces)
         if (redact := self._redact) is None:
             return found
-        taken = [self._timeline.entries[item.message] if item.message >= 0 else None for item in found.items]
+        log = self._timeline.entries
+        said = {item.message: log[item.message] for item in found.items if item.message >= 0}
+        ranges = sorted({(piece.start, piece.stop) for piece in pieces})
+        told = [entry for start, stop in ranges for entry in log[start:stop]]
 
         def clean() -> Lessons:
-            made = [_redacted(item, entry, redact) for item, entry in zip(found.items, taken, strict=True)]
+            lefts = {message: _left_of([entry], redact) for message, entry in said.items()}
+            if any(item.message < 0 and item.text not in found.by_model for item in found.items):
+                lefts[_NOWHERE] = _left_of(told, redact)
+            made = [_redacted(item, lefts, redact, by_model=item.text in found.by_model) for item in found.items]
             return Lessons([item for item in made if item is not None], list(map(redact, found.gone)))
 
         return await anyio.to_thread.run_sync(clean, abandon_on_cancel=True)
 
 
-def _redacted(item: Item, entry: Entry | None, redact: Redact) -> Item | None:
-    """An item without its secrets; None where its message as a whole is left without it."""
-    text = redact(item.text)
-    if text == item.text and entry is not None:
-        read = entry.read(0)
-        left = "\n".join(redact_reading(read.message, read.reading, redact).texts)
-        if text not in " ".join(left.split()):
+def _left_of(entries: Sequence[Entry], redact: Redact) -> str:
+    """What is left of messages, each redacted as a whole, in one line."""
+    reads = [entry.read(0) for entry in entries]
+    texts = [text for read in reads for text in redact_reading(read.message, read.reading, redact).texts]
+    return _flat("\n".join(texts))
+
+
+def _redacted(item: Item, lefts: Mapping[int, str], redact: Redact, *, by_model: bool) -> Item | None:
+    """An item without its secrets. One that was copied from the log may hold a part of what is only known as a whole:
+    None unless it stands in what is left there. A model was told no more than that."""
+    text, about = _flat(redact(item.text)), redact(item.about)
+    if item.message >= 0 or not by_model:
+        left = lefts[max(item.message, _NOWHERE)]
+        if not all(part.strip() in left for part in text.split(_CUT)):
             return None
-    return item._replace(text=text)
+        if about.casefold() not in left.casefold():
+            about = ""
+    return item._replace(text=text, about=about)
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())

@@ -7,6 +7,7 @@ import random
 import re
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -205,6 +206,39 @@ def test_a_short_segment_that_is_its_own_summary_is_redacted_as_its_messages_are
     assert job.content.count("### summary") == 4
     assert "[block]" in job.content
     assert not MATERIAL.search(job.content)
+
+
+SECRET_RULES = [
+    f"Never print the key:\n{KEY}\nAlways keep it where it is.",
+    f"Always deploy with {BEARER}. Never tell anybody.",
+    f"{BEARER} is the token of the staging host.",
+    f"The gate at {BEARER[:30]} {BEARER} is at gate.example.org:1.",  # in what it says, and what that is about
+    f"The staging token is {BEARER}, and we decided to use port 8080 for it.",
+    "Always sign with this, and never with another: " + "so it is " * 210 + BEARER,
+]
+
+
+@pytest.mark.parametrize("by_model", [False, True])
+async def test_no_part_of_a_secret_is_learnt_or_leaves_with_what_was_learnt(by_model: bool, tmp_path: Path):
+    pytest.importorskip("numpy")
+    outside, redact = Outside(), Taking()
+    settings = Settings(**SMALL, store=tmp_path / "a.db", project="p", memory_extract=True, memory_include="auto")
+    options: dict[str, Any] = {"embedder": outside, "events": outside, "redact": redact}
+    async with open_context(settings, summarizer=outside if by_model else None, **options) as context:
+        for at, rule in enumerate(SECRET_RULES * 3):
+            for message in (user(f"{rule} {at}"), assistant(f"done {at} {prose(random.Random(at), 400)}")):
+                await context.add_message(message)
+        await context.add_message(user("Always run the linter before a commit."))
+        await context.checkpoint()
+        await context.get_messages_for_request()
+        await context.wait_idle()
+    async with open_context(settings, summarizer=outside if by_model else None, **options) as context:
+        learnt = await context.memory.retrieve("Which host and port, which token, what about the linter?", limit=50)
+        await context.search("staging token")
+        await context.call_recall_tool({"query": "staging token"})
+    kept = [json.dumps([one.content, dict(one.metadata)]) for one in learnt]
+    assert [text for text in (*kept, *outside.heard) if MATERIAL.search(text)] == []
+    assert by_model or any("linter" in text for text in kept)
 
 
 async def test_redact_never_runs_on_the_event_loop():

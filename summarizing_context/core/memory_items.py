@@ -39,6 +39,7 @@ class Lessons(NamedTuple):
     items: Sequence[Item]
     gone: Sequence[str] = ()  # what was learnt before and holds no longer
     dropped: int = 0  # proposals
+    by_model: frozenset[str] = frozenset()  # texts of items that a model has put into words
 
 
 class Items(NamedTuple):
