@@ -11,6 +11,7 @@ from typing import Any
 from summarizing_context.clocks import choose_clock
 from summarizing_context.context import SummarizingContext
 from summarizing_context.core.ledger_rules import LedgerRule, RuleBook, check_rules
+from summarizing_context.core.pace import Pace
 from summarizing_context.core.reading_calls import CallReader, Detectors
 from summarizing_context.core.segments import Limits as SegmentLimits
 from summarizing_context.core.shrinking import Price
@@ -171,7 +172,7 @@ class _Assembly:
         book = SummaryBook(
             timeline, make_extracts(settings), maker=recipe.maker, cap=settings.summary_max_tokens, every=every
         )
-        price = Price(counter.count, settings.image_tokens)
+        price = Price(counter.count, settings.image_tokens, Pace())
         ledger = self.ledger(timeline)
         viewer = Viewer(timeline, book, policy_of(settings), price, counter.name, ledger=ledger)
         foreground = Foreground()
@@ -190,6 +191,7 @@ class _Assembly:
             foreground=foreground,
             store=self.store,
             intake=Intake(counter, counting.run),
+            apart=counting.run,
             counter=counter,
             clock=self.clock,
             calls=self.caller.statistics,

@@ -28,7 +28,7 @@ from summarizing_context.core.activation import (
 from summarizing_context.core.budget import Room
 from summarizing_context.core.economy import Waters, economy_waters
 from summarizing_context.core.focus import Focus, note_text
-from summarizing_context.core.folding import Folded, calls_of
+from summarizing_context.core.folding import Folded
 from summarizing_context.core.header import (
     NO_HEADER,
     Header,
@@ -53,9 +53,9 @@ from summarizing_context.core.tail import Item, Tail
 from summarizing_context.ledgers import LedgerBook
 from summarizing_context.showing import Policy, Showing
 from summarizing_context.summaries import SummaryBook
-from summarizing_context.tails import Tails
-from summarizing_context.timeline import Timeline
+from summarizing_context.tails import Reads, Tails, log_name
 
+_BUILD = 32  # times what it takes to show a message, to compose what stands before the tail
 _NOTES = 3  # the note about a topic takes at most this part of the header's share
 
 
@@ -63,9 +63,10 @@ class Decider:
     """Decides about activations of one session. Plain functions: nothing here waits."""
 
     def __init__(
-        self, timeline: Timeline, book: SummaryBook, policy: Policy, price: Price, ledger: LedgerBook | None
+        self, reads: Reads, book: SummaryBook, policy: Policy, price: Price, ledger: LedgerBook | None
     ) -> None:
-        self._timeline = timeline
+        self._timeline = reads.timeline
+        self._reads = reads
         self._book = book
         self._policy = policy
         self._price = price
@@ -107,10 +108,10 @@ class Decider:
             return None
         if needed:  # what could be done on a cold cache alone may soon have to be
             showing.attempted_at, showing.attempted_length = self._timeline.history_tokens, len(self._timeline)
-        self._book.begin()
+        self._reads.pace.once("begun", self._book.begin)
         segments = self._timeline.segments
         found = self._allowed(cuts(tail, room, present, segments, keep), present)
-        tails = Tails(self._timeline, self._price, tail)
+        tails = Tails(self._reads, self._price, tail)
         build = self._builder(showing, tails, focus, wish)
         if asked == "explicit" and not (overflow or high):
             found = self._worthwhile(found, showing, tail, room)
@@ -169,7 +170,7 @@ class Decider:
         start, stop = self._timeline.newest_group
         cut = Cut(0, 0, start) if self._policy.truncate else cut_at(self._timeline.segments, start)
         is_open = stop > self._timeline.closed_groups_stop
-        return Newest(cut, calls_of(tails.newest), is_open, is_covered=start < present.stop)
+        return Newest(cut, tails.newest_calls, is_open, is_covered=start < present.stop)
 
     def _worthwhile(self, found: list[Cut], showing: Showing, tail: Tail, room: Room) -> list[Cut]:
         """The cuts that bring the tail nearer to the low water, so that asking twice does what asking once does: where
@@ -216,7 +217,13 @@ class Decider:
         def staying_of(cut: Cut, room: Room) -> tuple[Staying, int]:
             return self._staying(cut, room)
 
+        state, pace = showing.state, self._reads.pace
+        name = id(state), log_name(self._timeline), topic, wish, id(self.memories), self._timeline.pinned
+
         def build(cut: Cut, room: Room, folded: Folded = ()) -> Proposal:
+            return pace.once(("build", name, cut, room, folded), lambda: (state, made(cut, room, folded)), _BUILD)[1]
+
+        def made(cut: Cut, room: Room, folded: Folded) -> Proposal:
             staying, aside = (Staying(), 0) if room.is_bare else staying_of(cut, Room(room.tokens, room.shares))
             room = room.setting_aside(aside)
             tail = tails.at(cut.stop, room, folded)
@@ -259,12 +266,12 @@ class Decider:
         timeline = self._timeline
         behind = timeline.staying(cut.stop, len(timeline))
         raw = sum(cost for cost in map(timeline.cost, behind) if cost <= room.staying_cap)
-        staying = choose_staying(timeline.candidates(cut.stop), timeline, room, raw, self._price)
+        staying = choose_staying(timeline.candidates(cut.stop), self._reads, room, raw, self._price)
         return staying, raw + staying.tokens
 
     def _pins(self, cut: Cut, room: Room, keep_from: float | None, staying: Staying, beside: int) -> Pins:
         """What stays word for word of the past before a cut, in a view that has `beside` tokens beside it."""
-        pins = choose_pins(self._timeline.candidates(cut.stop), staying, self._timeline, room, self._price)
+        pins = choose_pins(self._timeline.candidates(cut.stop), staying, self._reads, room, self._price)
         pins = self._with_memories(self._with_rules(pins, cut, room), room)
         return self._with_kept(pins, cut, room, self._policy.keep_from if keep_from is None else keep_from, beside)
 
@@ -276,7 +283,7 @@ class Decider:
         timeline = self._timeline
         ranked = timeline.importance.ranked(bisect_left(timeline.group_starts, cut.stop), threshold)
         within = (timeline.bounds(), self._price)
-        return with_kept(pins, keep_groups(ranked, timeline.group, room, left, within=within, pins=pins))
+        return with_kept(pins, keep_groups(ranked, self._reads.group, room, left, within=within, pins=pins))
 
     def _with_rules(self, pins: Pins, cut: Cut, room: Room) -> Pins:
         """With the block of standing rules and pinned texts. What a pin shows whole is not said twice."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from summarizing_context.core.door import Message, check_message, check_messages, encode_message, text_length
+from summarizing_context.core.door import Message, check_message, check_messages, encode_message, snapshot, text_length
 from summarizing_context.core.entries import Entry, encode_facts, make_entry
 from summarizing_context.core.keys import content_digest
 from summarizing_context.core.messages import read_message
@@ -27,6 +27,8 @@ class Intake:
 
     async def one(self, message: object) -> Entry:
         """The entry of a message. Raises `MessageError`."""
+        if (copied := snapshot(message)) is not None:
+            return await self._in_thread(lambda: self._made(check_message(copied)))
         return await self._entry(check_message(message))
 
     async def all(self, messages: object, known: Sequence[Entry]) -> list[Entry]:
@@ -59,7 +61,9 @@ class Intake:
 
     async def _entry(self, message: Message) -> Entry:
         """The entry of a checked message; long texts are counted off the event loop."""
-        counter = self._counter
         if text_length(message) > _LONG_TEXT:
-            return await self._in_thread(lambda: make_entry(message, counter.count, counter.name))
-        return make_entry(message, counter.count, counter.name)
+            return await self._in_thread(lambda: self._made(message))
+        return self._made(message)
+
+    def _made(self, message: Message) -> Entry:
+        return make_entry(message, self._counter.count, self._counter.name)

@@ -42,6 +42,7 @@ class Parts:
     foreground: Foreground
     store: SessionStore
     intake: Intake
+    apart: Callable[[Callable[[], object]], Awaitable[object]]  # runs in a thread what takes long
     counter: TokenCounter
     clock: Clock
     calls: Callable[[], CallFigures]

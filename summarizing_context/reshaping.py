@@ -6,6 +6,8 @@ Whether more has to be covered is decided in `deciding`, which is asked first.
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from summarizing_context.core.activation import ActivationReport
@@ -18,15 +20,15 @@ from summarizing_context.core.view import with_pins
 from summarizing_context.deciding import Decider
 from summarizing_context.leading import LeadingRows
 from summarizing_context.showing import Change, Showing
-from summarizing_context.tails import feed
-from summarizing_context.timeline import Timeline
+from summarizing_context.tails import Reads, feed
 
 
 class Reshaping:
     """Makes such changes for one session. Plain functions: nothing here waits."""
 
-    def __init__(self, timeline: Timeline, decider: Decider, leading: LeadingRows, price: Price) -> None:
-        self._timeline = timeline
+    def __init__(self, reads: Reads, decider: Decider, leading: LeadingRows, price: Price) -> None:
+        self._timeline = reads.timeline
+        self._reads = reads
         self._decider = decider
         self._leading = leading
         self._price = price
@@ -75,16 +77,10 @@ class Reshaping:
         """The tail within other bounds, shown anew."""
         if bounds == tail.bounds:
             return tail
-        anew = Tail(
-            tail.start,
-            tail.room,
-            self._price,
-            tail.folded,
-            bounds,
-            since=tail.since,
-            repeats_stop=tail.repeats_stop,
-        )
-        feed(self._timeline, anew)
+        made = partial(Tail, tail.start, tail.room, self._price, tail.folded, bounds)
+        name = ("within", tail, len(self._timeline), bounds)
+        anew = self._reads.pace.once(name, lambda: made(since=tail.since, repeats_stop=tail.repeats_stop))
+        feed(self._reads, anew)
         return anew
 
     def _opening(self, showing: Showing, room: Room, now: int) -> Change | None:

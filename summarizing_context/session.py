@@ -19,6 +19,7 @@ import msgspec
 from summarizing_context.core.activation import ActivationReport, Reason, Wish
 from summarizing_context.core.entries import Entry
 from summarizing_context.core.memory_block import is_memory_block, memories_in
+from summarizing_context.core.pace import Pause
 from summarizing_context.core.pinned import encode_pins
 from summarizing_context.core.view import encode_state
 from summarizing_context.endings import running_loop, to_the_end
@@ -26,8 +27,11 @@ from summarizing_context.errors import ContextClosedError, StoreError, StoreRead
 from summarizing_context.parts import Parts
 from summarizing_context.shelves import Place, StoredShowing
 from summarizing_context.showing import Change
+from summarizing_context.tails import log_name
 
 logger = logging.getLogger(__name__)
+
+_MOST_CHANGES = 8  # of the log while a view is decided
 
 _Decide = Callable[[], Change | None]
 
@@ -152,7 +156,7 @@ class Session:
         if announce is not None:
             async with self.changing:
                 begin()
-                change = decide()
+                change = await self._decided(decide)
             if change is not None:
                 self._is_announcing = True
                 try:
@@ -168,7 +172,7 @@ class Session:
             await self._wait_for_summaries(key, budget)
             if self.prepare is not None:
                 await self.prepare()
-            change = decide()
+            change = await self._decided(decide)
             return None if change is None else await to_the_end(self._make(key, change, decide))
         finally:
             self.changing.release()
@@ -190,8 +194,24 @@ class Session:
                 )
                 self._tell_memories(change)
                 return change.report
-            change = decide()
+            change = await self._decided(decide)
         return None
+
+    async def _decided(self, decide: _Decide) -> Change | None:
+        """What is decided, in slices, so that no decision keeps the event loop for long. Of a log that others change
+        all the while it is decided in one go at last."""
+        pace, timeline = self.parts.viewer.pace, self.parts.timeline
+        log, changes = log_name(timeline), 0
+        with pace.decision():
+            while changes <= _MOST_CHANGES:
+                try:
+                    with pace.slice():
+                        return decide()
+                except Pause as pause:
+                    await (asyncio.sleep(0) if pause.work is None else self.parts.apart(pause.work))
+                if log_name(timeline) != log:
+                    log, changes = log_name(timeline), changes + 1
+            return decide()
 
     def _told_before(self, change: Change) -> dict[str, Any]:
         return {"messages": len(self.parts.timeline), "tokens": change.report.tokens_before}

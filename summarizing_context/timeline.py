@@ -179,10 +179,14 @@ class Timeline:
         """Tokens that a log entry costs when it is sent."""
         return self.tokens[index + 1] - self.tokens[index]
 
+    def group_range(self, number: int) -> tuple[int, int]:
+        """The entries of a closed group."""
+        starts = self.group_starts
+        return starts[number], starts[number + 1] if number + 1 < len(starts) else self._closed
+
     def group(self, number: int) -> tuple[Sequence[Read], Sequence[int]]:
         """The messages of a closed group, read, and their costs."""
-        start = self.group_starts[number]
-        stop = self.group_starts[number + 1] if number + 1 < len(self.group_starts) else self._closed
+        start, stop = self.group_range(number)
         reads, costs = zip(*map(self.read, range(start, stop)), strict=True)
         return reads, costs
 

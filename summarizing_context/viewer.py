@@ -15,6 +15,7 @@ import msgspec
 from summarizing_context.core.activation import ActivationReport, Reason, Wish
 from summarizing_context.core.budget import LEAST_ROOM, Room
 from summarizing_context.core.estimate import MESSAGE_TOKENS
+from summarizing_context.core.pace import Pace, Pause
 from summarizing_context.core.shrinking import Price
 from summarizing_context.core.tail import Tail
 from summarizing_context.core.view import ActivationState, RepairCounts, View, activated, common_prefix, copied, merged
@@ -26,7 +27,7 @@ from summarizing_context.open_summaries import Covered
 from summarizing_context.reshaping import Reshaping
 from summarizing_context.showing import Change, Marks, Policy, Showing
 from summarizing_context.summaries import SummaryBook
-from summarizing_context.tails import feed, late_start
+from summarizing_context.tails import Reads, feed, late_start, log_name
 from summarizing_context.timeline import Timeline
 
 MAX_KEYS = 4  # providers whose state is kept
@@ -47,12 +48,14 @@ class Viewer:
     ) -> None:
         self._timeline = timeline
         self._book = book
+        self.pace = price.pace or Pace()
+        self._reads = Reads(timeline, self.pace)
         self._policy = policy
         self._price = price
-        self._decider = Decider(timeline, book, policy, price, ledger)
+        self._decider = Decider(self._reads, book, policy, price, ledger)
         self._counter = counter
         self.leading = LeadingRows(timeline, price)
-        self._reshaping = Reshaping(timeline, self._decider, self.leading, price)
+        self._reshaping = Reshaping(self._reads, self._decider, self.leading, price)
         self._showings: OrderedDict[str, Showing] = OrderedDict()
         self.repairs = RepairCounts()
         self.latest: Showing | None = None
@@ -127,10 +130,29 @@ class Viewer:
 
         `asked` is a reason to activate although there is no need: `explicit`, `idle`, `provider_changed`. With a
         `focus` its header gets a note about that topic; a `wish` says what else is asked for.
-        Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit.
+        Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit; and `Pause`
+        where the pace allows it.
         """
         room = Room(self._room_tokens(budget), self._policy.shares)
         showing = self._showing(key, room)
+        marks = showing.attempted_at, showing.attempted_length, showing.pins_changed
+        try:
+            with self.pace.decision():
+                return self._changed(showing, room, budget, asked, focus=focus, wish=wish)
+        except Pause:
+            showing.attempted_at, showing.attempted_length, showing.pins_changed = marks
+            raise
+
+    def _changed(
+        self,
+        showing: Showing,
+        room: Room,
+        budget: int,
+        asked: Reason | None,
+        *,
+        focus: str | None,
+        wish: Wish | None,
+    ) -> Change | None:
         room = room.setting_aside(showing.state.staying)
         if showing.state.system != self.leading.name:
             asked = self._note_prompt(showing) or asked
@@ -141,7 +163,7 @@ class Viewer:
         proposal = self._decider.propose(showing, tail, room, skipped, asked, focus=focus, wish=wish)
         if proposal is None and skipped:  # it has to be looked at whole after all
             tail, skipped = showing.tail, 0
-            feed(self._timeline, tail)
+            feed(self._reads, tail)
             proposal = self._decider.propose(showing, tail, room, 0, asked, focus=focus, wish=wish)
         now = self._head_tokens(showing) + tail.tokens + skipped
         if proposal is None:
@@ -305,9 +327,11 @@ class Viewer:
         tail, late, skipped = showing.tail, None, 0
         backlog = tokens[-1] - tokens[tail.next]
         if backlog > 3 * room.tokens and (start := late_start(self._timeline, tail.next, room)) > tail.next:
-            late = Tail(start, room, self._price, (), tail.bounds, repeats_stop=tail.repeats_stop)
+            repeats = tail.repeats_stop
+            name = ("late", log_name(self._timeline), start, room, tail.bounds, repeats)
+            late = self.pace.once(name, lambda: Tail(start, room, self._price, (), tail.bounds, repeats_stop=repeats))
             skipped = tail.tokens + tokens[start] - tokens[tail.next]
-        feed(self._timeline, late or tail)
+        feed(self._reads, late or tail)
         return late or tail, skipped
 
     def _too_small(self, showing: Showing, budget: int, now: int) -> BudgetError:

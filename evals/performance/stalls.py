@@ -1,4 +1,5 @@
-"""How long the event loop stands still: the longest gap between two beats, for sessions of extreme shapes.
+"""How long the event loop stands still: the longest gap between two beats, for sessions of extreme shapes. Of a gap
+counts what this process has computed in it, in any thread: other programs on the machine do not matter.
 
 Each shape is measured in a process of its own, and each step of it apart: adding the messages, the first view, the next
 view, the background work, a recall.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import json
 import subprocess
 import sys
@@ -21,6 +23,7 @@ import traceback
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from types import FrameType
 
 from evals.performance.counting import Message
 from summarizing_context import Settings, SummarizingContext, open_context
@@ -81,16 +84,20 @@ class Watch:
     def __init__(self, where: bool) -> None:
         self.longest = 0.0
         self.last = time.perf_counter()
+        self._cpu = time.process_time()
+        self._began = 0.0  # a collection of garbage
         self._seen: Counter[str] = Counter()
         self._worst: Counter[str] = Counter()
         if where:
+            gc.callbacks.append(self._collecting)
             threading.Thread(target=self._look, args=(threading.get_ident(),), daemon=True).start()
 
     async def beat(self) -> None:
         while True:
             await asyncio.sleep(BEAT)
-            now = time.perf_counter()
-            gap = now - self.last - BEAT
+            now, cpu = time.perf_counter(), time.process_time()
+            gap = min(now - self.last - BEAT, cpu - self._cpu)  # what other processes take is none of ours
+            self._cpu = cpu
             if gap > self.longest:
                 self.longest, self._worst = gap, self._seen
             self._seen = Counter()
@@ -107,22 +114,35 @@ class Watch:
     def where(self) -> str:
         return "\n".join(f"  {count:5d} {place}" for place, count in self._worst.most_common(6))
 
-    def _look(self, thread: int) -> None:
+    def _look(self, loop: int) -> None:
         while True:
             time.sleep(0.002)
             if time.perf_counter() - self.last < 0.015:
                 continue
-            stack = traceback.extract_stack(sys._current_frames()[thread])
-            inner = [frame for frame in stack if "summarizing_context" in frame.filename]
-            self._seen[" < ".join(f"{Path(f.filename).stem}.{f.name}:{f.lineno}" for f in inner[:-9:-1])] += 1
+            for thread, frame in sys._current_frames().items():
+                if thread != threading.get_ident() and (inner := _places(frame)):
+                    self._seen[f"{'loop' if thread == loop else 'thread'}: {inner}"] += 1
+
+    def _collecting(self, phase: str, _: dict[str, int]) -> None:
+        if phase == "start":
+            self._began = time.perf_counter()
+        elif (seconds := time.perf_counter() - self._began) > 0.01:
+            self._seen[f"garbage collection, ms, {threading.current_thread().name}"] += round(seconds * 1e3)
+
+
+def _places(frame: FrameType) -> str:
+    """Where code of ours is, the innermost call first."""
+    inner = [each for each in traceback.extract_stack(frame) if "summarizing_context" in each.filename]
+    return " < ".join(f"{Path(each.filename).stem}.{each.name}:{each.lineno}" for each in inner[:-9:-1])
 
 
 async def measure(shape: str, counter: str, *, where: bool = False) -> dict[str, float]:
     """Milliseconds of the longest gap in each step."""
+    rows = SHAPES[shape]()
+    gc.freeze()  # what is made to be added must not cost a collection
     watch = Watch(where)
     beating = asyncio.create_task(watch.beat())
     figures: dict[str, float] = {}
-    rows = SHAPES[shape]()
     settings = Settings(max_tokens=8_000 if "calls" in shape else 16_000, token_counter=counter)
     opened: list[SummarizingContext] = []
 

@@ -7,10 +7,11 @@ What a message means is read in `messages`.
 from __future__ import annotations
 
 import json
+import marshal
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -20,6 +21,7 @@ Message = dict[str, Any]
 
 MAX_DEPTH = 100  # levels of nesting; far above what providers send, far below Python's recursion limit
 _MAX_INT_BITS = 14_000  # CPython refuses to print integers of more than 4,300 digits
+_WIDE = 500  # blocks or calls
 _WHERE = 120  # characters of a place in an error
 _FIELDS = (
     "role",
@@ -59,6 +61,17 @@ def _checked(message: object) -> Message:
         problem = "is missing" if role is None else f"is {type(role).__name__}, not a string" if role else "is empty"
         raise MessageError(f"the message's 'role' {problem}; give it one such as 'user' or 'assistant'")
     return _copied(message, "message", 1)
+
+
+def snapshot(message: object) -> object | None:
+    """A copy of a message of very many blocks or calls, made at once, to be checked in another thread. None for one of
+    fewer, and for one that holds more than plain values."""
+    if type(message) is not dict or not any(type(value) is list and len(value) > _WIDE for value in message.values()):
+        return None
+    try:
+        return cast(object, marshal.loads(marshal.dumps(message)))
+    except ValueError:  # values with methods of their own, or too deep
+        return None
 
 
 def check_messages(messages: object) -> list[Message]:

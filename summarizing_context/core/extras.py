@@ -11,17 +11,18 @@ from summarizing_context.core.door import Message
 from summarizing_context.core.fields import without_odd
 from summarizing_context.core.listed_calls import bare_call
 from summarizing_context.core.message_parts import KNOWN, KNOWN_OF_RESULTS, content_key, is_result, known_keys
-from summarizing_context.core.messages import read_content
+from summarizing_context.core.messages import Reading, read_content
 
 _LEFT_OUT = "[… {} tokens left out …]"  # where a message says nothing else
 
 
-def without_large_extras(message: Message, cap: int, count: Callable[[str], int]) -> Message:
-    """The message, without its extras if they take more than half of `cap` tokens."""
-    extras = [part for part in read_content(message).parts if part.kind == "extra"]
-    cost = sum(count(text) for part in extras for text in part.sent)
-    if 2 * cost <= cap:
-        return message
+def extras_cost(reading: Reading, count: Callable[[str], int]) -> int:
+    """Tokens of a message's extras."""
+    return sum(count(text) for part in reading.parts if part.kind == "extra" for text in part.sent)
+
+
+def without_extras_of(message: Message, cost: int) -> Message:
+    """The message without its extras, which cost so many tokens; where it says nothing else, they are told."""
     bare = without_extras(message)
     return bare if read_content(bare).parts else {**bare, "content": _LEFT_OUT.format(cost)}
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import ceil
 from typing import Any, NamedTuple
 
 from summarizing_context.core.bindings import THINKING_FIELDS, without_wire_content
 from summarizing_context.core.door import Message, canonical_json
 from summarizing_context.core.estimate import MESSAGE_TOKENS
-from summarizing_context.core.extras import without_large_extras
+from summarizing_context.core.extras import extras_cost, without_extras_of
 from summarizing_context.core.joining import LEFT_OUT, joined, media_left_out, muted
 from summarizing_context.core.messages import (
     BESIDE_CONTENT,
@@ -30,9 +30,12 @@ from summarizing_context.core.messages import (
     is_wordless_media,
     read_content,
 )
+from summarizing_context.core.pace import Pace
 from summarizing_context.core.truncation import LEAST_CUT, LEAST_KEPT, Count, cut_middle
 
 LONGEST_TOKEN = 64  # characters; texts of which each token were longer are taken for too long
+_LONG = 100_000  # tokens of a message that is made ready to be shrunk in a thread
+_MANY = 200  # calls or blocks of one
 _JOINED = frozenset({"text", "media", "opaque"})  # kinds of parts that may become one
 
 
@@ -48,6 +51,7 @@ class Price(NamedTuple):
 
     count: Count
     image_tokens: int
+    pace: Pace | None = None  # of the session's decisions, which keeps what it takes long to work out
 
     def remembered(self) -> Count:
         """The counter for texts that are asked for again and again."""
@@ -62,7 +66,10 @@ class Price(NamedTuple):
 
     def message(self, message: Message) -> int:
         """Cost of a message: 4 + its texts + its images."""
-        reading = read_content(message)
+        return self.reading(read_content(message))
+
+    def reading(self, reading: Reading) -> int:
+        """Cost of a message that is read."""
         return MESSAGE_TOKENS + sum(map(self.count, reading.sent)) + self.image_tokens * reading.media
 
 
@@ -74,35 +81,146 @@ def shrink_message(message: Message, tokens: int, cap: int, price: Price, *, mut
     """
     if tokens <= cap:
         return Shrunk(message, tokens)
-    if content_key(message) == "parts":
-        shown, cost = shrink_message(as_blocks(message), tokens, cap, price, mute=mute)
-        return Shrunk(as_parts(shown), cost)
-    reading = read_content(message)
-    one, words = joined(message, reading), tokens - price.image_tokens * reading.media
-    read = read_content(one)
-    heads = _rebuild(one, read, words, 0, price) or one
-    least = Shrunk(heads, price.message(heads))
-    if least.tokens < cap:
-        bare = without_large_extras(message, cap, price.count)
-        if bare is not message and (cost := price.message(bare)) <= cap:
-            return Shrunk(bare, cost)
-        cut = _cut_to(bare, reading if bare is message else read_content(bare), tokens, cap, price)
-        if cut is None or cut.tokens > cap:
-            cut = _cut_to(one, read, words, cap, price)
-        if cut is not None and cut.tokens <= cap:
-            return cut
-    if mute and least.tokens > cap:
-        silent = muted(message, reading)
-        least = Shrunk(silent, price.message(silent))
-    return least if least.tokens < tokens else Shrunk(message, tokens)
+    return _shrinking(message, tokens, price).to(cap, mute=mute)
 
 
-def _cut_to(message: Message, reading: Reading, tokens: int, cap: int, price: Price) -> Shrunk | None:
+def _shrinking(message: Message, tokens: int, price: Price) -> Shrinking:
+    """The message, ready to be shrunk; a long one is made ready once in a decision, in a thread if need be."""
+    if price.pace is None or not _is_long(message, tokens):
+        return Shrinking(message, tokens, price)
+    long = _long_ones(price.pace)
+    known = next((one for one in long if one.tokens == tokens and _is_same(one.message, message)), None)
+    if known is None:
+        known = Shrinking(message, tokens, price)
+        price.pace.apart(lambda: long.append(known.ahead()))
+    return known
+
+
+def _is_long(message: Message, tokens: int) -> bool:
+    lists = [value for value in message.values() if isinstance(value, list)]
+    return tokens > _LONG or sum(map(len, lists)) > _MANY
+
+
+def _long_ones(pace: Pace) -> list[Shrinking]:
+    return pace.once("long messages", list[Shrinking])
+
+
+def _is_same(one: Message, other: Message) -> bool:
+    return one is other or (one.keys() == other.keys() and all(value is other[key] for key, value in one.items()))
+
+
+class Shrinking:
+    """A message that costs `tokens`, to be shrunk to one cap or another: what no cap changes is worked out once."""
+
+    def __init__(self, message: Message, tokens: int, price: Price) -> None:
+        self.message = message
+        self._in_parts = content_key(message) == "parts"
+        self._blocks = as_blocks(message) if self._in_parts else message
+        self.tokens = tokens
+        self._price = price
+
+    def ahead(self) -> Shrinking:
+        """Itself, with all worked out that any cap may need."""
+        _ = self._least, self._bare, self._silent, self._measured
+        return self
+
+    def to(self, cap: int, *, mute: bool = False) -> Shrunk:
+        """The message within a cap that is less than it costs."""
+        shown, cost = self._shrunk(cap, mute=mute)
+        return Shrunk(as_parts(shown) if self._in_parts else shown, cost)
+
+    def _shrunk(self, cap: int, *, mute: bool) -> Shrunk:
+        least, price = self._least, self._price
+        if least.tokens < cap:
+            is_bare = 2 * self._measured.extras > cap
+            if is_bare and self._bare.tokens <= cap:
+                return self._bare
+            cut = _cut_to(self._bare_measured if is_bare else self._measured, cap, price)
+            if cut is None or cut.tokens > cap:
+                cut = _cut_to(self._joined, cap, price)
+            if cut is not None and cut.tokens <= cap:
+                return cut
+        if mute and least.tokens > cap:
+            least = self._silent
+        return least if least.tokens < self.tokens else Shrunk(self._blocks, self.tokens)
+
+    @cached_property
+    def _reading(self) -> Reading:
+        return read_content(self._blocks)
+
+    @cached_property
+    def _measured(self) -> _Measured:
+        return _measure(self._blocks, self._reading, self.tokens, self._price)
+
+    @cached_property
+    def _joined(self) -> _Measured:
+        """The message with its words in one text."""
+        one, words = joined(self._blocks, self._reading), self.tokens - self._price.image_tokens * self._reading.media
+        return _measure(one, read_content(one), words, self._price)
+
+    @cached_property
+    def _least(self) -> Shrunk:
+        """That with the head of its text alone."""
+        heads = _rebuild(self._joined, 0, self._price) or self._joined.message
+        return Shrunk(heads, self._price.message(heads))
+
+    @cached_property
+    def _bare(self) -> Shrunk:
+        """It without its extras."""
+        if not self._measured.extras:
+            return Shrunk(self._blocks, self.tokens)
+        bare = without_extras_of(self._blocks, self._measured.extras)
+        return Shrunk(bare, self._price.message(bare))
+
+    @cached_property
+    def _bare_measured(self) -> _Measured:
+        bare = self._bare.message
+        return _measure(bare, read_content(bare), self.tokens, self._price)
+
+    @cached_property
+    def _silent(self) -> Shrunk:
+        silent = muted(self._blocks, self._reading)
+        return Shrunk(silent, self._price.message(silent))
+
+
+class _Measured(NamedTuple):
+    """The parts of a message that costs `tokens`, and what they cost, whatever the cap."""
+
+    message: Message
+    parts: list[Part]  # without thinking and extras
+    sizes: list[float]  # tokens of each, about
+    thoughts: tuple[str, ...]
+    has_thinking: bool
+    extras: int
+    frames: int  # of calls
+    images: int
+    crowd: float  # tokens below which hardly a word of each text could stay; 0 where that does not matter
+
+
+def _measure(message: Message, reading: Reading, tokens: int, price: Price) -> _Measured:
+    read = [part for part in reading.parts if part.kind != "extra"]
+    parts = [part for part in read if part.kind != "thinking"]
+    thoughts = [text for part in read if part.kind == "thinking" for text in part.sent]
+    frames = sum(price.count(part.name) for part in parts if part.kind == "call")
+    images = price.image_tokens * sum(len(part.media) for part in parts)
+    words = max(1, tokens - MESSAGE_TOKENS - frames - images)
+    scale = words / max(1, sum(len(text) for part in read for text in part.sent))
+    sizes = [scale * sum(map(len, part.sent)) for part in parts]
+    least = min(LEAST_CUT, max(sizes, default=0))
+    crowd = sum(min(size, least) for size in sizes) if sum(part.kind in _JOINED for part in parts) > 1 else 0.0
+    extras = extras_cost(reading, price.count)
+    has_thinking = len(parts) < len(read)
+    return _Measured(message, parts, sizes, (*thoughts, *reading.again), has_thinking, extras, frames, images, crowd)
+
+
+def _cut_to(measured: _Measured, cap: int, price: Price) -> Shrunk | None:
     """A message with its texts cut until it costs `cap` tokens, if it can; None where they are too many to be cut."""
+    if measured.crowd > cap:  # seen at once, where it would take long to find out
+        return None
     share = cap - MESSAGE_TOKENS
     shown: Shrunk | None = None
     for attempt in range(9):  # what a cut costs is known only after counting it: aim lower until it fits
-        rebuilt = _rebuild(message, reading, tokens, max(0, share), price)
+        rebuilt = _rebuild(measured, max(0, share), price)
         if rebuilt is None:
             return shown
         shown = Shrunk(rebuilt, price.message(rebuilt))
@@ -112,30 +230,21 @@ def _cut_to(message: Message, reading: Reading, tokens: int, cap: int, price: Pr
     return shown
 
 
-def _rebuild(message: Message, reading: Reading, tokens: int, share: int, price: Price) -> Message | None:
+def _rebuild(measured: _Measured, share: int, price: Price) -> Message | None:
     """The message without thinking, its texts within `share` tokens together; None where it has several and hardly a
     word of each could stay."""
-    read = [part for part in reading.parts if part.kind != "extra"]
-    parts = [part for part in read if part.kind != "thinking"]
-    thoughts = [text for part in read if part.kind == "thinking" for text in part.sent]
-    thinking = price.within((*thoughts, *reading.again), share // 2) if len(parts) < len(read) else None
+    thinking = price.within(measured.thoughts, share // 2) if measured.has_thinking else None
     keep_thinking = thinking is not None
-    share -= thinking or 0
-    share -= sum(price.count(text) for part in reading.parts if part.kind == "extra" for text in part.sent)
-    frames = sum(price.count(part.name) for part in parts if part.kind == "call")
-    images = price.image_tokens * sum(len(part.media) for part in parts)
-    keep_media = share - frames >= 2 * images
-    media = images if keep_media else 0
-    words = max(1, tokens - MESSAGE_TOKENS - frames - images)
-    scale = words / max(1, sum(len(text) for part in read for text in part.sent))
-    sizes = [scale * sum(map(len, part.sent)) for part in parts]
-    level = _water_level(sizes, share - frames - media)
-    few_words = level < min(LEAST_CUT, max(sizes, default=0))
-    if few_words and sum(part.kind in _JOINED for part in parts) > 1:
+    share -= (thinking or 0) + measured.extras
+    keep_media = share - measured.frames >= 2 * measured.images
+    media = measured.images if keep_media else 0
+    sizes = measured.sizes
+    level = _water_level(sizes, share - measured.frames - media)
+    if measured.crowd and level < min(LEAST_CUT, max(sizes, default=0)):
         return None
     caps = [ceil(size) if size <= level else int(level) for size in sizes]
-    return _Rewriter(message, keep_media, keep_thinking, price.count).rewrite(
-        list(zip(parts, sizes, caps, strict=True))
+    return _Rewriter(measured.message, keep_media, keep_thinking, price.count).rewrite(
+        list(zip(measured.parts, sizes, caps, strict=True))
     )
 
 

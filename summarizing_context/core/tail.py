@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
+from itertools import islice
 from math import inf
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from summarizing_context.core.bindings import (
 from summarizing_context.core.budget import Room
 from summarizing_context.core.door import Message
 from summarizing_context.core.folding import Folded, Pairs, fold_note, pair, without_calls
+from summarizing_context.core.pace import Pace
 from summarizing_context.core.repairs import NOTES, Piece, Read, Repair, present, show_group
 from summarizing_context.core.repeats import Run, count_note, with_count
 from summarizing_context.core.shrinking import LONGEST_TOKEN, Price, Shrunk, shrink_message
@@ -49,6 +51,8 @@ class Mark(NamedTuple):
 
 _MANY = 10**6  # times that a message may well be repeated
 _UNBOUND = Bounds()
+_SHRUNK = 4  # times what it takes to show a message whole
+PARTS = 16  # of a group that are paired in the time in which one message is shown
 Known = dict[tuple[int, int, bool], tuple[Message, Shrunk]]  # by a message's identity, which holding it keeps
 
 
@@ -130,6 +134,7 @@ class Tail:
         self._open_tokens = 0
         self._open_staying = 0  # of what is shown of the open group, what must stay
         self._bound: list[tuple[int, Item]] = []  # shown with thinking or a chain, and where: counted as in marks
+        self._taking: tuple[tuple[int, int, bool], list[Piece], dict[int, int]] | None = None  # the group taken last
         self.riders = 0  # ephemeral messages of the log that were shown or passed by
         self._base_items = 0  # dropped by `cut_at`: marks count from the first beginning
         self._base_tokens = 0
@@ -142,17 +147,20 @@ class Tail:
         closed: bool,
         staying: Collection[int] = (),
         most: float = inf,
+        pace: Pace | None = None,
     ) -> None:
         """Show a group, or what is new of an open one; of a tail that comes to cost more than `most`, nobody needs the
-        rest. `tokens` are the costs of its messages, `staying` those that must stay."""
-        costs = {read.seq: cost for read, cost in zip(group, tokens, strict=True)}
+        rest. `tokens` are the costs of its messages, `staying` those that must stay. Where `pace` pauses it, it goes on
+        from there when it is given the group again."""
         folds = bool(self.folded) and group[0].seq == self.start
-        rest, given_up = self._rest_of(group, costs) if folds else (group, frozenset())
-        for piece in show_group(rest, closed=closed, given_up=given_up)[self._open_items - folds :]:
+        pieces, costs = self._pieces_of(group, tokens, closed=closed, folds=folds, pace=pace)
+        for piece in islice(pieces, self._open_items - folds, None):
             self._show(piece, costs.get(piece.seq, 0), piece.seq in staying)
             self._open_items += 1
             if self.tokens > most:
                 return
+            if pace is not None:
+                pace.spend(_SHRUNK if self.items[-1].left_out else 1)
         if closed:
             self._close(group[-1].seq + 1)
 
@@ -225,6 +233,19 @@ class Tail:
     def _can_join(self) -> bool:
         return not self.room.is_bare and holds_count(self.room.message_cap(0), self._price)
 
+    def _pieces_of(
+        self, group: Sequence[Read], tokens: Sequence[int], *, closed: bool, folds: bool, pace: Pace | None
+    ) -> tuple[list[Piece], dict[int, int]]:
+        """The pieces of a group and the costs of its messages, without the calls that it folds."""
+        name = (group[0].seq, len(group), closed)
+        if self._taking is None or self._taking[0] != name:
+            costs = {read.seq: cost for read, cost in zip(group, tokens, strict=True)}
+            rest, given_up = self._rest_of(group, costs) if folds else (group, frozenset())
+            self._taking = name, show_group(rest, closed=closed, given_up=given_up), costs
+            if pace is not None:
+                pace.spend(sum(1 + len(read.reading.parts) for read in group) // PARTS)
+        return self._taking[1], self._taking[2]
+
     def _rest_of(self, group: Sequence[Read], costs: dict[int, int]) -> tuple[Sequence[Read], frozenset[int]]:
         """The group without its folded calls, which a note counts, and the messages whose open calls they have had
         given up; `costs` are brought up to date."""
@@ -270,6 +291,6 @@ class Tail:
         self.tokens += item.tokens
 
     def _close(self, stop: int) -> None:
-        self.next = stop
+        self.next, self._taking = stop, None
         self._open_items = self._open_tokens = self._open_staying = 0
         self.marks.append(Mark(stop, self._base_items + len(self.items), self._base_tokens + self.tokens))

@@ -12,12 +12,13 @@ from summarizing_context.core.entries import Entry, make_entry
 from summarizing_context.core.estimate import estimate_text
 from summarizing_context.core.header import NodeText
 from summarizing_context.core.messages import Reading, read_message
+from summarizing_context.core.pace import Pace
 from summarizing_context.core.repairs import Read
 from summarizing_context.core.segments import Limits
 from summarizing_context.core.shrinking import Price
 from summarizing_context.core.tail import Tail
 from summarizing_context.core.tree import Node
-from summarizing_context.tails import feed
+from summarizing_context.tails import Reads, feed
 from summarizing_context.timeline import Timeline
 from tests.laws.builders import Message, assistant, call, result, session, system, user
 
@@ -67,7 +68,7 @@ def room(tokens: int, squeeze: int = 0, **shares: float) -> Room:
 def tail_of(log: Timeline, room: Room, start: int | None = None) -> Tail:
     """A tail that has been shown the whole log from `start` on."""
     made = Tail(log.leading if start is None else start, room, PRICE)
-    feed(log, made)
+    feed(Reads(log, Pace()), made)
     return made
 
 

@@ -17,6 +17,7 @@ from summarizing_context.core.door import (
     check_messages,
     decode_message,
     encode_message,
+    snapshot,
     text_length,
 )
 from summarizing_context.errors import MessageError
@@ -177,3 +178,28 @@ def test_text_length_tells_long_contents_from_short_ones():
 )
 def test_the_length_of_a_message_is_that_of_all_its_fields(long):
     assert 900 <= text_length({"role": "assistant", **long}) < 1_100
+
+
+def wide(last: object) -> dict[str, object]:
+    return {"role": "user", "content": [*({"type": "text", "text": f"line {at}"} for at in range(600)), last]}
+
+
+def test_a_wide_message_of_plain_values_is_copied_at_once():
+    message = wide({"type": "text", "text": "\ud800 half"})
+    copied = snapshot(message)
+    assert copied == message
+    message["content"].clear()
+    assert check_message(copied) == wide({"type": "text", "text": "\ud800 half"})
+
+
+@pytest.mark.parametrize(
+    "message", [{"role": "user", "content": ["hi"]}, wide(object()), wide(type("Text", (str,), {})())]
+)
+def test_other_messages_are_not(message: object):
+    assert snapshot(message) is None
+
+
+def test_what_no_message_may_hold_is_refused_of_a_copy_too():
+    for value in (("a", "tuple"), float("nan"), {1: "key"}, b"bytes"):
+        with pytest.raises(MessageError):
+            check_message(snapshot(wide(value)))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from summarizing_context.core.budget import BARE, Room, Shares
+from summarizing_context.core.pace import Pace
 from summarizing_context.core.repeats import count_note, is_repeat, may_repeat, with_count
 from summarizing_context.core.tail import Tail
-from summarizing_context.tails import feed
+from summarizing_context.tails import Reads, feed
 from tests.core.making import PRICE, answer, one_call, timeline, user
 
 NOTE = "[this message was sent 3 times in a row]"
@@ -79,7 +80,7 @@ def test_a_replaced_log_forgets_the_runs_of_the_old_one():
 
 def fed(log, room, *, repeats_stop, start=0):
     tail = Tail(start, room, PRICE, repeats_stop=repeats_stop)
-    feed(log, tail)
+    feed(Reads(log, Pace()), tail)
     return tail
 
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from summarizing_context.core.pace import Pace
 from summarizing_context.core.tail import Tail
-from summarizing_context.tails import feed
+from summarizing_context.tails import Reads, feed
 from summarizing_context.timeline import Timeline
 from tests.core.making import (
     LOGS,
@@ -72,7 +73,7 @@ def test_a_tail_cannot_be_cut_inside_a_group():
 def test_an_ephemeral_message_is_shown_once_at_its_place():
     log = timeline([user("a"), user("now") | {"ephemeral": True}, user("b")])
     tail = tail_of(log, room(2_000))
-    feed(log, tail)
+    feed(Reads(log, Pace()), tail)
     assert [message["content"] for message in shown(tail.items)] == ["a", "now", "b"]
     assert [message["content"] for message in shown(tail.cut_at(1).items)] == ["b"]
 
@@ -91,7 +92,7 @@ def test_a_tail_fed_step_by_step_only_grows_and_ends_as_one_fed_at_once(log, tok
     before: list[dict] = []
     for message in log:
         grown.extend(entry(message))
-        feed(grown, tail)
+        feed(Reads(grown, Pace()), tail)
         assert shown(tail.items)[: len(before)] == before
         before = shown(tail.items)
     start = grown.leading

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -15,6 +16,7 @@ from .builders import Message, assistant, call, user
 from .many_parts import odd_log
 
 pytestmark = pytest.mark.anyio
+IDLE = 500  # steps of a turn of the event loop in which nothing is decided, at most
 GROWTH = 2.6  # of what is done, when there is twice as much to do
 BIG = "word and more " * 20_000
 
@@ -101,3 +103,59 @@ async def test_calls_with_one_id_are_answered_in_as_many_steps_as_there_are() ->
 
     few, many = await steps(200), await steps(400)
     assert many <= GROWTH * few
+
+
+async def slices(log: list[Message]) -> list[int]:
+    """Steps taken on the event loop between its turns, while the first view of a log is made; of turns in which it
+    only waits there may be any number, and they are left out."""
+    found: list[int] = []
+    settings = Settings(max_tokens=500, strategy="truncate")
+    async with open_context(settings, count_tokens=Counter()) as context:
+        await context.set_messages(log)
+        with Steps() as steps:
+
+            async def turns() -> None:
+                while True:
+                    found.append(steps.taken - sum(found))
+                    await asyncio.sleep(0)
+
+            turning = asyncio.create_task(turns())
+            assert await context.get_messages_for_request()
+            found.append(steps.taken - sum(found))
+        turning.cancel()
+    return [taken for taken in found if taken > IDLE]
+
+
+@pytest.mark.parametrize("shape", ["rows of results", "one row of results", "mixed"])
+async def test_the_event_loop_has_its_turns_while_a_view_of_many_parts_is_made(shape: str) -> None:
+    found = await slices(odd_log(shape, 240))
+    assert len(found) > 4
+    assert max(found) < 0.75 * sum(found)
+
+
+@pytest.mark.parametrize("shape", ["text blocks", "calls in flight"])
+async def test_a_message_of_very_many_parts_is_shrunk_beside_the_event_loop(shape: str) -> None:
+    parts = 500
+    assert sum(await slices(odd_log(shape, parts))) < 60 * parts  # each is read, joined, measured and written anew
+
+
+async def test_a_log_that_grows_all_the_while_has_a_view_of_its_newest_message() -> None:
+    log, added = odd_log("rows of results", 120), 0
+    async with open_context(Settings(max_tokens=500, strategy="truncate"), count_tokens=Counter()) as context:
+        await context.set_messages(log)
+
+        async def go_on() -> None:
+            nonlocal added
+            while True:
+                await context.add_message(user(f"more {added}"))
+                added += 1
+
+        growing = asyncio.create_task(go_on())
+        while added < 5:
+            await asyncio.sleep(0)  # a plain view gives no turn to others
+            before = added
+            view = await context.get_messages_for_request()
+            assert not before or view[-1]["content"] in {f"more {at}" for at in range(before - 1, added + 1)}
+            assert context.last_view is not None
+            assert context.last_view.tokens <= 500
+        growing.cancel()

@@ -14,7 +14,8 @@ import pytest
 
 from summarizing_context import Settings, open_context
 from summarizing_context.adapters.amplifier_wire import NOT_YET, fit_rows
-from summarizing_context.tails import feed
+from summarizing_context.core.pace import Pace
+from summarizing_context.tails import Reads, feed
 from tests.core.making import entry, room, tail_of, timeline
 
 from .builders import Message, assistant, call, result, user
@@ -162,7 +163,7 @@ def test_every_interleaving_of_three_calls_shows_its_newest_message(dialect: str
         view: list[Message] = []
         for at, message in enumerate(log, 1):
             known.extend(entry(message))
-            feed(known, tail)
+            feed(Reads(known, Pace()), tail)
             before, view = view, [item.message for item in tail.items]
             wrong = problems(view, log[:at]) + rewritten(before, view)
             assert not wrong, (events, view, wrong)
