@@ -6,6 +6,7 @@ Pure functions over plain dicts, for messages of any provider. Driving a context
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 
@@ -13,7 +14,7 @@ from .alignment import Tail, align
 from .folds import find_fold
 from .grouping import group_spans, read_log
 from .repairs import REPEATS, SHRUNK, explain, run_from, times_told
-from .shapes import Message, answered_ids, called_ids, canonical_once, leading_system_rows, media_count
+from .shapes import Message, answered_ids, called_ids, canonical_once, leading_system_rows, media_count, once
 
 __all__ = [
     "find_tail",
@@ -71,6 +72,7 @@ def order_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]
     return problems + _result_order_problems(view, log, places, matched)
 
 
+@once
 def _identity(message: Message) -> str:
     """What a row is recognised by; the content None is shown as an empty text."""
     if message.get("content", "") is None:
@@ -174,7 +176,7 @@ def _head_problems(head: Sequence[Message], covered: Sequence[Message], headers_
         problems += [
             f"row {row} before the tail is log entry {index} ({covered[index].get('role')}), which is no pin"
             for row in range(system, len(head))
-            for index in _places(head[row], covered, system, pins=False, most=1)
+            for index in _first_equal(head[row], covered, system)
         ]
     allowed = headers_allowed if keeps or len(covered) > system else 0  # kept groups may look like the tail
     if headers > allowed:
@@ -184,11 +186,13 @@ def _head_problems(head: Sequence[Message], covered: Sequence[Message], headers_
 
 def _fewest_strangers(rows: Sequence[Message], covered: Sequence[Message], start: int, keeps: bool) -> int:
     """How many of the rows are no pins, when as many as possible are taken for pins in the log's order."""
+    pins = [index for index in range(start, len(covered)) if keeps or _may_be_pinned(covered[index])]
     reached = {start: 0}  # first entry that may come next -> strangers so far
     for row in rows:
+        shown = [index for index in pins if _shows(row, covered, index)]
         after = {place: strangers + 1 for place, strangers in reached.items()}
         for place, strangers in reached.items():
-            for index in _places(row, covered, place, keeps=keeps, most=1):
+            for index in shown[bisect_left(shown, place) :][:1]:
                 place_after = index + times_told(row) if REPEATS in (explain(row, covered[index]) or ()) else index + 1
                 after[place_after] = min(strangers, after.get(place_after, strangers))
         reached = after
@@ -201,21 +205,17 @@ def _may_be_pinned(message: Message) -> bool:
     return message.get("role") in ("user", "system", "developer") or bool(critical)
 
 
-def _places(
-    row: Message, log: Sequence[Message], start: int, *, most: int, pins: bool = True, keeps: bool = False
-) -> list[int]:
-    """The first entries from `start` on that the row shows: those that may be pinned, or the others when they equal
-    it."""
-    found: list[int] = []
-    for index in range(start, len(log)):
-        if len(found) == most:
-            break
-        repairs = explain(row, log[index]) if keeps or _may_be_pinned(log[index]) == pins else None
-        if REPEATS in (repairs or ()) and times_told(row) > run_from(log, index):
-            continue
-        if repairs is not None and (pins or (not repairs and log[index].get("content"))):
-            found.append(index)
-    return found
+def _shows(row: Message, log: Sequence[Message], index: int) -> bool:
+    """Whether the row shows the entry, or the run of equal ones that begins there."""
+    repairs = explain(row, log[index])
+    return repairs is not None and (REPEATS not in repairs or times_told(row) <= run_from(log, index))
+
+
+def _first_equal(row: Message, log: Sequence[Message], start: int) -> list[int]:
+    """The first entry from `start` on that may not be pinned and equals the row."""
+    wanted = canonical_once(row) if row.get("content") else ""
+    equal = [index for index in range(start, len(log)) if canonical_once(log[index]) == wanted]
+    return [index for index in equal if not _may_be_pinned(log[index])][:1]
 
 
 def pin_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]:

@@ -43,51 +43,71 @@ class Reading:
         return [group for group in self.groups.values() if group.waiting and not group.abandoned]
 
 
-_LAST: list[tuple[list[Message], Reading]] = []  # a view is judged by several rules, which all read the same log
-
-
 def read_log(log: Sequence[Message]) -> Reading:
-    """Pair results with calls."""
-    if not _LAST or _LAST[0][0] != list(log):
-        _LAST[:] = [(list(log), _read(log))]
-    return _LAST[0][1]
+    """Pair results with calls. The next log that begins with this one is read on from here."""
+    known = _LAST[0].log if _LAST else []
+    if not _LAST or len(known) > len(log) or known != list(log[: len(known)]):
+        _LAST[:] = [_Reader()]
+    for message in log[len(_LAST[0].log) :]:
+        _LAST[0].read(message)
+    return _LAST[0].reading()
 
 
-def _read(log: Sequence[Message]) -> Reading:
-    groups: dict[int, CallGroup] = {}
-    orphans: dict[int, list[str]] = {}
-    waiting: list[CallGroup] = []
-    joined = 0  # where a second row of calls joined the first
-    answered = False  # a result has come since the calls that wait
-    runs: list[tuple[int, int]] = []
-    began: int | None = None
-    for index, message in enumerate(log):
-        calls, answers = called_ids(message), answered_ids(message)
-        fits = any(identity in group.waiting for group in waiting for identity in answers)
-        is_line = bool(calls) and not answers and not answered
-        is_long = bool(calls) and len(groups) > 1 and joined > (began or 0) and index - joined >= TOGETHER_AT_MOST
-        if began is not None and (is_long or not (fits or is_line)):
-            _abandon(waiting)
-            runs.append((began, index))
-            waiting, began = [], None
-        paired = [_pair(waiting, index, identity, orphans) for identity in answers]
+class _Reader:
+    """Reads a log message by message."""
+
+    def __init__(self) -> None:
+        self.log: list[Message] = []
+        self.groups: dict[int, CallGroup] = {}
+        self.orphans: dict[int, list[str]] = {}
+        self.waiting: list[CallGroup] = []
+        self.joined = 0  # where a second row of calls joined the first
+        self.answered = False  # a result has come since the calls that wait
+        self.runs: list[tuple[int, int]] = []
+        self.began: int | None = None
+
+    def reading(self) -> Reading:
+        last = [] if self.began is None else [(self.began, len(self.log))]
+        return Reading(self.groups, self.orphans, len(self.log), (*self.runs, *last))
+
+    def read(self, message: Message) -> None:
+        index, calls, answers = len(self.log), called_ids(message), answered_ids(message)
+        self.log.append(message)
+        if self.began is not None and self._ends_run(index, calls, answers):
+            _abandon(self.waiting)
+            self.runs.append((self.began, index))
+            self.waiting, self.began = [], None
+        last = self._pair(index, message, calls, answers)
+        self.waiting = [group for group in self.waiting if group.waiting and not group.abandoned]
+        self.answered = (self.answered or last >= 0) and not calls
+        if calls:
+            self.joined = index if self.began is not None and self.joined <= self.began else self.joined
+            self.groups[index] = CallGroup(index, list(calls))
+            self.waiting.append(self.groups[index])
+            self.began = index if self.began is None else self.began
+        if self.began is not None and not self.waiting:
+            self.runs.append((self.began, index + 1))
+            self.began = None
+
+    def _ends_run(self, index: int, calls: list[str], answers: list[str]) -> bool:
+        fits = any(identity in group.waiting for group in self.waiting for identity in answers)
+        is_line = bool(calls) and not answers and not self.answered
+        joined = len(self.groups) > 1 and self.joined > (self.began or 0)
+        is_long = bool(calls) and joined and index - self.joined >= TOGETHER_AT_MOST
+        return is_long or not (fits or is_line)
+
+    def _pair(self, index: int, message: Message, calls: list[str], answers: list[str]) -> int:
+        """Pair its results; the last call that one of them answers, or -1."""
+        paired = [_pair(self.waiting, index, identity, self.orphans) for identity in answers]
         last = max((group.call for group in paired if group is not None), default=-1)
         if last >= 0:
-            _abandon([group for group in waiting if calls or group.call < last])
+            _abandon([group for group in self.waiting if calls or group.call < last])
         if None in paired or (answers and _has_words(message)):
-            _abandon(waiting)
-        waiting = [group for group in waiting if group.waiting and not group.abandoned]
-        answered = (answered or last >= 0) and not calls
-        if calls:
-            joined = index if began is not None and joined <= began else joined
-            groups[index] = CallGroup(index, list(calls))
-            waiting.append(groups[index])
-            began = index if began is None else began
-        if began is not None and not waiting:
-            runs.append((began, index + 1))
-            began = None
-    runs += [] if began is None else [(began, len(log))]
-    return Reading(groups, orphans, len(log), tuple(runs))
+            _abandon(self.waiting)
+        return last
+
+
+_LAST: list[_Reader] = []  # a view is judged by several rules, all of which read the same log
 
 
 def _abandon(groups: Sequence[CallGroup]) -> None:
