@@ -1,7 +1,8 @@
 """Memories as a model proposes them: read from its reply, and kept only where the record says the same.
 
 Pure. A quote has to stand, word for word, in the message that it names; what a memory says is the sentence around it,
-so that no half of one turns its meaning. What a model says of itself is only what the sentence is about.
+so that no half of one turns its meaning, and a question says nothing. What a model says of itself is only what the
+sentence is about.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ _LONGEST_ABOUT = 80  # characters
 _BLOCK = re.compile(r"^### (?P<label>.+?)(?: \(\d+ times\))? \[(?P<message>\d+)\]$", re.MULTILINE)
 _BEGIN = re.compile(r"\n|[.!?…][\"')\]]*\s+|[。！？]")
 _END = re.compile(r"\n|[.!?…][\"')\]]*(?=\s|$)|[。！？]")
+_QUESTION = re.compile(r"[?？؟][.!?…！？\"'”’)\]*_\s]*$")
 
 
 class Item(NamedTuple):
@@ -104,7 +106,8 @@ def _proposals(reply: str) -> Iterator[Any]:
 
 
 def _checked(proposal: Any, blocks: list[_Block]) -> Item | None:
-    """What the record bears out of a proposal; None where its quote does not stand in the message that it names."""
+    """What the record bears out of a proposal; None where its quote does not stand in the message that it names, or
+    in a question."""
     if not isinstance(proposal, dict):
         return None
     kind, message, quote = proposal.get("kind"), proposal.get("message"), proposal.get("quote")
@@ -119,6 +122,8 @@ def _checked(proposal: Any, blocks: list[_Block]) -> Item | None:
     for block in blocks:
         if block.message == message and (found := said.search(block.text)) is not None:
             text = _sentence(block.text, found.start(), found.end())
+            if _QUESTION.search(text):
+                continue  # the message may have more blocks
             human = block.label == HUMAN
             allowed = kind if human or (kind == "decision" and block.label == "assistant") else "fact"
             return Item(allowed, _about(proposal.get("about"), block.text), text, message, block.label)
@@ -136,7 +141,9 @@ def _sentence(text: str, start: int, stop: int) -> str:
     begin = begins[-1] if begins else max(0, start - _LONGEST)
     end = _END.search(text, max(start, stop - 1))
     whole = " ".join(text[begin : end.end() if end else len(text)].split())
-    return whole if len(whole) <= _LONGEST else " ".join(text[start:stop].split())
+    if len(whole) <= _LONGEST or _QUESTION.search(whole):
+        return whole
+    return " ".join(text[start:stop].split())
 
 
 def _about(about: Any, text: str) -> str:

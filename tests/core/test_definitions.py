@@ -13,6 +13,14 @@ DEFINED = [
     ("The owner of the billing service is Ana Silva.", "owner of the billing service"),
     ("Good morning! The database is PostgreSQL 16. Now fix the test.", "database"),
     ("The port is 8443.", "port"),
+    ("Builds run on Jenkins at https://ci.example.org.", "Builds"),
+    ("Priya Natarajan owns the payments service.", "owner of payments service"),
+    ("Note that Priya owns our parser, not the lexer.", "owner of parser"),
+    ("The payments service is owned by Priya Natarajan.", "owner of payments service"),
+    ("Owner of the parser: Priya", "owner of parser"),
+    ("Otto Brandt maintains the billing module!", "maintainer of billing module"),
+    ("The billing module is maintained by Otto.", "maintainer of billing module"),
+    ("Maintainer of the billing module: Otto Brandt.", "maintainer of billing module"),
 ]
 UNDEFINED = [
     "The test is failing.",
@@ -28,6 +36,17 @@ UNDEFINED = [
     "Our API key is sk-123.",
     "```\nthe port is 8443\n```",
     "the server is slow",
+    "Does Priya own the parser?",
+    "Priya owns the parser?",
+    "If Priya owns the parser, ask Priya.",
+    "Maybe Priya owns the parser.",
+    "Nobody owns the parser.",
+    "Priya owns it.",
+    "Priya owns a parser.",
+    "Priya owns the secret.",
+    "The parser is not owned by Priya.",
+    "The parser is owned by the kernel thread.",
+    "Maintainer of the module: unknown",
 ]
 
 

@@ -80,6 +80,26 @@ def test_what_is_kept_is_the_sentence_around_a_quote(said: str, quote: str, text
 
 
 @pytest.mark.parametrize(
+    "said",
+    [
+        "Hello. Where is the gate of port 9? Thanks.",
+        "Where is the gate of port 9?!",
+        '"Where is the gate of port 9?"',
+        "这个 gate of port 9 在哪里？谢谢。",
+        f"Where is the gate of port 9 {'or another ' * 60}?",
+    ],
+)
+def test_a_question_is_dropped(said: str):
+    assert read_items(proposal(quote="gate of port 9"), record(said)) == ((), 1)
+
+
+def test_what_is_said_behind_a_question_is_kept():
+    found = read_items(proposal(), record("Where is it? The gate is at port 9. Is that so?"))
+    assert found is not None
+    assert [item.text for item in found.kept] == ["The gate is at port 9."]
+
+
+@pytest.mark.parametrize(
     ("about", "kept"),
     [
         ("gate", "gate"),
