@@ -11,6 +11,7 @@ from typing import Protocol
 
 import anyio.to_thread
 
+from summarizing_context.core.definitions import as_said
 from summarizing_context.core.entries import Entry
 from summarizing_context.core.estimate import estimate_text
 from summarizing_context.core.memory_items import Item, Lessons, decode_items
@@ -156,7 +157,7 @@ def _redacted(item: Item, lefts: Mapping[int, str], redact: Redact, *, by_model:
         left = lefts[max(item.message, _NOWHERE)]
         if not all(part.strip() in left for part in text.split(_CUT)):
             return None
-        if about.casefold() not in left.casefold():
+        if as_said(about).casefold() not in left.casefold():
             about = ""
     return item._replace(text=text, about=about)
 

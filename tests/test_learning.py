@@ -321,6 +321,18 @@ async def test_what_is_learnt_is_redacted_first(tmp_path: Path, by_model: bool):
     assert not any("HUNTER2" in job.prompt for job in model.asked)
 
 
+@pytest.mark.parametrize("redact", [None, lambda text: text.replace("Ana", "[gone]")])
+async def test_of_two_owners_the_later_is_remembered(tmp_path: Path, redact: Any):
+    async with open_context(settings(tmp_path, "a"), redact=redact) as context:
+        await context.add_message(user("Priya owns the payments service."))
+        await context.add_message(user("The payments service is at pay.example.org."))
+        await context.checkpoint()
+        await context.wait_idle()
+        await context.add_message(user("The payments service is owned by Otto."))
+    kept = await contents(tmp_path)
+    assert sorted(kept) == ["The payments service is at pay.example.org.", "The payments service is owned by Otto."]
+
+
 async def test_a_memory_is_the_whole_sentence_that_the_quote_stands_in(tmp_path: Path):
     model = Model(
         lambda label, text: {"kind": "preference", "quote": "deploy on Fridays"} if "deploy" in text else None

@@ -76,3 +76,10 @@ def _subject_of(sentence: str) -> str | None:
                 return f"{told} {found['subject']}"
     found = _DEFINITION.match(sentence)
     return None if found is None else found["subject"]
+
+
+def as_said(subject: str) -> str:
+    """The subject of a definition, without what was put before it."""
+    for told in _OWNERS:
+        subject = subject.removeprefix(f"{told} ")
+    return subject

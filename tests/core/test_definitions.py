@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.core.definitions import definitions
+from summarizing_context.core.definitions import as_said, definitions
 
 DEFINED = [
     ("Our staging server is at stage.example.org:8443.", "staging server"),
@@ -55,6 +55,7 @@ def test_what_defines_something_is_found_with_its_subject(text: str, subject: st
     (found,) = definitions([text])
     assert found.subject == subject
     assert found.sentence in text
+    assert as_said(found.subject) in text
 
 
 @pytest.mark.parametrize("text", UNDEFINED)
