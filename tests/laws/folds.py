@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from .alignment import Tail, align_whole
 from .grouping import CallGroup, Reading
@@ -36,7 +37,10 @@ def _explained(
 ) -> Tail | None:
     start, stop = atom
     groups = [reading.groups[index] for index in range(start, stop) if index in reading.groups]
-    for shown in _shown_calls(view[row + 1 :], log, groups):
+    rows_called = [ids for shown in view[row + 1 :] if (ids := called_ids(shown))]
+    later = sum(bool(called_ids(entry)) for entry in log[stop:])
+    candidates = [rows_called, rows_called[: max(0, len(rows_called) - later)]]  # later groups may use the ids again
+    for shown in chain.from_iterable(_shown_calls(ids, log, groups) for ids in candidates):
         gone = {(group.call, id) for group in groups for id in called_ids(log[group.call])} - shown
         waiting = {(group.call, id) for group in groups for id in group.waiting if not group.abandoned}
         last = max((call for call, _ in gone), default=0)
@@ -69,9 +73,10 @@ def _without_gone(reading: Reading, kept: Sequence[int], gone: set[Call]) -> Rea
     return Reading(groups, orphans, len(kept), ())
 
 
-def _shown_calls(rows: Sequence[Message], log: Sequence[Message], groups: Sequence[CallGroup]) -> Iterator[set[Call]]:
-    """Which calls of the group the rows may show, beside calls of it that are held back; ids may be used again."""
-    rows_called = [called_ids(row) for row in rows if called_ids(row)]
+def _shown_calls(
+    rows_called: list[list[str]], log: Sequence[Message], groups: Sequence[CallGroup]
+) -> Iterator[set[Call]]:
+    """Which calls of the group rows may show that call these ids, beside calls of it that are held back."""
     for order, first in ((1, 0), (-1, 0), *((1, first) for first in range(1, len(groups)))):
         shown: set[Call] = set()
         left = rows_called[::order]
