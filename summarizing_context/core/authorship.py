@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from summarizing_context.core.fencing import OURS
-from summarizing_context.core.tags import Tag, find_line_tags, find_tags, folded
+from summarizing_context.core.tags import Tag, find_line_tags, find_tags, folded, is_blank
 
 _REMINDER = frozenset({"systemreminder"})
 _BESIDE = _REMINDER | {  # what hosts put beside a person's words, in one text with them
@@ -112,12 +112,12 @@ def split_pieces(text: str) -> list[Piece]:
     pieces: list[Piece] = []
     done = 0
     for start, stop in spans:
-        if folded(text[done:start]).strip():
+        if not is_blank(text[done:start]):
             pieces.append(Piece(text[done:start], typed=True))
             done = start
         pieces.append(Piece(text[done:stop], typed=False))
         done = stop
-    if folded(text[done:]).strip() or not pieces:
+    if not is_blank(text[done:]) or not pieces:
         return [*pieces, Piece(text[done:], typed=True)]
     pieces[-1] = Piece(pieces[-1].text + text[done:], typed=False)
     return pieces
@@ -147,7 +147,7 @@ def _spans_of_tags(text: str) -> Sequence[tuple[int, int]]:
     if not tags:
         return []
     start = 0 if tags[0].closes else tags[0].start
-    is_typed = bool(folded(text[:start]).strip())
+    is_typed = not is_blank(text[:start])
     return [(start, tags[-1].stop if is_typed and tags[-1].closes else len(text))]
 
 

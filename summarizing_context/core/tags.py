@@ -66,8 +66,15 @@ def folded(text: str) -> str:
     return "".join(map(_looks.__getitem__, text))
 
 
+def is_blank(text: str) -> bool:
+    """Whether a reader sees nothing in `text`."""
+    return not any(_looks[char].strip() for char in text)
+
+
 def find_tags(text: str, names: frozenset[str]) -> Iterator[Tag]:
     """The tags in `text` that are called by one of `names`, which are spelled without gaps."""
+    if not any(opening in text for opening in _OPENING):  # seen at once, where looking for names takes long
+        return
     for opener in _openers(names).finditer(text):
         tag = _read_tag(text, opener.end())
         if _is_called(tag, names):
@@ -76,6 +83,8 @@ def find_tags(text: str, names: frozenset[str]) -> Iterator[Tag]:
 
 def find_line_tags(text: str, names: frozenset[str]) -> Iterator[Tag]:
     """The tags with which a line of `text` begins and that are called so, or by several words."""
+    if not any(opening in text for opening in _OPENING):
+        return
     for opener in _line_openers(names).finditer(text):
         tag = _read_tag(text, opener.end())
         if _COMPOUND.match(tag.words) or _is_called(tag, names):

@@ -12,6 +12,7 @@ from summarizing_context.core.entries import decode_entry, encode_facts, make_en
 from summarizing_context.core.estimate import estimate_text
 from summarizing_context.core.messages import human_texts, read_message
 from summarizing_context.core.rendering import render_messages
+from summarizing_context.core.tags import folded, is_blank
 from summarizing_context.summarizers.blocks import split_blocks
 from tests.core.making import user
 
@@ -211,3 +212,8 @@ def test_telling_them_apart_takes_no_time():
     typed_words("<div class='a'>\n" * 20_000)
     typed_words("<command-name>a</command-name><command-args>" * 5_000 + "</command-args>" * 5_000)
     typed_words("# Context from my IDE setup:\n## My request for Codex:\n" * 5_000)
+
+
+@pytest.mark.parametrize("text", ["", " \n", "\u200b\u00ad \u2800", "\u200b a", "<", "\ud800", "\ud800.", "\u3164"])
+def test_a_text_is_blank_where_nothing_of_it_is_to_be_seen(text: str):
+    assert is_blank(text) == (not folded(text).strip())
