@@ -30,7 +30,7 @@ class Compressing:
         return await self._activate(Wish(keep_from=float(threshold)))
 
     def should_compress(self) -> bool:
-        """Whether the next view would cover more of the past."""
+        """Whether the next view would activate."""
         return self._session.would_compact()
 
     async def _activate(self, wish: Wish) -> ActivationReport:

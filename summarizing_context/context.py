@@ -94,7 +94,7 @@ class SummarizingContext(Conversation):
         return await self._compressing.compress(importance_threshold)
 
     def should_compress(self) -> bool:
-        """As `should_compact`, in a plain function."""
+        """As `should_compact`, in a plain function: it knows the memories that were looked up last."""
         self._check()
         return self._compressing.should_compress()
 

@@ -130,9 +130,13 @@ class Conversation:
             self._session.key, self._session.budget = window.key, self._budgeting.choose(None, window)
 
     async def should_compact(self) -> bool:
-        """Whether the next view, for the provider of the last one, would cover more of the past: for its tokens, for
-        the number of its messages, or because the prompt cache is cold. Nothing is done."""
+        """Whether the next view, for the provider of the last one, would activate: to cover more of the past (for its
+        tokens, for the number of its messages, or because the prompt cache is cold), or to be written anew (other
+        pins, signed thinking of a finished turn, memories, a log that was replaced or restored). Nothing is done. Of
+        the request itself, its prompt, tools and provider, nothing is known yet."""
         self._check()
+        if self._session.look_ahead is not None:
+            await self._session.look_ahead()
         return self._session.would_compact()
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport:

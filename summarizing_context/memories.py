@@ -69,7 +69,7 @@ class Memory:
         self._answered: int | None = None  # human message that the present choice was made for
         self._looking: asyncio.Task[None] | None = None
         if settings.memory_include == "auto":
-            session.prepare = self._choose
+            session.prepare, session.look_ahead = self._choose, self._choose_by_words
 
     async def store(self, content: str, metadata: Mapping[str, Any] = NOTHING) -> str:
         """Keep a memory; its id. What is there already, word for word, keeps its id, and gets the metadata if given.
@@ -157,19 +157,28 @@ class Memory:
         newest = self._session.parts.timeline.newest_human
         if newest is None or newest == self._answered:
             return
-        entry = self._session.parts.timeline.entries[newest]
-        reading = entry.read(newest).reading
-        said = "\n".join(text for part in reading.parts if part.kind == "text" for text in part.texts)
-        try:
-            self._offer(await _found_by_words(self._keeper, said, _OFFERED, self._scope))
-        except StoreError as error:  # a view is due in any case
-            self._session.last_error = str(error)
-            logger.warning("memories could not be read", exc_info=error)
+        await self._choose_by_words()
         self._answered = newest
         if self._meaning is not None:
             if self._looking is not None:
                 self._looking.cancel()
-            self._looking = asyncio.create_task(self._look(said, entry.data), name="looking for memories")
+            data = self._session.parts.timeline.entries[newest].data
+            self._looking = asyncio.create_task(self._look(self._said(newest), data), name="looking for memories")
+
+    async def _choose_by_words(self) -> None:
+        """The same, but only for now: the next view chooses again."""
+        newest = self._session.parts.timeline.newest_human
+        if newest is None or newest == self._answered:
+            return
+        try:
+            self._offer(await _found_by_words(self._keeper, self._said(newest), _OFFERED, self._scope))
+        except StoreError as error:  # a view is due in any case
+            self._session.last_error = str(error)
+            logger.warning("memories could not be read", exc_info=error)
+
+    def _said(self, index: int) -> str:
+        reading = self._session.parts.timeline.entries[index].read(index).reading
+        return "\n".join(text for part in reading.parts if part.kind == "text" for text in part.texts)
 
     async def _look(self, said: str, message: bytes) -> None:
         try:

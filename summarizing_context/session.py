@@ -47,6 +47,7 @@ class Session:
         self._is_announcing = False  # an activation: whoever asks for a view meanwhile gets one unannounced
         self.loop = running_loop()
         self.prepare: Callable[[], Awaitable[None]] | None = None  # awaited before it is decided; not for long
+        self.look_ahead: Callable[[], Awaitable[None]] | None = None  # the same before it is only asked for
         self.key, self.budget = _asked_last(parts)
         self.asked_at = parts.clock.now()  # when the last view was asked for
         self.activations: Counter[str] = Counter()
@@ -136,7 +137,7 @@ class Session:
         self._wake_for_segments()
 
     def would_compact(self) -> bool:
-        """Whether the next view, for the provider of the last one, would cover more of the past."""
+        """Whether the next view, for the provider of the last one, would activate."""
         return self.parts.viewer.would_compact(self.key, self.budget, "idle" if self.is_idle else None)
 
     async def activate(

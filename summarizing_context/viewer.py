@@ -182,21 +182,16 @@ class Viewer:
         )
 
     def would_compact(self, key: str, budget: int, asked: Reason | None = None) -> bool:
-        """Whether the next view would cover more of the past, for whatever reason. Changes nothing.
+        """Whether the next view would activate, for whatever reason. Changes nothing.
 
         Raises `BudgetError` as `change` does.
         """
-        showing = self._showings.get(key)
-        if showing is not None:
-            self._showings[key] = replace(showing)
+        showings = self._showings
+        self._showings = OrderedDict((name, replace(one) if name == key else one) for name, one in showings.items())
         try:
-            change = self.change(key, budget, asked)
+            return self.change(key, budget, asked) is not None
         finally:
-            if showing is None:
-                self._showings.pop(key, None)
-            else:
-                self._showings[key] = showing
-        return change is not None and change.state.cut != change.before.cut
+            self._showings = showings
 
     def apply(self, change: Change) -> bool:
         """An activation is committed: show what it decided. False if the log was replaced in between."""

@@ -72,6 +72,38 @@ async def test_another_provider_is_told_once():
         assert await reason(context) is None
 
 
+def thinking(number: int) -> list[dict[str, Any]]:
+    """A turn with signed thinking and a call."""
+    signed = {"type": "thinking", "thinking": "hm " * 5, "signature": f"s{number}"}
+    call = {"type": "tool_use", "id": f"c{number}", "name": "read", "input": {"at": number}}
+    result = {"type": "tool_result", "tool_use_id": f"c{number}", "content": "a pear " * 40}
+    return [
+        {"role": "user", "content": f"{number}: " + "Tell me of pears. " * (number % 7 + 1)},
+        {"role": "assistant", "content": [signed, call]},
+        {"role": "user", "content": [result]},
+        {"role": "assistant", "content": [signed, {"type": "text", "text": "A pear. " * 20}]},
+    ]
+
+
+async def test_asking_whether_to_compact_knows_every_reason_and_does_nothing():
+    clock, reasons = Clock(), set()
+    options = {"max_tokens": 1_500, "token_counter": "estimate", "idle_after": 60.0, "memory_include": "auto"}
+    async with open_context(Settings(**options), clock=clock) as context:
+        await context.memory.store("The pear tree is old.")
+        for at, message in enumerate(message for number in range(25) for message in thinking(number)):
+            clock.time += 100.0 if at % 9 == 8 else 1.0
+            await context.add_message(message)
+            if at % 13 == 12:
+                await context.pin(at // 2)
+            asked = await context.should_compact(), context.should_compress(), await context.should_compact()
+            before = context.statistics()
+            told = await reason(context)
+            assert asked == (told is not None,) * 3, (at, told)
+            assert before.activations == context.statistics().activations - (told is not None)
+            reasons.add(told)
+    assert reasons >= {None, "high_water", "idle", "explicit", "restored"}, "the first begins with a memory"
+
+
 async def test_a_replaced_log_is_told():
     async with filled() as context:
         await context.set_messages([*LOG[:50], {"role": "user", "content": "Now something else."}])

@@ -166,7 +166,7 @@ class SummarizingContextManager:
         await context.clear()
 
     async def should_compact(self) -> bool:
-        """Whether the next view would compact."""
+        """Whether the next view would begin differently, in nearly all cases because it compacts."""
         context = await self.opened()
         context.expect_provider(self._provider())
         return await context.should_compact()
