@@ -91,9 +91,8 @@ async def _status(context: Commanded, rest: str) -> CommandResult:
 
 
 async def _summarize(context: Commanded, rest: str) -> CommandResult:
-    if rest and not _is_count(rest):
-        return activated(await context.compact(focus=rest), context.statistics())
-    return activated(await context.summarize(int(rest or _KEEP)), context.statistics())
+    keep, topic = (int(rest), None) if _is_count(rest) else (_KEEP, rest or None)
+    return activated(await context.summarize(keep, focus=topic), context.statistics())
 
 
 async def _compress(context: Commanded, rest: str) -> CommandResult:
@@ -106,12 +105,13 @@ async def _compress(context: Commanded, rest: str) -> CommandResult:
 
 def activated(report: ActivationReport, figures: Statistics) -> CommandResult:
     """What an activation that somebody asked for has come to, and when its stand-ins give way."""
+    why = f"the newest {report.raw} messages stay word for word" if report.raw else "covering more would free none"
     said = (
         f"The view now takes {report.tokens_after:,} tokens instead of {report.tokens_before:,}."
         if report.activated
-        else f"Nothing to summarize: the view takes {report.tokens_after:,} tokens, and covering more would free none."
+        else f"Nothing to summarize: the view takes {report.tokens_after:,} tokens, and {why}."
     )
-    if report.raw:
+    if report.activated and report.raw:
         said += (
             f"\nWord for word: the newest {report.raw}, where the work goes on, and {report.kept} older messages "
             "that are pinned, critical, important enough, or the first request."
@@ -215,7 +215,7 @@ async def _help(context: Commanded, rest: str) -> CommandResult:
 
 COMMANDS: dict[str, Command] = {
     "status": Command("status", "how full the view is, and which nodes stand for the past", _status),
-    "summarize": Command("summarize [KEEP|TOPIC]", "cover all but the newest messages; or note a topic", _summarize),
+    "summarize": Command("summarize [KEEP|TOPIC]", "cover all but the newest messages, and note a topic", _summarize),
     "compress": Command("compress [IMPORTANCE]", "cover the past, but keep what is important word for word", _compress),
     "pin": Command("pin MESSAGE|TEXT", "keep a message, by its number, or a text in every view", _pin),
     "unpin": Command("unpin ID", "give up a pin", _unpin),

@@ -9,7 +9,6 @@ from typing import Literal
 
 from summarizing_context.checkpoints import Checkpoints
 from summarizing_context.commands import CommandResult, run_command
-from summarizing_context.compressing import Compressing
 from summarizing_context.conversation import Conversation
 from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.door import Message
@@ -41,7 +40,6 @@ class SummarizingContext(Conversation):
         super().__init__(parts)
         self._checkpoints = Checkpoints(self._session)
         self._spending = Spending(self._session)
-        self._compressing = Compressing(self._session)
         self._pinning = Pinning(self._session)
         self._memory = Memory(self._session, parts.meaning)
         self._memory_tools = MemoryTools(self._memory)
@@ -75,13 +73,14 @@ class SummarizingContext(Conversation):
         self._check()
         return self._parts.ledger.facts()
 
-    async def summarize(self, keep_recent: int = 10) -> ActivationReport:
-        """Activate now, and leave only the newest messages raw, so many or a few more: groups stay whole.
+    async def summarize(self, keep_recent: int = 10, *, focus: str | None = None) -> ActivationReport:
+        """Activate now, and leave only the newest messages raw, so many or a few more: groups stay whole. With a
+        `focus`, a topic, the header also keeps a note about it, as `compact` says.
 
-        Nothing happens where no more than these are raw. Raises `SettingsError`.
+        Where no more than these are raw, only summaries that have become ready are shown. Raises `SettingsError`.
         """
         self._check()
-        return await self._compressing.summarize(keep_recent)
+        return await self._compressing.summarize(keep_recent, focus)
 
     async def compress(self, importance_threshold: float) -> ActivationReport:
         """Activate now and cover all but the newest group, or `keep_recent` messages: what is at least so important

@@ -14,10 +14,10 @@ from typing import Any
 import anyio
 
 from summarizing_context.budgeting import Budgeting
+from summarizing_context.compressing import Compressing
 from summarizing_context.core.activation import ActivationReport
 from summarizing_context.core.door import Message
 from summarizing_context.core.entries import Facts
-from summarizing_context.core.focus import check_focus
 from summarizing_context.core.transcripts import Comparison, Told, compare
 from summarizing_context.core.view import View
 from summarizing_context.errors import SettingsError, briefly
@@ -41,6 +41,7 @@ class Conversation:
         self._timeline = parts.timeline
         self._viewer = parts.viewer
         self._last_view: View | None = None
+        self._compressing = Compressing(self._session)
         self._budgeting = Budgeting(parts.settings, parts.tell)
         self._closing: list[Callable[[], Awaitable[None]]] = []  # of what goes beyond the contract
 
@@ -140,23 +141,18 @@ class Conversation:
         return self._session.would_compact()
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport:
-        """Activate now, if that frees anything.
+        """Activate now, and leave about the low water raw, if that frees anything. Asked again with nothing said since,
+        it only shows summaries that have become ready; `summarize` covers more.
 
         With a `focus`, the name of a topic in at most 500 characters, the header also keeps a note of what the newest
-        covered past says about it: at once the lines that name it, and from the next activation on what the model made
-        of them. The note stays until another focus replaces it, or the log is replaced. An activation happens then even
-        if it only adds the note. Raises `SettingsError` for a focus that names nothing, or where nothing is summarized.
+        covered past says about it: at once the lines that name it, and from the next activation on, or when it is asked
+        for again, what the model made of them. The note stays until another focus replaces it, or the log is replaced.
+        An activation happens then even if it only adds the note; where nothing is covered and nothing is beyond the low
+        water, all but the newest 10 messages are. Raises `SettingsError` for a focus that names nothing, or where
+        nothing is summarized.
         """
         self._check()
-        topic = None if focus is None else check_focus(focus)
-        if topic is not None and self._settings.strategy == "truncate":
-            raise SettingsError("focus has nothing to act on: strategy = 'truncate' makes no summaries; leave it out")
-        report = await self._session.activate(self._session.key, self._session.budget, "explicit", focus=topic)
-        self._parts.worker.wake()
-        if report is None:
-            now, _ = self._viewer.tokens(self._session.key, self._session.budget)
-            return ActivationReport(False, "explicit", now, now, 0)
-        return report
+        return await self._compressing.compact(focus)
 
     async def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until no summary is being made or could be, and no memory is being learnt; False after `timeout`

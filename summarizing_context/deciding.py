@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from summarizing_context.core.activation import (
     Build,
@@ -38,6 +38,7 @@ from summarizing_context.core.header import (
     compose_header,
     left_out_header,
     note_node,
+    notes,
     stand_ins,
     with_ledger,
 )
@@ -50,12 +51,15 @@ from summarizing_context.core.rule_block import LEAST_TOKENS, rule_block
 from summarizing_context.core.shrinking import Price
 from summarizing_context.core.standing import NO_RULES
 from summarizing_context.core.tail import Item, Tail
+from summarizing_context.core.tree import Node
+from summarizing_context.core.view import ActivationState
 from summarizing_context.ledgers import LedgerBook
 from summarizing_context.showing import Policy, Showing
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.tails import Reads, Tails, log_name
 
 _BUILD = 32  # times what it takes to show a message, to compose what stands before the tail
+_KEEP_BESIDE_NOTE = 10  # messages that a note leaves raw where nothing was covered before and nothing has to be
 _NOTES = 3  # the note about a topic takes at most this part of the header's share
 
 
@@ -115,6 +119,8 @@ class Decider:
         build = self._builder(showing, tails, focus, wish)
         if asked == "explicit" and not (overflow or high):
             found = self._worthwhile(found, showing, tail, room)
+        if focus is not None and wish is None and not (found or self._covered(present)):
+            wish = Wish(keep_messages=_KEEP_BESIDE_NOTE)  # a note needs something covered
         if wish is not None:
             least = max(wish.keep_messages or 1, keep)
             wished = self._allowed(cuts_to_count(tail, present, segments, least), present)
@@ -123,11 +129,12 @@ class Decider:
             last = self._allowed(last_cuts(tail, present, segments), present)
             gentle = [*found, present] if tail.start == present.stop else found
             return fit(room, gentle, last, self._newest(present, tails), build)
+        if focus is not None:
+            present_cut, is_news = self._covered(present), partial(self._is_news, showing.state)
+            return decide_for_note(now, waters, [*found, *present_cut], build, is_news)
         if wish is not None:
             most = None if wish.keep_from is None else now
             return self._as_wished(showing, now, waters, build, [*found, *self._covered(present)], most=most)
-        if focus is not None:
-            return decide_for_note(now, waters, [*found, *self._covered(present)], build)
         if high:
             return decide(now, waters, found, build)
         if too_many:
@@ -142,15 +149,18 @@ class Decider:
         self, showing: Showing, now: int, waters: Waters, build: Build, found: list[Cut], *, most: int | None = None
     ) -> Proposal | None:
         """The first cut that changes anything, in at most `most` tokens where that is given."""
-        present = showing.state.cut
 
-        def is_news(proposal: Proposal) -> bool:
-            after = tuple(pin.message for pin in proposal.pins.after)
-            replaced = stand_ins(proposal.header.nodes) < stand_ins(showing.state.nodes)
-            changes = proposal.cut != present or after != showing.state.after or replaced
-            return changes and (most is None or proposal.tokens <= most)
+        def serves(proposal: Proposal) -> bool:
+            return self._is_news(showing.state, proposal) and (most is None or proposal.tokens <= most)
 
-        return decide_as_wished(now, waters, found, build, is_news)
+        return decide_as_wished(now, waters, found, build, serves)
+
+    def _is_news(self, state: ActivationState, proposal: Proposal) -> bool:
+        """Whether anybody would see a difference to the present view."""
+        after = tuple(pin.message for pin in proposal.pins.after)
+        fewer = stand_ins(proposal.header.nodes) < stand_ins(state.nodes)
+        same = proposal.cut.stop == state.stop and after == state.after and proposal.header.notes == notes(state.nodes)
+        return fewer or not same
 
     def _cuts_ahead(self, tail: Tail, room: Room, present: Cut) -> list[Cut]:
         """The cut to make for the number of messages where a model summarizes ahead for it: at the end of what it was
@@ -189,10 +199,12 @@ class Decider:
         return [Cut(0, 0, cut.stop) for cut in found] if self._policy.truncate else found
 
     def _covered(self, present: Cut) -> list[Cut]:
-        """The present cut, with the segments that have closed since, where anything is covered."""
-        if present.stop <= self._timeline.leading or self._policy.truncate:
-            return [present] if present.stop > self._timeline.leading else []
-        return [cut_at(self._timeline.segments, present.stop)]
+        """The present cut, where anything is covered; with the segments that have closed since, once all are ready."""
+        if present.stop <= self._timeline.leading:
+            return []
+        anew = present if self._policy.truncate else cut_at(self._timeline.segments, present.stop)
+        is_ready = all(self._book.is_ready(Node(0, leaf)) for leaf in range(present.leaves, anew.leaves))
+        return [anew if is_ready else present]
 
     def _may_attempt(self, showing: Showing, room: Room, too_many: bool) -> bool:
         """At most one attempt for every `min_free` new tokens, or for half of `max_messages` new ones."""
@@ -247,9 +259,15 @@ class Decider:
         return with_ledger(header, self._ledger_block(cut, room, header), self._price.count)
 
     def _focus(self, showing: Showing, cut: Cut, topic: str | None) -> Focus | None:
-        """What a note is kept about: a new topic goes before that of the state, in the past that will be covered."""
-        if topic is None or cut.stop <= self._timeline.leading:
-            return showing.state.focus
+        """What a note is kept about: a new topic goes before that of the state, in the past that will be covered. The
+        same topic in the same past keeps its note."""
+        known = showing.state.focus
+        if (
+            topic is None
+            or cut.stop <= self._timeline.leading
+            or (known and (known.text, known.stop) == (topic, cut.stop))
+        ):
+            return known
         return Focus(topic, self._book.notes.start_of(cut.leaves, cut.stop), cut.stop)
 
     def _note(self, focus: Focus | None, room: Room) -> HeaderNode | None:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import msgspec
 
-from summarizing_context.core.activation import ActivationReport, Reason, Wish
+from summarizing_context.core.activation import ActivationReport, Reason, Wish, cuts_to_count
 from summarizing_context.core.budget import LEAST_ROOM, Room
 from summarizing_context.core.estimate import MESSAGE_TOKENS
 from summarizing_context.core.pace import Pace, Pause
@@ -241,6 +241,17 @@ class Viewer:
         system = self.leading.tokens
         head = self._head_tokens(showing)
         return system + head + tail.tokens + skipped, system + self._decider.waters(room).high(head)
+
+    def raw_messages(self, key: str, wish: Wish | None) -> int:
+        """How many messages of a provider's view stay raw because they were to stay so; 0 where more could be covered
+        for a wish, at a price."""
+        showing = self._showings.get(key)
+        if showing is None:
+            return 0
+        least = 1 if wish is None else wish.keep_messages
+        if least is None or (wish and cuts_to_count(showing.tail, showing.state.cut, self._timeline.segments, least)):
+            return 0
+        return len(showing.tail.items)
 
     def high_water(self, max_tokens: int) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""

@@ -12,7 +12,7 @@ import pytest
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, open_context
 from summarizing_context.core.header import HeaderNode
-from tests.laws.builders import session, user
+from tests.laws.builders import assistant, session, user
 from tests.laws.summarizers import Sleeping, short_summary
 
 pytestmark = pytest.mark.anyio
@@ -97,6 +97,47 @@ async def test_without_a_focus_there_is_no_note():
     async with filled() as context:
         await context.compact()
         assert note_of(context) is None
+
+
+@pytest.mark.parametrize("ask", ["compact", "command"])
+async def test_a_focus_acts_in_a_log_below_the_low_water_too(ask: str):
+    small_talk = [(user, assistant)[n % 2](f"Small talk number {n}: {FACT if n == 9 else OTHER}") for n in range(40)]
+    async with filled(small_talk, settings={"max_tokens": 100_000}, summarizer=Noting()) as context:
+        assert not (await context.compact()).activated
+        if ask == "compact":
+            assert (await context.compact(focus=TOPIC)).activated
+        else:
+            assert "instead of" in (await context.handle_command(f"/context summarize {TOPIC}")).text
+        assert FACT in note_of(context).text
+        assert len(await context.get_messages_for_request()) < 14  # all but the newest ten are covered
+
+
+async def test_the_same_focus_asked_again_shows_the_ready_note_and_then_changes_nothing():
+    model = Noting()
+    async with filled(summarizer=model) as context:
+        await context.compact(focus=TOPIC)
+        covered = note_of(context).stop
+        assert await context.wait_idle(120)
+        again = await context.compact(focus=TOPIC)
+        assert (again.activated, note_of(context).made_by, note_of(context).stop) == (True, "model", covered)
+        view = await context.get_messages_for_request()
+        for _ in range(3):
+            assert await context.wait_idle(120)
+            assert not (await context.compact(focus=TOPIC)).activated
+            assert await context.get_messages_for_request() == view
+        assert len(model.notes) == 1
+
+
+async def test_the_command_covers_with_a_topic_what_it_covers_without():
+    async with filled() as with_topic, filled() as without:
+        told = await with_topic.handle_command(f"/context summarize {TOPIC}")
+        bare = await without.handle_command("/context summarize")
+        assert told.data["raw"] == bare.data["raw"]
+        assert with_topic.explain()[-1].stop == without.explain()[-1].stop
+        assert note_of(with_topic) is not None
+        assert note_of(without) is None
+        again = await with_topic.handle_command(f"/context summarize {TOPIC}")
+        assert f"the newest {told.data['raw']} messages stay word for word" in again.text
 
 
 async def test_a_note_never_waits_for_a_model():

@@ -82,7 +82,7 @@ def summarize(
     """Cover more of a session's past now, so that its next view is shorter. The log stays whole."""
 
     def ask(context: SummarizingContext) -> Awaitable[ActivationReport]:
-        return context.compact(focus=topic) if topic else context.summarize(keep)
+        return context.summarize(keep, focus=topic or None)
 
     return _run(partial(_cover, ask), store, session, tokens, json_path, writes=True)
 

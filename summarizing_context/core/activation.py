@@ -68,7 +68,8 @@ class Proposal(NamedTuple):
 
 class ActivationReport(NamedTuple):
     """What an activation did; tokens are those of the whole view. `freed` is below 0 where all that an activation did
-    was to add a note about a topic. Where more is covered, `raw` and `kept` count what stays word for word."""
+    was to add a note about a topic. `raw` and `kept` count what stays word for word where more is covered; `raw` also
+    where nothing is done, for these messages were to stay so."""
 
     activated: bool
     reason: Reason
@@ -167,16 +168,16 @@ def decide_as_wished(
     return None
 
 
-def decide_for_note(now: int, waters: Waters, found: Sequence[Cut], build: Build) -> Proposal | None:
-    """The activation to make when a note is asked for: the first whose header has one and that is not too full."""
-    room = waters.room
-    for cut in found:
-        proposal = build(cut, room)
-        has_note = any(node.form == "note" for node in proposal.header.nodes)
-        most = max(waters.high(proposal.head_tokens), now)
-        if (has_note or proposal.tokens < now) and proposal.tokens <= min(most, room.tokens):
-            return proposal
-    return None
+def decide_for_note(
+    now: int, waters: Waters, found: Sequence[Cut], build: Build, is_news: Callable[[Proposal], bool]
+) -> Proposal | None:
+    """The activation to make when a note is asked for: the first that changes anything, whose header has one, and that
+    is not too full."""
+
+    def serves(proposal: Proposal) -> bool:
+        return (bool(proposal.header.notes) or proposal.tokens < now) and is_news(proposal)
+
+    return decide_as_wished(now, waters, found, build, serves)
 
 
 def _nearest(tail: Tail, room: Room, stops: Sequence[int], keep: int) -> int | None:

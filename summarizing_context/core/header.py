@@ -65,6 +65,11 @@ def stand_ins(nodes: Iterable[HeaderNode]) -> int:
     return sum(node.made_by in ("stand-in", "provisional") for node in nodes)
 
 
+def notes(nodes: Iterable[HeaderNode]) -> list[str]:
+    """What the notes among the blocks say."""
+    return [node.text for node in nodes if node.form == "note"]
+
+
 class Texts(Protocol):
     """Where the texts of nodes come from; never waits for a model."""
 
@@ -86,6 +91,11 @@ class Header(NamedTuple):
     tokens: int
     nodes: tuple[HeaderNode, ...]  # as shown
     tree: tuple[tuple[Node, Form], ...] = ()  # to start from at the next activation
+
+    @property
+    def notes(self) -> list[str]:
+        """What its notes say."""
+        return notes(self.nodes)
 
 
 NO_HEADER = Header(None, 0, ())
