@@ -10,6 +10,7 @@ import inspect
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal
 
 from summarizing_context.core.entries import ESTIMATE
@@ -108,7 +109,8 @@ async def choose_counter(
 ) -> TokenCounter:
     """The session's counter: the user's function if there is one, else what the setting asks for.
 
-    `auto` is tiktoken when its ranks are on this machine (or may be downloaded, and are in time), else the estimate.
+    `auto` is tiktoken when its ranks are on this machine (or may be downloaded, and are in time), else the estimate,
+    which a warning tells once.
     """
     if count_tokens is not None:
         return CallableCounter(count_tokens)
@@ -121,7 +123,17 @@ async def choose_counter(
         return TiktokenCounter(encoding)
     if token_counter == "tiktoken":
         raise SettingsError(_unavailable(allow_download, download_timeout))
+    _tell_of_estimate()
     return EstimateCounter()
+
+
+@cache
+def _tell_of_estimate() -> None:
+    """Say how to get exact counts: once in a process, and not to those who have chosen the estimate."""
+    logger.warning(
+        "tokens are estimated; for exact counts: pip install 'summarizing-context[offline-tokens]' "
+        "(token_counter = 'estimate' ends this notice)"
+    )
 
 
 def _unavailable(allow_download: bool, seconds: float) -> str:

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context import tiktoken_counter
+from summarizing_context import tiktoken_counter, tokens
 from summarizing_context.core.estimate import estimate_text
 from summarizing_context.errors import SettingsError
 from summarizing_context.tiktoken_counter import RANKS_CACHE_NAME, TiktokenCounter, load_offline
@@ -69,8 +69,16 @@ async def test_the_estimate_is_taken_when_it_is_asked_for():
 
 
 @pytest.mark.usefixtures("nothing_here")
-async def test_auto_falls_back_to_the_estimate_without_ranks():
-    assert (await choose_counter("auto")).name == "estimate"
+async def test_auto_falls_back_to_the_estimate_without_ranks_and_says_once_how_to_count_exactly(
+    caplog: pytest.LogCaptureFixture,
+):
+    tokens._tell_of_estimate.cache_clear()
+    assert (await choose_counter("estimate")).name == "estimate"
+    assert caplog.messages == [], "it was chosen"
+    for _ in range(2):
+        assert (await choose_counter("auto")).name == "estimate"
+    (told,) = caplog.messages
+    assert "pip install 'summarizing-context[offline-tokens]'" in told
 
 
 @pytest.mark.usefixtures("nothing_here")

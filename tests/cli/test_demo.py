@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from cli.commands import Runner
 
+from summarizing_context import tokens
 from summarizing_context.evaluation import demo_run, demo_session
 
 
@@ -37,6 +38,18 @@ def test_the_demo_shows_two_tables_and_fits_100_columns(run: Runner, monkeypatch
     assert all(word in ran.out for word in ("What happened", "waited for a model", "still finds", "Never push to main"))
     assert max(map(len, ran.out.splitlines())) <= 100
     assert ran.err.startswith("Replaying the demo session: ")
+
+
+def test_the_demo_says_how_to_count_exactly_where_it_estimates(run: Runner, monkeypatch, caplog):
+    async def nothing() -> None:
+        return None
+
+    short = demo_session.demo_session(turns=8)
+    monkeypatch.setattr(demo_session, "demo_session", lambda: short)
+    monkeypatch.setattr(tokens, "load_in_thread", nothing)
+    tokens._tell_of_estimate.cache_clear()
+    assert "counted by estimate" in run("demo", "--budget", "6k").out
+    assert [message for message in caplog.messages if "offline-tokens" in message] != []
 
 
 def test_the_demo_can_be_kept_and_looked_into(run: Runner, monkeypatch, tmp_path):
