@@ -245,7 +245,7 @@ class _Assembly:
         def past_start() -> bool:
             if no_work:
                 return False
-            if viewer.covers or (enough is not None and len(timeline) >= enough):
+            if viewer.covers or book.open.is_asked or (enough is not None and len(timeline) >= enough):
                 return True
             return timeline.tokens[-1] > settings.start_at * viewer.high_water(int(settings.max_tokens))
 

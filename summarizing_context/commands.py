@@ -111,6 +111,8 @@ def activated(report: ActivationReport, figures: Statistics) -> CommandResult:
         if report.activated
         else f"Nothing to summarize: the view takes {report.tokens_after:,} tokens, and {why}."
     )
+    if not (report.activated or report.raw) and figures.summaries_pending:
+        said += "\nThe model's summaries of it are being made, and may be shorter: ask again."
     if report.activated and report.raw:
         said += (
             f"\nWord for word: the newest {report.raw}, where the work goes on, and {report.kept} older messages "

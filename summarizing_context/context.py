@@ -77,7 +77,9 @@ class SummarizingContext(Conversation):
         """Activate now, and leave only the newest messages raw, so many or a few more: groups stay whole. With a
         `focus`, a topic, the header also keeps a note about it, as `compact` says.
 
-        Where no more than these are raw, only summaries that have become ready are shown. Raises `SettingsError`.
+        Where no more than these are raw, only summaries that have become ready are shown. A view that would grow by it
+        stays as it is, unless it is for the note; where a model's summary may be shorter, it is made, and asking again
+        shows it. Raises `SettingsError`.
         """
         self._check()
         return await self._compressing.summarize(keep_recent, focus)

@@ -54,12 +54,14 @@ from summarizing_context.core.tail import Item, Tail
 from summarizing_context.core.tree import Node
 from summarizing_context.core.view import ActivationState
 from summarizing_context.ledgers import LedgerBook
+from summarizing_context.open_summaries import Covered
 from summarizing_context.showing import Policy, Showing
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.tails import Reads, Tails, log_name
 
 _BUILD = 32  # times what it takes to show a message, to compose what stands before the tail
 _KEEP_BESIDE_NOTE = 10  # messages that a note leaves raw where nothing was covered before and nothing has to be
+_SUMMARY = 0.4  # of its source, that a model's summary takes, about
 _NOTES = 3  # the note about a topic takes at most this part of the header's share
 
 
@@ -133,8 +135,11 @@ class Decider:
             present_cut, is_news = self._covered(present), partial(self._is_news, showing.state)
             return decide_for_note(now, waters, [*found, *present_cut], build, is_news)
         if wish is not None:
+            made = self._as_wished(showing, now, waters, build, found, most=now)
+            if made is None and found and wish.keep_messages is not None:
+                self._have_made(build(found[0], room), now)
             most = None if wish.keep_from is None else now
-            return self._as_wished(showing, now, waters, build, [*found, *self._covered(present)], most=most)
+            return made or self._as_wished(showing, now, waters, build, self._covered(present), most=most)
         if high:
             return decide(now, waters, found, build)
         if too_many:
@@ -154,6 +159,15 @@ class Decider:
             return self._is_news(showing.state, proposal) and (most is None or proposal.tokens <= most)
 
         return decide_as_wished(now, waters, found, build, serves)
+
+    def _have_made(self, refused: Proposal, now: int) -> None:
+        """Have a model summarize what a view covers that is refused for its size, where that may make it smaller."""
+        tokens, least = self._timeline.tokens, refused.tokens
+        for node in refused.header.nodes:
+            if stand_ins([node]):
+                least -= max(0, node.tokens - int(_SUMMARY * (tokens[node.stop] - tokens[node.start])))
+        if least < min(now, refused.tokens):
+            self._book.open.ask(Covered(refused.cut.stop, refused.header.nodes))
 
     def _is_news(self, state: ActivationState, proposal: Proposal) -> bool:
         """Whether anybody would see a difference to the present view."""

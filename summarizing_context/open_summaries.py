@@ -46,6 +46,7 @@ class OpenSummaries:
         self._every = every
         self._views: tuple[Covered, ...] = ()
         self._shown: tuple[range, ...] = ()
+        self._asked: tuple[Covered, ...] = ()
         self._ready: dict[str, NodeText] = {}  # by range hash
         self._hashes: dict[tuple[int, int], str] = {}
         self._known_to = (-1, -1)  # of which log, and of which open segment, the hashes are
@@ -56,10 +57,19 @@ class OpenSummaries:
         return self._by_model and self._every is not None
 
     def keep(self, views: Iterable[Covered]) -> None:
-        """This is what views show now."""
-        self._views = tuple(views)
+        """This is what views show now. What was asked for beside it is not any longer."""
+        self._views, self._asked = tuple(views), ()
         nodes = (node for view in self._views for node in view.nodes)
         self._shown = tuple(dict.fromkeys(piece for piece in map(piece_shown, nodes) if piece is not None))
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether summaries are wanted of what no view covers."""
+        return bool(self._asked)
+
+    def ask(self, view: Covered) -> None:
+        """Have a model summarize what such a view would cover."""
+        self._asked = (view,) if self._by_model else ()
 
     def ends(self) -> list[int]:
         """Where pieces end that were or are summarized ahead, behind those that views show: at the first group boundary
@@ -84,11 +94,12 @@ class OpenSummaries:
         return [piece for piece in self._shown if first <= piece.start and piece.stop <= stop]
 
     def pieces(self, start: int, stop: int, shown: Iterable[HeaderNode]) -> list[range]:
-        """The pieces of a covered part of a segment: those of the present header's nodes and those that are summarized
-        ahead stay apart, for their summaries are there or on their way."""
+        """The pieces of a covered part of a segment: those of the present header's nodes and those that were asked for,
+        or are summarized ahead, stay apart, for their summaries are there or on their way."""
         if start >= stop or not self._by_model:
             return [range(start, stop)] if start < stop else []
-        ends = {piece.stop for piece in map(piece_shown, shown) if piece is not None and piece.start >= start}
+        nodes = [*shown, *(node for view in self._asked for node in view.nodes)]
+        ends = {piece.stop for piece in map(piece_shown, nodes) if piece is not None and piece.start >= start}
         within = sorted(end for end in {start, stop, *ends, *self.ends()} if start <= end <= stop)
         return [range(first, end) for first, end in pairwise(within)]
 
@@ -103,7 +114,7 @@ class OpenSummaries:
         within, stops = self._shown_within(*self._open_segment), self._ends_within(*self._open_segment)
         first = max((piece.stop for piece in within), default=self._timeline.covered_by_segments)
         ahead = [range(start, stop) for start, stop in pairwise([first, *stops])]
-        shown = [piece for view in self._views for piece in self._left_of(view)]
+        shown = [piece for view in (*self._views, *self._asked) for piece in self._left_of(view)]
         hashes = dict.fromkeys(map(self.hash_of, (*shown, *ahead)))
         return [Want(OPEN, hash) for hash in hashes if hash not in self._ready]
 

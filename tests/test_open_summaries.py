@@ -57,7 +57,7 @@ def makers(context: SummarizingContext) -> list[str]:
     return [node.made_by for node in context.explain()]
 
 
-@pytest.mark.parametrize("messages", [12, 60, 300])
+@pytest.mark.parametrize("messages", [24, 60, 300])
 async def test_summarizing_on_demand_uses_the_model(messages: int):
     model = Model()
     async with open_context(Settings(), summarizer=model) as context:
@@ -109,6 +109,51 @@ async def test_asked_again_no_stand_in_is_left_wherever_the_view_was_cut(ask: As
         assert not (await ask(context)).activated  # nothing was said since
         assert await context.wait_idle(120)
         assert len(model.jobs) == asked
+
+
+async def test_a_view_that_would_grow_stays_until_the_models_summary_is_shorter():
+    model = Model()
+    async with open_context(Settings(), summarizer=model) as context:
+        await fill(context, small_talk(20))
+        before = await context.get_messages_for_request()
+        said = await context.handle_command("/context summarize")
+        assert "covering more would free none" in said.text
+        assert "ask again" in said.text
+        assert await context.get_messages_for_request() == before
+        assert await context.wait_idle(120)
+        await fill(context, small_talk(2))  # it goes on: what was made serves all the same
+        report = await context.summarize()
+        assert report.activated
+        assert report.tokens_after < report.tokens_before
+        assert makers(context)[0] == "model"
+        assert [(job.start, job.stop) for job in model.jobs] == [(0, 10)]
+
+
+async def test_what_no_summary_makes_shorter_is_not_asked_for():
+    model = Model()
+    async with open_context(Settings(), summarizer=model) as context:
+        await fill(context, small_talk(12))
+        said = await context.handle_command("/context summarize")
+        assert not said.data["activated"]
+        assert "ask again" not in said.text
+        assert await context.wait_idle(120)
+        assert model.jobs == []
+
+
+@pytest.mark.parametrize("model", [None, Model()])
+async def test_summarizing_never_makes_a_view_larger(model: Model | None):
+    for seed in range(12):
+        rng = random.Random(seed)
+        async with open_context(Settings(), summarizer=model) as context:
+            sizes = [rng.randint(1, 25) for _ in range(rng.randint(12, 40))]
+            await fill(context, [(user, assistant)[n % 2]("sun " * size) for n, size in enumerate(sizes)])
+            for keep in (10, 10, 4):
+                await context.get_messages_for_request()
+                before = context.last_view.tokens
+                await context.summarize(keep)
+                await context.get_messages_for_request()
+                assert context.last_view.tokens <= before
+                assert await context.wait_idle(120)
 
 
 async def test_compacting_on_demand_uses_the_model():
@@ -221,7 +266,7 @@ async def test_what_was_made_of_the_open_segment_is_not_paid_again(tmp_path: Pat
 
 
 async def test_stand_ins_count_what_is_shown_of_the_open_segment():
-    async with open_context(Settings(), summarizer=Down()) as context:
+    async with open_context(Settings(attempts=1), summarizer=Down()) as context:
         await fill(context, small_talk())
         await context.summarize()
         assert makers(context) == ["provisional"]

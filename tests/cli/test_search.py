@@ -51,7 +51,7 @@ class _Poet:
 
 async def _summarize(store: Path) -> None:
     async with open_context(Settings(store=store, session_id="s3"), summarizer=_Poet()) as context:
-        for number in range(12):
+        for number in range(40):
             await context.add_message(says("user", f"Small talk number {number} about the weather of the coming week"))
         await context.summarize(4)
         await context.wait_idle()
