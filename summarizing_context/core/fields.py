@@ -16,12 +16,16 @@ from summarizing_context.core.door import Message, canonical_json
 NEVER_SENT = frozenset({"metadata", "critical", "ephemeral", "timestamp", "created", "created_at", "usage"})
 
 _KINDS = frozenset({"role", "type"})  # without them a message means another thing
-_FRAME = _KINDS | {
-    *("id", "tool_call_id", "tool_use_id", "call_id", "item_id", "file_id", "filename", "name", "tool", "index"),
-    *("status", "is_error", "visibility", "caller", "cache_control", "format", "detail"),
-    *("media_type", "mime_type", "mimeType"),
-}
-_LONG_FRAME = 64  # characters from which a part of the frame counts as text; no provider takes longer ids
+_IDS = frozenset({"id", "tool_call_id", "tool_use_id", "call_id", "item_id", "file_id"})
+_FRAME = (
+    _KINDS
+    | _IDS
+    | {
+        *("filename", "name", "tool", "index", "status", "is_error", "visibility", "caller", "cache_control"),
+        *("format", "detail", "media_type", "mime_type", "mimeType"),
+    }
+)
+_LONG_ID, _LONG_WORD = 64, 24  # characters from which a part of the frame counts; no provider takes longer ids
 _LONG_ADDRESS = 2_000
 _BINARY = re.compile(r"[A-Za-z0-9+/=_-]{256,}")  # base64 and the like
 _CODED = re.compile(r"[A-Za-z0-9+/=_.:-]+")
@@ -91,22 +95,28 @@ def read_media(block: Mapping[str, Any]) -> Sent:
     return Sent((*first, *words), tuple(text for text in rest if _CODED.fullmatch(text)))
 
 
-def long_frame(text: str) -> tuple[str, ...]:
-    """An id, or another part of the frame, where it is too long to be paid for by the framing."""
-    return (text,) if len(text) > _LONG_FRAME else ()
+def long_frame(id: str) -> tuple[str, ...]:
+    """An id, where it is too long to be paid for by the framing."""
+    return () if _is_short("id", id) else (id,)
+
+
+def _is_short(key: str, text: str) -> bool:
+    """Whether a part of the frame is paid for by the framing."""
+    most = _LONG_ID if key in _IDS | _KINDS else _LONG_WORD
+    return len(text) <= most and text.isascii()
 
 
 def _is_told(key: str, value: object) -> bool:
     if not value or value is True or key.startswith("_"):
         return False
     is_frame = key in _FRAME or isinstance(value, int | float)
-    return not is_frame or len(canonical_json(value)) > _LONG_FRAME
+    return not is_frame or not _is_short(key, value if isinstance(value, str) else canonical_json(value))
 
 
 def _leaves(value: object, key: str) -> Iterator[tuple[str, str]]:
     """The strings inside a value that are no part of a frame, each with the key that it stands under."""
     if isinstance(value, str):
-        if value and not (key in _FRAME and len(value) <= _LONG_FRAME):
+        if value and not (key in _FRAME and _is_short(key, value)):
             yield key, value
     elif isinstance(value, list):
         for item in value:

@@ -10,7 +10,8 @@ from .builders import Message
 
 # as the README says it
 NEVER_SENT = frozenset({"metadata", "critical", "ephemeral", "timestamp", "created", "created_at", "usage"})
-FRAME = frozenset({"role", "type", "id", "tool_call_id", "tool_use_id", "name", "format", "media_type", "mimeType"})
+IDS = frozenset({"role", "type", "id", "tool_call_id", "tool_use_id"})
+FLAGS = frozenset({"name", "format", "media_type", "mimeType"})
 SENTENCE = "the parser reads a schema and keeps every row until the worker has written them to the table"
 
 
@@ -111,7 +112,8 @@ def odd_log(seed: int, rounds: int, size: int) -> list[Message]:
 def sent_texts(value: Any, key: str = "") -> Iterator[str]:
     """Every string that is sent, whatever field it stands in, but for the frame."""
     if isinstance(value, str):
-        if not (key in FRAME and len(value) <= 64):
+        is_short = value.isascii() and len(value) <= (64 if key in IDS else 24)
+        if not (key in IDS | FLAGS and is_short):
             yield value
     elif isinstance(value, list):
         for item in value:

@@ -76,6 +76,22 @@ async def test_rows_whose_text_stands_in_an_odd_field_are_counted_shrunk_and_cov
         assert context.unseen_tokens() == 0
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"name": "9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c5b4a39281706"},
+        {key: "\u13a0\u13d5" * 10 for key in ("name", "status", "detail", "filename", "caller")},
+    ],
+)
+async def test_names_and_flags_that_are_not_short_are_counted(fields: Message) -> None:
+    async with open_context(Settings(max_tokens=2_000, **SMALL), summarizer=Counting()) as context:
+        for number in range(60):
+            await context.add_message(user(f"step {number}") | fields)
+            view = await context.get_messages_for_request()
+            assert recount(view, counter("tiktoken")) <= 2_000
+        assert context.statistics().activations > 0
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_each_string_that_is_sent_is_among_the_parts_that_are_counted(seed: int) -> None:
     for message in odd_log(seed, 20, 30):
