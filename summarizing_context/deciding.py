@@ -101,6 +101,20 @@ class Decider:
         `asked` is a reason to activate although there is no need; with it may come a topic of which the header has to
         keep a note, or a wish.
         """
+        found = self._proposed(showing, tail, room, skipped, asked, focus=focus, wish=wish)
+        return self._refreshed(showing, tail, room) if found is None and asked == "idle" else found
+
+    def _proposed(
+        self,
+        showing: Showing,
+        tail: Tail,
+        room: Room,
+        skipped: int,
+        asked: Reason | None,
+        *,
+        focus: str | None,
+        wish: Wish | None,
+    ) -> Proposal | None:
         present, keep, head = showing.state.cut, self._policy.keep_recent or 0, showing.state.head_tokens
         waters, shown = self.waters(room), showing.tail.room
         now = head + tail.tokens
@@ -149,6 +163,17 @@ class Decider:
             present_cut = self._covered(present)
             return decide_freely(now, found, room, build) or self._as_wished(showing, now, waters, build, present_cut)
         return decide(now, waters, found, build)
+
+    def _refreshed(self, showing: Showing, tail: Tail, room: Room) -> Proposal | None:
+        """On a cold cache the same view with summaries that have become ready in the place of stand-ins."""
+        shown = stand_ins(showing.state.nodes)
+        if not shown:
+            return None
+        build = self._builder(showing, Tails(self._reads, self._price, tail), None, None)
+        now, found = showing.state.head_tokens + tail.tokens, self._covered(showing.state.cut)
+        return decide_as_wished(
+            now, self.waters(room), found, build, lambda proposal: stand_ins(proposal.header.nodes) < shown
+        )
 
     def _as_wished(
         self, showing: Showing, now: int, waters: Waters, build: Build, found: list[Cut], *, most: int | None = None

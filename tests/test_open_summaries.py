@@ -178,8 +178,18 @@ async def test_a_past_that_is_covered_for_its_age_is_summarized_by_the_model():
         now[0] = 301.0
         await context.get_messages_for_request()
         assert context.statistics().activations_by_reason == {"idle": 1}
+        assert context.statistics().stand_ins > 0
         assert await context.wait_idle(120)
         assert model.jobs
+        stop = context.explain()[-1].stop
+        for _ in range(2):  # further pauses: the cache is cold, so what is ready by now is shown, once
+            now[0] += 301.0
+            asked = await context.should_compact()
+            await context.get_messages_for_request()
+            assert asked == (context.last_view.activation is not None)
+            assert context.statistics().stand_ins == 0
+            assert context.explain()[-1].stop == stop
+        assert context.statistics().activations_by_reason == {"idle": 2}
 
 
 @pytest.mark.parametrize("most", [20, 50])

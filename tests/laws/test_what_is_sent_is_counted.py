@@ -80,7 +80,7 @@ async def test_rows_whose_text_stands_in_an_odd_field_are_counted_shrunk_and_cov
     "fields",
     [
         {"name": "9f8e7d6c5b4a39281706f5e4d3c2b1a09f8e7d6c5b4a39281706"},
-        {key: "\u13a0\u13d5" * 10 for key in ("name", "status", "detail", "filename", "caller")},
+        dict.fromkeys(("name", "status", "detail", "filename", "caller"), "ᎠᏕ" * 10),
     ],
 )
 async def test_names_and_flags_that_are_not_short_are_counted(fields: Message) -> None:
