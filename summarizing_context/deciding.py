@@ -28,7 +28,7 @@ from summarizing_context.core.activation import (
 from summarizing_context.core.budget import Room
 from summarizing_context.core.economy import Waters, economy_waters
 from summarizing_context.core.focus import Focus, note_text
-from summarizing_context.core.folding import Folded
+from summarizing_context.core.folding import Folded, hides_newest
 from summarizing_context.core.header import (
     NO_HEADER,
     Header,
@@ -119,6 +119,7 @@ class Decider:
         waters, shown = self.waters(room), showing.tail.room
         now = head + tail.tokens
         overflow = skipped > 0 or now > room.tokens or (shown.is_bare and room.tokens > shown.tokens)
+        overflow = overflow or self._hides_newest(showing)
         high, too_many = now > waters.high(head), self._too_many(showing, tail)
         needed = overflow or high or too_many or asked == "explicit"
         if not needed and (asked is None or tail.tokens < room.low + self._policy.leaf):
@@ -220,6 +221,13 @@ class Decider:
         cut = Cut(0, 0, start) if self._policy.truncate else cut_at(self._timeline.segments, start)
         is_open = stop > self._timeline.closed_groups_stop
         return Newest(cut, tails.newest_calls, is_open, is_covered=start < present.stop)
+
+    def _hides_newest(self, showing: Showing) -> bool:
+        """Whether calls are folded of which the newest message is a result."""
+        folded, (start, stop) = showing.state.folded, self._timeline.newest_group
+        if not folded or showing.state.stop != start or stop != len(self._timeline):
+            return False
+        return hides_newest(Tails(self._reads, self._price, showing.tail).newest, folded)
 
     def _worthwhile(self, found: list[Cut], showing: Showing, tail: Tail, room: Room) -> list[Cut]:
         """The cuts that bring the tail nearer to the low water, so that asking twice does what asking once does: where

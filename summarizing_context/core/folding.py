@@ -29,6 +29,12 @@ class Calls(NamedTuple):
         return tuple(sorted({ordinal for together in self.answered[:count] for ordinal in together}))
 
     @property
+    def but_newest(self) -> Folded:
+        """All but what was answered last, those in flight too; none where nothing is answered."""
+        newest = self.answered[-1] if self.answered else self.all
+        return tuple(ordinal for ordinal in range(self.made) if ordinal not in newest)
+
+    @property
     def all(self) -> Folded:
         """Those in flight too."""
         return tuple(range(self.made))
@@ -99,6 +105,12 @@ def without_calls(pairs: Pairs, folded: Collection[int]) -> list[Read]:
         elif message is not None:
             rest.append(Read(read.seq, message, read_message(message)))
     return rest
+
+
+def hides_newest(pairs: Pairs, folded: Collection[int]) -> bool:
+    """Whether the last message of a group does nothing but answer folded calls."""
+    last = pairs.lines[-1]
+    return not last.made and bool(last.answered) and all(ordinal in folded for _, ordinal in last.answered)
 
 
 def _together(made: Sequence[tuple[str, int]]) -> Iterable[Folded]:

@@ -37,13 +37,14 @@ def fit(room: Room, found: Sequence[Cut], last: Sequence[Cut], newest: Newest, b
     """The gentlest proposal that brings an overflowing view well into its room, or else the smallest that fits.
 
     With every squeeze the `found` cuts are tried, then the one that leaves the newest closed group, then the one that
-    leaves only the open group; then calls of the newest group are folded. The last resort is the newest message alone.
+    leaves only the open group; then calls of the newest group are folded, at last those in flight too. The last
+    resort is the newest message alone.
     """
     best: Proposal | None = None
     rungs = [_squeezed(room, [*found, *last[:-1]], build)]
     if newest.is_open:
         rungs.append(_squeezed(room, last[-1:], build))
-    if not newest.is_covered:
+    if not newest.is_covered and newest.calls.answered:
         rungs.append(_folded(room, newest, build))
     for rung in rungs:
         for proposal in rung:
@@ -68,8 +69,8 @@ def _squeezed(room: Room, found: Sequence[Cut], build: Build) -> Iterator[Propos
 
 
 def _folded(room: Room, newest: Newest, build: Build) -> Iterator[Proposal]:
-    """As few calls folded as bring the view well into its room, or else all that are answered; those answered first
-    go first. How many may stay is sought from few to many: a view of many is dear to make."""
+    """As few calls folded as bring the view well into its room, or else all that are answered but the last; those
+    answered first go first. How many may stay is sought from few to many: a view of many is dear to make."""
     answered = len(newest.calls.answered)
 
     def folding(stay: int, squeeze: int) -> Proposal:
@@ -79,8 +80,8 @@ def _folded(room: Room, newest: Newest, build: Build) -> Iterator[Proposal]:
         proposal = folding(stay, squeeze)
         return proposal.room.high - room.min_free - proposal.tokens
 
-    for squeeze in range(_FOLD_SQUEEZE, MAX_SQUEEZE + 1) if answered else ():
-        yield folding(_most(answered - 1, partial(spare, squeeze=squeeze)), squeeze)
+    for squeeze in range(_FOLD_SQUEEZE, MAX_SQUEEZE + 1):
+        yield folding(max(1, _most(answered - 1, partial(spare, squeeze=squeeze))), squeeze)
 
 
 def _most(limit: int, spare: Callable[[int], float]) -> int:
@@ -103,10 +104,14 @@ def _most(limit: int, spare: Callable[[int], float]) -> int:
 
 
 def _least(room: Room, newest: Newest, build: Build) -> Iterator[Proposal]:
-    """Every call folded, those in flight too, and what answers them later with them; then nothing else is shown but
-    the newest message."""
-    if newest.calls.made and not newest.is_covered:
-        yield build(newest.cut, room._replace(squeeze=MAX_SQUEEZE), newest.calls.all)
-    for folded in dict.fromkeys([(), newest.calls.all]):
+    """Every call folded but the one that was answered last, those in flight too: what answers them is for another view.
+    Then, where there is no room for the newest result, every answered call, and every call; then nothing else is shown
+    but the newest message."""
+    calls = newest.calls
+    if calls.made and not newest.is_covered:
+        every = calls.oldest(len(calls.answered))
+        for folded in filter(None, dict.fromkeys([calls.but_newest, every, calls.all])):
+            yield build(newest.cut, room._replace(squeeze=MAX_SQUEEZE), folded)
+    for folded in dict.fromkeys([(), calls.all]):
         for squeeze in range(BARE, MAX_BARE + 1):
             yield build(newest.cut, room._replace(squeeze=squeeze), folded)

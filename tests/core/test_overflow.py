@@ -58,11 +58,11 @@ def test_calls_are_folded_only_where_squeezing_leaves_no_room_for_more():
     assert fit(ROOM, [], at(2, 3), newest(30, 30), build).tail.folded != ()
 
 
-def test_calls_in_flight_are_folded_only_where_nothing_else_fits():
-    build, _ = builder({1: 10**6, 2: 17_600})
-    assert fit(ROOM, [], at(1, 2), newest(5, 40), build).tail.folded == tuple(range(5))
+def test_calls_in_flight_are_folded_before_the_newest_result_is_but_after_all_others():
+    build, _ = builder({1: 10**6, 2: 17_200})
+    assert fit(ROOM, [], at(1, 2), newest(5, 40), build).tail.folded == tuple(range(4))
     build, _ = builder({1: 10**6, 2: 17_800})
-    assert fit(ROOM, [], at(1, 2), newest(5, 40), build).tail.folded == tuple(range(40))
+    assert fit(ROOM, [], at(1, 2), newest(5, 40), build).tail.folded == (*range(4), *range(5, 40))
     build, _ = builder({1: 10**6, 2: 10**6})
     assert fit(ROOM, [], at(1, 2), newest(5, 40), build) is None
 

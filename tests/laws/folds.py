@@ -44,7 +44,8 @@ def _explained(
         gone = {(group.call, id) for group in groups for id in called_ids(log[group.call])} - shown
         waiting = {(group.call, id) for group in groups for id in group.waiting if not group.abandoned}
         last = max((call for call, _ in gone), default=0)
-        if len(gone) != told or (gone & waiting and any(call <= last for call, _ in shown - waiting)):
+        shown_answered = shown - waiting - _newest_answered(log, groups)  # which stays, for the newest message is shown
+        if len(gone) != told or (gone & waiting and any(call <= last for call, _ in shown_answered)):
             continue
         rest = {
             index: entry for index in range(start, stop) if (entry := _without(log, index, groups, gone)) is not None
@@ -54,6 +55,11 @@ def _explained(
         if tail is not None:
             return Tail(row, start, tail.repairs + Counter({FOLDED: told}), tail.held_back, (start, stop))
     return None
+
+
+def _newest_answered(log: Sequence[Message], groups: Sequence[CallGroup]) -> set[Call]:
+    """The calls that the log's last message answers."""
+    return {(group.call, id) for group in groups for at, id in group.results if at == len(log) - 1}
 
 
 def _without_gone(reading: Reading, kept: Sequence[int], gone: set[Call]) -> Reading:

@@ -249,10 +249,14 @@ def test_folded_calls_are_told_by_their_note_and_their_number() -> None:
     assert judged([HEADER, note, left, log[5]], log)
 
 
-def test_calls_in_flight_are_not_folded_where_others_are_shown() -> None:
-    made = call("openai", ("a", "r", {}), ("b", "r", {}))
-    log = [user("x"), made, result("openai", "b", "of b")]
-    note = user("[1 tool call and its result left out]")
-    assert judged([HEADER, note, call("openai", ("a", "r", {}))], log) == []
-    assert judged([HEADER, note, call("openai", ("b", "r", {})), log[2]], log)
-    assert judged([HEADER, user("[2 tool calls and their results left out]")], log) == []
+def test_calls_in_flight_are_not_folded_where_others_are_shown_but_the_newest_result() -> None:
+    made = call("openai", ("a", "r", {}), ("b", "r", {}), ("c", "r", {}))
+    log = [user("x"), made, result("openai", "b", "of b"), result("openai", "c", "of c")]
+    one, two = user("[1 tool call and its result left out]"), user("[2 tool calls and their results left out]")
+    both = call("openai", ("a", "r", {}), ("c", "r", {}))
+    assert judged([HEADER, one, both, log[3]], log) == []
+    assert judged([HEADER, one, call("openai", ("b", "r", {}), ("c", "r", {})), *log[2:]], log)
+    assert judged([HEADER, two, call("openai", ("b", "r", {})), log[2]], log)
+    assert judged([HEADER, two, call("openai", ("c", "r", {})), log[3]], log) == []
+    assert judged([HEADER, two, call("openai", ("a", "r", {}))], log) == []
+    assert judged([HEADER, user("[3 tool calls and their results left out]")], log) == []

@@ -19,6 +19,8 @@ from summarizing_context.tails import Reads, feed
 from tests.core.making import entry, room, tail_of, timeline
 
 from .builders import Message, assistant, call, result, user
+from .judge import watched
+from .summarizers import Counting
 
 Event = tuple[str, str]  # what happens, and to which call, or calls
 Log = tuple[Event, ...]
@@ -194,3 +196,15 @@ async def test_the_library_and_the_adapter_send_the_newest_message(dialect: str)
         assert sorted(marks(view)) == sorted(marks(await context.get_messages()))
         repairs = context.statistics().repairs
     assert min(repairs["stand_in_result"], repairs["late_result_note"]) > 2
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("calls", "budget"), [(60, 150), (200, 400), (400, 1_000)])
+async def test_the_newest_result_of_very_many_calls_is_in_every_view(calls: int, budget: int) -> None:
+    """Calls in flight give way to it, and what answers them later is then the newest."""
+    ids = [f"c{number}" for number in range(calls)]
+    async with watched(Counting(), budget=budget) as judge:
+        await judge.add(user("start"), call("openai", *((id, "read", {"path": "a"}) for id in ids)))
+        for number in (4, 0, calls // 2, calls - 1):
+            await judge.add(result("openai", f"c{number}", f"newest {number}"))
+            assert f"newest {number}" in json.dumps((await judge.view())[-1])
