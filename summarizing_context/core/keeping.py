@@ -38,13 +38,12 @@ def keep_groups(
 ) -> list[Kept]:
     """The most important groups, in the order of the log, in at most `left` tokens. What is pinned whole is not shown
     twice."""
-    opening = max((item.seq for item in pins.before), default=-1)
     pinned = {item.seq for item in pins.after if not item.left_out}
     chosen: list[Kept] = []
     misses = 0
     for one in ranked:
         reads, costs = source(one.group)
-        if reads[0].seq <= opening or all(read.seq in pinned for read in reads):
+        if reads[0].seq < pins.opening_stop or all(read.seq in pinned for read in reads):
             continue
         kept = _shown(reads, costs, room, within)
         if kept is None:

@@ -68,6 +68,7 @@ class Pins(NamedTuple):
     tokens: int
     unshown: tuple[int, ...] = ()  # messages that should stay and are not shown whole, in the order of the log
     rules_left_out: int = 0  # standing rules and pinned texts
+    opening_stop: int = 0  # behind the last log entry for which those before the header stand
 
 
 NO_PINS = Pins((), (), 0, ())
@@ -116,7 +117,10 @@ def choose_pins(candidates: Candidates, staying: Staying, source: Source, room: 
     cut = (pin.seq for pin in staying.items if pin.left_out)
     whole = {pin.seq for pin in others if not pin.left_out}
     unshown = sorted({*staying.left_out, *cut} - whole)
-    return Pins(tuple(pins[:split]), tuple(pins[split:]), sum(pin.tokens for pin in pins), tuple(unshown))
+    before, tokens = tuple(pins[:split]), sum(pin.tokens for pin in pins)
+    stops = {run.start: run.stop for run in _runs([*candidates.first], source)}
+    ends = (stops[pin.seq] if "repeats_joined" in pin.repairs else pin.seq + 1 for pin in before)
+    return Pins(before, tuple(pins[split:]), tokens, tuple(unshown), opening_stop=max(ends, default=0))
 
 
 def _shown_together(indexes: Sequence[int], source: Source, room: Room, price: Price) -> list[Item]:
