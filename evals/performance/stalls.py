@@ -24,6 +24,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import FrameType
+from typing import Literal
 
 from evals.performance.counting import Message
 from summarizing_context import Settings, SummarizingContext, open_context
@@ -76,6 +77,9 @@ SHAPES: dict[str, Callable[[], list[Message]]] = {
     "text blocks": lambda: [{"role": "user", "content": blocks(50_000)}, *DONE],
     "many messages": lambda: [said(at) for at in range(10_000)],
 }
+
+
+TokenCounterName = Literal["auto", "tiktoken", "estimate"]
 
 
 class Watch:
@@ -136,7 +140,9 @@ def _places(frame: FrameType) -> str:
     return " < ".join(f"{Path(each.filename).stem}.{each.name}:{each.lineno}" for each in inner[:-9:-1])
 
 
-async def measure(shape: str, counter: str, *, where: bool = False) -> dict[str, float]:
+async def measure(
+    shape: str, counter: Literal["auto", "tiktoken", "estimate"], *, where: bool = False
+) -> dict[str, float]:
     """Milliseconds of the longest gap in each step."""
     rows = SHAPES[shape]()
     gc.freeze()  # what is made to be added must not cost a collection

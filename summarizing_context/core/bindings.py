@@ -104,3 +104,11 @@ def _is_signed(block: object) -> bool:
         return True
     signature = block.get("signature")
     return isinstance(signature, str) and bool(signature)
+
+
+def without_loaded_tools(message: Message) -> Message:
+    """The message without the tools that it loads."""
+    metadata = message.get("metadata")
+    if not isinstance(metadata, dict) or LOADED_TOOLS not in metadata:
+        return message
+    return {**message, "metadata": {key: value for key, value in metadata.items() if key != LOADED_TOOLS}}

@@ -59,8 +59,8 @@ def odd_fields(holder: Mapping[str, Any], known: Collection[str]) -> Sent:
 
 
 def without_odd(holder: Mapping[str, Any], known: Collection[str]) -> Message:
-    """The holder without these fields; its kind stays, however long."""
-    odd = set(odd_keys(holder, known)) - _KINDS
+    """The holder without these fields; who speaks stays, however long."""
+    odd = set(odd_keys(holder, known)) - {"role"}
     return {key: value for key, value in holder.items() if key not in odd}
 
 

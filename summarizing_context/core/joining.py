@@ -1,7 +1,7 @@
 """Joining a message: all that it says as one text beside its calls and results, where its blocks are too many.
 
-Pure. Its frame stays: the role, the ids and names of calls, which call a result answers. Its extras and its thinking
-go, whole. How the texts are cut is `shrinking`'s.
+Pure. Its frame stays: the role, the ids and names of calls, which call a result answers. Its extras, its thinking and
+tools that it loads go, whole. How the texts are cut is `shrinking`'s.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from summarizing_context.core.bindings import THINKING_FIELDS, without_wire_content
+from summarizing_context.core.bindings import THINKING_FIELDS, without_loaded_tools, without_wire_content
 from summarizing_context.core.door import Message
 from summarizing_context.core.extras import without_extras
 from summarizing_context.core.fields import long_frame
@@ -36,7 +36,7 @@ def muted(message: Message, reading: Reading) -> Message:
 
 def _built(message: Message, parts: Sequence[Part], *, silent: bool) -> Message:
     content = message.get("content")
-    frame = without_wire_content(without_extras(message))
+    frame = without_loaded_tools(without_wire_content(without_extras(message)))
     made: Message = {key: value for key, value in frame.items() if key not in _GONE}
     if is_result(message):
         said = _said(parts[:1], silent)

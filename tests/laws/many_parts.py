@@ -12,6 +12,7 @@ SHAPES = [
     "one row of results", "rows of results", "results with words", "calls in flight", "calls in flight as blocks",
     "system blocks", "argument fields", "argument keys", "fields as text", "long names", "signed thinking",
     "refusal and function call", "result without a call", "mixed", "late results", "reminders",
+    "long type", "odd type", "loaded tools",
 ]  # fmt: skip
 
 
@@ -39,6 +40,9 @@ def _newest(shape: str, n: int, ids: list[str]) -> list[Message]:
     listing = {"role": "tool", "tool_call_id": "c", "content": _texts(n)}
     several = [*(_result(i, [*_texts(2), {"type": "image"}]) for i in ids), *_texts(n), "end", 7, None]
     made: dict[str, list[Message]] = {
+        "long type": [user("see") | {"type": "kind " * n}],
+        "odd type": [user("see") | {"type": fields}],
+        "loaded tools": [assistant("loaded") | {"metadata": {"openai:tool_search_items": _texts(n)}}],
         "text blocks": [user(_texts(n))],
         "bare strings": [user(["word"] * n)],
         "said blocks": [assistant(_texts(n))],
