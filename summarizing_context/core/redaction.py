@@ -1,8 +1,8 @@
 """Redacting messages: what a caller's function takes out of them before any word leaves the process.
 
 Pure but for that function. It sees the texts of a message as the message holds them, all of them as one, before
-anything is rendered or cut; of JSON texts also what stands between the quotes, without its escapes. A secret that goes
-across texts takes the boundary with it: what is left of them stands in the place of the first.
+anything is rendered or cut; of JSON anywhere in them also what stands between the quotes, without its escapes. A secret
+that goes across texts takes the boundary with it: what is left of them stands in the place of the first.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ LEFT_OUT = "[texts are left out here: across them may stand what must not be tol
 _UNCHANGED = frozenset({"role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "signature"})  # they bind
 _WORD = re.compile(r"\S+")
 _JSON = re.compile(r"\s*[\[{]")
+_ESCAPE = re.compile(r'\\(?:["\\/bfnrt]|u[dD][89abAB]..\\u[dD][c-fC-F]..|u....)'.replace("..", "[0-9a-fA-F]{2}"))
+_SHORT = {f"\\{char}": json.loads(f'"\\{char}"') for char in '"\\/bfnrt'}
+_DEPTH = 4  # JSON in a string of JSON, and so on
 _STRING = re.compile(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)\\?(?:"|\Z)', re.DOTALL)  # to the end where it is not closed
 
 
@@ -137,26 +140,66 @@ def _betrays(joined: str, texts: Sequence[str], alone: Sequence[str]) -> bool:
 
 
 def _inside_json(text: str, redact: Redact) -> str:
-    """A text without what stands in its strings when their escapes are read, if it is JSON or begins like it."""
-    if not _JSON.match(text):
+    """A text without what stands in JSON in it when escapes are read: in its strings, and in whatever holds escapes."""
+    return _without_escapes(_inside_strings(text, redact, _DEPTH), redact, _DEPTH)
+
+
+def _inside_strings(text: str, redact: Redact, depth: int) -> str:
+    """A text without what its JSON strings say. An odd quotation mark before them takes the inside of strings for the
+    outside: so with escapes both are read."""
+    if not depth or not ("\\" in text or _JSON.match(text)):
         return text
-    strings = [(found, value) for found in _STRING.finditer(text) if (value := _value(found[1])) is not None]
-    values = [_inside_json(value, redact) for _, value in strings]
+    for at in (0, text.find('"') + 1) if "\\" in text else (0,):
+        strings = list(_STRING.finditer(text, at))
+        values = [_unescaped(found[1]) for found in strings]
+        left = _as_one([_inside_strings(value, redact, depth - 1) for value in values], redact)
+        text = _with_strings(text, strings, values, left)
+    return text
+
+
+def _with_strings(text: str, strings: Sequence[re.Match[str]], values: Sequence[str], left: Sequence[str]) -> str:
     kept: list[str] = []
     at = 0
-    for (found, value), new in zip(strings, _as_one(values, redact), strict=True):
+    for found, value, new in zip(strings, values, left, strict=True):
         if new != value:
             kept += (text[at : found.start(1)], json.dumps(new, ensure_ascii=False)[1:-1])
             at = found.end(1)
     return "".join((*kept, text[at:]))
 
 
-def _value(escaped: str) -> str | None:
-    """What a JSON string says; None for what is none."""
-    if "\\" not in escaped:
-        return escaped
-    try:
-        value = json.loads(f'"{escaped}"', strict=False)
-    except ValueError:
-        return None
-    return value if isinstance(value, str) else None
+def _without_escapes(text: str, redact: Redact, depth: int) -> str:
+    """A text without what stands in it when its escapes are read, between quotes or not, and when those that then
+    stand there are. From the first place that goes to the last the text stays without its escapes."""
+    plain = _unescaped(text)
+    if not depth or plain == text:
+        return text
+    left = redact(_without_escapes(plain, redact, depth - 1))
+    if left == plain:
+        return text
+    start = _common(plain, left)
+    stop = len(left) - _common(plain[start:][::-1], left[start:][::-1])
+    return text[: _place(text, start)] + left[start:stop] + text[_place(text, len(plain) - len(left) + stop) :]
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    unlike = (at for at, (char, its) in enumerate(zip(one, other, strict=False)) if char != its)
+    return next(unlike, min(len(one), len(other)))
+
+
+def _place(text: str, at: int) -> int:
+    """Where in a text the character begins that stands at `at` when escapes are read."""
+    for escape in _ESCAPE.finditer(text):
+        if escape.start() >= at:
+            break
+        at += len(escape[0]) - 1
+    return at
+
+
+def _unescaped(text: str) -> str:
+    """A text with its escapes read, each as one character; what is no escape of JSON stays."""
+    return _ESCAPE.sub(_character, text) if "\\" in text else text
+
+
+def _character(escape: re.Match[str]) -> str:
+    return _SHORT.get(escape[0]) or str(json.loads(f'"{escape[0]}"'))

@@ -102,6 +102,45 @@ def test_a_secret_is_gone_wherever_it_stands_in_a_message(shape: str, kind: str)
         assert f"[{kind}]" in shown
 
 
+AROUND: dict[str, Callable[[str], str]] = {
+    "alone": str,
+    "prose": "Result: {} and so on".format,
+    "odd_quote": 'a 5" pipe holds: {} or "not'.format,
+    "markdown": "Look:\n```json\n{}\n```\nIs it right?".format,
+    "log": '[12:03:04] INFO "GET /" C:\\new\\x {}\n[12:03:05] done'.format,
+    "shell": "$ cat x.json\n{}\n$ ".format,
+    "events": 'event: message\ndata: {{"a": 1}}\n\ndata: {}\n\n'.format,
+    "lines": '{{"a": "x\\n"}}\n{}\n{{"b": "\\d"}}'.format,
+    "python": "'out': '{}\\n'".format,
+    "cut_before": 'end of a text", "k": {}'.format,
+    "cut_behind": '{}, "k": "beginn'.format,
+}
+
+
+@pytest.mark.parametrize("kind", SECRETS)
+@pytest.mark.parametrize("around", AROUND)
+def test_a_secret_in_json_is_gone_wherever_the_json_stands(around: str, kind: str):
+    dice = random.Random(f"{around} {kind}")
+    for _ in range(20):
+        value: Any = f"{prose(dice, 4)}\n{SECRETS[kind]}\n{prose(dice, 4)}"
+        for _ in range(dice.randrange(1, 4)):
+            value = json.dumps(
+                dice.choice((value, {"a": value, "n": 1}, ["x", value])), ensure_ascii=dice.random() < 0.5
+            )
+        shown = rendered(user(f"{prose(dice)} {AROUND[around](value)} {prose(dice)}"))
+        assert not re.search("MATERIAL|kQ7z|x4Zp", shown), value
+        assert f"[{kind}]" in shown
+
+
+def test_of_json_with_a_secret_the_rest_stays_json():
+    told = {"a": f'one\n{SECRETS["block"]}\n"two"', "b": "C:\\new \U0001f600"}
+    start = "Result: "
+    for text in (json.dumps(told), json.dumps(json.dumps(told))):
+        left = json.loads(redact_texts([("text", start + text)], redact)[0].removeprefix(start))
+        left = json.loads(left) if isinstance(left, str) else left
+        assert left == told | {"a": 'one\n[block]\n"two"'}
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_message_without_a_secret_is_written_as_if_nothing_was_looked_for(shape: str):
     dice = random.Random(shape)
@@ -187,7 +226,18 @@ def test_the_characters_that_are_read_grow_with_the_message():
 
 
 @pytest.mark.parametrize(
-    "hostile", ['{"' + '\\"' * 60_000, "[" * 60_000, '{"\\', '["\\u12', '[""' * 30_000, "[" + '"a' * 60_001]
+    "hostile",
+    [
+        '{"' + '\\"' * 60_000,
+        "[" * 60_000,
+        '{"\\',
+        '["\\u12',
+        '[""' * 30_000,
+        "[" + '"a' * 60_001,
+        "\\" * 60_000 + '"',
+        'a "' + '\\"' * 60_000,
+        '"\\"\\\\\\"' + "ab\\n" * 20_000,
+    ],
 )
 def test_what_only_begins_like_json_is_read_once(hostile: str):
     assert rendered(user(hostile)) == f"### user\n{hostile}"
