@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, open_context
-from summarizing_context.core.excerpts import parts_of_line
+from summarizing_context.core.excerpts import excerpt, parts_of_line
 from tests.laws.builders import assistant, call, count, result, session, user
 from tests.laws.judge import SMALL
 
@@ -65,6 +65,28 @@ async def test_of_a_long_result_only_the_lines_around_the_words_are_shown() -> N
         assert lines[200] in page.text
         assert "line 201" in page.text
         assert "line 150" not in page.text
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n", "\u2028"])
+def test_a_line_is_found_wherever_it_stands_in_a_text_that_is_read_in_pieces(newline: str) -> None:
+    lines = [f"line {n} of the build says nothing" for n in range(8_000)]
+    for at in (0, 1_499, 1_500, 4_000, 7_999):
+        told = [*lines[:at], "FAILED: Walrus, expected tusks", *lines[at + 1 :]]
+        near = told[max(0, at - 1) : at + 2]
+        shown = excerpt(newline.join(told), {"walrus": 1.0}, 60, count)
+        assert shown.removeprefix("… ").split("\n") == near
+
+
+def test_an_excerpt_that_is_full_counts_no_more_of_the_lines_that_fit() -> None:
+    counted: list[str] = []
+
+    def counts(text: str) -> int:
+        counted.append(text)
+        return count(text)
+
+    lines = [f"the walrus of place {n} has tusks and a name" for n in range(5_000)]
+    assert excerpt("\n".join(lines), {"walrus": 1.0}, 200, counts).count("walrus") > 5
+    assert len(counted) < 1_000
 
 
 async def test_scripts_without_spaces_are_excerpted_around_the_words_too() -> None:

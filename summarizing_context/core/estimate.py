@@ -23,6 +23,7 @@ _CLUSTER, _CHANGE = 28_000, 21_000  # of three consonants; from a lower-case let
 _LONE = 20_000  # more for a change to a capital that no lower-case letter follows, as it would within a name
 _ESCAPE = 2_015  # a line break or a tab costs as JSON writes it at least what it costs itself
 _CHANCE = 40_000  # so much of it may stand in any words
+_PIECE = 500_000  # characters counted at once: one call over megabytes would hold every other thread up
 
 _LOWERS = string.ascii_lowercase.encode()
 _UPPERS = string.ascii_uppercase.encode()
@@ -50,6 +51,8 @@ def estimate_text(text: str) -> int:
     """Estimated tokens of `text`, rounded up; 0 for an empty text."""
     if not text:
         return 0
+    if len(text) > _PIECE:
+        return sum(estimate_text(text[at : at + _PIECE]) for at in range(0, len(text), _PIECE))
     data = text.encode("utf-8", "surrogatepass")
     after_lowers = data.translate(None, _LOWERS)
     rest = after_lowers.translate(None, _UPPERS)

@@ -66,6 +66,11 @@ def words_of(text: str) -> Iterator[str]:
             yield from _parts([piece.lower() for piece in indexed_words(word).split()])
 
 
+def word_set(text: str) -> frozenset[str]:
+    """The words of a text that is short, or a piece of a longer one."""
+    return frozenset(_WORD.findall(text.lower()) if text.isascii() else words_of(text))
+
+
 def query_terms(query: str, most: int = MOST_TERMS) -> list[str]:
     """What a query asks for: each run of characters without a space, and its words where it has several."""
     terms: dict[str, None] = {}

@@ -47,6 +47,12 @@ def test_any_text_is_measured_and_longer_texts_are_not_smaller(one, two):
     assert max(estimate_text(one), estimate_text(two)) <= both <= estimate_text(one) + estimate_text(two) + 1
 
 
+def test_a_text_of_megabytes_is_measured_in_pieces():
+    line = "bcdfgh Qz9 говорить 文 1234\n"
+    piece = (line * (500_000 // len(line) + 1))[:500_000]
+    assert estimate_text(piece * 2 + line) == 2 * estimate_text(piece) + estimate_text(line)
+
+
 CODED = st.text("bcdfgBCDFG0123456789aeiou \n\\ж文", max_size=400)
 BY_CHANCE = (
     10  # of tokens: 4 that either may have unnoticed, 4.1 where a capital meets a small letter, rounding, an escape
