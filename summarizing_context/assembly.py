@@ -200,6 +200,7 @@ class _Assembly:
             events=self.options.events,
             read_only=self.options.read_only,
             meaning=self.meaning(redact),
+            redact=recipe.redact,
             learner=learner,
             announce=self.options.announce,
         )

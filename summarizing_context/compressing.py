@@ -5,6 +5,8 @@ What is important is said in `core.importance`; when a view activates by itself,
 
 from __future__ import annotations
 
+from anyio import to_thread
+
 from summarizing_context.core.activation import ActivationReport, Wish
 from summarizing_context.core.focus import check_focus
 from summarizing_context.errors import SettingsError, briefly
@@ -40,7 +42,7 @@ class Compressing:
 
     async def _activate(self, wish: Wish | None, focus: str | None = None) -> ActivationReport:
         session, viewer = self._session, self._session.parts.viewer
-        topic = None if focus is None else check_focus(focus)
+        topic = None if focus is None else await to_thread.run_sync(check_focus, focus, session.parts.redact)
         if topic is not None and session.parts.settings.strategy == "truncate":
             raise SettingsError("focus has nothing to act on: strategy = 'truncate' makes no summaries; leave it out")
         report = await session.activate(session.key, session.budget, "explicit", focus=topic, wish=wish)

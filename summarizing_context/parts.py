@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from summarizing_context.core.header import stand_ins
+from summarizing_context.core.redaction import Redact
 from summarizing_context.core.tree import Node
 from summarizing_context.core.view import ActivationState
 from summarizing_context.foreground import Foreground
@@ -51,6 +52,7 @@ class Parts:
     events: Events | None = None
     read_only: bool = False
     meaning: Meaning | None = None
+    redact: Redact | None = None  # what of a topic no model may read
     learner: Learner | None = None  # where memories are learnt
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None = None  # awaited before an activation; not for long
 

@@ -152,7 +152,7 @@ async def test_no_part_of_a_secret_leaves_by_any_way(seed: int):
             await context.add_message(message)
             await context.get_messages_for_request()
         await context.wait_idle()
-        await context.compact(focus="which port the build uses")
+        await context.compact(focus=f"which port the build uses\n{KEY}")
         await context.wait_idle()
         await context.search("the build failed")
         await context.memory.retrieve(f"which host has {BEARER}?")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from summarizing_context.core.redaction import Redact, redact_texts
 from summarizing_context.errors import SettingsError
 
 MOST_CHARACTERS = 500
@@ -22,11 +23,13 @@ class Focus(NamedTuple):
     stop: int
 
 
-def check_focus(focus: object) -> str:
-    """A topic on one line, without what cannot be shown; `SettingsError` for what is none."""
+def check_focus(focus: object, redact: Redact | None = None) -> str:
+    """A topic on one line, without what cannot be shown; `SettingsError` for what is none. `redact` reads it before,
+    as it was given."""
     if not isinstance(focus, str):
         raise SettingsError(f"focus is {type(focus).__name__}; it is a text that names a topic, or None")
-    line = " ".join("".join(char if char.isprintable() else " " for char in focus).split())
+    text = focus if redact is None else redact_texts([("focus", focus)], redact)[0]
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     if not any(char.isalnum() for char in line):
         raise SettingsError("focus names nothing; write the topic that the summaries must keep, or leave it out")
     if len(line) > MOST_CHARACTERS:

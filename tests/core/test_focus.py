@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from summarizing_context.core.focus import MOST_CHARACTERS, check_focus, note_text
@@ -29,6 +31,17 @@ def test_what_is_no_topic_is_refused_without_its_text(wrong: object, said: str):
 
 def test_a_topic_stands_on_one_line_without_what_cannot_be_shown():
     assert check_focus(" the port\n\n### user\x1b[31m\ud800 of  Köln ") == "the port ### user [31m of Köln"
+
+
+def test_a_topic_is_redacted_as_it_was_given_before_it_is_made_one_line():
+    def redact(text: str) -> str:
+        return re.sub(r"(?m)^DB_PASSWORD=.*$|-BEGIN-\n\w+\n-END-", "[gone]", text)
+
+    assert check_focus("the port\nDB_PASSWORD=hunter2\nof it", redact) == "the port [gone] of it"
+    assert check_focus("why -BEGIN-\nhunter2\n-END-", redact) == "why [gone]"
+    assert check_focus('why "-BEGIN-\\nhunter2\\n-END-"', redact) == 'why "[gone]"'
+    with pytest.raises(SettingsError, match="names nothing"):
+        check_focus("hunter2", lambda _: "***")
 
 
 def test_a_note_keeps_the_newest_lines_that_fit():
