@@ -111,7 +111,9 @@ def make_embedder(settings: Settings, *, read_only: bool) -> OpenAIEmbedder | No
     if settings.embedding is None or read_only:  # what only reads sends nothing anywhere
         return None
     address, key = _place_of_embedding(settings)
-    return OpenAIEmbedder(settings.embedding_model, base_url=address, api_key=key, timeout=settings.call_timeout)
+    shares = settings.summarizer == settings.embedding and address == settings.base_url and not settings.api_key
+    timeout = settings.call_timeout
+    return OpenAIEmbedder(settings.embedding_model, base_url=address, api_key=key, shares_key=shares, timeout=timeout)
 
 
 def _place_of_embedding(settings: Settings) -> tuple[str | None, str | None]:

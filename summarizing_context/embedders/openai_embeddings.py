@@ -21,7 +21,8 @@ _MOST_BYTES = 8_000_000  # of a reply: 32 vectors of 3,072 numbers, written out
 class OpenAIEmbedder:
     """Embeds with a model. Safe for any number of tasks of one event loop; close it in the end.
 
-    Without `base_url` or `api_key` the SDK's environment variables hold.
+    Without `base_url` or `api_key` the SDK's environment variables hold; the key of the environment for the provider
+    and the address of the environment alone, unless `shares_key` says that the summarizer sends it to this one too.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class OpenAIEmbedder:
         *,
         base_url: str | None = None,
         api_key: str | None = None,
+        shares_key: bool = False,
         timeout: float = 60.0,  # seconds without a sign of life
         now: Callable[[], float] = time.time,  # seconds since 1970, for dates in Retry-After
     ) -> None:
@@ -39,11 +41,15 @@ class OpenAIEmbedder:
             )
         self.model = model
         address = base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL
-        key = api_key or os.environ.get(KEY_VARIABLE)
+        its_own = {OFFICIAL, os.environ.get("OPENAI_BASE_URL", OFFICIAL).rstrip("/")}
+        if shares_key or address.rstrip("/") in its_own:
+            key, place = api_key or os.environ.get(KEY_VARIABLE), f" or the environment variable {KEY_VARIABLE}"
+        else:
+            key, place = api_key, f"; {KEY_VARIABLE} is not sent to an embedding_base_url of your own"
         if not key:
             raise SettingsError(
-                "embedding = 'openai' needs a key and there is none; set embedding_api_key or the environment variable "
-                f"{KEY_VARIABLE} (any word will do for a server of your own that asks for none)"
+                f"embedding = 'openai' needs a key and there is none; set embedding_api_key{place} "
+                "(any word will do for a server of your own that asks for none)"
             )
         server = None if address.rstrip("/") == OFFICIAL else address
         self.recipe = recipe_name("openai-embeddings", self.model, server=server, options={})

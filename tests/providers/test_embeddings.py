@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -86,6 +87,10 @@ async def test_a_key_goes_only_to_the_provider_it_was_given_for(summarizer: str,
         with pytest.raises(SettingsError, match="embedding_api_key"):
             make_embedder(settings, read_only=False)
         return
+    if own == {"embedding_base_url"}:  # the environment's key is OpenAI's
+        with pytest.raises(SettingsError, match="OPENAI_API_KEY is not sent"):
+            make_embedder(settings, read_only=False)
+        return
     made = make_embedder(settings, read_only=False)
     assert made is not None
     with mocked() as router:
@@ -99,3 +104,24 @@ async def test_a_key_goes_only_to_the_provider_it_was_given_for(summarizer: str,
         address, key = place.get("base_url"), place.get("api_key")
     assert str(sent.url) == f"{address or 'https://api.openai.com/v1'}/embeddings"
     assert sent.headers["authorization"] == f"Bearer {key or 'key-of-openai'}"
+
+
+@pytest.mark.parametrize("address", ["https://api.openai.com/v1/", "https://env.example/v1"])
+def test_the_key_of_the_environment_goes_to_the_address_of_the_environment(address: str, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "key-of-openai")
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://env.example/v1/")
+    OpenAIEmbedder("m", base_url=address)
+    with pytest.raises(SettingsError, match="is not sent"):
+        OpenAIEmbedder("m", base_url="https://other.example/v1")
+
+
+def test_at_the_summarizers_address_the_key_of_the_environment_serves_both_or_none(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "key-of-openai")
+    address = "https://both.example/v1"
+    settings = Settings(
+        summarizer="openai", model="m", base_url=address,
+        embedding="openai", embedding_model="e", embedding_base_url=address,
+    )  # fmt: skip
+    assert make_embedder(settings, read_only=False) is not None
+    with pytest.raises(SettingsError, match="is not sent"):
+        make_embedder(replace(settings, api_key="key-of-summarizer"), read_only=False)
