@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from summarizing_context.errors import SettingsError
@@ -187,6 +188,8 @@ def test_a_grid_tries_every_variant_on_both_sides(judged: tuple[TuneOutcome, Var
 
 
 def test_the_page_tells_both_sides_apart_and_escapes_what_it_shows(judged: tuple[TuneOutcome, Variant]):
+    html = page(msgspec.structs.replace(judged[0], claim="a\x1b[31m\u202e"))
+    assert "a·[31m·" in html
     html = page(judged[0])
     assert "<th>tuned on</th><th>held out</th>" in html
     assert "&lt;script&gt;worse" in html

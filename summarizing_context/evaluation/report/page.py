@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 
+from summarizing_context.core.terminal import inert
 from summarizing_context.evaluation.arms.table import REFERENCE
 from summarizing_context.evaluation.cases.model import KINDS
 from summarizing_context.evaluation.gates import BASELINE
@@ -31,7 +32,7 @@ _BADGES = {"passed": "good", "failed": "bad", "vacuous": "warn", "nothing to loo
 
 
 def page(run: RunOutcome) -> str:
-    """The whole page."""
+    """The whole page. What would hide or turn round words is a dot, as on a terminal."""
     style = (files("summarizing_context.evaluation.report") / "style.css").read_text(encoding="utf8")
     rows = table_of(run)
     parts = [
@@ -49,7 +50,7 @@ def page(run: RunOutcome) -> str:
         _section("Probes", probes_html(run), "Open a session and a question to see why it was kept or lost."),
         _bottom(run),
     ]
-    return (
+    return inert(
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>Summary evals: {escape(run.suite)}</title><style>{style}</style></head><body><main>"

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from summarizing_context.core.terminal import inert
 from summarizing_context.evaluation.intervals import DRAWS, Interval
 from summarizing_context.evaluation.report.scatter import Spot, frontier, scatter_chart, steps_chart
 from summarizing_context.evaluation.tuning.outcome import Figures, Tried, TuneOutcome
@@ -39,7 +40,7 @@ def document(run: TuneOutcome) -> dict[str, Any]:
 
 
 def page(run: TuneOutcome) -> str:
-    """The HTML page."""
+    """The HTML page. What would hide or turn round words is a dot, as on a terminal."""
     style = (files("summarizing_context.evaluation.report") / "style.css").read_text(encoding="utf-8")
     judged = [tried for tried in run.tried if tried.validation is not None]
     parts = [
@@ -57,7 +58,7 @@ def page(run: TuneOutcome) -> str:
         _section("Sessions", f'<div class="card">{_sessions(run)}</div>', "Split by session, never by question."),
         f"<footer><p>Intervals: {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate.</p></footer>",
     ]
-    return (
+    return inert(
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>Tuning: {escape(run.suite)}</title><style>{style}</style></head><body><main>"

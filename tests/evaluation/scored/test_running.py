@@ -94,7 +94,18 @@ def test_half_a_character_of_a_transcript_can_be_reported(tmp_path: Path):
     broken = msgspec.structs.replace(run(), sessions=[msgspec.structs.replace(one, probes=probes)])
     write_reports(broken, tmp_path)
     assert read_run(tmp_path).sessions[0].probes[0].words == "half ? of it"
-    assert "half ? of it" in (tmp_path / HTML).read_text("utf8")
+    assert "half · of it" in (tmp_path / HTML).read_text("utf8")
+
+
+def test_the_page_shows_what_would_act_on_a_terminal_or_hide_as_dots(tmp_path: Path):
+    one = run().sessions[0]
+    text = "a\x1b[31m\x9b\u202eb\U000e0041c\u200b\u2066\x07d"
+    probes = [msgspec.structs.replace(one.probes[0], question=text, words=text, why=text), *one.probes[1:]]
+    hidden = msgspec.structs.replace(one, title=text, probes=probes)
+    write_reports(msgspec.structs.replace(run(), suite=text, claim=text, sessions=[hidden]), tmp_path)
+    page = (tmp_path / HTML).read_text("utf8")
+    assert page.count("a·[31m··b·c···d") >= 5
+    assert {char for char in page if not char.isprintable()} == {"\n"}
 
 
 def test_a_page_stays_small_in_any_script(tmp_path: Path):
