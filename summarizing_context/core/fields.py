@@ -1,7 +1,7 @@
 """Fields of a message: which are never sent, which are its frame, and what stands in all the others.
 
 Pure. A provider is sent every field but those named in `NEVER_SENT` and those that begin with an underscore, which are
-notes of ours and of hosts. Roles, types, ids and flags are the frame, which the tokens of a message's framing pay for.
+notes of ours and of hosts. Roles, types and short ids and flags are the frame, which a message's framing pays for.
 What else stands in a field is text that a model reads, or sealed: sent, but for nobody to read.
 """
 
@@ -25,7 +25,7 @@ _FRAME = (
         *("format", "detail", "media_type", "mime_type", "mimeType"),
     }
 )
-_LONG_ID, _LONG_WORD = 64, 24  # characters from which a part of the frame counts; no provider takes longer ids
+_LONG_ID, _LONG_WORD = 8, 24  # characters from which a part of the frame counts
 _LONG_ADDRESS = 2_000
 _BINARY = re.compile(r"[A-Za-z0-9+/=_-]{256,}")  # base64 and the like
 _CODED = re.compile(r"[A-Za-z0-9+/=_.:-]+")
@@ -52,6 +52,8 @@ def odd_fields(holder: Mapping[str, Any], known: Collection[str]) -> Sent:
     sealed: list[str] = []
     for key in odd_keys(holder, known):
         value = read_value(holder[key])
+        if key in _IDS:  # nobody reads it: what a message says is the same under another id
+            value = Sent((), (*value.texts, *value.sealed))
         (texts if value.texts else sealed).append(key)
         texts += value.texts
         sealed += value.sealed
@@ -100,9 +102,14 @@ def long_frame(id: str) -> tuple[str, ...]:
     return () if _is_short("id", id) else (id,)
 
 
+def long_word(text: str) -> tuple[str, ...]:
+    """A role, or the name of a field, where it is too long to be paid for by the framing."""
+    return (text,) if len(text) > _LONG_WORD or not text.isascii() else ()
+
+
 def _is_short(key: str, text: str) -> bool:
     """Whether a part of the frame is paid for by the framing."""
-    most = _LONG_ID if key in _IDS | _KINDS else _LONG_WORD
+    most = _LONG_ID if key in _IDS else _LONG_WORD
     return len(text) <= most and text.isascii()
 
 
@@ -124,7 +131,7 @@ def _leaves(value: object, key: str) -> Iterator[tuple[str, str]]:
     elif isinstance(value, dict):
         for name in sorted(value, key=lambda name: (name == "summary", name != "thinking", name)):
             if not name.startswith("_"):
-                yield from (("", name) for name in long_frame(name))
+                yield from (("", name) for name in long_word(name))
                 yield from _leaves(value[name], name)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from summarizing_context.core.bindings import THINKING_FIELDS, without_loaded_tools, without_wire_content
 from summarizing_context.core.door import Message
 from summarizing_context.core.extras import without_extras
-from summarizing_context.core.fields import long_frame
+from summarizing_context.core.fields import long_word
 from summarizing_context.core.messages import BESIDE_CONTENT, Part, Reading, is_result
 
 LEFT_OUT = {"type": "text", "text": "…"}  # no provider takes an empty text
@@ -31,7 +31,7 @@ def muted(message: Message, reading: Reading) -> Message:
     """The message with nothing left but its calls and results, without a word of theirs. A role that no provider could
     know gives way to the user's."""
     made = _built(message, reading.parts, silent=True)
-    return {**made, "role": "user"} if long_frame(reading.role) else made
+    return {**made, "role": "user"} if long_word(reading.role) else made
 
 
 def _built(message: Message, parts: Sequence[Part], *, silent: bool) -> Message:

@@ -20,7 +20,11 @@ _RANGE, _ROLLUP, _RECIPE = b"range/v1", b"rollup/v1", b"recipe/v1"
 
 def content_digest(reading: Reading) -> bytes:
     """32 bytes that name what a message says, apart from which call a result answers."""
-    said = [(part.kind, part.name, part.failed, part.texts, part.media) for part in reading.parts]
+    said = [
+        (part.kind, part.name, part.failed, part.texts, part.media)
+        for part in reading.parts
+        if part.texts or part.kind != "extra"  # else it holds nothing but ids and seals
+    ]
     readable = (reading.role, reading.turn, said)
     try:
         data = msgspec.json.encode(readable)

@@ -10,8 +10,8 @@ from .builders import Message
 
 # as the README says it
 NEVER_SENT = frozenset({"metadata", "critical", "ephemeral", "timestamp", "created", "created_at", "usage"})
-IDS = frozenset({"role", "type", "id", "tool_call_id", "tool_use_id"})
-FLAGS = frozenset({"name", "format", "media_type", "mimeType"})
+IDS = frozenset({"id", "tool_call_id", "tool_use_id"})
+FLAGS = frozenset({"role", "type", "name", "format", "media_type", "mimeType"})
 SENTENCE = "the parser reads a schema and keeps every row until the worker has written them to the table"
 
 
@@ -112,7 +112,7 @@ def odd_log(seed: int, rounds: int, size: int) -> list[Message]:
 def sent_texts(value: Any, key: str = "") -> Iterator[str]:
     """Every string that is sent, whatever field it stands in, but for the frame."""
     if isinstance(value, str):
-        is_short = value.isascii() and len(value) <= (64 if key in IDS else 24)
+        is_short = value.isascii() and len(value) <= (8 if key in IDS else 24)
         if not (key in IDS | FLAGS and is_short):
             yield value
     elif isinstance(value, list):
