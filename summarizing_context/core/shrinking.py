@@ -17,6 +17,7 @@ from summarizing_context.core.bindings import THINKING_FIELDS, without_wire_cont
 from summarizing_context.core.door import Message, canonical_json
 from summarizing_context.core.estimate import MESSAGE_TOKENS
 from summarizing_context.core.extras import extras_cost, without_extras_of
+from summarizing_context.core.fields import long_frame
 from summarizing_context.core.joining import LEFT_OUT, joined, media_left_out, muted
 from summarizing_context.core.messages import (
     BESIDE_CONTENT,
@@ -201,16 +202,26 @@ def _measure(message: Message, reading: Reading, tokens: int, price: Price) -> _
     read = [part for part in reading.parts if part.kind != "extra"]
     parts = [part for part in read if part.kind != "thinking"]
     thoughts = [text for part in read if part.kind == "thinking" for text in part.sent]
-    frames = sum(price.count(part.name) for part in parts if part.kind == "call")
+    frames = sum(price.count(text) for part in parts for text in _frame_of(part))
     images = price.image_tokens * sum(len(part.media) for part in parts)
     words = max(1, tokens - MESSAGE_TOKENS - frames - images)
-    scale = words / max(1, sum(len(text) for part in read for text in part.sent))
-    sizes = [scale * sum(map(len, part.sent)) for part in parts]
+    scale = words / max(1, sum(len(text) for part in read for text in _within(part)))
+    sizes = [scale * sum(map(len, _within(part))) for part in parts]
     least = min(LEAST_CUT, max(sizes, default=0))
     crowd = sum(min(size, least) for size in sizes) if sum(part.kind in _JOINED for part in parts) > 1 else 0.0
     extras = extras_cost(reading, price.count)
     has_thinking = len(parts) < len(read)
     return _Measured(message, parts, sizes, (*thoughts, *reading.again), has_thinking, extras, frames, images, crowd)
+
+
+def _frame_of(part: Part) -> tuple[str, ...]:
+    """What of a call or a result cannot be cut."""
+    return (part.name, *long_frame(part.id)) if part.kind in ("call", "result") else ()
+
+
+def _within(part: Part) -> Sequence[str]:
+    """What of a part can be: its id is the last of what nobody reads."""
+    return part.sent[: len(part.sent) - len(long_frame(part.id))] if part.kind in ("call", "result") else part.sent
 
 
 def _cut_to(measured: _Measured, cap: int, price: Price) -> Shrunk | None:
