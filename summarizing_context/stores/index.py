@@ -11,6 +11,7 @@ import sqlite3
 import time
 from collections.abc import Sequence
 from functools import partial
+from math import inf
 
 from summarizing_context.core.searching import indexed_words, searchable
 from summarizing_context.errors import StoreFullError, StoreLockedError
@@ -24,6 +25,7 @@ logger = logging.getLogger(__name__)
 _SLICE = 128  # messages or summaries indexed in one transaction
 _SLICE_BYTES = 250_000  # of messages; after that many the slice ends
 _LEAVING = 0.25  # seconds that closing may spend on the index
+_LARGEST_LEAVING = 2_000_000  # bytes of a message that is indexed then
 
 
 class SearchShelf:
@@ -58,9 +60,9 @@ class SearchShelf:
     async def _catch_up_with(self, scope: Scope) -> None:
         goals = await self._access.read(lambda connection: behind(connection, scope))
         for branch, stop in goals.branches:
-            while await self._access.writer.submit(partial(_index_branch_to, branch=branch, stop=stop)):
+            while await self._access.writer.submit_spare(partial(_index_branch_to, branch=branch, stop=stop)):
                 pass
-        while goals.last_summary and await self._access.writer.submit(
+        while goals.last_summary and await self._access.writer.submit_spare(
             partial(_index_summaries_to, last=goals.last_summary)
         ):
             pass
@@ -86,14 +88,16 @@ def index_in_spare_time(connection: sqlite3.Connection) -> bool:
 def index_before_leaving(connection: sqlite3.Connection) -> None:
     """Index what came last, so that readers find it; of a long backlog only a part."""
     until = time.monotonic() + _LEAVING
-    while index_in_spare_time(connection) and time.monotonic() < until:
-        pass
+    has_more = True
+    while has_more and time.monotonic() < until:
+        with transaction(connection):
+            has_more = catch_up(connection, largest=_LARGEST_LEAVING) > 0
 
 
-def catch_up(connection: sqlite3.Connection) -> int:
-    """Index a slice of what is missing; how many rows, 0 when all is indexed."""
+def catch_up(connection: sqlite3.Connection, *, largest: float = inf) -> int:
+    """Index a slice of what is missing; how many rows, 0 when all is indexed, or up to a message of more bytes."""
     row = connection.execute(SQL["branch_behind"]).fetchone()
-    return _index_branch(connection, *row) if row is not None else _index_summaries(connection)
+    return _index_branch(connection, *row, largest=largest) if row is not None else _index_summaries(connection)
 
 
 def forget_entries(connection: sqlite3.Connection, branch: int, stop: int) -> None:
@@ -104,9 +108,11 @@ def forget_entries(connection: sqlite3.Connection, branch: int, stop: int) -> No
     connection.execute(SQL["remove_row_vectors"], values)
 
 
-def _index_branch(connection: sqlite3.Connection, branch: int, start: int) -> int:
+def _index_branch(connection: sqlite3.Connection, branch: int, start: int, largest: float = inf) -> int:
     stop, size = start, 0
     for position, length in connection.execute(SQL["next_entries"], (branch, start, _SLICE)):
+        if length > largest:
+            break
         stop, size = position + 1, size + length
         if size >= _SLICE_BYTES:
             break

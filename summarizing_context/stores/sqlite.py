@@ -81,6 +81,8 @@ class SqliteStore:
     async def close(self) -> None:
         """Finish the queued writes, give up the claims, end the thread. May be called twice."""
         await self._writer.stop()
+        for session_id in self._claims.held():  # the thread may be at work in spare time still
+            self._claims.give_up(session_id)
 
     async def claim(self, session_id: str, *, project: str | None = None) -> None:
         """Become the session's only writer, creating the session if needed."""

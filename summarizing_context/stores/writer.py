@@ -10,9 +10,10 @@ import asyncio
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -20,7 +21,7 @@ from typing import Any, TypeVar
 from summarizing_context.endings import running_loop
 from summarizing_context.errors import StoreError, WrongEventLoopError
 from summarizing_context.stores.faults import gone, translate
-from summarizing_context.stores.queries import roll_back
+from summarizing_context.stores.queries import roll_back, transaction
 
 Result = TypeVar("Result")
 Work = Callable[[sqlite3.Connection], Result]
@@ -28,6 +29,7 @@ Work = Callable[[sqlite3.Connection], Result]
 logger = logging.getLogger(__name__)
 
 _QUIET = 0.05  # seconds without an operation after which spare time begins
+_LONGEST_END = 0.6  # seconds that stopping waits for what is done in spare time
 LARGEST_BATCH = 1_000  # operations; their callbacks run in one go on the event loop
 
 
@@ -37,6 +39,7 @@ class _Operation:
     done: asyncio.Future[Any]
     committed: Callable[[], None] | None
     alone: bool  # opens its own transaction, or none
+    may_be_undone: bool  # when the store is closed
     result: Any = None
     error: Exception | None = None
 
@@ -90,6 +93,9 @@ class Writer:
         self._opened: asyncio.Future[None] | None = None
         self._ended: asyncio.Future[None] | None = None
         self._stopping = False
+        self._due = 0  # operations on their way that must be done, also when the thread is to stop
+        self._spending = threading.Lock()  # held while spare time begins, ends or is cut short
+        self._in_spare: sqlite3.Connection | None = None  # what is worked on in spare time
 
     async def start(self) -> None:
         """Begin the thread and wait until the connection is there."""
@@ -112,7 +118,14 @@ class Writer:
     ) -> asyncio.Future[Result]:
         """Queue an operation now. Cancelling the future withdraws nothing: it only stops the waiting."""
         done: asyncio.Future[Result] = self.check_open().create_future()
-        self._queue.put(_Operation(work, done, committed, alone))
+        self._due += 1
+        self._queue.put(_Operation(work, done, committed, alone, may_be_undone=False))
+        return done
+
+    def submit_spare(self, work: Work[Result]) -> asyncio.Future[Result]:
+        """Queue work of spare time, in a transaction of its own. It fails where the store is closed meanwhile."""
+        done: asyncio.Future[Result] = self.check_open().create_future()
+        self._queue.put(_Operation(partial(_in_transaction, work), done, None, alone=True, may_be_undone=True))
         return done
 
     def check_open(self) -> asyncio.AbstractEventLoop:
@@ -123,17 +136,24 @@ class Writer:
         return self._loop
 
     async def stop(self) -> None:
-        """Finish what is queued and end the thread; any number of times."""
+        """Finish what is queued and end the thread; any number of times. Work of spare time is undone; where only that
+        is left and takes long, the thread ends by itself."""
         self._ask_to_stop()
         if self._loop is None or self._ended is None:
             return
         self._check_loop(self._loop)
+        await asyncio.wait([self._ended], timeout=_LONGEST_END)
+        if self._in_spare is not None and not self._due:
+            return
         await asyncio.shield(self._ended)
         self._thread.join()
 
     def _ask_to_stop(self) -> None:
         if not self._stopping:
-            self._stopping = True
+            with self._spending:
+                self._stopping = True
+                if self._in_spare is not None:
+                    self._in_spare.interrupt()
             self._queue.put(None)
 
     def _check_loop(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -179,7 +199,7 @@ class Writer:
         self._gone = self._gone or self._is_gone()
         for operation in operations if self._gone else ():
             operation.error = gone(self._name)
-        self._tell(_settle_all, operations)
+        self._tell(self._settle, operations)
 
     def _wait(self, connection: sqlite3.Connection) -> _Operation | None:
         """The next operation, or None for the end; until one comes, the time is used."""
@@ -193,11 +213,26 @@ class Writer:
 
     def _use_time(self, spare: Callable[[sqlite3.Connection], bool], connection: sqlite3.Connection) -> bool:
         try:
-            return spare(connection)
+            with self._in_spare_time(connection):
+                return spare(connection)
         except Exception as error:  # tried again after the next batch; nobody waits for it
             self._undo(connection)
-            logger.warning("work in spare time failed", extra={"store": self._name, "cause": type(error).__name__})
+            if not self._stopping:
+                logger.warning("work in spare time failed", extra={"store": self._name, "cause": type(error).__name__})
             return False
+
+    @contextmanager
+    def _in_spare_time(self, connection: sqlite3.Connection) -> Iterator[None]:
+        """What is done within is cut short, or not begun, when the thread is to stop."""
+        with self._spending:
+            if self._stopping:
+                raise StoreError(f"{self._name}: the store was closed meanwhile; open it again")
+            self._in_spare = connection
+        try:
+            yield
+        finally:
+            with self._spending:
+                self._in_spare = None
 
     def _take(self, connection: sqlite3.Connection) -> tuple[list[_Operation], bool]:
         """All that is queued, at least one operation or the end; True when no more will come."""
@@ -239,7 +274,8 @@ class Writer:
         if self._gone:
             return
         try:
-            operation.attempt(connection)
+            with self._in_spare_time(connection) if operation.may_be_undone else nullcontext():
+                operation.attempt(connection)
         except Exception as error:
             self._undo(connection)
             operation.error = translate(error, self._name)
@@ -248,15 +284,20 @@ class Writer:
         with suppress(sqlite3.Error):  # the first error is the one to tell
             roll_back(connection)
 
+    def _settle(self, operations: Sequence[_Operation]) -> None:
+        for operation in operations:
+            self._due -= not operation.may_be_undone
+            operation.settle()
+
     def _tell(self, receiver: Callable[..., None], *values: object) -> None:
         assert self._loop is not None
         with suppress(RuntimeError):  # the loop is closed: nobody waits
             self._loop.call_soon_threadsafe(receiver, *values)
 
 
-def _settle_all(operations: Sequence[_Operation]) -> None:
-    for operation in operations:
-        operation.settle()
+def _in_transaction(work: Work[Result], connection: sqlite3.Connection) -> Result:
+    with transaction(connection):
+        return work(connection)
 
 
 def _settle_future(future: asyncio.Future[None], error: Exception | None) -> None:
