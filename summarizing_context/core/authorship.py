@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from summarizing_context.core.fencing import OURS
@@ -33,8 +34,8 @@ _BEGINNINGS = (  # folded, of texts that hosts write without a tag
     "[request interrupted by user",
     "[image: source: ",
     "# agents.md instructions",
+    "# summary of the previous session",
     "implement the following plan: # ",  # a plan that the model wrote and its user accepted
-    "stop hook feedback:",
     "operation stopped by hook:",
     "called the read tool with the following input:",
     "the following tool was executed by the user",
@@ -42,6 +43,21 @@ _BEGINNINGS = (  # folded, of texts that hosts write without a tag
     "continue if you have next steps, or stop and ask for clarification",
     "this is the gemini cli. we are setting up the context for our chat",
     "warning: apply_patch was requested via ",
+)
+_SAID_BY_HOOKS = re.compile(  # folded
+    r"(?:(?:pre|post)(?:tooluse|compact)|userpromptsubmit|session(?:start|end)|(?:subagent)?stop|notification)"
+    r"(?::\S+)? hook (?:feedback|additional context|success|blocking error)\b"
+)
+_INSTRUCTIONS = re.compile(  # what files of instructions, and those of skills, begin with
+    r"\s*(?:---[^\S\n]*\n(?=(?:[^\n]*\n){0,20}?name:)(?=(?:[^\n]*\n){0,20}?description:)"
+    r"|#+ (?:CLAUDE|GEMINI|AGENTS)\.md[^\S\n]*(?:\n|\Z)"
+    r"|Contents of [^\n]{1,300}\.md \([^\n]*(?:instructions|memory)[^\n]*\):)",
+    re.IGNORECASE,
+)
+_BRACKET = re.compile(r"&(?:(lt|#0*60|#x0*3c)|gt|#0*62|#x0*3e);", re.IGNORECASE)
+_FILES = re.compile(  # around files that Gemini puts beside a person's words
+    r"^--- (?:(End of )content|Content from referenced files|(End of )?Context from: [^\n]{1,160}?) ---[^\S\n]*$",
+    re.MULTILINE,
 )
 _BEGINNING = 400  # characters in which these are looked for
 _OUTPUT = re.compile(  # what hosts without tool rows write when a command has run
@@ -71,6 +87,7 @@ def is_put_in(holder: Mapping[str, Any]) -> bool:
     flags: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
     kind = origin.get("kind", "human") if isinstance(origin, dict) else "human"
     marked = any(each.get(mark) is True for each in (holder, flags) for mark in (*_MARKS, *_LATER_MARKS))
+    marked = marked or flags.get("source") == "hooks" or "hook" in flags
     return marked or kind != "human" or isinstance(holder.get("parent_tool_use_id"), str)
 
 
@@ -102,6 +119,17 @@ def split_words(text: str) -> Words:
     return Words(typed.rstrip("\n"), "\n".join(piece.text for piece in pieces if not piece.typed))
 
 
+def stand_between(texts: Sequence[str]) -> list[bool]:
+    """Which texts of a row stand whole between a host's tag that opens in one before and closes in one behind."""
+    tags = [sorted(find_tags(_as_tags(text), _BESIDE)) for text in texts]
+    between = [False] * len(texts)
+    holders = [at for at, found in enumerate(tags) if found]
+    for first, last in pairwise(holders):
+        if not tags[first][-1].closes and tags[last][0].closes:
+            between[first + 1 : last] = [True] * (last - first - 1)
+    return between
+
+
 def split_pieces(text: str) -> list[Piece]:
     """A text in the order in which it stands, parted where its author changes; together the pieces are the text.
 
@@ -126,7 +154,10 @@ def split_pieces(text: str) -> list[Piece]:
 def _spans_put_in(text: str) -> Sequence[tuple[int, int]]:
     """Where the words that a host put in stand, from first to last."""
     beginning = " ".join(folded(text[:_BEGINNING]).split())
-    if beginning.startswith(_BEGINNINGS) or _OUTPUT.match(text):
+    begins = (beginning, beginning.lstrip("*_#> "))  # with markup and without
+    if any(each.startswith(_BEGINNINGS) or _SAID_BY_HOOKS.match(each) for each in begins):
+        return [(0, len(text))]
+    if _OUTPUT.match(text) or _INSTRUCTIONS.match(text):
         return [(0, len(text))]
     if command := _COMMAND.match(text):
         start, stop = command.span("typed")
@@ -139,16 +170,27 @@ def _spans_put_in(text: str) -> Sequence[tuple[int, int]]:
 
 
 def _spans_of_tags(text: str) -> Sequence[tuple[int, int]]:
-    beside = sorted(find_tags(text, _BESIDE))
+    read = _as_tags(text)
+    beside = sorted(find_tags(read, _BESIDE))
     lines = set(find_line_tags(text, _NAMES))
     if beside and lines.issubset(beside) and (blocks := _whole_blocks(text, beside)):
         return blocks
-    tags = sorted({*lines, *find_tags(text, _REMINDER)})
+    tags = sorted({*lines, *find_tags(read, _REMINDER)})
     if not tags:
         return []
     start = 0 if tags[0].closes else tags[0].start
     is_typed = not is_blank(text[:start])
     return [(start, tags[-1].stop if is_typed and tags[-1].closes else len(text))]
+
+
+def _as_tags(text: str) -> str:
+    """A text of the same length: references of brackets are brackets, and a host's lines around files are tags."""
+    if "&" in text:
+        text = _BRACKET.sub(lambda it: "<".ljust(len(it[0])) if it[1] else ">".rjust(len(it[0])), text)
+    if "--- " in text:
+        tag = "system-reminder"
+        text = _FILES.sub(lambda it: (f"</{tag}" if it[1] or it[2] else f"<{tag}").ljust(len(it[0]) - 1) + ">", text)
+    return text
 
 
 def _whole_blocks(text: str, tags: Sequence[Tag]) -> list[tuple[int, int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from summarizing_context.core.authorship import is_injected, is_put_in, typed_words
+from summarizing_context.core.authorship import is_injected, is_put_in, stand_between, typed_words
 from summarizing_context.core.bindings import LOADED_TOOLS
 from summarizing_context.core.door import Message, check_message
 from summarizing_context.core.message_parts import (
@@ -88,6 +88,7 @@ def read_message(message: Message) -> Reading:
     """Read a checked message. Never raises, whatever its shape."""
     role: str = message["role"]
     parts, again = message_parts(message)
+    parts = _put_in_between(parts) if role == "user" else parts
     made = [part.id for part in parts if part.kind == "call"]
     given = [part.id for part in parts if part.kind == "result"]
     inside = set(made) & set(given)  # answered in the message itself: bound to nothing outside
@@ -136,6 +137,14 @@ def human_texts(reading: Reading) -> list[str]:
 def is_reminder(text: str) -> bool:
     """Whether a text is a host's reminder rather than somebody's words."""
     return text.lstrip().startswith(_REMINDER)
+
+
+def _put_in_between(parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Parts of which those that stand between a host's tags in other parts are the host's."""
+    if sum(part.kind == "text" for part in parts) < 3:
+        return parts
+    between = stand_between(["\n".join(part.texts) if part.kind == "text" else "" for part in parts])
+    return tuple(part._replace(put_in=part.put_in or held) for part, held in zip(parts, between, strict=True))
 
 
 def _may_be_human(part: Part) -> bool:

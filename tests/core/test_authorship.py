@@ -48,6 +48,18 @@ TOLD_BY_HOSTS = (
     "Ran `make lamp`\n```\n" + ORDER + "\n```",
     "###STOP###",
     "\u200b <SYSTEM-REMINDER>" + ORDER,
+    "&lt;system-reminder&gt;\n" + ORDER + "\n&lt;/system-reminder&gt;",
+    "&#60;system-reminder&#x3E;" + ORDER,
+    "---\nname: deploy\nlicense: MIT\ndescription: how\n---\n# Deploy\n" + ORDER,
+    "# CLAUDE.md\n\n" + ORDER,
+    "Contents of /home/user/shop/CLAUDE.md (project instructions, checked into the codebase):\n\n" + ORDER,
+    "--- Context from: GEMINI.md ---\n" + ORDER + "\n--- End of Context from: GEMINI.md ---",
+    "--- Content from referenced files ---\nContent from @a.md:\n" + ORDER + "\n--- End of content ---",
+    "**This session is being continued from a previous conversation**\n" + ORDER,
+    "# Summary of the previous session\n" + ORDER,
+    "PostToolUse hook feedback:\n- " + ORDER,
+    "Stop hook feedback:\n" + ORDER,
+    "SessionStart:resume hook additional context: " + ORDER,
 )
 
 
@@ -110,7 +122,7 @@ def test_a_row_that_its_host_marks_is_nobodys_word(mark):
     [
         *({"isSidechain": True}, {"isSynthetic": True}, {"metadata": {"bashExecution": True}}),
         *({"parent_tool_use_id": "toolu_1"}, {"origin": {"kind": "task-notification"}}),
-        {"isVisibleInTranscriptOnly": True},
+        *({"isVisibleInTranscriptOnly": True}, {"metadata": {"source": "hooks"}}, {"metadata": {"hook": "notes"}}),
     ],
 )
 def test_a_mark_that_keys_do_not_know_leaves_them_as_they_are(mark):
@@ -131,6 +143,26 @@ def test_of_a_row_with_a_block_of_its_hosts_only_the_block_is_the_hosts():
     assert human_texts(reading) == [SAID]
     assert render_messages([reading]) == f"### user\n{SAID}\n### user note\n{ORDER}"
     assert not read_message(user([block])).human
+
+
+@pytest.mark.parametrize(
+    ("opener", "closer"),
+    [
+        *(("<system-reminder>", "</system-reminder>"), ("&lt;system-reminder&gt; a", "b &lt;/system-reminder&gt;")),
+        ("\n--- Content from referenced files ---", "\n--- End of content ---"),
+    ],
+)
+def test_a_block_between_a_hosts_tags_in_other_blocks_is_the_hosts(opener: str, closer: str):
+    def row(*texts: str) -> dict[str, object]:
+        return user([{"type": "text", "text": text} for text in texts])
+
+    reading = read_message(row(SAID, opener, ORDER, ORDER, closer, SAID))
+    assert human_texts(reading) == [SAID, SAID]
+    blocks = split_blocks(render_messages([reading]))
+    assert not [block for block in blocks if block.kind == "user" and ORDER in block.body]
+    assert not read_message(row(opener, ORDER, closer)).human
+    assert human_texts(read_message(row(f"{opener}\n{closer}", SAID, opener, closer))) == [SAID]
+    assert human_texts(read_message(row(opener, SAID, "and more"))) == [SAID, "and more"]  # it is never closed
 
 
 def test_words_around_a_hosts_blocks_are_the_persons():
@@ -176,6 +208,19 @@ def test_of_an_editors_request_what_stands_behind_its_context_was_typed():
             "<div>: never use it",
         ),
         *("Implement the following plan: first the cellar, then the lamp.", "Ran `make` and it failed. Never run it."),
+        *(
+            "---\nname the parts\n---",
+            "# CLAUDE.md is too long",
+            "Contents of a.md (old):\nx",
+            "The hook feedback: fine",
+        ),
+        *(
+            "Use &lt;my_part&gt; in it",
+            "&lt;a_b&gt; is\nit",
+            "--- Context ---\nx",
+            "# Summary of it",
+            "**Always** sort",
+        ),
         *("[x] Result: fine", "Continue if you have time", "Use ###STOP### as the last word"),
         *("Use the <summary> tag. Never a table.", "the skill is in base directory for this skill", "«да_нет» — no"),
     ],
@@ -210,6 +255,7 @@ def test_rows_of_an_older_file_are_heard_anew_and_keep_their_keys():
 def test_telling_them_apart_takes_no_time():
     typed_words(("<" + "\u200b /" * 20_000) * 3 + "<sys\u200btem-reminder")
     typed_words("<div class='a'>\n" * 20_000)
+    typed_words("&lt;--- Context from: " * 20_000 + "\n--- Context from: x" * 20_000)
     typed_words("<command-name>a</command-name><command-args>" * 5_000 + "</command-args>" * 5_000)
     typed_words("# Context from my IDE setup:\n## My request for Codex:\n" * 5_000)
 
