@@ -97,7 +97,10 @@ def index_before_leaving(connection: sqlite3.Connection) -> None:
 def catch_up(connection: sqlite3.Connection, *, largest: float = inf) -> int:
     """Index a slice of what is missing; how many rows, 0 when all is indexed, or up to a message of more bytes."""
     row = connection.execute(SQL["branch_behind"]).fetchone()
-    return _index_branch(connection, *row, largest=largest) if row is not None else _index_summaries(connection)
+    if row is None:
+        return _index_summaries(connection)
+    branch, start = row
+    return _index_branch(connection, branch, start, largest)
 
 
 def forget_entries(connection: sqlite3.Connection, branch: int, stop: int) -> None:
