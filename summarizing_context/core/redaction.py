@@ -65,7 +65,7 @@ def redact_texts(texts: Sequence[tuple[str, str]], redact: Redact) -> list[str]:
     for _, same in groupby(texts, key=lambda text: text[0]):
         stop = at + len(list(same))
         if stop > at + 1:  # a stream may have been cut within a word
-            made[at:stop] = _as_one(made[at:stop], redact, "")
+            made[at:stop] = _as_one(made[at:stop], lambda text: redact(_inside_json(text, redact)), "")
         at = stop
     return _as_one(made, redact)
 

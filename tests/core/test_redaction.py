@@ -167,6 +167,17 @@ def test_a_secret_that_goes_across_blocks_is_never_shown_in_part(kind: str):
             assert f"[{kind}]" in shown or LEFT_OUT in shown
 
 
+@pytest.mark.parametrize("around", [lambda text: text, lambda text: f'Result: {{"a": {text}}} and "so" on', json.dumps])
+def test_a_secret_in_json_that_goes_across_blocks_is_never_shown_in_part(around: Callable[[str], str]):
+    text = around(json.dumps(SECRETS["block"]))
+    dice = random.Random(text)
+    for _ in range(60):
+        first, last = sorted(dice.sample(range(1, len(text)), 2))
+        blocks = [{"type": "text", "text": piece} for piece in (text[:first], text[first:last], text[last:])]
+        shown = rendered(user([{"type": "tool_result", "tool_use_id": "c", "content": blocks}]))
+        assert "kQ7z" not in shown, (first, last)
+
+
 def test_texts_keep_their_places_where_no_secret_goes_across():
     texts = [("text", f"one sk-{'a' * 30}."), ("text", "two"), ("input", f"three sk-{'b' * 30}"), ("text", "")]
     assert redact_texts(texts, redact) == ["one [token].", "two", "three [token]", ""]
