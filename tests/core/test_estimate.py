@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import json
+import quopri
 import random
 import string
 import sysconfig
 import unicodedata
+import urllib.parse
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -117,6 +120,56 @@ CODES: dict[str, Callable[[], str]] = {
     "letters and digits": lambda: letters(string.ascii_letters + string.digits),
     "words of small letters": lambda: in_words(string.ascii_lowercase),
     "words of letters": lambda: in_words(string.ascii_letters),
+    "words of three letters": lambda: " ".join(letters(string.ascii_lowercase, 3) for _ in range(600)),
+    "words of five letters": lambda: " ".join(letters(string.ascii_lowercase, 5) for _ in range(600)),
+    "words of five capitals": lambda: " ".join(letters(string.ascii_uppercase, 5) for _ in range(600)),
+    "names of four letters": lambda: "_".join(letters(string.ascii_lowercase, 4) for _ in range(600)),
+    "consonants": lambda: letters("bcdfghjklmnpqrstvwxz"),
+    "vowels": lambda: letters("aeiou"),
+    "words of vowels": lambda: in_words("aeiou"),
+    "bases of DNA": lambda: letters("ACGT"),
+    "base32 of short values": lambda: "\n".join(base64.b32encode(data(10)).decode() for _ in range(150)),
+    "small base32": lambda: base64.b32encode(data(3_000)).decode().lower(),
+    "small base32 of short values": lambda: " ".join(base64.b32encode(data(5)).decode().lower() for _ in range(300)),
+    "small letters and digits": lambda: letters(string.ascii_lowercase + string.digits),
+    "uuencoding": lambda: "".join(binascii.b2a_uu(data(45)).decode() for _ in range(60)),
+    "percent encoding": lambda: urllib.parse.quote(data(2_000)),
+    "quoted-printable": lambda: quopri.encodestring(data(2_000)).decode(),
+    "hex by bytes": lambda: data(2_000).hex(" "),
+    "capital hex by bytes": lambda: data(2_000).hex(" ").upper(),
+    "hex by colons": lambda: data(2_000).hex(":"),
+    "capital hex by colons": lambda: data(2_000).hex(":").upper(),
+    "hex in lines": lambda: "\n".join(data(16).hex(" ") for _ in range(100)),
+    "hex by two bytes": lambda: data(2_000).hex(" ", 2),
+    "hex by four bytes": lambda: data(2_000).hex(" ", 4),
+    "an array of bytes": lambda: ", ".join(f"0x{byte:02x}" for byte in data(1_000)),
+    "a dense array of bytes": lambda: ",".join(f"0x{byte:02X}" for byte in data(1_000)),
+    "escaped bytes": lambda: "".join(f"\\x{byte:02x}" for byte in data(1_000)),
+    "hardware addresses": lambda: "\n".join(data(6).hex(":") for _ in range(100)),
+    "network addresses": lambda: "\n".join(data(16).hex(":", 2) for _ in range(100)),
+    "a dump": lambda: "\n".join(f"{at:08x}: {data(16).hex(' ', 2)}  {'.' * 16}" for at in range(0, 2_000, 16)),
+    "a dump by bytes": lambda: "\n".join(f"{at:08x}  {data(16).hex(' ')}" for at in range(0, 2_000, 16)),
+}
+NUMBERED: dict[str, Callable[[], str]] = {  # letters beside digits that are no codes
+    "a log": lambda: "\n".join(
+        f"2025-11-{day:02d} 10:{day:02d}:07,123 INFO worker-{day} finished step {day * 7} in {day * 31}ms"
+        for day in range(1, 29)
+    ),
+    "dates": lambda: "\n".join(f"{day} Nov 2025, {day + 1}th Dec 2025T10:{day}:00Z" for day in range(10, 28)),
+    "rows of numbers": lambda: "\n".join(",".join(str(rng.randrange(1_000)) for _ in range(9)) for _ in range(40)),
+    "a table of rows": lambda: "\n".join(f"{n},Ana,item{n},{n * 3}.50,EUR,open" for n in range(60)),
+    "sizes": lambda: "\n".join(f".box{n} {{ margin: {n}px {n * 2}px; width: {n}rem; }}" for n in range(1, 60)),
+    "assembly": lambda: "\n".join(f"    mov x{n}, [sp, #0x{n * 8:x}]\n    add w{n}, w1, #4" for n in range(1, 30)),
+    "names with digits": lambda: "\n".join(
+        f"def to_utf8(md5, value{n}: int32) -> Base64:\n    return sha256(value{n}, x1, y2)" for n in range(20)
+    ),
+    "a list of commits": lambda: "\n".join(
+        f"{data(4).hex()[:7]} Fix the parser of the rows that the workers have written" for _ in range(40)
+    ),
+    "names of many capitals": lambda: "\n".join(
+        f"HTTP_MAX_RETRIES_{n} = os.environ['XML_HTTP_URL']  # mkdir, ctrl, kwargs, lstrip, wchar, ptr"
+        for n in range(20)
+    ),
 }
 BLOCKS = {  # script: first and last letter
     "Han": (0x4E00, 0x9FA5),
@@ -187,6 +240,12 @@ def test_no_script_is_undercounted(script):
         assert estimate_text(text) >= 0.8 * true_count(text)
 
 
+@pytest.mark.parametrize("kind", sorted(NUMBERED))
+def test_numbers_and_short_names_among_words_are_counted_within_a_half(kind):
+    text = NUMBERED[kind]()
+    assert estimate_text(text) <= 1.5 * true_count(text)
+
+
 def test_emoji_made_of_several_are_not_undercounted():
     text = "\U0001f469\u200d\U0001f4bb \u2708\ufe0f \U0001f1e9\U0001f1ea \U0001f44d\U0001f3fd " * 50
     assert estimate_text(text) >= 0.8 * true_count(text)
@@ -221,6 +280,17 @@ PROSE = {
 def test_languages_in_latin_letters_are_counted_within_a_half(language):
     text = PROSE[language] * 5
     assert 0.8 * true_count(text) <= estimate_text(text) <= 1.5 * true_count(text)
+
+
+@pytest.mark.parametrize("letter", string.ascii_letters)
+def test_a_row_of_one_letter_is_no_code(letter):
+    assert estimate_text(letter * 600) == -(-600 * (1_764 + 1_197 * letter.isupper()) // 10_000)
+
+
+def test_a_letter_more_never_makes_a_text_cheaper():
+    text = "".join(letters(string.ascii_letters + "xxx", 30) + letter * 5 for letter in "xqaZ7 ")
+    counts = [estimate_text(text[:length]) for length in range(len(text))]
+    assert counts == sorted(counts)
 
 
 def test_words_code_and_listings_are_measured_as_they_always_were():
