@@ -51,7 +51,7 @@ class Mark(NamedTuple):
 
 _MANY = 10**6  # times that a message may well be repeated
 _UNBOUND = Bounds()
-_SHRUNK = 4  # times what it takes to show a message whole
+_SHRUNK = 8  # times what it takes to show a message whole
 PARTS = 16  # of a group that are paired in the time in which one message is shown
 Known = dict[tuple[int, int, bool], tuple[Message, Shrunk]]  # by a message's identity, which holding it keeps
 
