@@ -45,7 +45,7 @@ _BEGINNINGS = (  # folded, of texts that hosts write without a tag
     "warning: apply_patch was requested via ",
 )
 _SAID_BY_HOOKS = re.compile(  # folded
-    r"(?:(?:pre|post)(?:tooluse|compact)|userpromptsubmit|session(?:start|end)|(?:subagent)?stop|notification)"
+    r"(?:(?:pre|post)(?:tooluse|compact)|userpromptsubmit|session(?:start|end)|(?:sub[a-z]+)?stop|notification)"
     r"(?::\S+)? hook (?:feedback|additional context|success|blocking error)\b"
 )
 _INSTRUCTIONS = re.compile(  # what files of instructions, and those of skills, begin with
