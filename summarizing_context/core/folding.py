@@ -31,7 +31,7 @@ class Calls(NamedTuple):
     @property
     def but_newest(self) -> Folded:
         """All but what was answered last, those in flight too; none where nothing is answered."""
-        newest = self.answered[-1] if self.answered else self.all
+        newest = frozenset(self.answered[-1]) if self.answered else frozenset[int](self.all)
         return tuple(ordinal for ordinal in range(self.made) if ordinal not in newest)
 
     @property
@@ -109,8 +109,8 @@ def without_calls(pairs: Pairs, folded: Collection[int]) -> list[Read]:
 
 def hides_newest(pairs: Pairs, folded: Collection[int]) -> bool:
     """Whether the last message of a group does nothing but answer folded calls."""
-    last = pairs.lines[-1]
-    return not last.made and bool(last.answered) and all(ordinal in folded for _, ordinal in last.answered)
+    last, gone = pairs.lines[-1], frozenset(folded)
+    return not last.made and bool(last.answered) and all(ordinal in gone for _, ordinal in last.answered)
 
 
 def _together(made: Sequence[tuple[str, int]]) -> Iterable[Folded]:
