@@ -1,0 +1,65 @@
+"""A session whose summaries are a pure function of what they are made of, and in which no rules are read off words.
+
+Two states of the package can then be compared by their views. `without_rules` is the only place that names modules
+whose work is set aside: a state that lacks them lacks the lines there too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from summarizing_context import Settings, SummaryJob, assembly
+from summarizing_context.core import entries
+from summarizing_context.making import make_extracts
+from summarizing_context.summaries import Extracts
+
+WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "haven", "inlet", "joint", "knoll", "lemon")
+CHARACTERS = 3  # for a token: few enough that no estimate finds a text too long
+_HEADING = "## Done\n"
+
+
+class ScriptedModel:
+    """Answers each job by its content alone: lines of words that a hash chooses, with nothing that could be refused."""
+
+    recipe = "scripted"
+
+    async def summarize(self, job: SummaryJob) -> str:
+        return _HEADING + scripted(job.content, job.max_tokens - len(_HEADING) // CHARACTERS)
+
+
+def scripted(content: str, max_tokens: int) -> str:
+    """A text for a content: between half and all of what `max_tokens` allow."""
+    seed = hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()
+    most = max_tokens * CHARACTERS * (256 + seed[0]) // 512
+    text = ""
+    while len(text) < most:
+        seed = hashlib.sha256(seed).digest()
+        text += f"- {' '.join(WORDS[byte % len(WORDS)] for byte in seed[:10])}\n"
+    return text[: max(0, most)].rpartition(" ")[0]
+
+
+@contextmanager
+def without_rules() -> Iterator[None]:
+    """Sessions opened within find no rules and decisions in what is said, and have a script for the extractive pass."""
+    with ExitStack() as patches:
+        patches.enter_context(patch.object(entries, "_rules", lambda reading: ()))
+        patches.enter_context(patch.object(assembly, "quotes", lambda text: ([], [])))
+        patches.enter_context(patch.object(assembly, "make_extracts", _extracts))
+        yield
+
+
+def _extracts(settings: Settings) -> Extracts:
+    """The extractive passes; only the key lines of long results are the real ones."""
+
+    def thorough(content: str, **asked: Any) -> str:
+        return scripted(content, asked["max_tokens"])
+
+    def about(content: str, topic: str, most: int) -> str:
+        return scripted(f"{topic}\n{content}", most)
+
+    made = make_extracts(settings)
+    return made._replace(thorough=thorough, skim=scripted, brief=scripted, about=about, excerpt=about)
