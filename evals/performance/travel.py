@@ -1,0 +1,161 @@
+"""How far one call travels through the package: the files that it passes, and how often it changes from one to another.
+
+    python -m evals.performance.travel [--turns N] [--budget N] [--json travel.json]
+
+Three ways are measured in a session that has activated before: adding one message, a view that adds two messages, and a
+view with an activation. Each is taken many times; the figures are medians, with the largest behind.
+
+A file is passed when a function in it is entered. A file changes when the function and the nearest function of the
+package that has called it stand in different files; code of other packages in between does not count. A coroutine that
+goes on after waiting is entered again. Only the foreground counts: the call itself, the tasks that it starts, and what
+the store calls back in the event loop. The worker's task and all other threads do not. The worker is idle before each
+call, so the counts are the same in each run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median_high
+from types import FrameType
+
+from rich.console import Console
+
+import summarizing_context
+from evals.performance.scenario import steps
+from evals.performance.scripted import ScriptedModel
+from summarizing_context import Settings, SummarizingContext, open_context
+from summarizing_context.cli.output import table
+
+WAYS = ("add_message", "view that adds two messages", "view with an activation")
+WARM = 3  # activations after which it is measured
+
+_PACKAGE = str(Path(summarizing_context.__file__).parent)
+_is_foreground: ContextVar[bool] = ContextVar("is_foreground", default=False)
+
+
+@dataclass
+class Trip:
+    """What one call has passed."""
+
+    changes: int = 0
+    calls: int = 0
+    files: set[str] = field(default_factory=set)
+
+    def note(self, frame: FrameType, event: str, argument: object) -> None:
+        """A profiler's function: something was entered or left."""
+        file = frame.f_code.co_filename
+        if event != "call" or not file.startswith(_PACKAGE) or not _counts():
+            return
+        self.calls += 1
+        self.files.add(file.removeprefix(_PACKAGE).lstrip("/"))
+        caller = frame.f_back
+        while caller is not None and not caller.f_code.co_filename.startswith(_PACKAGE):
+            caller = caller.f_back
+        self.changes += caller is not None and caller.f_code.co_filename != file
+
+
+@dataclass(frozen=True)
+class Way:
+    """The trips of one kind."""
+
+    name: str
+    times: int
+    files: int
+    most_files: int
+    changes: int
+    most_changes: int
+    calls: int  # of functions of the package
+    passed: list[str]  # files, in the trip with the median number of changes
+
+
+def _counts() -> bool:
+    """Whether this is the call itself, or a callback that belongs to no task."""
+    return _is_foreground.get() or asyncio.current_task() is None
+
+
+@contextmanager
+def travelling() -> Iterator[Trip]:
+    """Follow what this task does, and the tasks that it starts."""
+    trip, token = Trip(), _is_foreground.set(True)
+    sys.setprofile(trip.note)
+    try:
+        yield trip
+    finally:
+        sys.setprofile(None)
+        _is_foreground.reset(token)
+
+
+def way(name: str, trips: list[Trip]) -> Way:
+    """The figures of trips of one kind."""
+    by_changes = sorted(trips, key=lambda trip: trip.changes)
+    typical, files = by_changes[len(trips) // 2], [len(trip.files) for trip in trips]
+    calls = median_high(trip.calls for trip in trips)
+    sizes = median_high(files), max(files), typical.changes, by_changes[-1].changes, calls
+    return Way(name, len(trips), *sizes, sorted(typical.files))
+
+
+async def measure(turns: int, budget: int) -> list[Way]:
+    """The three ways, in a session of so many turns."""
+    trips: dict[str, list[Trip]] = {name: [] for name in WAYS}
+    added = 0
+    async with open_context(_settings(budget), summarizer=ScriptedModel()) as context:
+        for message in steps(turns):
+            is_warm = context.statistics().activations >= WARM
+            with travelling() as trip:
+                await (_view(context) if message is None else context.add_message(message))
+            name = _kind(context, added) if message is None else WAYS[0]
+            if is_warm and name is not None:
+                trips[name].append(trip)
+            added = 0 if message is None else added + 1
+            await context.wait_idle()
+    return [way(name, taken) for name, taken in trips.items()]
+
+
+def _settings(budget: int) -> Settings:
+    return Settings(max_tokens=budget, token_counter="estimate", idle_after=None)
+
+
+async def _view(context: SummarizingContext) -> None:
+    await context.get_messages_for_request()
+
+
+def _kind(context: SummarizingContext, added: int) -> str | None:
+    """Which way the last view was, `added` messages after the one before."""
+    view = context.last_view
+    if view is not None and view.activation is not None:
+        return WAYS[2]
+    return WAYS[1] if added == 2 else None
+
+
+def show(ways: list[Way]) -> None:
+    """Print the figures."""
+    shown = table("Median (largest)", "way", "#times", "#files", "#changes of file", "#calls", wide="way")
+    for one in ways:
+        files, changes = f"{one.files} ({one.most_files})", f"{one.changes:,} ({one.most_changes:,})"
+        shown.add_row(one.name, f"{one.times:,}", files, changes, f"{one.calls:,}")
+    Console().print(shown)
+
+
+def main() -> None:
+    """Read the command line, measure, show and write."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0] if __doc__ else None)
+    parser.add_argument("--turns", type=int, default=300)
+    parser.add_argument("--budget", type=int, default=16_000)
+    parser.add_argument("--json", type=Path)
+    given = parser.parse_args()
+    ways = asyncio.run(measure(given.turns, given.budget))
+    show(ways)
+    if given.json is not None:
+        given.json.write_text(json.dumps([asdict(one) for one in ways], indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
