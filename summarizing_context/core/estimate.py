@@ -4,15 +4,15 @@ Pure, and equal on every host: segments are cut by this measure, never by a sess
 The weights were fitted by least squares to o200k_base on 10.8M tokens of real agent transcripts
 (mean error 3 % a transcript, where chars/4 has 12 %); control characters count one each. What is no words costs more:
 random letters are told by pairs that words seldom have, base64 and hex by capitals and digits that follow small
-letters, listings of bytes by letters and digits in twos. Words and code have too little of these to be touched. What is
-not ASCII is counted in `scripts`.
+letters, listings of bytes by letters and digits in twos. Words and code have too little of these to be touched. No
+text costs less than the places at which o200k_base never joins neighbours. What is not ASCII is counted in `scripts`.
 """
 
 from __future__ import annotations
 
 import string
 
-from summarizing_context.core.letter_pairs import repeated_pairs, seldom_pairs
+from summarizing_context.core.letter_pairs import pairs_of, repeated_pairs, seldom_pairs
 from summarizing_context.core.scripts import beyond_ascii
 
 MESSAGE_TOKENS = 4  # framing of one message
@@ -25,6 +25,9 @@ _SELDOM = 12_000  # a pair of letters that words seldom have
 _CHANGE = 21_000  # from a lower-case letter to a capital or a digit
 _LONE = 20_000  # more for a change to a capital that no lower-case letter follows, as it would within a name
 _MIXED, _MIXED_END = 20_000, 8_000  # a digit and a letter that begin or end a group; a letter and a digit that end one
+_END = 8_600  # where a token must end; less than one, so that the cost of ordinary words stays
+_SPLIT = 4_000  # a seldom pair, beside such ends
+_PIECE_OF_WORD = 8_000  # more for what stands before a mark: it is a token of its own
 _ESCAPE = 2_015  # a line break or a tab costs as JSON writes it at least what it costs itself
 _CHANCE = 40_000  # so much of it may stand in any words
 _PIECE = 500_000  # characters counted at once: one call over megabytes would hold every other thread up
@@ -35,7 +38,6 @@ _DIGITS = string.digits.encode()
 _PUNCTUATIONS = string.punctuation.encode()
 _NON_ASCIIS = bytes(range(128, 256))
 _ASCIIS = bytes(range(128))
-_ESCAPES = tuple(b"\\" + bytes([letter]) for letter in b"bfnrt")
 
 
 def _table(**classes: str) -> bytes:
@@ -47,8 +49,76 @@ def _table(**classes: str) -> bytes:
     return bytes(table)
 
 
-_KINDS = _table(l=string.ascii_lowercase, u=string.ascii_uppercase, d=string.digits)
-_GROUPS = _table(l=string.ascii_letters, d=string.digits)
+_BEHIND_A_WORD = "digit space newline sign opening backslash"
+_ENDS = {  # classes of bytes, and those before which a token of o200k_base ends
+    "lower": _BEHIND_A_WORD,
+    "escape": _BEHIND_A_WORD,  # the small letters that are one behind a backslash
+    "upper": _BEHIND_A_WORD,
+    "apostrophe": _BEHIND_A_WORD,  # as in don't
+    "digit": "lower escape upper apostrophe space newline sign opening backslash",
+    "space": "digit opening",
+    "newline": "lower escape upper apostrophe digit space sign opening backslash",
+    "sign": "digit space",
+    "opening": "",
+    "backslash": "digit space",
+    "mark": "",  # the first byte of one that stands above or below the letter before it
+    "other": "",
+}
+_SMALL, _LETTERS = ("lower", "escape"), ("lower", "escape", "upper")
+_NO_GROUP = tuple(name for name in _ENDS if name not in (*_LETTERS, "digit"))
+_NUMBERS = {name: number for number, name in enumerate(_ENDS, start=1)}
+_PAIRS = (  # pairs of classes that are counted, each by a name; of two names a pair has the later
+    (b".", _LETTERS, _NO_GROUP),  # a group of letters and digits ends
+    (b",", ("digit",), _NO_GROUP),
+    (b"1", _NO_GROUP, ("digit",)),  # a group begins with a digit
+    (b"a", ("digit",), _LETTERS),
+    (b"2", ("upper",), ("digit",)),
+    (b"3", _SMALL, ("digit",)),
+    (b"A", _SMALL, ("upper",)),
+    (b"b", ("upper",), _SMALL),
+    (b"m", _LETTERS, ("mark",)),
+    (b"n", ("backslash",), ("escape",)),  # a line break or a tab as JSON writes it
+    (b"s", ("space",), ("space",)),
+    (b"t", ("space",), ("digit",)),
+)
+
+
+def _code(first: str, second: str) -> int:
+    return _NUMBERS[second] << 4 | _NUMBERS[first]
+
+
+def _classes() -> bytes:
+    """The class of each byte, in both halves."""
+    table = bytearray([_NUMBERS["other"]] * 256)
+    for name, members in (
+        ("lower", string.ascii_lowercase),
+        ("escape", "bfnrt"),
+        ("upper", string.ascii_uppercase),
+        ("digit", string.digits),
+        ("space", " \t\v\f"),
+        ("newline", "\r\n"),
+        ("sign", string.punctuation),
+        ("apostrophe", "'"),
+        ("opening", '("'),
+        ("backslash", "\\"),
+        ("mark", "\xcc\xcd"),
+    ):
+        for member in members:
+            table[ord(member)] = _NUMBERS[name]
+    return bytes(number << 4 | number for number in table)
+
+
+def _names() -> bytes:
+    table = bytearray(256)
+    for name, firsts, seconds in _PAIRS:
+        for first in firsts:
+            for second in seconds:
+                table[_code(first, second)] = name[0]
+    return bytes(table)
+
+
+_CLASSES, _NAMES = _classes(), _names()
+_NO_ENDS = bytes(set(range(256)) - {_code(one, other) for one, others in _ENDS.items() for other in others.split()})
 
 
 def estimate_text(text: str) -> int:
@@ -58,6 +128,8 @@ def estimate_text(text: str) -> int:
     if len(text) > _PIECE:
         return sum(estimate_text(text[at : at + _PIECE]) for at in range(0, len(text), _PIECE))
     data = text.encode("utf-8", "surrogatepass")
+    pairs, seldom = pairs_of(data, _CLASSES), seldom_pairs(data)
+    named = pairs.translate(_NAMES)
     after_lowers = data.translate(None, _LOWERS)
     rest = after_lowers.translate(None, _UPPERS)
     letters, uppers = len(data) - len(rest), len(after_lowers) - len(rest)
@@ -76,36 +148,28 @@ def estimate_text(text: str) -> int:
         + newlines * _NEWLINE
         + (len(after_digits) - len(after_punctuation)) * _PUNCTUATION
         + control * _CONTROL
-        + _beyond_words(data, letters, uppers, digits)
+        + named.count(b"n") * _ESCAPE
+        + _beyond_words(data, named, seldom, letters, digits)
     )
-    if b"\\" in after_digits:
-        scaled += sum(map(data.count, _ESCAPES)) * _ESCAPE
     if len(after_punctuation) > control:
         scaled += beyond_ascii(data.translate(None, _ASCIIS).decode("utf-8", "surrogatepass"))
+        scaled += named.count(b"m") * _PIECE_OF_WORD
+    at_least = (len(pairs.translate(None, _NO_ENDS)) + named.count(b"st")) * _END + seldom * _SPLIT
+    if at_least > scaled:
+        scaled = max(scaled, at_least - repeated_pairs(data) * _SPLIT)
     return -(-scaled // _SCALE)
 
 
-def _beyond_words(data: bytes, letters: int, uppers: int, digits: int) -> int:
+def _beyond_words(data: bytes, named: bytes, seldom: int, letters: int, digits: int) -> int:
     """What letters and digits cost more where they make no words. A longer text never costs less: another letter takes
     no more from it than the letter costs by itself."""
-    by_pair = seldom_pairs(data) * _SELDOM - letters * _LETTER
-    by_group = by_pair - digits * _LETTER
-    if by_group + digits * (_MIXED + max(_MIXED, _MIXED_END)) > 0:
-        groups = data.translate(_GROUPS)
-        by_group += (groups.count(b".dl") + groups.count(b"dl.")) * _MIXED + groups.count(b"ld.") * _MIXED_END
-    by_kind = max(_CHANCE, _by_kind(data, letters, uppers, digits))
-    by_pair = max(by_pair, by_group)
+    by_pair = seldom * _SELDOM - letters * _LETTER
+    groups = named.count(b"1a") + named.count(b"a."), named.count(b"2,") + named.count(b"3,")
+    by_pair = max(by_pair, by_pair - digits * _LETTER + groups[0] * _MIXED + groups[1] * _MIXED_END)
+    capitals = named.count(b"A")
+    lone = capitals - named.count(b"Ab") - named.endswith(b"A", 0, -1)
+    by_kind = (capitals + named.count(b"3")) * _CHANGE + lone * _LONE - (letters + digits) * _LETTER
+    by_kind = max(_CHANCE, by_kind)
     if by_pair > by_kind:
         by_pair -= repeated_pairs(data) * _SELDOM
     return max(by_pair, by_kind) - _CHANCE
-
-
-def _by_kind(data: bytes, letters: int, uppers: int, digits: int) -> int:
-    by_kind = -(letters + digits) * _LETTER
-    if (uppers + digits) * _CHANGE + uppers * _LONE + by_kind > 0:
-        kinds = data.translate(_KINDS)
-        capitals = kinds.count(b"lu")
-        if capitals * (_CHANGE + _LONE) + digits * _CHANGE + by_kind > 0:
-            lone = sum(map(kinds.count, (b"luu", b"lud", b"lu.")))
-            by_kind += (capitals + kinds.count(b"ld")) * _CHANGE + lone * _LONE
-    return by_kind

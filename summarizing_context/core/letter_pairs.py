@@ -62,24 +62,30 @@ def _tables(classes: dict[str, tuple[int, int]], pairs: set[str]) -> _Tables:
 
 
 _SELDOM, _ALIKE = _seldom(), _alike()
+_IS_ALIKE = bytes(code not in _ALIKE[1] for code in range(256))
 
 
 def seldom_pairs(data: bytes) -> int:
     """How many pairs of neighbouring letters are seldom in words."""
     classes, others = _SELDOM
-    if len(data) <= _AT_ONCE:
-        return len(_pairs(data, classes).translate(None, others))
-    parts = (data[start : start + _AT_ONCE + 1] for start in range(0, len(data), _AT_ONCE))
-    return sum(len(_pairs(part, classes).translate(None, others)) for part in parts)
+    return len(pairs_of(data, classes).translate(None, others))
 
 
 def repeated_pairs(data: bytes) -> int:
     """How many of these are the one letter of the pair before once more, as in a row of x."""
-    classes, others = _ALIKE
-    marks = b"\0" + _pairs(data, classes).translate(bytes(code not in others for code in range(256)))
+    marks = b"\0" + pairs_of(data, _ALIKE[0]).translate(_IS_ALIKE)
     return marks.count(1) - marks.count(b"\0\1")
 
 
+def pairs_of(data: bytes, classes: bytes) -> bytes:
+    """A byte for each pair of neighbours: the class of the first in the low half, of the second in the high one. The
+    last byte has no second."""
+    if len(data) > _AT_ONCE:
+        parts = (data[start : start + _AT_ONCE + 1] for start in range(0, len(data), _AT_ONCE))
+        return b"".join(_pairs(part, classes)[:_AT_ONCE] for part in parts)
+    return _pairs(data, classes)
+
+
 def _pairs(data: bytes, classes: bytes) -> bytes:
-    """Half a byte further each byte is a pair of classes: of a letter as a first, and of the next as a second."""
+    """Half a byte further each byte is a pair."""
     return (int.from_bytes(data.translate(classes), "little") >> 4).to_bytes(len(data), "little")

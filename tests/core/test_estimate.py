@@ -69,6 +69,13 @@ def test_where_texts_that_make_no_words_meet_only_what_could_be_chance_is_added(
     assert max(estimate_text(one), estimate_text(two)) <= both <= estimate_text(one) + estimate_text(two) + BY_CHANCE
 
 
+def test_wherever_tokens_end_a_longer_text_costs_no_less_and_a_joint_no_more_than_its_end():
+    text = '(a) 1  2 "b" x.y\\n\u0301 10.5\n\nüber - {c}: 7 É'
+    counts = [estimate_text(text[:at]) for at in range(len(text) + 1)]
+    assert counts == sorted(counts)
+    assert all(counts[-1] <= estimate_text(text[:at]) + estimate_text(text[at:]) + 1 for at in range(len(text)))
+
+
 def test_lone_surrogates_are_measured():
     assert estimate_text("\ud800") > 0
 
@@ -95,7 +102,27 @@ def in_words(alphabet: str, size: int = 600) -> str:
     return " ".join(letters(alphabet, rng.randint(3, 10)) for _ in range(size))
 
 
+MARKS = "".join(map(chr, range(0x300, 0x370)))
 CODES: dict[str, Callable[[], str]] = {
+    "single letters": lambda: " ".join(letters(string.ascii_lowercase, 600)),
+    "words of one or two letters": lambda: " ".join(letters(string.ascii_lowercase, at % 2 + 1) for at in range(600)),
+    "words of up to three letters": lambda: " ".join(letters(string.ascii_lowercase, at % 3 + 1) for at in range(600)),
+    "lines of one or two letters": lambda: "\n".join(letters(string.ascii_lowercase, at % 2 + 1) for at in range(600)),
+    "single letters in brackets": lambda: " ".join(f"({letter})" for letter in letters(string.ascii_lowercase, 400)),
+    "single letters in json": lambda: json.dumps([*letters(string.ascii_lowercase, 400)]),
+    "single digits": lambda: " ".join(letters(string.digits, 600)),
+    "single digits by two spaces": lambda: "  ".join(letters(string.digits, 600)),
+    "single digits by commas": lambda: ", ".join(letters(string.digits, 600)),
+    "rows of single digits": lambda: "\n".join(" ".join(letters(string.digits, 9)) for _ in range(60)),
+    "numbers of two digits": lambda: " ".join(letters(string.digits, 2) for _ in range(600)),
+    "fractions": lambda: " ".join(f"{letters(string.digits, 1)}.{letters(string.digits, 1)}" for _ in range(400)),
+    "single characters": lambda: " ".join(letters(string.printable[:94], 600)),
+    "formulas": lambda: " ".join("({} + {}) * {}".format(*letters("abnxyz", 2), rng.randrange(10)) for _ in range(200)),
+    "letters with accents": lambda: "\u0301".join(letters(string.ascii_lowercase, 600)),
+    "letters with any marks": lambda: "".join(
+        letter + letters(MARKS, rng.randint(1, 6)) for letter in letters(string.ascii_letters + " ", 300)
+    ),
+    "letters struck through": lambda: "\u0336".join("he comes with his hands behind him " * 9),
     "base64": lambda: base64.b64encode(data(3_000)).decode(),
     "base64 in lines": lambda: base64.encodebytes(data(3_000)).decode(),
     "base64 of a short value": lambda: base64.b64encode(data(200)).decode(),
@@ -271,6 +298,9 @@ PROSE = {
     "German": "Gestern Abend haben wir die Verbindung zur Datenbank repariert, aber die Prüfungen schlagen noch fehl. ",
     "French": "Hier soir nous avons réparé la connexion à la base de données, mais les tests échouent encore. ",
     "Spanish": "Anoche arreglamos la conexión con la base de datos, pero las pruebas siguen fallando por el puerto. ",
+    "Vietnamese": "Tối qua chúng tôi đã sửa kết nối tới cơ sở dữ liệu, nhưng các bài kiểm tra vẫn thất bại. ",
+    "Vietnamese without marks": "Toi qua chung toi da sua ket noi toi co so du lieu, nhung cac bai kiem tra that bai. ",
+    "Yoruba": "Ní alẹ́ àná, a tún ìsopọ̀ mọ́ ibi ìpamọ́ dátà ṣe, ṣùgbọ́n àwọn ìdánwò ṣì ń kùnà. ",
     "Polish": "Wczoraj wieczorem naprawiliśmy połączenie z bazą danych, ale testy wciąż nie przechodzą przez port. ",
     "English": "Last night we repaired the connection to the database, but the checks fail because of a wrong port. ",
 }
@@ -279,6 +309,12 @@ PROSE = {
 @pytest.mark.parametrize("language", sorted(PROSE))
 def test_languages_in_latin_letters_are_counted_within_a_half(language):
     text = PROSE[language] * 5
+    assert 0.8 * true_count(text) <= estimate_text(text) <= 1.5 * true_count(text)
+
+
+@pytest.mark.parametrize("language", sorted(PROSE))
+def test_letters_and_their_marks_apart_are_not_undercounted(language):
+    text = unicodedata.normalize("NFD", PROSE[language] * 5)
     assert 0.8 * true_count(text) <= estimate_text(text) <= 1.5 * true_count(text)
 
 
