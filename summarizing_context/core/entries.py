@@ -115,8 +115,9 @@ def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter:
         as_then = reading.sent == reading.texts and content_digest(reading) == facts.content
         is_counted = is_counted and as_then and counter != ESTIMATE
     tokens = facts.text_tokens if is_counted else _text_tokens(reading, count)
-    traits = read_traits(reading) if facts.role == Role.USER else facts.traits
-    derived = {"rules": _rules(reading), "traits": traits, "human": reading.human}
+    typed = human_texts(reading)
+    traits = read_traits(reading, typed) if facts.role == Role.USER else facts.traits
+    derived = {"rules": standing_rules(typed), "traits": traits, "human": reading.human}
     return Entry(data, msgspec.structs.replace(facts, text_tokens=tokens, **derived))
 
 
@@ -131,7 +132,7 @@ def _text_tokens(reading: Reading, count: Callable[[str], int], read: int | None
 
 
 def _facts(message: Message, reading: Reading, estimate: int, text_tokens: int) -> Facts:
-    metadata = message.get("metadata")
+    metadata, typed = message.get("metadata"), human_texts(reading)
     return Facts(
         role=_ROLES.get(reading.role, Role.OTHER),
         calls=reading.calls,
@@ -144,12 +145,7 @@ def _facts(message: Message, reading: Reading, estimate: int, text_tokens: int) 
         text_tokens=text_tokens,
         media=reading.media,
         content=content_digest(reading),
-        rules=_rules(reading),
-        traits=read_traits(reading),
+        rules=standing_rules(typed),  # never of results, reminders or hooks' rows
+        traits=read_traits(reading, typed),
         human=reading.human,
     )
-
-
-def _rules(reading: Reading) -> tuple[Rule, ...]:
-    """The standing rules of a message: of its human words only, not of results, reminders or hooks' rows."""
-    return standing_rules(human_texts(reading))

@@ -214,6 +214,8 @@ def _listed_calls(message: Message, content: object) -> Iterator[Part]:
 
 def _thinking_fields(message: Message, content: object) -> tuple[list[Part], tuple[str, ...]]:
     """Thinking that stands beside the content, each word of it once, and what is said or sealed again there."""
+    if message.keys().isdisjoint(THINKING_FIELDS):
+        return [], ()
     blocks = content if isinstance(content, list) else []
     said = {text for block in blocks if _kind(block) in _THINKING_TYPES for text in read_thinking(block).texts}
     parts: list[Part] = []

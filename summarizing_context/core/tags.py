@@ -43,12 +43,13 @@ class Tag(NamedTuple):
     closes: bool
 
 
-class _Looks(dict[str, str]):
-    """What each character looks like; filled as they are met."""
+class _Looks(dict[int, str]):
+    """What the character of each code point looks like; filled as they are met."""
 
-    def __missing__(self, char: str) -> str:
-        self[char] = " " if char.isspace() else "".join(map(_look, unicodedata.normalize("NFKD", char).casefold()))
-        return self[char]
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        self[code] = " " if char.isspace() else "".join(map(_look, unicodedata.normalize("NFKD", char).casefold()))
+        return self[code]
 
 
 def _look(char: str) -> str:
@@ -63,17 +64,17 @@ _looks = _Looks()
 
 def folded(text: str) -> str:
     """`text` as it is compared: what a reader takes for the same is the same."""
-    return "".join(map(_looks.__getitem__, text))
+    return text.translate(_looks)
 
 
 def is_blank(text: str) -> bool:
     """Whether a reader sees nothing in `text`."""
-    return not any(_looks[char].strip() for char in text)
+    return not any(_looks[ord(char)].strip() for char in text)
 
 
 def find_tags(text: str, names: frozenset[str]) -> Iterator[Tag]:
     """The tags in `text` that are called by one of `names`, which are spelled without gaps."""
-    if not any(opening in text for opening in _OPENING):  # seen at once, where looking for names takes long
+    if not _may_open(text):
         return
     for opener in _openers(names).finditer(text):
         tag = _read_tag(text, opener.end())
@@ -83,12 +84,17 @@ def find_tags(text: str, names: frozenset[str]) -> Iterator[Tag]:
 
 def find_line_tags(text: str, names: frozenset[str]) -> Iterator[Tag]:
     """The tags with which a line of `text` begins and that are called so, or by several words."""
-    if not any(opening in text for opening in _OPENING):
+    if not _may_open(text):
         return
     for opener in _line_openers(names).finditer(text):
         tag = _read_tag(text, opener.end())
         if _COMPOUND.match(tag.words) or _is_called(tag, names):
             yield tag
+
+
+def _may_open(text: str) -> bool:
+    """Whether a tag could begin anywhere: seen at once, where looking for names takes long."""
+    return "<" in text or (not text.isascii() and any(opening in text for opening in _OPENING))
 
 
 def _is_called(tag: Tag, names: frozenset[str]) -> bool:
@@ -118,7 +124,7 @@ def _beginnings(names: frozenset[str]) -> str:
 def _read_tag(text: str, at: int) -> Tag:
     start, words, closes = at - 1, "", False
     while at < len(text) and len(words) < _LONGEST:
-        look = _looks[text[at]]
+        look = _looks[ord(text[at])]
         if words == "" and look in ("/", " "):
             closes = closes or look == "/"
         elif look in ("-", "_", " ") or look.isalnum():

@@ -6,12 +6,13 @@ Pure, and bounded: of long texts only both ends are looked at. What these traits
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 from zlib import crc32
 
 from summarizing_context.core.cues import CHOICE
 from summarizing_context.core.errors_seen import first_error_line
-from summarizing_context.core.messages import Part, Reading, human_texts
+from summarizing_context.core.messages import Part, Reading
 from summarizing_context.core.shell import COMMITS
 from summarizing_context.core.verbs import CHANGES, verb_of
 from summarizing_context.core.words import words_of
@@ -38,8 +39,8 @@ class Traits(NamedTuple):
 NO_TRAITS = Traits()
 
 
-def read_traits(reading: Reading) -> Traits:
-    """What is noteworthy in a message."""
+def read_traits(reading: Reading, typed: Sequence[str]) -> Traits:
+    """What is noteworthy in a message; `typed` are its human texts."""
     flags, names = 0, dict[int, None]()
     for part in reading.parts:
         if part.kind == "result":
@@ -48,11 +49,8 @@ def read_traits(reading: Reading) -> Traits:
             text = _ends("".join(part.texts))
             flags |= WRITE * _changes(part.name, text)
             names.update(dict.fromkeys(crc32(name.encode("utf-8", "replace")) for name in _FILE.findall(text)))
-    if reading.role == "assistant":
-        said = [text for part in reading.parts if part.kind == "text" for text in part.texts]
-    else:
-        said = human_texts(reading)
-    if any(map(_decides, said)):
+    written = (text for part in reading.parts if part.kind == "text" for text in part.texts)
+    if any(map(_decides, written if reading.role == "assistant" else typed)):
         flags |= DECISION
     return Traits(flags, tuple(names)[:_NAMES]) if flags or names else NO_TRAITS
 

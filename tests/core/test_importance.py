@@ -8,15 +8,20 @@ import pytest
 
 from summarizing_context.core.constraints import Rule
 from summarizing_context.core.importance import ImportanceBook, Member, score
-from summarizing_context.core.messages import read_message
+from summarizing_context.core.messages import human_texts, read_message
 from summarizing_context.core.traits import DECISION, ERROR, WRITE, Traits, read_traits
 from tests.laws.builders import DIALECTS, assistant, call, result, user
 
 NOTHING = Member(Traits(), (), False)
 
 
+def traits_of(message: dict) -> Traits:
+    reading = read_message(message)
+    return read_traits(reading, human_texts(reading))
+
+
 def flags(message: dict) -> int:
-    return read_traits(read_message(message)).flags
+    return traits_of(message).flags
 
 
 def book(*groups: Member) -> ImportanceBook:
@@ -48,12 +53,10 @@ def test_traits_are_told_from_the_message_alone(message: dict, trait: int):
 
 
 def test_names_are_those_of_the_files_in_calls():
-    first, second = (
-        read_traits(read_message(call("openai", ("a", "read", {"path": p})))).names for p in ("src/a.py", "b.py")
-    )
+    first, second = (traits_of(call("openai", ("a", "read", {"path": p}))).names for p in ("src/a.py", "b.py"))
     assert len(first) == len(second) == 1
     assert first != second
-    assert read_traits(read_message(assistant("see src/a.py"))).names == ()
+    assert traits_of(assistant("see src/a.py")).names == ()
 
 
 def test_a_score_is_from_zero_to_one_and_grows_with_every_factor():
