@@ -124,9 +124,12 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
     )
     caller = make_caller(settings, options.summarizer, clock, read_only=options.read_only)
     price = _price(settings, caller)
-    store = options.store or await open_store(settings.store, read_only=options.read_only)
+    foreground = Foreground()
+    store = options.store or await open_store(
+        settings.store, read_only=options.read_only, gives_way=lambda: foreground.is_busy
+    )
     try:
-        parts = _Assembly(settings, options, clock, store, caller, price).parts(counter)
+        parts = _Assembly(settings, options, clock, store, caller, price, foreground).parts(counter)
         await load_session(parts)
     except BaseException:
         await store.close()
@@ -134,9 +137,11 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
     return SummarizingContext(parts)
 
 
-async def open_store(path: str | Path, *, read_only: bool = False) -> SessionStore:
-    """A store, opened; the caller closes it."""
-    store = SqliteStore(path, read_only=read_only)
+async def open_store(
+    path: str | Path, *, read_only: bool = False, gives_way: Callable[[], bool] = lambda: False
+) -> SessionStore:
+    """A store, opened; the caller closes it. While `gives_way` says so, it indexes nothing in spare time."""
+    store = SqliteStore(path, read_only=read_only, gives_way=gives_way)
     try:
         await store.open()
     except BaseException:
@@ -159,6 +164,7 @@ class _Assembly:
     store: SessionStore
     caller: AnyCaller
     price: ModelPrice | None
+    foreground: Foreground
 
     def parts(self, counter: Any) -> Parts:
         settings = self.settings
@@ -175,12 +181,14 @@ class _Assembly:
         price = Price(counter.count, settings.image_tokens, Pace())
         ledger = self.ledger(timeline)
         viewer = Viewer(timeline, book, policy_of(settings), price, counter.name, ledger=ledger)
-        foreground = Foreground()
         learner = self.learner(timeline, book, recipe, ledger, redact)
         counting, preparing = SideThread("counting"), SideThread("preparing")
-        worker = self.worker(
-            timeline, book, recipe, viewer, ledger, foreground=foreground, preparing=preparing, learner=learner
-        )
+        worker = self.worker(timeline, book, recipe, viewer, ledger, preparing=preparing, learner=learner)
+
+        async def apart(work: Callable[[], Any]) -> Any:
+            with self.foreground.call():  # else background work beside it leaves the event loop no turn
+                return await counting.run(work)
+
         return Parts(
             settings=settings,
             timeline=timeline,
@@ -188,10 +196,10 @@ class _Assembly:
             ledger=ledger,
             viewer=viewer,
             worker=worker,
-            foreground=foreground,
+            foreground=self.foreground,
             store=self.store,
-            intake=Intake(counter, counting.run),
-            apart=counting.run,
+            intake=Intake(counter, apart),
+            apart=apart,
             counter=counter,
             clock=self.clock,
             calls=self.caller.statistics,
@@ -236,7 +244,6 @@ class _Assembly:
         viewer: Viewer,
         ledger: LedgerBook,
         *,
-        foreground: Foreground,
         preparing: SideThread,
         learner: Learner | None,
     ) -> Worker:
@@ -270,7 +277,7 @@ class _Assembly:
             concurrency=settings.concurrency,
             cooldown=settings.breaker_cooldown,
             past_start=past_start,
-            foreground=foreground,
+            foreground=self.foreground,
             preparing=preparing,
             rollups=settings.strategy == "hierarchical",
             notify=notify,

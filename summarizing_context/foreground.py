@@ -23,6 +23,11 @@ class Foreground:
         self._gap = anyio.Event()
         self._asking = anyio.Lock()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call is under way. Any thread may ask."""
+        return self._under_way > 0
+
     @contextmanager
     def call(self) -> Iterator[None]:
         """A call of the host, from beginning to end."""

@@ -203,7 +203,7 @@ class Session:
         all the while it is decided in one go at last."""
         pace, timeline = self.parts.viewer.pace, self.parts.timeline
         log, changes = log_name(timeline), 0
-        with pace.decision():
+        with pace.decision(), self.parts.foreground.call():
             while changes <= _MOST_CHANGES:
                 try:
                     with pace.slice():

@@ -56,6 +56,11 @@ class Reads:
 
     def between(self, start: int, stop: int) -> tuple[Sequence[Read], Sequence[int]]:
         """Log entries, read, and their costs."""
+        if stop - start == 1:
+            return self._each(start, stop)
+        return self.pace.once(("between", log_name(self.timeline), start, stop), lambda: self._each(start, stop))
+
+    def _each(self, start: int, stop: int) -> tuple[Sequence[Read], Sequence[int]]:
         reads, costs = zip(*map(self.read, range(start, stop)), strict=True)
         return reads, costs
 

@@ -7,6 +7,7 @@ import pytest
 
 from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
 from summarizing_context.foreground import SHARE, Foreground
+from summarizing_context.tails import Reads
 
 pytestmark = pytest.mark.anyio
 
@@ -100,3 +101,39 @@ async def test_many_adders_leave_summaries_their_share_and_no_more():
         assert 0 < len(begun) <= 8
         assert await context.wait_idle(120)
         assert len(begun) > 64
+
+
+async def test_adding_and_showing_a_long_message_is_a_call_under_way():
+    busy: list[bool] = []
+
+    def count(text: str) -> int:
+        if opened:
+            busy.append(opened[0]._parts.foreground.is_busy)
+        return len(text) // 4
+
+    opened: list[SummarizingContext] = []
+    blocks = [{"type": "text", "text": f"{number}: {'word ' * 200}"} for number in range(400)]
+    async with open_context(Settings(max_tokens=4_000), count_tokens=count) as context:
+        opened.append(context)
+        for step in (context.add_message({"role": "user", "content": blocks}), context.get_messages_for_request()):
+            busy.clear()
+            await step
+            assert busy
+            assert all(busy)
+        assert not context._parts.foreground.is_busy
+
+
+async def test_a_view_in_many_slices_looks_at_each_message_of_a_step_a_few_times_only(monkeypatch: pytest.MonkeyPatch):
+    calls = 600
+    reads: list[int] = []
+    read = Reads.read
+    monkeypatch.setattr(Reads, "read", lambda self, index: (reads.append(index), read(self, index))[1])
+    made = [{"id": f"c{at}", "type": "function", "function": {"name": "run", "arguments": "{}"}} for at in range(calls)]
+    async with open_context(Settings(max_tokens=4_000, token_counter="estimate")) as context:
+        await context.add_message({"role": "user", "content": "go on"})
+        await context.add_message({"role": "assistant", "content": "", "tool_calls": made})
+        for at in range(calls):
+            await context.add_message({"role": "tool", "tool_call_id": f"c{at}", "content": f"{at} " + "data " * 9})
+        reads.clear()
+        await context.get_messages_for_request()
+    assert calls < len(reads) < 8 * calls

@@ -144,7 +144,7 @@ def _put_in_between(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     if sum(part.kind == "text" for part in parts) < 3:
         return parts
     between = stand_between(["\n".join(part.texts) if part.kind == "text" else "" for part in parts])
-    return tuple(part._replace(put_in=part.put_in or held) for part, held in zip(parts, between, strict=True))
+    return tuple(part._replace(put_in=True) if held else part for part, held in zip(parts, between, strict=True))
 
 
 def _may_be_human(part: Part) -> bool:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import islice
 
 from summarizing_context.core.door import decode_message
-from summarizing_context.core.messages import read_message
+from summarizing_context.core.messages import read_content, read_message
 from summarizing_context.core.redaction import Redact, redact_reading
 
 MOST_TERMS = 24  # of a query; a pasted page is searched by its first words
@@ -41,7 +41,7 @@ def searchable(message: bytes, redact: Redact | None = None) -> str:
     """
     try:
         decoded = decode_message(message)
-        reading = read_message(decoded)
+        reading = read_content(decoded) if redact is None else read_message(decoded)
     except Exception:  # not JSON, or no message: written by other means
         return ""
     if redact is not None:

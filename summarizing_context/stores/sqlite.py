@@ -42,7 +42,8 @@ _CLOSING_WAIT = 200  # milliseconds that closing waits for a locked file
 class SqliteStore:
     """A `Store` on SQLite. `await open()` first; `busy_timeout` is in seconds.
 
-    `max_pages` caps the file's size (pages of 4096 bytes), as a full disk would.
+    `max_pages` caps the file's size (pages of 4096 bytes), as a full disk would. While `gives_way` says so, which the
+    store's thread asks, nothing is indexed in spare time.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class SqliteStore:
         read_only: bool = False,
         busy_timeout: float = 5.0,
         max_pages: int | None = None,
+        gives_way: Callable[[], bool] = lambda: False,
     ) -> None:
         self._path = None if path == ":memory:" else Path(os.path.realpath(path))
         self.name = str(self._path or ":memory:")
@@ -66,6 +68,7 @@ class SqliteStore:
             self._disconnect,
             is_gone=self._is_gone,
             spare=None if read_only else index_in_spare_time,
+            gives_way=gives_way,
         )
         self._access = Access(self._path, self._writer, self._claims, read_only=read_only, wait=busy_timeout)
         self.checkpoints = CheckpointShelf(self._access)

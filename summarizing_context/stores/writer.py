@@ -71,7 +71,8 @@ class Writer:
     """Runs operations on a connection that `opening` makes and `closing` ends, both in the thread.
 
     `is_gone` is asked after each batch, before it is acknowledged: once what it is written to is gone, all fails.
-    While nothing is queued, `spare` is called until it says that there is no more to do, and again after each batch.
+    While nothing is queued, `spare` is called until it says that there is no more to do, and again after each batch;
+    not while `gives_way` says that other work comes first.
     """
 
     def __init__(
@@ -82,10 +83,11 @@ class Writer:
         *,
         is_gone: Callable[[], bool],
         spare: Callable[[sqlite3.Connection], bool] | None = None,
+        gives_way: Callable[[], bool] = lambda: False,
     ) -> None:
         self._name = name
         self._is_gone, self._gone = is_gone, False
-        self._opening, self._closing, self._spare = opening, closing, spare
+        self._opening, self._closing, self._spare, self._gives_way = opening, closing, spare, gives_way
         self._has_spare = spare is not None
         self._queue: SimpleQueue[_Operation | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"store {name}", daemon=True)
@@ -208,7 +210,10 @@ class Writer:
             try:
                 return self._queue.get(timeout=quiet)
             except Empty:
-                quiet, self._has_spare = 0.0, self._use_time(self._spare, connection)
+                if self._gives_way():
+                    quiet = _QUIET
+                else:
+                    quiet, self._has_spare = 0.0, self._use_time(self._spare, connection)
         return self._queue.get()
 
     def _use_time(self, spare: Callable[[sqlite3.Connection], bool], connection: sqlite3.Connection) -> bool:

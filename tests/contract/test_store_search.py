@@ -208,6 +208,31 @@ async def test_the_store_indexes_by_itself_when_it_is_quiet(path):
         assert await store.index.backlog() == 0
 
 
+async def test_the_store_indexes_nothing_by_itself_while_it_gives_way(path):
+    asked = 0
+    busy = True
+
+    def gives_way() -> bool:
+        nonlocal asked
+        asked += 1
+        return busy
+
+    async with opened(path, "s", gives_way=gives_way) as store:
+        await store.append("s", say("tulip", "crocus"), nothing)
+        for _ in range(2_000):
+            if asked > 2:
+                break
+            await asyncio.sleep(0.01)
+        assert asked > 2
+        assert await store.index.backlog() == 2
+        busy = False
+        for _ in range(2_000):
+            if not await store.index.backlog():
+                break
+            await asyncio.sleep(0.06)
+        assert await store.index.backlog() == 0
+
+
 async def test_a_reader_finds_what_is_indexed_and_writes_nothing(path):
     async with opened(path, "s") as store:
         await store.append("s", say("tulip"), nothing)
