@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from importlib import import_module
 from threading import Lock
 
 from summarizing_context.core.redaction import Redact
@@ -30,3 +33,17 @@ class Redaction:
         if not isinstance(redacted, str):
             raise SummarizerError(f"redact gave {type(redacted).__name__}, not a text; nothing was sent")
         return redacted
+
+
+def load_redaction(name: str) -> Redaction:
+    """The function that a command line names as `module:function`; the module may be in the current folder."""
+    module, _, function = name.partition(":")
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        found = getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise SettingsError(
+            f"redact: {name!r} cannot be loaded ({type(error).__name__}); name a function as module:function"
+        ) from error
+    return Redaction(found)

@@ -22,6 +22,7 @@ from summarizing_context.cli.eval_model import (
     ModelOptions,
     Probes,
     ReaderName,
+    Redact,
     Refresh,
     Replicates,
 )
@@ -52,7 +53,7 @@ summarizing-context eval record --cases logs/ --reader anthropic --model claude-
 [bold]Keys[/bold]
 
 From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. Read a cassette before you publish it: keys and tokens
-are taken out by their shape, what else a transcript says is in it.
+are taken out by their shape, others by --redact; what else a transcript says is in it.
 """
 
 _SUITE = "A suite of the checkout, without --cases or --dataset; "
@@ -100,6 +101,7 @@ def run(
         bool, typer.Option("--record", help="Ask the model for what is not recorded; the same as `eval record`.")
     ] = False,
     base_url: BaseUrl = None,
+    redact: Redact = None,
     json_path: JsonPath = None,
 ) -> int:
     """Run a suite, or your own transcripts, through every strategy and baseline at equal view tokens.
@@ -127,6 +129,7 @@ def run(
         probes=probes,
         cassette=cassette,
         base_url=base_url,
+        redact=redact,
         record=recording,
     )
     return execute(wanted, options)
@@ -144,6 +147,7 @@ def record(
     probes: Probes = None,
     cassette: CassettePath = None,
     base_url: BaseUrl = None,
+    redact: Redact = None,
     refresh: Refresh = False,
     dry_run: DryRun = False,
     max_calls: MaxCalls = None,
@@ -176,6 +180,7 @@ def record(
         probes=probes,
         cassette=cassette,
         base_url=base_url,
+        redact=redact,
         record=True,
         refresh=refresh,
         dry_run=dry_run,

@@ -45,6 +45,12 @@ CassettePath = Annotated[
     typer.Option(metavar="FILE", help="Where recorded replies are; evals/cassettes/<suite>.jsonl for a suite."),
 ]
 BaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Record from another server of the model.")]
+Redact = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:FUNCTION", help="Takes secrets out of each message before anything is sent, kept or reported."
+    ),
+]
 Refresh = Annotated[bool, typer.Option("--refresh", help="Record everything once again.")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Tell calls, tokens and price of what is not recorded yet; send nothing.")
@@ -64,6 +70,7 @@ class ModelOptions:
     probes: int | None = None
     cassette: Path | None = None
     base_url: str | None = None
+    redact: str | None = None
     record: bool = False
     refresh: bool = False
     dry_run: bool = False
@@ -91,11 +98,13 @@ def tape_of(options: ModelOptions, loaded: LoadedSuite | None) -> Tape | None:
     if own is None and asking is None:
         if options.mode != "replay":
             raise InputError("nothing to record: name a reader with --reader and --model, or take a suite that has one")
+        if options.redact is not None:
+            raise InputError("--redact: without a model nothing is sent or recorded; name one, or leave it away")
         return None
     path = options.cassette or (loaded.cassette if loaded is not None else None)
     if path is None:
         raise InputError("--cassette: name the file of the recorded replies; only suites have one of their own")
-    return Tape(path, asking)
+    return Tape(path, asking, options.redact)
 
 
 def _asking(options: ModelOptions, own: Asking | None) -> Asking | None:
@@ -138,7 +147,7 @@ def opened(options: ModelOptions, tape: Tape | None) -> Iterator[Cassette | None
             yield None
             return
         caps = Caps(options.max_calls, options.max_input_tokens)
-        with Cassette.open(tape.path, options.mode, caps=caps) as cassette:
+        with Cassette.open(tape.path, options.mode, caps=caps, redact=tape.redaction()) as cassette:
             if cassette.sends:
                 notices().print(_opening_words(cassette, caps), soft_wrap=True)
             try:

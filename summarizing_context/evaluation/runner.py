@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from typing import Protocol
@@ -28,6 +28,7 @@ from summarizing_context.evaluation.arms.views import ArmView
 from summarizing_context.evaluation.cases.model import Case, Cut, Probe
 from summarizing_context.evaluation.cases.reading import Read, read_session, tokens_before
 from summarizing_context.evaluation.cassettes import Cassette
+from summarizing_context.evaluation.cassettes.cases import scrub_case
 from summarizing_context.evaluation.drilling import drilled
 from summarizing_context.evaluation.outcomes import ProbeOutcome, SessionOutcome, ViewOutcome
 from summarizing_context.evaluation.recalls import recalled
@@ -81,14 +82,14 @@ def run_sources(
 def run_source(source: CaseSource, *, plan: Plan, cassette: Cassette | None = None) -> SessionOutcome:
     """Load one case and run it, in an event loop of its own."""
     if cassette is None and plan.tape is not None:
-        cassette = Cassette.open(plan.tape.path)
+        cassette = Cassette.open(plan.tape.path, redact=plan.tape.redaction())
     return anyio.run(run_case, source.load(), plan, cassette)
 
 
 async def run_case(case: Case, plan: Plan, cassette: Cassette | None = None) -> SessionOutcome:
     """Every arm at every cut of one session; what models say comes through the cassette."""
     if cassette is not None:
-        case = replace(case, messages=tuple(map(cassette.scrub, case.messages)))
+        case = scrub_case(case, cassette)
     reads = read_session(case.messages)
     results = _Results(case, reads)
     async with AsyncExitStack() as stack:

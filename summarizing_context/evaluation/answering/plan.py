@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.cases.model import KINDS, Probe
+from summarizing_context.redaction import Redaction, load_redaction
 
 ARMS = ("hierarchical", "masking", "tail", "everything", "evidence", "stored", "nothing")
 Provider = Literal["openai", "anthropic"]
@@ -56,6 +57,11 @@ class Tape:
 
     path: Path
     asking: Asking | None = None  # None where a model only summarizes
+    redact: str | None = None  # module:function, of what is taken out of messages before anything of them is kept
+
+    def redaction(self) -> Redaction | None:
+        """The function that `redact` names. Raises `SettingsError`."""
+        return load_redaction(self.redact) if self.redact is not None else None
 
 
 def check_asking(asking: Asking, known_arms: Sequence[str]) -> Asking:

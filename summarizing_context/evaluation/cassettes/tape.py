@@ -15,7 +15,7 @@ import anyio
 
 from summarizing_context.core.door import Message
 from summarizing_context.core.estimate import estimate_text
-from summarizing_context.core.redaction import redact_message
+from summarizing_context.core.redaction import Redact, redact_message
 from summarizing_context.errors import CassetteError, CassetteLimitError, CassetteMissError, SummarizerRefused
 from summarizing_context.evaluation.cassettes.files import check_writable, read_takes, save_takes
 from summarizing_context.evaluation.cassettes.misses import difference, differing, nearest
@@ -48,12 +48,14 @@ class Cassette:
         caps: Caps,
         today: Callable[[], str],
         secrets: Sequence[str | None],
+        redact: Redact | None,
     ) -> None:
         self.path, self.mode = path, mode
         self.spent = Spent()
         self._takes = takes
         self._caps, self._today = caps, today
         self._secrets = own_secrets(secrets)
+        self._redact = redact
         self._new: dict[str, Take] = {}
         self._unsaved = 0
         self._asking: dict[str, anyio.Event] = {}
@@ -70,10 +72,12 @@ class Cassette:
         caps: Caps | None = None,
         today: Callable[[], str] | None = None,
         secrets: Sequence[str | None] = (),
+        redact: Redact | None = None,
     ) -> Cassette:
         """The cassette of a file; only for replaying it has to be there. Raises `CassetteError`.
 
-        `secrets` are texts to be taken out beside those that are known by their shape; `today` gives the day.
+        `secrets` are texts to be taken out beside those that are known by their shape; `redact` takes out
+        others; `today` gives the day.
         """
         file = Path(path)
         if mode == "replay" and not file.exists():
@@ -81,7 +85,7 @@ class Cassette:
         if mode in ("record", "refresh"):
             check_writable(file)
         takes = read_takes(file) if file.exists() else {}
-        return cls(file, mode, takes, caps=caps or Caps(), today=today or _today, secrets=secrets)
+        return cls(file, mode, takes, caps=caps or Caps(), today=today or _today, secrets=secrets, redact=redact)
 
     def __enter__(self) -> Self:
         return self
@@ -101,7 +105,11 @@ class Cassette:
 
     def scrub(self, message: Message) -> Message:
         """A message as requests about it may be kept: without secrets, before anything of it is cut."""
-        return redact_message(message, lambda text: scrubbed(text, self._secrets))
+        return redact_message(message, self.clean)
+
+    def clean(self, text: str) -> str:
+        """A whole text as it may be kept."""
+        return scrubbed(text if self._redact is None else self._redact(text), self._secrets)
 
     async def reply(self, request: Request, send: Send, *, assumed: str = "") -> Reply:
         """The reply to a request: the recorded one, or what `send` brings, kept. `assumed` is what a forecast answers.

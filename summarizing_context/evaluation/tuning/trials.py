@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from functools import lru_cache, partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -24,6 +23,7 @@ from summarizing_context.evaluation.cases.model import Case, Cut, Probe
 from summarizing_context.evaluation.cases.reading import read_session, tokens_before
 from summarizing_context.evaluation.cases.sources import CaseSource
 from summarizing_context.evaluation.cassettes import Cassette
+from summarizing_context.evaluation.cassettes.cases import scrub_case
 from summarizing_context.evaluation.scoring.figures import score_retention
 from summarizing_context.evaluation.scoring.verdicts import Verdict
 from summarizing_context.ports import Summarizer
@@ -94,7 +94,7 @@ def load(source: CaseSource) -> Case:
 
 async def _try(case: Case, settings: Settings, cassette: Cassette | None) -> SessionScore:
     if cassette is not None:
-        case = replace(case, messages=tuple(map(cassette.scrub, case.messages)))
+        case = scrub_case(case, cassette)
     before = tokens_before(read_session(case.messages))
     sums: dict[str, Sum] = {}
     lost: list[str] = []

@@ -1,0 +1,145 @@
+"""`eval record` on a transcript with secrets: no part of one is sent, or stands in a file that is written."""
+
+from __future__ import annotations
+
+import json
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from summarizing_context.cli import main
+
+from .protocols import KEY, MODEL, OPENAI
+from .serve import serving_apart
+from .test_recorded_evals import answering, vague
+
+SDKS = (anthropic, openai)  # imported before the clock of a call runs
+TOKEN = "acme_" + "Qx7ZpLm4Rt" * 4
+LINES = [f"MATERIAL{at:02}{'kQ7zW3' * 8}" for at in range(5)]
+BLOCK = "\n".join(["-----BEGIN ACME KEY-----", *LINES, "-----END ACME KEY-----"])
+PART = 12  # characters
+PARTS = {text[at : at + PART] for text in (TOKEN, *LINES) for at in range(len(text) - PART + 1)}
+FUNCTION = r"""
+import re
+
+BLOCK = re.compile(r"-----BEGIN ACME KEY-----\n(?:[A-Za-z0-9]+\n)+-----END ACME KEY-----")
+
+
+def redact(text: str) -> str:
+    return re.sub(r"\bacme_[A-Za-z0-9]{20,}\b", "[token]", BLOCK.sub("[block]", text))
+"""
+
+
+def call(id: str, arguments: Any) -> dict[str, Any]:
+    function = {"name": "run", "arguments": json.dumps(arguments)}
+    return {"role": "assistant", "content": "", "tool_calls": [{"id": id, "type": "function", "function": function}]}
+
+
+def secret_rows() -> list[dict[str, Any]]:
+    """Both secrets in words, in blocks that cut them, in JSON, and as values that later calls use."""
+    blocks = [
+        {"type": "text", "text": text} for text in (TOKEN[:20], f"{TOKEN[20:]} and", BLOCK[:90], f"{BLOCK[90:]} so")
+    ]
+    return [
+        {
+            "role": "user",
+            "content": f"The token is {TOKEN}, and the key:\n{BLOCK}\nKeep both in src/vault.py, port 8417.",
+        },
+        {"role": "user", "content": blocks},
+        call("a", {"command": "cat src/vault.py", "path": "src/vault.py"}),
+        {
+            "role": "tool",
+            "tool_call_id": "a",
+            "content": json.dumps({"out": BLOCK, "token": TOKEN}),
+        },
+    ]
+
+
+def transcript(folder: Path) -> Path:
+    filler = [
+        {"role": ("user", "assistant")[at % 2], "content": f"Row {at} tells of the harbour and its boats. " * 20}
+        for at in range(60)
+    ]
+    uses = [
+        row
+        for at in range(4)
+        for row in (
+            call(f"u{at}", {"path": "src/vault.py", "token": TOKEN, "key": BLOCK}),
+            {"role": "tool", "tool_call_id": f"u{at}", "content": "done"},
+        )
+    ]
+    rows = [*secret_rows(), *filler[:40], *uses, *filler[40:], *uses]
+    path = folder / "vault.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf8")
+    return path
+
+
+def held(text: str) -> list[str]:
+    return sorted(part for part in PARTS if part in text)
+
+
+@pytest.mark.parametrize("redacted", [True, False])
+def test_no_part_of_a_secret_is_sent_or_written(redacted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hiding_secrets.py").write_text(FUNCTION, encoding="utf8")
+    (tmp_path / "logs").mkdir()
+    cases, written = transcript(tmp_path / "logs"), tmp_path / "written"
+    asked = [
+        "--cases",
+        cases,
+        "--budget",
+        "3k",
+        "--reader",
+        "openai",
+        "--model",
+        MODEL,
+        "--replicates",
+        1,
+        "--probes",
+        4,
+    ]
+    asked += ["--arms", "everything,evidence"]
+    place = ["--cassette", written / "c.jsonl", "--json", written / "told.json"]
+    redact = ["--redact", "hiding_secrets:redact"] if redacted else []
+    with serving_apart(partial(answering, text=vague)) as server:
+        url = ["--base-url", OPENAI.base_url(server.root)]
+        recorded = ["eval", "record", *asked, *place, *redact, *url, "--out", written / "record"]
+        assert main([str(word) for word in recorded]) == 0
+        sent = [json.dumps(request.body) for request in server.requests]
+    replayed = ["eval", "run", *asked, *place, *redact, "--jobs", 1, "--out", written / "run"]
+    assert main([str(word) for word in replayed]) == 0
+    files = [path for path in written.rglob("*") if path.is_file()]
+    assert {"c.jsonl", "told.json", "report.html"} <= {path.name for path in files}
+    found = [held(text) for text in (*sent, *(path.read_text("utf8") for path in files))]
+    assert sent
+    assert any(found) != redacted  # without it they are there: what is looked for can be found
+    assert any("src/vault.py" in text for text in sent)
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [("no_such_module:redact", "no_such_module"), ("json:loads", "redact must turn"), ("json", "json")],
+)
+def test_a_function_that_cannot_redact_is_explained(
+    named: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    asked = [
+        "--cases",
+        transcript(tmp_path),
+        "--reader",
+        "openai",
+        "--model",
+        MODEL,
+        "--cassette",
+        tmp_path / "c.jsonl",
+    ]
+    assert main([str(word) for word in ["eval", "record", *asked, "--redact", named, "--out", tmp_path / "out"]]) == 2
+    assert re.search(words, capsys.readouterr().err)
+    assert main(["eval", "run", "--cases", str(tmp_path), "--redact", named, "--out", str(tmp_path / "out")]) == 2
+    assert "--redact" in capsys.readouterr().err
