@@ -25,13 +25,13 @@ $(READY): pyproject.toml constraints.txt
 demo: $(READY) ## watch a long session being summarized inside a small budget
 	$(BIN)/summarizing-context demo
 
-test: $(READY) ## the whole gate: style, types, imports, every test
+test: $(READY) ## every test
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 coverage: $(READY) ## the same with coverage traced and shown (almost twice the time)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov=summarizing_context --cov-report=term:skip-covered
 
-lint: $(READY) ## style, types and imports only
+lint: $(READY) ## style, types and imports, in a minute
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
