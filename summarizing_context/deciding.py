@@ -59,6 +59,7 @@ from summarizing_context.showing import Policy, Showing
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.tails import Reads, Tails, log_name
 
+_LEAF = 48  # times what it takes to show a message, to read a segment
 _BUILD = 32  # times what it takes to show a message, to compose what stands before the tail
 _KEEP_BESIDE_NOTE = 10  # messages that a note leaves raw where nothing was covered before and nothing has to be
 _SUMMARY = 0.4  # of its source, that a model's summary takes, about
@@ -302,8 +303,16 @@ class Decider:
         plan = HeaderPlan(tree, cut.leaves, open_from, cut.stop, leading, tuple(pieces), note)
         if self._policy.truncate:
             return left_out_header(plan, self._style)
+        self._make_leaves(tree[-1][0].leaves.stop if tree else 0, cut.leaves)
         header = compose_header(plan, self._book, room, self._style)
         return with_ledger(header, self._ledger_block(cut, room, header), self._price.count)
+
+    def _make_leaves(self, start: int, stop: int) -> None:
+        """Have what stands for each of these segments; of a log that nobody has summarized, a few in a slice."""
+        for leaf in (Node(0, number) for number in range(start, stop)):
+            if not self._book.is_known(leaf):
+                self._book.text_of(leaf)
+                self._reads.pace.spend(_LEAF)
 
     def _focus(self, showing: Showing, cut: Cut, topic: str | None) -> Focus | None:
         """What a note is kept about: a new topic goes before that of the state, in the past that will be covered. The

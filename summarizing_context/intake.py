@@ -13,7 +13,7 @@ from summarizing_context.core.transcripts import Told
 from summarizing_context.ports import StoredEntry, TokenCounter
 
 _LONG_TEXT = 200_000  # characters whose counting would hold up the event loop
-_BREATH = 500  # messages between two turns of the event loop
+_BREATH = 100  # messages between two turns of the event loop
 
 InThread = Callable[[Callable[[], Entry]], Awaitable[Entry]]
 

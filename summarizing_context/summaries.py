@@ -102,6 +102,10 @@ class SummaryBook:
         hash = self.hash_of(node)
         return hash is not None and (hash in self._ready or (node.rank == 0 and self._is_own_summary(node)))
 
+    def is_known(self, leaf: Node) -> bool:
+        """Whether the text of a segment need not be worked out."""
+        return leaf in self._nodes or self._timeline.hashes[leaf.number] in self._made or self.is_ready(leaf)
+
     def passes_of_new(self, node: Node) -> int:
         """Through how many summarizations a summary of `node` made now has gone."""
         return 1 + max((self.text_of(child).passes for child in node.children), default=0)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import anyio
+import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
+from summarizing_context.core.header import NodeText
+from summarizing_context.core.pace import SLICE
 from summarizing_context.foreground import SHARE, Foreground
+from summarizing_context.intake import Intake
+from summarizing_context.summaries import SummaryBook
 from summarizing_context.tails import Reads
+from summarizing_context.tokens import EstimateCounter
 
 pytestmark = pytest.mark.anyio
 
@@ -137,3 +146,51 @@ async def test_a_view_in_many_slices_looks_at_each_message_of_a_step_a_few_times
         reads.clear()
         await context.get_messages_for_request()
     assert calls < len(reads) < 8 * calls
+
+
+async def test_a_first_view_of_a_long_log_reads_a_few_segments_between_two_turns_of_the_event_loop(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    turn = 0
+    read: Counter[int] = Counter()
+    stand_in = SummaryBook._stand_in
+
+    def noted(self: SummaryBook, leaf: int) -> NodeText:
+        read[turn] += 1
+        return stand_in(self, leaf)
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turn += 1
+
+    monkeypatch.setattr(SummaryBook, "_stand_in", noted)
+    settings = Settings(max_tokens=8_000, token_counter="estimate", start_at=1.0)
+    async with open_context(settings) as context, anyio.create_task_group() as tasks:
+        await context.set_messages([{"role": "user", "content": f"{at}: {'word ' * 700}"} for at in range(200)])
+        tasks.start_soon(count_turns)
+        await anyio.sleep(0.01)
+        await context.get_messages_for_request()
+        tasks.cancel_scope.cancel()
+    assert read.total() > 20
+    assert max(read.values()) <= SLICE // 40
+
+
+async def test_replacing_the_log_leaves_the_event_loop_a_turn_after_every_hundred_messages():
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            await anyio.lowlevel.checkpoint()
+            turns += 1
+
+    intake = Intake(EstimateCounter(), anyio.to_thread.run_sync)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(count_turns)
+        await anyio.sleep(0.01)
+        turns = 0
+        await intake.all([{"role": "user", "content": str(at)} for at in range(1_000)], [])
+        tasks.cancel_scope.cancel()
+    assert turns >= 9

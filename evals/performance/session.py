@@ -4,6 +4,9 @@ Two thousand messages one by one with a view after every tenth, then many tasks 
 file opened again, then two thousand more. Medians of the end over those of the beginning are what counts; single times
 depend on the machine. With --sequential every message is added one by one, with views all along (minutes).
 
+After opening, a long log is read once more in the background. The end is measured when that is done, as the beginning
+has nothing to read either; what an append takes meanwhile is a figure of its own.
+
     python -m evals.performance.session [--messages 100000] [--sequential]
 """
 
@@ -41,6 +44,7 @@ VIEW_EVERY = 10  # messages
 BUDGET = 16_000  # tokens
 STRETCH = 2_000  # messages that are timed at either end
 ADDERS = 64
+SAMPLE = 100  # messages that are timed while the log is read
 SPEED_SAMPLE = 8_000  # messages
 
 
@@ -93,7 +97,7 @@ async def measure(count: int, path: Path, *, sequential: bool = False) -> dict[s
     settings = Settings(store=path, session_id="long", max_tokens=BUDGET, token_counter="estimate")
     stretch = min(STRETCH, count // 4)
     middle = count - 2 * stretch
-    early, between, late = Times(), Times(), Times()
+    early, between, beside, late = Times(), Times(), Times(), Times()
     rows = list(plain(middle))
     gc.freeze()  # what is made to be added must not cost a collection that is timed
     base = resident()
@@ -112,11 +116,14 @@ async def measure(count: int, path: Path, *, sequential: bool = False) -> dict[s
     async with open_context(settings) as context:
         await context.get_messages_for_request()
         reopened = time.perf_counter() - began
+        await beside.one_by_one(context, messages(SAMPLE, seed=4))
+        await context.wait_idle()
         await late.one_by_one(context, messages(stretch, seed=3))
     characters = sum(len(json.dumps(row)) for row in (*messages(stretch), *rows))
     return {
         "messages": count,
         "append_p50_us": statistics.median(late.adds) * 1e6,
+        "append_while_read_p50_us": statistics.median(beside.adds) * 1e6,
         "append_late_over_early": statistics.median(late.adds) / statistics.median(early.adds),
         "view_p50_ms": statistics.median(late.views) * 1e3,
         "view_p99_ms": percentile(late.views, 0.99) * 1e3,
