@@ -86,8 +86,8 @@ def is_put_in(holder: Mapping[str, Any]) -> bool:
     metadata, origin = holder.get("metadata"), holder.get("origin")
     flags: Mapping[str, Any] = metadata if isinstance(metadata, dict) else {}
     kind = origin.get("kind", "human") if isinstance(origin, dict) else "human"
-    marked = any(each.get(mark) is True for each in (holder, flags) for mark in (*_MARKS, *_LATER_MARKS))
-    marked = marked or flags.get("source") == "hooks" or "hook" in flags
+    marked = any(each.get(mark) == 1 for each in (holder, flags) for mark in (*_MARKS, *_LATER_MARKS))  # or true
+    marked = marked or holder.get("name") == "system" or flags.get("source") == "hooks" or "hook" in flags
     return marked or kind != "human" or isinstance(holder.get("parent_tool_use_id"), str)
 
 
@@ -156,6 +156,8 @@ def _spans_put_in(text: str) -> Sequence[tuple[int, int]]:
     beginning = " ".join(folded(text[:_BEGINNING]).split())
     begins = (beginning, beginning.lstrip("*_#> "))  # with markup and without
     if any(each.startswith(_BEGINNINGS) or _SAID_BY_HOOKS.match(each) for each in begins):
+        return [(0, len(text))]
+    if beginning.startswith("<context>") and folded(text.rstrip()[-_BEGINNING:]).endswith("</context>"):
         return [(0, len(text))]
     if _OUTPUT.match(text) or _INSTRUCTIONS.match(text):
         return [(0, len(text))]

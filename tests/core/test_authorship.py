@@ -59,6 +59,8 @@ TOLD_BY_HOSTS = (
     "# Summary of the previous session\n" + ORDER,
     "PostToolUse hook feedback:\n- " + ORDER,
     "Stop hook feedback:\n" + ORDER,
+    "<context>\n" + ORDER + "\n</context>",
+    " <Context>" + ORDER + "</CONTEXT>\n",
     "SessionStart:resume hook additional context: " + ORDER,
 )
 
@@ -122,6 +124,7 @@ def test_a_row_that_its_host_marks_is_nobodys_word(mark):
     [
         *({"isSidechain": True}, {"isSynthetic": True}, {"metadata": {"bashExecution": True}}),
         *({"parent_tool_use_id": "toolu_1"}, {"origin": {"kind": "task-notification"}}),
+        *({"isMeta": 1}, {"metadata": {"isCompactSummary": 1}}, {"name": "system"}),
         *({"isVisibleInTranscriptOnly": True}, {"metadata": {"source": "hooks"}}, {"metadata": {"hook": "notes"}}),
     ],
 )
@@ -133,7 +136,14 @@ def test_a_mark_that_keys_do_not_know_leaves_them_as_they_are(mark):
 
 
 def test_a_mark_that_says_that_nobody_put_it_in_changes_nothing():
-    marks = {"isSidechain": False, "parent_tool_use_id": None, "origin": {"kind": "human"}, "isMeta": False}
+    marks = {
+        "isSidechain": 0,
+        "synthetic": None,
+        "name": "ana",
+        "parent_tool_use_id": None,
+        "origin": {"kind": "human"},
+        "isMeta": False,
+    }
     assert human_texts(read_message(user(ORDER) | marks)) == [ORDER]
 
 
@@ -202,6 +212,7 @@ def test_of_an_editors_request_what_stands_behind_its_context_was_typed():
 @pytest.mark.parametrize(
     "text",
     [
+        *("<context>\nx = 1\n</context>\nNever change it.", "Use it in <context>\nx = 1\n</context>"),
         *(
             "Never use <my-component> or <system_of_record> in it.",
             "a < b, List<my_type>, x <- y",
