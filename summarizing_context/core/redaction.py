@@ -11,7 +11,6 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from summarizing_context.core.door import Message
@@ -60,13 +59,19 @@ def redact_message(message: Message, redact: Redact) -> Message:
 
 def redact_texts(texts: Sequence[tuple[str, str]], redact: Redact) -> list[str]:
     """Named texts that stand one after the other, as many as before; each is read on its own and with the others."""
-    made = [_inside_json(text, redact) for _, text in texts]
-    at = 0
-    for _, same in groupby(texts, key=lambda text: text[0]):
-        stop = at + len(list(same))
-        if stop > at + 1:  # a stream may have been cut within a word
-            made[at:stop] = _as_one(made[at:stop], lambda text: redact(_inside_json(text, redact)), "")
-        at = stop
+
+    def joined(text: str) -> str:
+        return redact(_inside_json(text, redact))
+
+    made = [text for _, text in texts]
+    # All as one, for a stream may have been cut; and by two, as a word before them may hide where a secret begins.
+    held = [at for at, (name, _) in enumerate(texts) if name != "name"]  # of a tool: nothing goes on in it
+    for size in sorted({2, max(2, len(held))}, reverse=True):
+        for at in range(len(held) - size + 1):
+            places = held[at : at + size]
+            for place, text in zip(places, _as_one([made[place] for place in places], joined, ""), strict=True):
+                made[place] = text
+    made = [_inside_json(text, redact) for text in made]
     return _as_one(made, redact)
 
 

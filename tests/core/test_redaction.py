@@ -178,6 +178,35 @@ def test_a_secret_in_json_that_goes_across_blocks_is_never_shown_in_part(around:
         assert "kQ7z" not in shown, (first, last)
 
 
+ACROSS: dict[str, Callable[[str, str], Message]] = {
+    "reasoning": lambda one, other: assistant(one) | {"reasoning_content": other},
+    "thinking": lambda one, other: assistant(
+        [{"type": "thinking", "thinking": one, "signature": "s"}, {"type": "text", "text": other}]
+    ),
+    "input": lambda one, other: assistant(
+        [{"type": "tool_use", "id": "c1", "name": "write", "input": {"a": one, "b": other}}]
+    ),
+    "arguments": lambda one, other: openai_call(other) | {"content": one},
+    "words_first": lambda one, other: user(
+        [{"type": "text", "text": "as I wrote"}, {"type": "novel", "a": one, "b": other}]
+    ),
+}
+
+
+@pytest.mark.parametrize("escaped", range(3))
+@pytest.mark.parametrize("kind", SECRETS)
+@pytest.mark.parametrize("shape", ACROSS)
+def test_a_secret_that_goes_across_fields_is_never_shown_in_part(shape: str, kind: str, escaped: int):
+    text = SECRETS[kind]
+    for _ in range(escaped):
+        text = json.dumps(text)
+    dice = random.Random(f"{shape} {kind}")
+    for _ in range(40):
+        cut = dice.randrange(1, len(text))
+        shown = rendered(ACROSS[shape](text[:cut], text[cut:]))
+        assert not re.search(r"kQ7z|x4Zp", shown), (text[:cut], text[cut:])
+
+
 def test_texts_keep_their_places_where_no_secret_goes_across():
     texts = [("text", f"one sk-{'a' * 30}."), ("text", "two"), ("input", f"three sk-{'b' * 30}"), ("text", "")]
     assert redact_texts(texts, redact) == ["one [token].", "two", "three [token]", ""]
