@@ -99,7 +99,7 @@ def likelihoods(values: Sequence[Known], query: Query) -> list[float]:
     """How likely each value is needed, from 0 to 1; good for comparing, not for betting."""
     focus = _focus(values, query.focus)
     telling = query.parts | focus.parts
-    shared = [parts_of_value(known.value) & telling for known in values]
+    shared = [tuple(part for part in parts_of_value(known.value) if part in telling) for known in values]
     often = Counter(part for parts in shared for part in parts)
     rarity = {part: log((len(values) + 1) / (count + 0.5)) for part, count in often.items()}
     asked = {part: rare for part, rare in rarity.items() if part in query.parts}

@@ -46,9 +46,9 @@ def word_parts(text: str) -> frozenset[str]:
 
 
 @lru_cache(maxsize=50_000)
-def parts_of_value(value: str) -> frozenset[str]:
-    """`word_parts` of a value that is met again and again."""
-    return word_parts(value)
+def parts_of_value(value: str) -> tuple[str, ...]:
+    """`word_parts` of a value that is met again and again; as a tuple, which no garbage collection looks through."""
+    return tuple(word_parts(value))
 
 
 @lru_cache(maxsize=50_000)
