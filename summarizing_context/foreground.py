@@ -6,10 +6,14 @@ waits for a gap. Gaps are told by counting calls, not seconds: the same share is
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import anyio
+
+_NAP = 0.0002  # seconds
+_NAPS = 5  # at most, between two pieces of work: a host that always calls leaves the background its share
 
 SHARE = 128  # calls served for one piece of background work, while there is always one under way
 
@@ -40,6 +44,14 @@ class Foreground:
             if not self._under_way or self._served % SHARE == 0:
                 self._gap.set()
                 self._gap = anyio.Event()
+
+    def give_way(self) -> None:
+        """Nap while a call is under way, not for ever. A background thread does it between small pieces of work:
+        another thread that computes would give each step of the call its turn only after milliseconds."""
+        for _ in range(_NAPS):
+            if not self._under_way:
+                return
+            time.sleep(_NAP)
 
     async def wait_gap(self) -> None:
         """Wait until one more piece of background work may begin: no call is under way, or `SHARE` have been served.

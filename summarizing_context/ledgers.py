@@ -7,7 +7,7 @@ is shown by the next activation. What a group says is `core.reading_calls`' busi
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from summarizing_context.core.entries import Entry
@@ -29,9 +29,13 @@ class Ahead(NamedTuple):
     reader: CallReader
     version: int  # of the log
 
-    def read(self) -> list[Touch]:
-        """What they say."""
-        return [touch for first, group in self.groups for touch in _touches(self.reader, first, group)]
+    def read(self, give_way: Callable[[], None]) -> list[Touch]:
+        """What they say. `give_way` is called between groups."""
+        touches: list[Touch] = []
+        for first, group in self.groups:
+            give_way()
+            touches += _touches(self.reader, first, group)
+        return touches
 
 
 class LedgerBook:

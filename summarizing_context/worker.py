@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, TypeVar
 
 import anyio
@@ -166,7 +167,7 @@ class Worker:
                 if self._ledger is not None and self._reads_on():
                     await self._foreground.wait_gap()
                     ahead = self._ledger.ahead()
-                    self._ledger.take(ahead, await self._preparing.run(ahead.read))
+                    self._ledger.take(ahead, await self._preparing.run(partial(ahead.read, self._foreground.give_way)))
                     self._awake.set()  # a piece each turn
                 elif not self._running:
                     self._signal()

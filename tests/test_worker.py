@@ -405,7 +405,8 @@ async def test_the_ledger_is_read_on_only_in_gaps():
         def ahead(self) -> Ledger:
             return self
 
-        def read(self) -> int:
+        def read(self, give_way: Callable[[], None]) -> int:
+            give_way()
             return threading.get_ident()
 
         def take(self, ahead: Ledger, thread: int) -> None:
