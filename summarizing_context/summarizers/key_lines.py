@@ -22,11 +22,13 @@ def key_lines(text: str, *, max_tokens: int, count: Callable[[str], int]) -> lis
     errors = error_lines(body, _MOST_ERRORS)
     facts = find_facts(find_in_lines(body, _ROLE), map(words_of, errors), errors)
     by_rank = sorted(range(len(facts)), key=lambda at: -facts[at].rank)
-    left = max_tokens
+    told, left = "", max_tokens
     taken: set[str] = set()
     for line in (*errors, *(facts[at].text for at in by_rank)):
-        cost = count(f"- {line}\n")
-        if cost <= left and line not in taken:
+        if line in taken or count(f"- {line}\n") > left:
+            continue
+        longer = f"{told}- {line}\n"
+        if (tokens := count(longer)) <= max_tokens:  # together they may be more than each by itself
             taken.add(line)
-            left -= cost
+            told, left = longer, max_tokens - tokens
     return [line for line in dict.fromkeys((*errors, *(fact.text for fact in facts))) if line in taken]
