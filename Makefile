@@ -10,7 +10,7 @@ LAWS_OPERATIONS ?= 1000000
 GATE_REPLIES ?= 10000
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint format laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-checkpoints bench-scorers tune simulate clean
+.PHONY: help demo test coverage lint format docs laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-checkpoints bench-scorers tune simulate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -40,6 +40,14 @@ lint: $(READY) ## style, types and imports, in a minute
 format: $(READY) ## mend what can be mended by machine
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+$(VENV)/.docs-ready: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]' -c constraints.txt
+	@touch $@
+
+docs: $(VENV)/.docs-ready ## the documentation as a site in site/, links and anchors checked, without a network
+	$(BIN)/python -m tools.generate_docs --check
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --clean
 
 laws: $(READY) ## the laws against a million random operations a strategy, and against random faults (LAWS_OPERATIONS=...)
 	LAWS_OPERATIONS=$(LAWS_OPERATIONS) $(BIN)/python -m pytest -n 2 tests/laws/test_random_operations.py tests/laws/test_random_faults.py
@@ -91,5 +99,5 @@ simulate: $(READY) ## what a step costs in sessions of 4.4M and 44M tokens, on a
 
 clean: ## remove what was made here, the environment too
 	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf evals/performance/.environments eval-report tune-report
+	rm -rf evals/performance/.environments eval-report tune-report site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

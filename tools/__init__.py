@@ -1,0 +1,1 @@
+"""Programs for the checkout alone: they write and check the documentation."""
