@@ -133,9 +133,9 @@ async def test_from_the_threshold_on_summaries_are_made_before_the_view_needs_th
             assert figures.activations == 0
 
 
-def test_the_configuration_in_the_readme_is_taken_as_it_stands(tmp_path: Path):
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    shown = next(block for block in readme.split("```json\n") if '"context_management"' in block.partition("```")[0])
+def test_the_documented_configuration_is_taken_as_it_stands(tmp_path: Path):
+    page = (Path(__file__).parents[1] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    shown = next(block for block in page.split("```json\n") if '"context_management"' in block.partition("```")[0])
     file = tmp_path / "agent.json"
     file.write_text(shown.partition("```")[0])
     assert Settings.from_json(file) == KEPT

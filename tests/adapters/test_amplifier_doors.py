@@ -49,10 +49,11 @@ def test_the_hosts_command_validates_the_checkouts_package_folder(tmp_path: Path
     assert done.returncode == 0, done.stdout
 
 
-async def test_the_readmes_mount_plan_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_the_documented_mount_plan_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".amplifier").mkdir()
-    plan = json.loads(re.findall(r"^```json\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)[0])
+    page = (ROOT / "docs" / "integrate" / "amplifier.md").read_text(encoding="utf-8")
+    plan = json.loads(re.findall(r"^```json\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0])
     async with session_of({}, context=plan["session"]["context"]) as session:
         assert await session.execute("Read.") == "Answer 3."
         context = session.coordinator.get("context")

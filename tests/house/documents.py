@@ -1,0 +1,100 @@
+"""The documents of the checkout, and the blocks, links and sentences in them.
+
+A comment on the line before a Python block may say how the block runs: `<!-- continues -->` after the block before it,
+`<!-- in a session -->` with an open `context`, where `await` may stand at the top.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.house.checkout import ROOT
+
+CONTINUES, IN_A_SESSION = "continues", "in a session"
+GENERATED = ("docs/configuration.md", "docs/reference/cli.md")
+
+_BLOCK = re.compile(r"(?:^<!-- ([a-z ]+) -->\n+)?^( *)```(\w*)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_SENTENCE_END = re.compile(r"(?<=[.!?:;])[\"')*]*\s+")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its page, its language, its text, and the comment before it."""
+
+    page: str
+    number: int
+    language: str
+    text: str
+    mark: str
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.number}"
+
+
+def pages() -> list[str]:
+    """Every document that a user or a contributor reads, by its path."""
+    return ["README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
+
+
+def read(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks(*languages: str) -> list[Block]:
+    """All blocks in these languages, in the order of the pages."""
+    return [block for page in pages() for block in _blocks_of(page) if block.language in languages]
+
+
+def _blocks_of(page: str) -> Iterator[Block]:
+    for number, found in enumerate(_BLOCK.finditer(read(page)), start=1):
+        indent, text = found[2], found[4]
+        lines = [line.removeprefix(indent) for line in text.splitlines()]
+        yield Block(page, number, found[3], "\n".join(lines) + "\n", found[1] or "")
+
+
+def commands(program: str) -> list[tuple[str, str]]:
+    """Each line of a shell block that calls the program: the page and the line, without its comment or redirection."""
+    lines = [(block.page, line) for block in blocks("bash") for line in block.text.splitlines()]
+    return [(page, re.split(r"  +#| > | \| ", line)[0].strip()) for page, line in lines if line.startswith(program)]
+
+
+def links(page: str) -> list[str]:
+    """The targets of a page's links."""
+    return _LINK.findall(_without_blocks(page))
+
+
+def anchors(page: str) -> set[str]:
+    """The anchors of a page's headings, as MkDocs and code hosts name them."""
+    return {_slug(heading) for heading in _HEADING.findall(_without_blocks(page))}
+
+
+def _slug(heading: str) -> str:
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).replace("`", "")
+    return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", plain).strip().lower())
+
+
+def _without_blocks(page: str) -> str:
+    return re.sub(r"<!--.*?-->", "", _BLOCK.sub("", read(page)), flags=re.DOTALL)
+
+
+def sentences(page: str) -> Iterator[str]:
+    """A page's sentences; each cell of a table and each item of a list stands for itself."""
+    for part in re.split(r"\n\s*\n|\n(?=\s*(?:[-*|#>]|\d+\.) ?)", _without_blocks(page)):
+        for cell in part.split("|") if part.lstrip().startswith("|") else [part]:
+            yield from _SENTENCE_END.split(re.sub(r"\]\([^)]*\)", "]", " ".join(cell.split())))
+
+
+def words(sentence: str) -> int:
+    """The words of a sentence; what stands in backticks is one."""
+    return len([word for word in re.sub(r"`[^`]*`", "code", sentence).split() if re.search(r"\w", word)])
+
+
+def path_of(page: str, link: str) -> tuple[Path, str]:
+    """The file that a relative link names, and the anchor in it."""
+    target, _, anchor = link.partition("#")
+    return ((ROOT / page).parent / target).resolve() if target else ROOT / page, anchor

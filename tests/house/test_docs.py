@@ -1,0 +1,199 @@
+"""The documents keep their word: code runs, commands exist, settings load, links lead somewhere, sentences are short."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import json
+import re
+import shlex
+import sys
+import tomllib
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from summarizing_context import Settings, open_context
+from summarizing_context.cli.app import build_app
+from tests.house import documents
+from tests.house.checkout import ROOT, run_python
+from tests.house.documents import CONTINUES, IN_A_SESSION, Block
+from tests.providers.serve import serving_apart
+from tests.providers.server import Answer
+from tools import generate_docs
+
+README_BYTES, CONTRIBUTING_BYTES = 8_192, 6_144
+MOST_WORDS = 25
+PRIVATE_WORDS = re.compile(
+    r"\b(waters|flights?|shel(?:f|ves)|wish|showings?|liftings?|setbacks?|whoever|of ours)\b", re.I
+)
+PYTHON = [block for block in documents.blocks("python") if block.mark != CONTINUES]
+PROGRAM = "summarizing-context"
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
+    """An empty folder, and both providers on the loopback; no key of the machine is left."""
+    monkeypatch.chdir(tmp_path)
+    with serving_apart(lambda _: Answer(model=lambda body: f"A reply to {len(body['messages'])} messages.")) as server:
+        for name in ("OPENAI", "ANTHROPIC"):
+            monkeypatch.setenv(f"{name}_API_KEY", "test-key")
+            monkeypatch.setenv(f"{name}_BASE_URL", f"{server.root}/v1" if name == "OPENAI" else server.root)
+        yield server
+
+
+def run(code: str, names: dict[str, Any], name: str) -> Any:
+    """Execute code whose top level may await; what there is to await."""
+    return eval(compile(code, name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True), names)
+
+
+def chain(first: Block) -> list[Block]:
+    """A block and those that say that they continue it."""
+    after = [block for block in documents.blocks("python") if (block.page, block.number) > (first.page, first.number)]
+    chained = [first]
+    for block in after:
+        if block.page != first.page or block.mark != CONTINUES:
+            break
+        chained.append(block)
+    return chained
+
+
+async def run_in_a_session(blocks: list[Block], names: dict[str, Any]) -> None:
+    settings = Settings(store="agent.db", session_id="s1", project="shop", max_tokens=4_000)
+    async with open_context(settings) as context:
+        await context.add_message({"role": "user", "content": "The port of the staging database is 6543."})
+        for step in range(60):
+            await context.add_message({"role": "assistant", "content": f"Step {step}: " + "I read src/app.py. " * 20})
+            await context.add_message({"role": "user", "content": "Go on."})
+        await context.get_messages_for_request()
+        names["context"] = context
+        for block in blocks:
+            work = run(block.text, names, str(block))
+            if work is not None:
+                await work
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=str)
+def test_a_python_block_runs_as_it_stands(block: Block, provider: Any, monkeypatch: pytest.MonkeyPatch):
+    module = types.ModuleType("documented")
+    monkeypatch.setitem(sys.modules, "documented", module)
+    names = module.__dict__
+    if block.mark == IN_A_SESSION:
+        asyncio.run(run_in_a_session(chain(block), names))
+        return
+    for one in chain(block):
+        assert run(one.text, names, str(one)) is None, "await stands at the top level: mark the block"
+
+
+def test_the_first_block_of_the_readme_calls_a_real_client_and_runs_again(provider: Any, tmp_path: Path):
+    script = tmp_path / "readme.py"
+    script.write_text(documents.blocks("python")[0].text, encoding="utf-8")
+    for _ in range(2):  # readers run it again, on the file that it has left
+        done = run_python([str(script)], cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
+        assert done.returncode == 0, done.stdout
+    sent = [len(request.body["messages"]) for request in provider.requests]
+    assert {request.path for request in provider.requests} == {"/v1/chat/completions"}
+    assert sent == sorted(set(sent)), "each request holds more of the session"
+
+
+@pytest.mark.parametrize(("page", "line"), documents.commands(PROGRAM))
+def test_a_documented_command_is_one_of_the_program(page: str, line: str):
+    arguments = shlex.split(line)[1:]
+    command: Any = typer.main.get_command(build_app())
+    while hasattr(command, "commands") and arguments and not arguments[0].startswith("-"):
+        assert arguments[0] in command.commands, f"{page}: {line}"
+        command = command.commands[arguments.pop(0)]
+    if "--help" not in arguments:
+        command.make_context("documented", arguments)
+
+
+@pytest.mark.parametrize(("page", "line"), documents.commands("make "))
+def test_a_documented_target_is_in_the_makefile(page: str, line: str):
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    wanted = [word for word in shlex.split(line)[1:] if "=" not in word and not word.startswith("-")]
+    assert set(wanted) <= set(targets), page
+
+
+@pytest.mark.parametrize(("page", "line"), documents.commands("pip install "))
+def test_a_documented_extra_exists(page: str, line: str):
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    named = re.findall(rf"{PROGRAM}(?:\[([\w,-]+)\])?", line)
+    assert named, page
+    assert {extra for group in named for extra in group.split(",") if extra} <= extras.keys(), page
+
+
+@pytest.mark.parametrize(("page", "line"), documents.commands("python -m "))
+def test_a_documented_module_exists(page: str, line: str):
+    module = ROOT.joinpath(*shlex.split(line)[2].split("."))
+    assert module.with_suffix(".py").is_file() or module.joinpath("__main__.py").is_file(), page
+
+
+@pytest.mark.anyio
+async def test_the_documented_slash_commands_exist():
+    documented = {block: re.findall(r"^/context (\w+)", block.text, re.MULTILINE) for block in documents.blocks("text")}
+    async with open_context() as context:
+        known = (await context.handle_command("/context help")).text
+    assert any(documented.values())
+    assert [name for names in documented.values() for name in names if not re.search(rf"\b{name}\b", known)] == []
+
+
+LOADERS: dict[str, Callable[[Path], object]] = {
+    '"context_management"': Settings.from_json,
+    "[summarizing_context]": Settings.from_toml,
+    "[[summarizing_context.": Settings.from_toml,
+}
+
+
+@pytest.mark.parametrize("block", documents.blocks("json", "toml"), ids=str)
+def test_a_documented_configuration_is_accepted(block: Block, tmp_path: Path):
+    file = tmp_path / f"documented.{block.language}"
+    file.write_text(block.text, encoding="utf-8")
+    found = json.loads(block.text) if block.language == "json" else tomllib.loads(block.text)
+    for mark, load in LOADERS.items():
+        if mark in block.text:
+            load(file)
+            return
+    if "models" in found:
+        assert Settings(prices=file)
+        return
+    assert set(found) <= {"session", "role", "cuts", "probes", "hash"}, "say in LOADERS how this is checked"
+
+
+def test_the_generated_pages_are_up_to_date():
+    assert generate_docs.outdated() == []
+
+
+def test_the_readme_and_the_guide_for_contributors_are_short():
+    sizes = {page: len((ROOT / page).read_bytes()) for page in ("README.md", "CONTRIBUTING.md")}
+    assert sizes["README.md"] <= README_BYTES
+    assert sizes["CONTRIBUTING.md"] <= CONTRIBUTING_BYTES
+
+
+@pytest.mark.parametrize("page", documents.pages())
+def test_every_link_of_a_page_leads_somewhere(page: str):
+    dead = []
+    for link in documents.links(page):
+        if not link.startswith(("https://", "http://", "mailto:")):
+            path, anchor = documents.path_of(page, link)
+            inside = path.suffix == ".md" and path.is_file()
+            if not path.exists() or (
+                anchor and inside and anchor not in documents.anchors(str(path.relative_to(ROOT)))
+            ):
+                dead.append(link)
+    assert dead == []
+
+
+@pytest.mark.parametrize("page", documents.pages())
+def test_a_pages_sentences_are_short(page: str):
+    if page in documents.GENERATED[1:]:
+        pytest.skip("written by the commands' own help")
+    assert [text for text in documents.sentences(page) if documents.words(text) > MOST_WORDS] == []
+
+
+@pytest.mark.parametrize("page", documents.pages())
+def test_a_page_uses_words_of_the_field(page: str):
+    assert PRIVATE_WORDS.findall(documents.read(page)) == []
