@@ -15,8 +15,8 @@ from typing import Any
 
 import typer.main
 
+from summarizing_context import Settings
 from summarizing_context.cli.app import build_app
-from summarizing_context.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 MEANINGS = Path(__file__).with_name("settings.toml")

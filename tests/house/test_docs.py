@@ -1,4 +1,4 @@
-"""The documents keep their word: code runs, commands exist, settings load, links lead somewhere, sentences are short."""
+"""The documents keep their word: code runs, commands exist, settings load, links lead somewhere, words are plain."""
 
 from __future__ import annotations
 
