@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import typer.main
 
+import summarizing_context
 from summarizing_context import Settings, open_context
 from summarizing_context.cli.app import build_app
 from tests.house import documents
@@ -161,6 +162,11 @@ def test_a_documented_configuration_is_accepted(block: Block, tmp_path: Path):
         assert Settings(prices=file)
         return
     assert set(found) <= {"session", "role", "cuts", "probes", "hash"}, "say in LOADERS how this is checked"
+
+
+def test_every_public_name_is_on_a_reference_page():
+    text = documents.read("docs/reference/api.md") + documents.read("docs/reference/errors.md")
+    assert [name for name in summarizing_context.__all__ if not re.search(rf"\b{name}\b", text)] == []
 
 
 def test_the_generated_pages_are_up_to_date():
