@@ -83,7 +83,7 @@ def _unknown(one: _Given, known: Iterable[str]) -> str:
     if not isinstance(one.key, str):
         return f"unknown setting {one}: a name is a string"
     near = difflib.get_close_matches(one.key[:100], [*known, *KEY_ALIASES, *GROUPS], n=1, cutoff=0.4)
-    hint = f"did you mean {_beside(one, near[0])}?" if near else "the README lists all settings"
+    hint = f"did you mean {_beside(one, near[0])}?" if near else "the configuration page lists all settings"
     value = "" if isinstance(one.value, str | bytes) else f" = {shown(one.value)}"  # a text may be a misspelt key's
     return f"unknown setting {one}{value}; {hint}"
 

@@ -143,7 +143,7 @@ def test_settings_are_frozen():
         ({"summary_max_tokens": 446}, "at most 445, a ninth of segment_target = 4000 (the default)"),
         ({"keep_recent": 30, "max_messages": 20}, "keep_recent = 30 must be at most max_messages = 20"),
         ({"hihg_water": 0.5}, "unknown setting hihg_water = 0.5; did you mean high_water?"),
-        ({"quux": 5}, "the README lists all settings"),
+        ({"quux": 5}, "the configuration page lists all settings"),
     ],
 )
 def test_a_wrong_value_is_refused_with_key_value_and_what_is_allowed(values: dict[str, Any], said: str):

@@ -106,7 +106,7 @@ def _unknown(key: Any, value: Any, names: tuple[str, ...] = (), where: str = "")
     if not isinstance(key, str):
         return f"unknown option {where}({shown(key)}): a name is a string"
     near = difflib.get_close_matches(key[:100], names or _names(), n=1, cutoff=0.4)
-    hint = f"did you mean {where}{near[0]}?" if near else "the README lists all options"
+    hint = f"did you mean {where}{near[0]}?" if near else "the Amplifier page lists all options"
     said = "" if isinstance(value, str | bytes) else f" = {shown(value)}"  # a text may be a misspelt key's
     return f"unknown option {where}{key[:100]}{said}; {hint}"
 
