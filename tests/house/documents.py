@@ -1,7 +1,7 @@
 """The documents of the checkout, and the blocks, links and sentences in them.
 
-A comment on the line before a Python block may say how the block runs: `<!-- continues -->` after the block before it,
-`<!-- in a session -->` with an open `context`, where `await` may stand at the top.
+The comment `<!-- in a session -->` before a Python block says that the block runs with an open `context`, and that
+`await` may stand at its top.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tests.house.checkout import ROOT
 
-CONTINUES, IN_A_SESSION = "continues", "in a session"
-GENERATED = ("docs/configuration.md", "docs/reference/cli.md")
+IN_A_SESSION = "in a session"
+WRITTEN_BY_HELP = "docs/reference/cli.md"  # from the commands' own help
 
 _BLOCK = re.compile(r"(?:^<!-- ([a-z ]+) -->\n+)?^( *)```(\w*)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")

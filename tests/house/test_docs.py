@@ -22,7 +22,7 @@ from summarizing_context import Settings, open_context
 from summarizing_context.cli.app import build_app
 from tests.house import documents
 from tests.house.checkout import ROOT, run_python
-from tests.house.documents import CONTINUES, IN_A_SESSION, Block
+from tests.house.documents import IN_A_SESSION, Block
 from tests.providers.serve import serving_apart
 from tests.providers.server import Answer
 from tools import generate_docs
@@ -32,7 +32,6 @@ MOST_WORDS = 25
 PRIVATE_WORDS = re.compile(
     r"\b(waters|flights?|shel(?:f|ves)|wish|showings?|liftings?|setbacks?|whoever|of ours)\b", re.I
 )
-PYTHON = [block for block in documents.blocks("python") if block.mark != CONTINUES]
 PROGRAM = "summarizing-context"
 
 
@@ -47,23 +46,13 @@ def provider(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         yield server
 
 
-def run(code: str, names: dict[str, Any], name: str) -> Any:
-    """Execute code whose top level may await; what there is to await."""
-    return eval(compile(code, name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True), names)
+def run(block: Block, names: dict[str, Any]) -> Any:
+    """Execute a block whose top level may await; what there is to await."""
+    code = compile(block.text, str(block), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    return eval(code, names)
 
 
-def chain(first: Block) -> list[Block]:
-    """A block and those that say that they continue it."""
-    after = [block for block in documents.blocks("python") if (block.page, block.number) > (first.page, first.number)]
-    chained = [first]
-    for block in after:
-        if block.page != first.page or block.mark != CONTINUES:
-            break
-        chained.append(block)
-    return chained
-
-
-async def run_in_a_session(blocks: list[Block], names: dict[str, Any]) -> None:
+async def run_in_a_session(block: Block, names: dict[str, Any]) -> None:
     settings = Settings(store="agent.db", session_id="s1", project="shop", max_tokens=4_000)
     async with open_context(settings) as context:
         await context.add_message({"role": "user", "content": "The port of the staging database is 6543."})
@@ -72,22 +61,20 @@ async def run_in_a_session(blocks: list[Block], names: dict[str, Any]) -> None:
             await context.add_message({"role": "user", "content": "Go on."})
         await context.get_messages_for_request()
         names["context"] = context
-        for block in blocks:
-            work = run(block.text, names, str(block))
-            if work is not None:
-                await work
+        work = run(block, names)
+        if work is not None:
+            await work
 
 
-@pytest.mark.parametrize("block", PYTHON, ids=str)
+@pytest.mark.parametrize("block", documents.blocks("python"), ids=str)
 def test_a_python_block_runs_as_it_stands(block: Block, provider: Any, monkeypatch: pytest.MonkeyPatch):
     module = types.ModuleType("documented")
     monkeypatch.setitem(sys.modules, "documented", module)
     names = module.__dict__
     if block.mark == IN_A_SESSION:
-        asyncio.run(run_in_a_session(chain(block), names))
-        return
-    for one in chain(block):
-        assert run(one.text, names, str(one)) is None, "await stands at the top level: mark the block"
+        asyncio.run(run_in_a_session(block, names))
+    else:
+        assert run(block, names) is None, "await stands at the top level: mark the block"
 
 
 def test_the_first_block_of_the_readme_calls_a_real_client_and_runs_again(provider: Any, tmp_path: Path):
@@ -195,7 +182,7 @@ def test_every_link_of_a_page_leads_somewhere(page: str):
 
 @pytest.mark.parametrize("page", documents.pages())
 def test_a_pages_sentences_are_short(page: str):
-    if page in documents.GENERATED[1:]:
+    if page == documents.WRITTEN_BY_HELP:
         pytest.skip("written by the commands' own help")
     assert [text for text in documents.sentences(page) if documents.words(text) > MOST_WORDS] == []
 
