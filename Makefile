@@ -46,7 +46,7 @@ $(VENV)/.docs-ready: $(READY)
 	@touch $@
 
 docs: $(VENV)/.docs-ready ## the documentation as a site in site/, links and anchors checked, without a network
-	$(BIN)/python -m tools.generate_docs --check
+	$(BIN)/python -m docs.tools.generate_docs --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --clean
 
 laws: $(READY) ## the laws against a million random operations a strategy, and against random faults (LAWS_OPERATIONS=...)

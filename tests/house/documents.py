@@ -38,7 +38,8 @@ class Block:
 
 def pages() -> list[str]:
     """Every document that a user or a contributor reads, by its path."""
-    return ["README.md", "CONTRIBUTING.md", *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
+    found = (path.relative_to(ROOT) for path in ROOT.glob("docs/**/*.md"))
+    return ["README.md", "CONTRIBUTING.md", *sorted(str(path) for path in found if "tools" not in path.parts)]
 
 
 def read(page: str) -> str:

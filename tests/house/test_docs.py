@@ -18,6 +18,7 @@ import pytest
 import typer.main
 
 import summarizing_context
+from docs.tools import generate_docs
 from summarizing_context import Settings, open_context
 from summarizing_context.cli.app import build_app
 from tests.house import documents
@@ -25,7 +26,6 @@ from tests.house.checkout import ROOT, run_python
 from tests.house.documents import IN_A_SESSION, Block
 from tests.providers.serve import serving_apart
 from tests.providers.server import Answer
-from tools import generate_docs
 
 README_BYTES, CONTRIBUTING_BYTES = 8_192, 6_144
 MOST_WORDS = 25

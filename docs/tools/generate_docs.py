@@ -1,6 +1,6 @@
 """Write the documentation pages that follow from the code: the settings and the command line.
 
-`python -m tools.generate_docs` writes both pages; `--check` only tells whether they are up to date.
+`python -m docs.tools.generate_docs` writes both pages; `--check` only tells whether they are up to date.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import typer.main
 from summarizing_context import Settings
 from summarizing_context.cli.app import build_app
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 MEANINGS = Path(__file__).with_name("settings.toml")
 PROGRAM = "summarizing-context"
 MARKUP = re.compile(r"\[/?(?:bold|dim)\]")
@@ -33,7 +33,7 @@ def configuration() -> str:
     named = [name for group in groups for name in group["settings"]]
     if sorted(named) != sorted(known):
         raise SystemExit(f"{MEANINGS.name}: these names differ from Settings: {sorted(set(named) ^ set(known))}")
-    head = (ROOT / "tools" / "configuration_head.md").read_text(encoding="utf-8")
+    head = (Path(__file__).parent / "configuration_head.md").read_text(encoding="utf-8")
     return "\n".join([head.rstrip(), *(line for group in groups for line in _group(group, known))]) + "\n"
 
 
@@ -70,7 +70,7 @@ def _cell(text: str) -> str:
 def command_line() -> str:
     """The page of commands, from the app itself."""
     app = typer.main.get_command(build_app())
-    head = (ROOT / "tools" / "cli_head.md").read_text(encoding="utf-8").rstrip()
+    head = (Path(__file__).parent / "cli_head.md").read_text(encoding="utf-8").rstrip()
     return "\n".join([head, *(line for path, command in _commands(app, ()) for line in _section(path, command))]) + "\n"
 
 
@@ -133,7 +133,7 @@ def main(arguments: list[str]) -> int:
     """Write the pages, or with `--check` report those that are out of date; the exit status."""
     if arguments == ["--check"]:
         found = outdated()
-        print(*(f"{name} is out of date; run: python -m tools.generate_docs" for name in found), sep="\n", end="")
+        print(*(f"{name} is out of date; run: python -m docs.tools.generate_docs" for name in found), sep="\n", end="")
         return 1 if found else 0
     for name, make in PAGES.items():
         (ROOT / name).write_text(make(), encoding="utf-8")
