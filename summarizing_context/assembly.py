@@ -17,6 +17,7 @@ from summarizing_context.core.segments import Limits as SegmentLimits
 from summarizing_context.core.shrinking import Price
 from summarizing_context.endings import running_loop
 from summarizing_context.errors import SettingsError
+from summarizing_context.extraction import CueRules, RuleReader
 from summarizing_context.foreground import Foreground
 from summarizing_context.intake import Intake
 from summarizing_context.jobs import Recipe
@@ -46,7 +47,7 @@ from summarizing_context.side_thread import SideThread
 from summarizing_context.stores.sqlite import SqliteStore
 from summarizing_context.summaries import SummaryBook
 from summarizing_context.summarizers.gates import ExtractiveCaller, ModelCaller
-from summarizing_context.summarizers.quotes import error_line, quotes, superseded
+from summarizing_context.summarizers.quotes import error_line, quotes
 from summarizing_context.timeline import Timeline
 from summarizing_context.tokens import choose_counter
 from summarizing_context.viewer import Viewer
@@ -169,7 +170,8 @@ class _Assembly:
     def parts(self, counter: Any) -> Parts:
         settings = self.settings
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
-        timeline = Timeline(limits, settings.image_tokens, keep_system=self.options.keep_system)
+        reader = RuleReader(CueRules())
+        timeline = Timeline(limits, settings.image_tokens, keep_system=self.options.keep_system, reader=reader)
         own = isinstance(self.caller, ExtractiveCaller)
         redact = None if self.options.redact is None else Redaction(self.options.redact)
         recipe = make_recipe(settings, self.caller.recipe, own=own, redact=redact)
@@ -198,7 +200,7 @@ class _Assembly:
             worker=worker,
             foreground=self.foreground,
             store=self.store,
-            intake=Intake(counter, apart),
+            intake=Intake(counter, apart, reader),
             apart=apart,
             counter=counter,
             clock=self.clock,
@@ -223,7 +225,7 @@ class _Assembly:
 
     def ledger(self, timeline: Timeline) -> LedgerBook:
         rules = RuleBook((*check_rules(self.options.ledger_rules), *self.settings.ledger_rules))
-        return LedgerBook(timeline, CallReader(rules, Detectors(error_line, quotes)), superseded)
+        return LedgerBook(timeline, CallReader(rules, Detectors(error_line, quotes)))
 
     def meaning(self, redact: Redaction | None) -> Meaning | None:
         given = self.options.embedder

@@ -47,9 +47,8 @@ from summarizing_context.core.ledger_block import ledger_block
 from summarizing_context.core.memory_block import memory_block
 from summarizing_context.core.overflow import Newest, fit, last_cuts
 from summarizing_context.core.pins import NO_PINS, Pins, Staying, choose_pins, choose_staying
-from summarizing_context.core.rule_block import LEAST_TOKENS, rule_block
+from summarizing_context.core.rule_block import LEAST_TOKENS, NO_RULES, rule_block
 from summarizing_context.core.shrinking import Price
-from summarizing_context.core.standing import NO_RULES
 from summarizing_context.core.tail import Item, Tail
 from summarizing_context.core.tree import Node
 from summarizing_context.core.view import ActivationState

@@ -10,7 +10,8 @@ from summarizing_context.core.entries import Entry, encode_facts, make_entry
 from summarizing_context.core.keys import content_digest
 from summarizing_context.core.messages import read_message
 from summarizing_context.core.transcripts import Told
-from summarizing_context.ports import StoredEntry, TokenCounter
+from summarizing_context.extraction import RuleReader
+from summarizing_context.ports import StoredEntry, StoredRules, TokenCounter
 
 _LONG_TEXT = 200_000  # characters whose counting would hold up the event loop
 _BREATH = 100  # messages between two turns of the event loop
@@ -19,10 +20,11 @@ InThread = Callable[[Callable[[], Entry]], Awaitable[Entry]]
 
 
 class Intake:
-    """Makes entries, counted by the session's counter."""
+    """Makes entries, counted by the session's counter, and has their rules read."""
 
-    def __init__(self, counter: TokenCounter, in_thread: InThread) -> None:
+    def __init__(self, counter: TokenCounter, in_thread: InThread, reader: RuleReader) -> None:
         self._counter = counter
+        self._reader = reader
         self._in_thread = in_thread
 
     async def one(self, message: object) -> Entry:
@@ -57,7 +59,16 @@ class Intake:
 
     def stored(self, entries: Iterable[Entry]) -> list[StoredEntry]:
         """Entries as the store keeps them."""
-        return [StoredEntry(entry.data, encode_facts(entry.facts, self._counter.name)) for entry in entries]
+        name, read = self._counter.name, self._reader.stored
+        return [StoredEntry(entry.data, encode_facts(entry.facts, name), read(entry)) for entry in entries]
+
+    def learn(self, rules: Iterable[StoredRules]) -> None:
+        """Take what the store has kept of the rules of messages."""
+        self._reader.learn(rules)
+
+    def unread(self, entry: Entry) -> StoredRules | None:
+        """The rules of a message of which the store has kept none of the present version."""
+        return None if self._reader.is_known(entry) else self._reader.stored(entry)
 
     async def _entry(self, message: Message) -> Entry:
         """The entry of a checked message; long texts are counted off the event loop."""
@@ -66,4 +77,6 @@ class Intake:
         return self._made(message)
 
     def _made(self, message: Message) -> Entry:
-        return make_entry(message, self._counter.count, self._counter.name)
+        entry = make_entry(message, self._counter.count, self._counter.name)
+        self._reader.of(entry)  # here, for a long message is read in a thread
+        return entry

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from summarizing_context.core.entries import Entry
-from summarizing_context.core.facts import Fact, Ledger, Supersede, Touch
+from summarizing_context.core.facts import Fact, Ledger, Touch
 from summarizing_context.core.reading_calls import CallReader
 from summarizing_context.timeline import Timeline
 
@@ -41,10 +41,9 @@ class Ahead(NamedTuple):
 class LedgerBook:
     """What has been read of one session. Plain functions: nothing here waits."""
 
-    def __init__(self, timeline: Timeline, reader: CallReader, supersede: Supersede) -> None:
+    def __init__(self, timeline: Timeline, reader: CallReader) -> None:
         self._timeline = timeline
         self._reader = reader
-        self._supersede = supersede
         self._ledger = Ledger()
         self._read: list[Touch] = []
         self._next = 0  # first entry that has not been read, behind the gap
@@ -109,7 +108,7 @@ class LedgerBook:
         start, stop = self._timeline.closed_groups_stop, len(self._timeline)
         if start < stop:
             ledger += Ledger(self._touches(start, stop))
-        return ledger.facts(self._supersede)
+        return ledger.facts()
 
     @property
     def _unread(self) -> tuple[int, int]:

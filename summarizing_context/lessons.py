@@ -1,7 +1,7 @@
 """What is learnt of a log without a model: the constraints, decisions and definitions that later sessions need.
 
-First what the human said, by the ledger, without what was taken back; then what summaries tell of it besides, such as
-what the agent chose. Keeping it is the matter of `learning`.
+First what the human said, by the ledger, then what summaries tell of it besides, such as what the agent chose. Keeping
+it is the matter of `learning`.
 """
 
 from __future__ import annotations
@@ -28,17 +28,14 @@ _CUT = "…"
 
 
 def lessons(timeline: Timeline, ledger: LedgerBook, book: SummaryBook, cap: int, pieces: Sequence[Piece]) -> Lessons:
-    """The constraints, decisions and facts of some pieces of a log, oldest first, each once; and which others of the
-    log no longer hold."""
+    """The constraints, decisions and facts of some pieces of a log, oldest first, each once."""
     ranges = sorted({(piece.start, piece.stop) for piece in pieces})
     facts = [fact for fact in ledger.newest_facts() if fact.kind in ("constraint", "decision")]
-    gone = {_flat(rule.text) for rule in timeline.rules.before(len(timeline)).replaced}
-    gone |= {_flat(fact.value) for fact in facts if fact.superseded}
-    said = gone | {_flat(fact.value) for fact in facts}
+    said = {_flat(fact.value) for fact in facts}
     valid = [
         Item(_KINDS[fact.kind], "", _flat(fact.value), fact.start, HUMAN)
         for fact in facts
-        if _flat(fact.value) not in gone and any(start <= fact.start < stop for start, stop in ranges)
+        if any(start <= fact.start < stop for start, stop in ranges)
     ]
     known = said | {item.text for item in valid}
     valid += [item for item in _defined(timeline, ranges) if item.text not in known]
@@ -51,9 +48,7 @@ def lessons(timeline: Timeline, ledger: LedgerBook, book: SummaryBook, cap: int,
             told[line] = told.get(line, True) and by_model
     besides = [Item("decision", "", line, -1, "summary") for line in reversed(told)]
     made = frozenset(line[:_LONGEST] for line, by_model in told.items() if by_model)
-    return Lessons(
-        [item._replace(text=item.text[:_LONGEST]) for item in [*besides, *items]], sorted(gone), by_model=made
-    )
+    return Lessons([item._replace(text=item.text[:_LONGEST]) for item in [*besides, *items]], by_model=made)
 
 
 def _defined(timeline: Timeline, ranges: Sequence[tuple[int, int]]) -> Iterator[Item]:

@@ -13,7 +13,7 @@ from summarizing_context.core.pinned import decode_pins
 from summarizing_context.core.view import ActivationState, decode_state
 from summarizing_context.errors import StoreError
 from summarizing_context.parts import Parts
-from summarizing_context.ports import StoredEntry
+from summarizing_context.ports import StoredEntry, StoredRules
 
 _BREATH = 1_000  # entries loaded between two turns of the event loop
 
@@ -30,10 +30,15 @@ async def load_session(parts: Parts) -> None:
         raise StoreError(
             f"{parts.store.name} holds no session {session_id!r}; `summarizing-context sessions` lists them"
         )
-    for at, entry in enumerate(await read_entries(parts, stored.entries), 1):
+    parts.intake.learn(stored.rules)
+    unread: list[tuple[int, StoredRules]] = []
+    for at, entry in enumerate(await read_entries(parts, stored.entries)):
+        if (rules := parts.intake.unread(entry)) is not None:
+            unread.append((at, rules))
         parts.timeline.extend(entry)
-        if at % _BREATH == 0:
+        if at % _BREATH == _BREATH - 1:
             await asyncio.sleep(0)
+    await _keep_rules(parts, unread)
     parts.timeline.version = stored.log_version
     parts.timeline.take_pins(decode_pins(stored.pins))
     parts.viewer.reopened = bool(stored.entries)
@@ -43,6 +48,16 @@ async def load_session(parts: Parts) -> None:
             parts.viewer.restore(key, state)
             for hash in parts.timeline.hashes[: state.leaves]:  # an earlier process has read what it covered
                 parts.book.saw(hash)
+
+
+async def _keep_rules(parts: Parts, rows: Sequence[tuple[int, StoredRules]]) -> None:
+    """Keep what was read of messages on opening, so that it need not be read again."""
+    if not rows or parts.read_only:
+        return
+    try:
+        await parts.store.rules.save(parts.settings.session_id, rows)
+    except StoreError as error:
+        logger.warning("standing rules could not be kept; they are read again when it is opened", exc_info=error)
 
 
 def usable_state(parts: Parts, data: bytes) -> ActivationState | None:

@@ -91,12 +91,21 @@ Places = Mapping[SummaryKey, tuple[int, int]]  # the log entries, start and stop
 NOWHERE: Places = MappingProxyType({})
 
 
+class StoredRules(NamedTuple):
+    """The standing rules of one message as the store keeps them beside the log; it does not look into them."""
+
+    digest: bytes  # names the message by its bytes
+    version: str  # of how they were read
+    rules: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class StoredEntry:
     """One log entry as the store keeps it; the store looks into neither part."""
 
     message: bytes  # JSON, as received
     facts: bytes  # what was derived from it when it was added, so that reopening need not parse the message
+    rules: StoredRules | None = None  # to be written with it; `load` tells them apart from the entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +128,7 @@ class StoredSession:
     activations: Sequence[tuple[str, bytes]]
     log_version: int = 0  # how often the log was replaced
     pins: str = ""  # as they were saved
+    rules: Sequence[StoredRules] = ()  # of every version
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol
 
-from summarizing_context.ports import Store, StoredEntry
+from summarizing_context.ports import Store, StoredEntry, StoredRules
 
 CHECKPOINT_ID = re.compile(r"c([1-9][0-9]{0,17})")  # no checkpoint is named like that
 
@@ -257,8 +257,18 @@ class PinKeeper(Protocol):
         """Keep these in the place of those that the session had; `committed` as in `append`."""
 
 
+class RuleKeeper(Protocol):
+    """The standing rules of sessions' messages. `append` and `replace` write them; `load` of a session brings them."""
+
+    async def save(self, session_id: str, rows: Sequence[tuple[int, StoredRules]]) -> None:
+        """Keep the rules of messages that are in the log, each with its place, unless they are kept already."""
+
+
 class SessionStore(Store, Protocol):
     """A store with all its shelves."""
+
+    @property
+    def rules(self) -> RuleKeeper: ...
 
     @property
     def pins(self) -> PinKeeper: ...

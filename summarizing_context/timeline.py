@@ -21,7 +21,7 @@ from summarizing_context.core.repairs import Read
 from summarizing_context.core.repeats import Run, is_repeat, may_repeat
 from summarizing_context.core.segments import Group, Limits, Segment, SegmentCutter
 from summarizing_context.core.sources import Sources, render_entries
-from summarizing_context.core.standing import RuleBook
+from summarizing_context.extraction import CueRules, RuleLog, RuleReader
 
 _LEADING = frozenset({Role.SYSTEM, Role.DEVELOPER})
 _FRESH = 64  # entries that are kept parsed too, beside those of the newest group: more than come between two views
@@ -30,8 +30,11 @@ _FRESH = 64  # entries that are kept parsed too, beside those of the newest grou
 class Timeline:
     """A growing log. `extend` adds to it; everything else reads."""
 
-    def __init__(self, limits: Limits, image_tokens: int, *, keep_system: bool = True) -> None:
+    def __init__(
+        self, limits: Limits, image_tokens: int, *, keep_system: bool = True, reader: RuleReader | None = None
+    ) -> None:
         self._limits = limits
+        self._reader = RuleReader(CueRules()) if reader is None else reader
         self._keep_system = keep_system  # else system rows between others stay only as long as other rows do
         self._image_tokens = image_tokens
         self.entries: list[Entry] = []
@@ -53,7 +56,7 @@ class Timeline:
         self._steps = array("q")  # assistant rows; of several in a row, the first
         self._systems: list[int] = []
         self._criticals: list[int] = []
-        self.rules = RuleBook()
+        self.rules = RuleLog()
         self.importance = ImportanceBook()
         self.pinned: PinList = NO_PINS  # by a call
         self._groups = GroupCutter()
@@ -271,7 +274,7 @@ class Timeline:
         facts = entry.facts
         if facts.human:
             self._humans.append(index)
-            self.rules.add(index, facts.rules)
+            self.rules.add(index, self._reader.of(entry))
         if facts.role == Role.ASSISTANT and (not index or self.entries[index - 1].facts.role != Role.ASSISTANT):
             self._steps.append(index)
         if self._keep_system and facts.role in _LEADING and not facts.hook:
@@ -287,7 +290,8 @@ class Timeline:
             self._repeats.append(start)
         self.group_starts.append(start)
         self._closed = stop
-        self.importance.add([Member(one.facts.traits, one.facts.rules, one.facts.critical) for one in members])
+        traits = [Member(one.facts.traits, one.facts.critical) for one in members]
+        self.importance.add(traits, self.rules.strengths(start, stop))
         for segment in self._cutter.add(Group(start, stop, size, digest, members[0].facts.turn)):
             self.segments.append(segment)
             digests = (entry.digest for entry in self.entries[segment.start : segment.stop])
@@ -319,7 +323,9 @@ class Timeline:
         while settled and not self.segments[settled - 1].last_part:
             settled -= 1
         if not settled:
-            self.__init__(self._limits, self._image_tokens, keep_system=self._keep_system)  # type: ignore[misc]
+            self.__init__(  # type: ignore[misc]
+                self._limits, self._image_tokens, keep_system=self._keep_system, reader=self._reader
+            )
             return 0
         stop = self.segments[settled - 1].stop
         del self.entries[stop:], self.tokens[stop + 1 :]

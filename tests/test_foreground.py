@@ -12,6 +12,7 @@ import pytest
 from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
 from summarizing_context.core.header import NodeText
 from summarizing_context.core.pace import SLICE
+from summarizing_context.extraction import CueRules, RuleReader
 from summarizing_context.foreground import SHARE, Foreground
 from summarizing_context.intake import Intake
 from summarizing_context.summaries import SummaryBook
@@ -186,7 +187,7 @@ async def test_replacing_the_log_leaves_the_event_loop_a_turn_after_every_hundre
             await anyio.lowlevel.checkpoint()
             turns += 1
 
-    intake = Intake(EstimateCounter(), anyio.to_thread.run_sync)
+    intake = Intake(EstimateCounter(), anyio.to_thread.run_sync, RuleReader(CueRules()))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(count_turns)
         await anyio.sleep(0.01)

@@ -16,9 +16,9 @@ from summarizing_context.core.ledger_rules import RuleBook
 from summarizing_context.core.messages import message_text_parts
 from summarizing_context.core.reading_calls import CallReader, Detectors
 from summarizing_context.ledgers import LedgerBook
-from summarizing_context.summarizers.quotes import error_line, quotes, superseded
+from summarizing_context.summarizers.quotes import error_line, quotes
 from tests.core.making import entries, timeline
-from tests.laws.builders import DIALECTS, Message, call, count, result, session, user, words
+from tests.laws.builders import DIALECTS, Message, assistant, call, count, result, session, user, words
 from tests.laws.judge import SMALL
 
 pytestmark = pytest.mark.anyio
@@ -79,7 +79,7 @@ async def test_reading_ahead_and_reopening_change_nothing(tmp_path: Path):
 def test_what_was_read_ahead_of_a_log_that_was_replaced_meanwhile_is_dropped():
     before, after = work(2, 40)[0], work(3, 40)[0]
     log = timeline(before)
-    book = LedgerBook(log, CallReader(RuleBook(), Detectors(error_line, quotes)), superseded)
+    book = LedgerBook(log, CallReader(RuleBook(), Detectors(error_line, quotes)))
     first = book.ahead()
     book.take(first, first.read(lambda: None))
     late = book.ahead()
@@ -91,7 +91,7 @@ def test_what_was_read_ahead_of_a_log_that_was_replaced_meanwhile_is_dropped():
         book.take(ahead, ahead.read(lambda turns=turns: turns.append(1)))
         assert len(turns) == len(ahead.groups)  # the host's calls go first between any two groups
         book.take(ahead, ahead.read(lambda: None))  # nothing is noted twice
-    fresh = LedgerBook(timeline(after), CallReader(RuleBook(), Detectors(error_line, quotes)), superseded)
+    fresh = LedgerBook(timeline(after), CallReader(RuleBook(), Detectors(error_line, quotes)))
     assert book.facts() == fresh.facts() != []
 
 
@@ -115,29 +115,20 @@ async def test_a_replaced_log_has_a_ledger_of_its_own():
         assert context.ledger() == []
 
 
-@pytest.mark.parametrize(
-    ("rule", "later"),
-    [
-        ("Every commit needs a ticket number.", "Ticket numbers are no longer needed."),
-        ("Always answer in French.", "Always answer in German."),
-        ("Never use the requests library.", "It is fine to use requests now."),
-    ],
-)
-async def test_a_rule_that_is_lifted_or_replaced_is_marked_in_ledger_and_view(rule: str, later: str):
+async def test_rules_stand_in_ledger_and_view_and_one_said_again_stands_once():
     async with open_context(small(max_tokens=4_000), count_tokens=count) as context:
-        log = [*session(4, 4), user(f"{rule} Always lint."), *session(5, 40, size=30), user(later)]
-        for message in log:
-            await context.add_message(message)
-        told = {fact.value: fact.superseded for fact in context.ledger() if fact.kind == "constraint"}
-        assert (told[rule], told["Always lint."], told[later]) == (True, False, False)
-        await context.compact()
-        for message in session(6, 60, size=30):
+        log = [user("Never use tabs."), assistant("ok"), *session(4, 4), user("Always lint."), *session(5, 40, size=30)]
+        for message in [*log, user("Never use tabs."), *session(6, 60, size=30)]:
             await context.add_message(message)
         await context.compact()
+        assert [fact.value for fact in context.ledger() if fact.kind == "constraint"] == [
+            "Always lint.",
+            "Never use tabs.",
+        ]
         shown = [str(message["content"]) for message in await context.get_messages_for_request()]
         (block,) = (text for text in shown if text.startswith("<standing_rules>"))
-        assert f'"{rule}" (superseded by message {len(log) - 1})' in block
-        assert '"Always lint."\n' in block
+        assert (block.count("Always lint."), block.count("Never use tabs.")) == (1, 1)
+        assert f'- message {len(log)}: "Never use tabs."' in block
 
 
 async def test_tools_of_a_hosts_own_may_stand_in_the_settings(tmp_path: Path):

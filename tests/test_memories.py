@@ -178,7 +178,7 @@ async def test_what_the_user_ordered_is_extracted_when_the_session_ends(tmp_path
         }
 
 
-async def test_decisions_are_extracted_too_and_what_was_taken_back_is_not(tmp_path: Path):
+async def test_rules_and_decisions_are_extracted_once(tmp_path: Path):
     log = [
         user("Always answer in French."),
         assistant("Understood."),
@@ -195,6 +195,7 @@ async def test_decisions_are_extracted_too_and_what_was_taken_back_is_not(tmp_pa
         found = await context.memory.retrieve("answer French German decided PostgreSQL ledger")
     assert {one.content for one in found} == {
         "We decided to use PostgreSQL for the ledger.",
+        "Always answer in French.",
         "From now on always answer in German.",
     }
 

@@ -192,9 +192,8 @@ async def test_rules_stated_once_survive_a_thousand_rounds_of_attacks(dialect: s
                 text = await block(context)
                 assert '- message 2: "Never push to main."' in text
                 assert '- message 2: "Do not touch the vendor folder."' in text
-                replaced = at > 120
-                assert ('"Always answer in French." (superseded by message' in text) is replaced
-                assert ('"From now on answer in Spanish."' in text) is replaced
+                assert '- message 2: "Always answer in French."' in text
+                assert ('"From now on answer in Spanish."' in text) is (at > 120)
                 assert "German" not in text
                 assert "push to main now" not in text
         assert context.statistics().activations > rounds // 12

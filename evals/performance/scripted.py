@@ -13,7 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 from summarizing_context import Settings, SummaryJob, assembly
-from summarizing_context.core import entries
+from summarizing_context.extraction import CueRules
 from summarizing_context.making import make_extracts
 from summarizing_context.summaries import Extracts
 
@@ -46,7 +46,7 @@ def scripted(content: str, max_tokens: int) -> str:
 def without_rules() -> Iterator[None]:
     """Sessions opened within find no rules and decisions in what is said, and have a script for the extractive pass."""
     with ExitStack() as patches:
-        patches.enter_context(patch.object(entries, "standing_rules", lambda texts: ()))
+        patches.enter_context(patch.object(CueRules, "rules", lambda self, texts: ()))
         patches.enter_context(patch.object(assembly, "quotes", lambda text: ([], [])))
         patches.enter_context(patch.object(assembly, "make_extracts", _extracts))
         yield

@@ -5,12 +5,12 @@ Pure. The derived facts are stored beside the bytes, so that reopening a long se
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import IntEnum
+from typing import Any
 
 import msgspec
 
-from summarizing_context.core.constraints import RULES_VERSION, Rule, standing_rules
 from summarizing_context.core.door import Message, decode_message, encode_message
 from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
 from summarizing_context.core.keys import content_digest
@@ -19,6 +19,7 @@ from summarizing_context.core.repairs import Read
 from summarizing_context.core.traits import NO_TRAITS, Traits, read_traits
 
 ESTIMATE = "estimate"  # the name of the counter that is the built-in estimate
+_READING = 6  # version of what is read of the user's rows: who typed in them, and their traits
 _COUNTING = 2  # version of what is counted in a message, and of the estimate
 _LABEL_TOKENS = 4  # what rendering adds to each part
 
@@ -43,7 +44,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     text_tokens: int  # by the session's counter
     media: int
     content: bytes  # digest of what it says
-    rules: tuple[Rule, ...] = ()  # standing rules, where a human says some
+    unused: tuple[object, ...] = ()  # earlier versions kept standing rules here; the place stays, for others follow
     traits: Traits = NO_TRAITS  # what makes it important
     human: bool = False  # holds words that a person typed
 
@@ -53,20 +54,28 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
 
     counter: str
     facts: Facts
-    rules: int = 0  # version of what reads rules
+    reading: int = 0  # version of what is read of the user's rows
     counting: int = 0  # version of what is counted
 
 
 class Entry:
     """One message of the log, as bytes; its dict is made anew whenever it is read, but for the newest ones."""
 
-    __slots__ = ("data", "digest", "facts", "fresh")
+    __slots__ = ("data", "digest", "facts", "fresh", "rules", "typed")
 
-    def __init__(self, data: bytes, facts: Facts, fresh: tuple[Message, Reading] | None = None) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        facts: Facts,
+        fresh: tuple[Message, Reading] | None = None,
+        typed: Sequence[str] | None = None,
+    ) -> None:
         self.data = data
         self.facts = facts
         self.fresh = fresh  # what it was made of: the next view shows it, and need not parse it again
         self.digest = facts.content  # tied to its group when it joins the log
+        self.typed = typed  # what a human typed in it, until its rules are read
+        self.rules: Any = None  # kept by what reads them, in `extraction`
 
     def message(self) -> Message:
         """A fresh copy of the message."""
@@ -89,13 +98,15 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str) -> E
     reading = read_message(message)
     estimate = sum(map(estimate_text, reading.texts))
     tokens = _text_tokens(reading, count, estimate if counter == ESTIMATE else None)
-    return Entry(encode_message(message), _facts(message, reading, estimate, tokens), (message, reading))
+    typed = human_texts(reading)
+    facts = _facts(message, reading, typed, estimate=estimate, text_tokens=tokens)
+    return Entry(encode_message(message), facts, (message, reading), typed)
 
 
 def encode_facts(facts: Facts, counter: str) -> bytes:
     """Facts as the store keeps them."""
     try:
-        return msgspec.msgpack.encode(Kept(counter, facts, RULES_VERSION, _COUNTING))
+        return msgspec.msgpack.encode(Kept(counter, facts, _READING, _COUNTING))
     except UnicodeEncodeError:  # an id with lone surrogates: the facts are derived again when reading
         return b""
 
@@ -106,18 +117,17 @@ def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter:
         known = _decoder.decode(kept)
     except msgspec.DecodeError:  # none, or of another version
         return make_entry(decode_message(data), count, counter)
-    # Of files of older versions only the user's rows are read again: no rule is missed, and opening stays quick.
+    # Of files of older versions only the user's rows are read again, for who typed in them: opening stays quick.
     facts, is_counted = known.facts, known.counter == counter
-    if is_counted and known.counting == _COUNTING and (known.rules == RULES_VERSION or facts.role != Role.USER):
+    if is_counted and known.counting == _COUNTING and (known.reading == _READING or facts.role != Role.USER):
         return Entry(data, facts)
     reading = read_message(decode_message(data))
     if known.counting != _COUNTING:  # what was sent then but not counted is counted now, and so is every estimate
         as_then = reading.sent == reading.texts and content_digest(reading) == facts.content
         is_counted = is_counted and as_then and counter != ESTIMATE
     tokens = facts.text_tokens if is_counted else _text_tokens(reading, count)
-    typed = human_texts(reading)
-    traits = read_traits(reading, typed) if facts.role == Role.USER else facts.traits
-    derived = {"rules": standing_rules(typed), "traits": traits, "human": reading.human}
+    traits = read_traits(reading, human_texts(reading)) if facts.role == Role.USER else facts.traits
+    derived = {"unused": (), "traits": traits, "human": reading.human}
     return Entry(data, msgspec.structs.replace(facts, text_tokens=tokens, **derived))
 
 
@@ -131,8 +141,8 @@ def _text_tokens(reading: Reading, count: Callable[[str], int], read: int | None
     return read + sum(map(count, reading.unread))
 
 
-def _facts(message: Message, reading: Reading, estimate: int, text_tokens: int) -> Facts:
-    metadata, typed = message.get("metadata"), human_texts(reading)
+def _facts(message: Message, reading: Reading, typed: Sequence[str], *, estimate: int, text_tokens: int) -> Facts:
+    metadata = message.get("metadata")
     return Facts(
         role=_ROLES.get(reading.role, Role.OTHER),
         calls=reading.calls,
@@ -145,7 +155,6 @@ def _facts(message: Message, reading: Reading, estimate: int, text_tokens: int) 
         text_tokens=text_tokens,
         media=reading.media,
         content=content_digest(reading),
-        rules=standing_rules(typed),  # never of results, reminders or hooks' rows
         traits=read_traits(reading, typed),
         human=reading.human,
     )

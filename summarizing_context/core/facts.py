@@ -7,7 +7,7 @@ parted. Reading touches off messages is `reading_calls`' work, showing them `led
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 Kind = Literal["path", "command", "error", "url", "identifier", "decision", "constraint"]
@@ -16,8 +16,6 @@ KINDS: tuple[Kind, ...] = ("path", "command", "error", "url", "identifier", "dec
 LOOKS = frozenset({"read", "searched", "listed", "used", "seen", "fetched"})  # operations that change nothing
 _WORDS = 12  # of what was tried
 OPEN, FIXED, SAID = "open", "fixed", "said"
-
-Supersede = Callable[[Sequence[str]], Sequence[bool]]  # of quotes, oldest first: which ones no longer hold
 
 
 class Fact(NamedTuple):
@@ -96,11 +94,10 @@ class Ledger:
         """The set as it stands."""
         yield from self._all.values()
 
-    def facts(self, supersede: Supersede) -> list[Fact]:
+    def facts(self) -> list[Fact]:
         """Everything that is known, in the order in which it was done or said."""
         listed = sorted(self._all.values(), key=lambda touch: (*touch.place, touch.kind, touch.value, touch.operation))
-        gone = self._said_again(listed, supersede)
-        return [self._fact(touch, touch[:2] in gone) for touch in listed]
+        return [self._fact(touch) for touch in listed]
 
     def newest(self, kind: Kind) -> Iterator[Touch]:
         """What holds of each thing of a kind, the latest first."""
@@ -123,16 +120,9 @@ class Ledger:
     def _note_success(self, about: str, done: tuple[int, int, int]) -> None:
         self._done[about] = max(done, self._done.get(about, done))
 
-    def _fact(self, touch: Touch, gone: bool) -> Fact:
+    def _fact(self, touch: Touch) -> Fact:
         kind, value, operation, start, stop = touch[:5]
         if kind == "error":
             fixed = self.fixed_at(touch)
             return Fact(kind, value, OPEN if fixed is None else FIXED, start, stop if fixed is None else fixed, False)
-        return Fact(kind, value, operation, start, stop, gone or self._holding[kind][value] is not touch)
-
-    def _said_again(self, listed: Sequence[Touch], supersede: Supersede) -> set[tuple[Kind, str]]:
-        gone: set[tuple[Kind, str]] = set()
-        for kind in ("constraint", "decision"):
-            quotes = [touch.value for touch in listed if touch.kind == kind]
-            gone |= {(kind, quote) for quote, is_gone in zip(quotes, supersede(quotes), strict=True) if is_gone}
-        return gone
+        return Fact(kind, value, operation, start, stop, self._holding[kind][value] is not touch)

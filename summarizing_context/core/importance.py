@@ -5,7 +5,7 @@ Pure bookkeeping in memory, kept up as groups close. The score is 1 - (1 - w1)(1
 | factor | weight | applies where |
 |---|---|---|
 | critical | 1.0 | a message is marked `critical` |
-| constraint | 0.7, softer ones 0.4 | a human states a standing rule (`constraints`) |
+| constraint | 0.7, preferences 0.4 | a human states a standing rule |
 | decision | 0.5 | a human or the agent says what was chosen |
 | write operation | 0.4 | a call changes something: a file, a record, a branch |
 | error | 0.35 | a result reports one |
@@ -20,11 +20,10 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from heapq import merge
 from typing import NamedTuple
 
-from summarizing_context.core.constraints import Rule
 from summarizing_context.core.traits import DECISION, ERROR, WRITE, Traits
 
 _CRITICAL, _STRICT, _SOFT = 8, 16, 32
@@ -38,7 +37,6 @@ class Member(NamedTuple):
     """What counts of one message of a group."""
 
     traits: Traits
-    rules: Sequence[Rule]
     critical: bool
 
 
@@ -71,13 +69,11 @@ class ImportanceBook:
     def __len__(self) -> int:
         return len(self._flags)
 
-    def add(self, members: Sequence[Member]) -> None:
-        """The next group is closed."""
-        flags, names = 0, dict[int, None]()
+    def add(self, members: Sequence[Member], strengths: Collection[str] = ()) -> None:
+        """The next group is closed. `strengths` are those of the rules that it states."""
+        flags, names = _STRICT * ("must" in strengths) | _SOFT * ("prefer" in strengths), dict[int, None]()
         for member in members:
             flags |= member.traits.flags | _CRITICAL * member.critical
-            for rule in member.rules:
-                flags |= (_STRICT if rule.strict else _SOFT) * rule.binds
             names.update(dict.fromkeys(member.traits.names))
         self._add(flags & ~_SOFT if flags & _STRICT else flags, tuple(names))
 

@@ -1,20 +1,19 @@
 """The block of a view that holds standing rules and pinned texts, word for word, each with its message.
 
 Pure. It is one fenced message, made at activations only. Where room is short, what is named first stays longest:
-pinned texts, the newest first; strict rules, the newest first; softer rules, the newest first, in at most a quarter
-of the block; rules that a later one has replaced. A last line says what is not shown.
+pinned texts, the newest first; rules that must be kept, the newest first; preferences, the newest first, in at most a
+quarter of the block. A last line says what is not shown.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Literal, NamedTuple
 
 from summarizing_context.core.door import Message
 from summarizing_context.core.fencing import fence
 from summarizing_context.core.pinned import Pin
 from summarizing_context.core.shrinking import Price
-from summarizing_context.core.standing import NO_RULES, StandingRules
 from summarizing_context.core.tail import Item
 
 PREFACE = (
@@ -25,9 +24,33 @@ SHORT_PREFACE = "The user's standing rules:"  # where the other one would leave 
 MOST_TOKENS = 2_000
 LEAST_TOKENS = 64  # in which it can always say which pinned messages are not shown
 _TAG = "standing_rules"
-_SOFT = 4  # softer rules take at most this part of the block
+_SOFT = 4  # preferences take at most this part of the block
 _NAMED = 4  # messages that a pointer names
 _LEAST_LINE = 10  # tokens below which no line is tried any more
+
+
+class StandingRule(NamedTuple):
+    """A rule and the message it stands in."""
+
+    message: int
+    quote: str
+    strength: Literal["must", "prefer"]
+
+
+class StandingRules(NamedTuple):
+    """The rules of some past."""
+
+    newest: Sequence[StandingRule]  # first
+    held: int = 0  # of all that hold, handed out or not
+    first: int = 0  # message of the oldest that holds
+
+    def without(self, messages: Collection[int]) -> StandingRules:
+        """Without those that stand in these messages."""
+        kept = [rule for rule in self.newest if rule.message not in messages]
+        return self._replace(newest=kept, held=self.held - len(self.newest) + len(kept))
+
+
+NO_RULES = StandingRules(())
 
 
 class RuleBlock(NamedTuple):
@@ -41,7 +64,6 @@ class _Line(NamedTuple):
     at: int  # message; -1 for a text
     text: str
     soft: bool = False
-    holds: bool = True
 
 
 _Told = Callable[[int, Sequence[_Line]], Message]  # the block with these lines; so many are not in it
@@ -77,7 +99,7 @@ def _fitted(lines: Sequence[_Line], held: int, cap: int, price: Price, told: _To
     """How many lines fit, and the block with them."""
     chosen = _chosen(lines, cap - price.message(told(0, ())), price)
     while True:
-        missing = held - sum(line.holds for line in chosen)
+        missing = held - len(chosen)
         message = told(missing, chosen)
         tokens = price.message(message)
         if tokens <= cap:
@@ -91,13 +113,10 @@ def _in_order(texts: Sequence[Pin], rules: StandingRules) -> Iterator[_Line]:
     """What may be shown, the most important first."""
     for pin in reversed(texts):
         yield _Line(-1, f"- pinned: {pin.text}")
-    for rule in rules.strict:
-        yield _Line(rule.message, f'- message {rule.message}: "{rule.text}"')
-    for rule in rules.soft:
-        yield _Line(rule.message, f'- message {rule.message}: "{rule.text}"', soft=True)
-    for rule in rules.replaced:
-        said = f'- message {rule.message}: "{rule.text}" (superseded by message {rule.replaced_by})'
-        yield _Line(rule.message, said, holds=False)
+    for strength in ("must", "prefer"):
+        for rule in rules.newest:
+            if rule.strength == strength:
+                yield _Line(rule.message, f'- message {rule.message}: "{rule.quote}"', soft=strength == "prefer")
 
 
 def _chosen(lines: Sequence[_Line], room: int, price: Price) -> list[_Line]:
@@ -120,7 +139,7 @@ def _pointer(missing: int, rules: StandingRules, chosen: Sequence[_Line], unshow
     told = []
     if missing:
         shown = {line.at for line in chosen}
-        last = max((rule.message for rule in (*rules.strict, *rules.soft) if rule.message not in shown), default=None)
+        last = max((rule.message for rule in rules.newest if rule.message not in shown), default=None)
         where = f" of messages {rules.first}-{last} (/context expand {rules.first}-{last})" if last is not None else ""
         told.append(f"{missing} older rule{'s' * (missing > 1)}{where}")
     if unshown:

@@ -10,12 +10,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from zlib import crc32
 
-from summarizing_context.core.cues import CHOICE
 from summarizing_context.core.errors_seen import first_error_line
 from summarizing_context.core.messages import Part, Reading
 from summarizing_context.core.shell import COMMITS
 from summarizing_context.core.verbs import CHANGES, verb_of
-from summarizing_context.core.words import words_of
 
 DECISION, ERROR, WRITE = 1, 2, 4
 _END = 1_000  # characters of either end of a long text
@@ -25,6 +23,10 @@ _HINTS = (  # without which no line names an error; looking for them is quick
     *("Traceback", "xit code", "xit status", "xited with", "rror[", "rror ("),
 )
 _CHOOSING = ("decid", "decision", "chose", "choosing", "go with", "going with", "opt", "settled", "agreed", "switch")
+_CHOICE = re.compile(
+    r"\b(?:chose|chosen|choosing|decided (?:to|on|that|against)|going with|(?:let['’]?s|i['’]?ll) go with|"
+    r"opt(?:ed|ing)? for|settled on|agreed (?:to|on|that)|decision (?:is|was)|switch(?:ed|ing) to)\b"
+)
 _COMMAND = re.compile(r'"(?:command|cmd|script)"\s?:\s?"((?:[^"\\]|\\.){1,400})')
 _FILE = re.compile(r"[\w.~-]{0,60}/[\w./~-]{2,200}|\b[\w-]{1,60}\.[A-Za-z]{1,5}\b")
 
@@ -64,7 +66,7 @@ def _is_error(part: Part) -> bool:
 
 def _decides(text: str) -> bool:
     said = _ends(text).lower()
-    return any(hint in said for hint in _CHOOSING) and CHOICE.found_in(words_of(said))
+    return any(hint in said for hint in _CHOOSING) and _CHOICE.search(" ".join(said.split())) is not None
 
 
 def _changes(tool: str, arguments: str) -> bool:

@@ -15,6 +15,7 @@ from summarizing_context.errors import SessionExistsError, StoreError
 from summarizing_context.ports import SessionInfo, StoredEntry, StoredSession
 from summarizing_context.stores.faults import damaged
 from summarizing_context.stores.queries import SQL
+from summarizing_context.stores.rules import add_rules, forget_rules, rules_of
 
 KEPT_ACTIVATIONS = 4  # provider keys of a session
 
@@ -59,12 +60,14 @@ def replace(connection: sqlite3.Connection, session_id: str, keep: int, entries:
             f"give a number from 0 to {head.stop}"
         )
     branch = _begin_branch(connection, session_id, parent=head.branch, stop=keep)
+    forget_rules(connection, session_id, keep)
     _write(connection, session_id, Head(branch, keep, False), entries)
     _forget_what_was_shown(connection, session_id)
 
 
 def move(connection: sqlite3.Connection, session_id: str, branch: int, stop: int) -> None:
     """Let the log be the one that another head lists; what stood behind it stays until `purge`."""
+    forget_rules(connection, session_id)
     _write(connection, session_id, Head(branch, stop, False), [])
     _forget_what_was_shown(connection, session_id)
 
@@ -104,7 +107,9 @@ def load(connection: sqlite3.Connection, session_id: str, path: str) -> StoredSe
         return None
     entries = read_entries(connection, head_of(connection, session_id), path)
     activations = connection.execute(SQL["activations"], known).fetchall()
-    return StoredSession(session_id, session[0], entries, activations, session[2], session[3])
+    return StoredSession(
+        session_id, session[0], entries, activations, session[2], session[3], rules_of(connection, session_id)
+    )
 
 
 def read_entries(connection: sqlite3.Connection, head: Head, path: str) -> list[StoredEntry]:
@@ -160,6 +165,8 @@ def _begin_branch(connection: sqlite3.Connection, session_id: str, *, parent: in
 def _write(connection: sqlite3.Connection, session_id: str, head: Head, entries: Sequence[StoredEntry]) -> None:
     rows = [(head.branch, head.stop + i, entry.message, entry.facts) for i, entry in enumerate(entries)]
     connection.executemany(SQL["add_entry"], rows)
+    read = ((head.stop + i, entry.rules) for i, entry in enumerate(entries))
+    add_rules(connection, session_id, ((position, rules) for position, rules in read if rules is not None))
     values = {"session_id": session_id, "branch": head.branch, "stop": head.stop + len(rows), "now": now()}
     connection.execute(SQL["move_head"], values)
 

@@ -26,7 +26,7 @@ def split_queries(text: str) -> dict[str, str]:
     return {name: body.strip().removesuffix(";") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
 
 
-_PARTS = ("queries", "checkpoints", "search", "memories", "pins")
+_PARTS = ("queries", "checkpoints", "search", "memories", "pins", "rules")
 SQL = {name: text for part in _PARTS for name, text in split_queries(read_sql(f"{part}.sql")).items()}
 
 

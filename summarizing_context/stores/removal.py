@@ -12,6 +12,7 @@ from summarizing_context.stores.faults import translate
 from summarizing_context.stores.index import forget_entries
 from summarizing_context.stores.memories import remove_of_session
 from summarizing_context.stores.queries import SQL, transaction
+from summarizing_context.stores.rules import forget_rules
 from summarizing_context.stores.states import forget_unused_states
 
 
@@ -23,6 +24,7 @@ def remove_session(connection: sqlite3.Connection, session_id: str, path: str) -
         connection.execute(SQL["remove_session"], known)
         connection.execute(SQL["remove_checkpoints"], known)
         remove_of_session(connection, session_id)
+        forget_rules(connection, session_id)
         forget_unused_states(connection)
         _trim(connection, connection.execute(SQL["needed_of_disowned"]).fetchall())
         connection.execute(SQL["forget_activations"], {**known, "keep": 0})

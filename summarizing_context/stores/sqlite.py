@@ -33,6 +33,7 @@ from summarizing_context.stores.memories import MemoryShelf
 from summarizing_context.stores.opening import check_to_read, open_memory, open_to_write
 from summarizing_context.stores.pins import PinShelf
 from summarizing_context.stores.queries import SQL, transaction
+from summarizing_context.stores.rules import RuleShelf
 from summarizing_context.stores.vectors import VectorShelf
 from summarizing_context.stores.writer import Writer
 
@@ -75,6 +76,7 @@ class SqliteStore:
         self.index = SearchShelf(self._access)
         self.memories = MemoryShelf(self._access)
         self.pins = PinShelf(self._access)
+        self.rules = RuleShelf(self._access)
         self.vectors = VectorShelf(self._access)
 
     async def open(self) -> None:

@@ -23,7 +23,6 @@ from summarizing_context.summarizers.blocks import (
     split_children,
     unescape_labels,
 )
-from summarizing_context.summarizers.human import unmarked
 from summarizing_context.summarizers.sections import CONSTRAINTS, FACTS, INTENT, NAMES, read_sections
 from summarizing_context.summarizers.support import Spoken
 
@@ -49,6 +48,7 @@ _SECTIONS = tuple(name.lower() for name in NAMES)
 _MOST_WORDS = 7  # of a line that is a heading though nothing marks it
 _QUOTE = re.compile(r"[\"“”«]([^\"“”«»\n]{8,400})[\"“”»]")
 _NONE = re.compile(r"(?i)\W{0,3}(?:none|no (?:constraint|correction|rule)s?|nothing|n/?a)\b[^;.\n]{0,40}\W{0,3}\Z")
+_MARK = re.compile(r" \((?:latest|superseded)\)\Z")
 _SPEAKER = re.compile(r"(?i)(?:the )?(?:user|human)\b[^\"“”«:\n]{0,40}:\s*")
 
 
@@ -113,6 +113,11 @@ def _claims(line: str) -> bool:
     if NOT_THE_USERS in line or (words.isascii() and len(words.split()) < 2):
         return False
     return _CLAIM.search(folded(words)) is not None or _USER_ELSEWHERE.search(words.casefold()) is not None
+
+
+def unmarked(text: str) -> str:
+    """A constraint without the mark that summaries of earlier versions put behind it."""
+    return _MARK.sub("", text)
 
 
 def _bare_claim(line: str) -> str:

@@ -5,9 +5,7 @@ Pure, and quick: it is asked for many nodes at one activation.
 
 from __future__ import annotations
 
-from summarizing_context.summarizers.human import rank_constraint
 from summarizing_context.summarizers.sections import (
-    CONSTRAINTS,
     NAMES,
     PRIORITY,
     Count,
@@ -39,12 +37,7 @@ def brief_sections(summary: str, max_tokens: int, count: Count) -> str:
 
 
 def _by_importance(sections: Sections, section: int) -> list[str]:
-    texts = [line.text for line in sections[section]]
-    if section == CONSTRAINTS and len(texts) > 1:
-        ranks = [rank_constraint(text) for text in texts[-12:]]
-        newest = range(len(ranks))[::-1]
-        return [texts[-12:][at] for at in sorted(newest, key=lambda at: -ranks[at])][:_MOST_TRIED]
-    return texts[::-1][:_MOST_TRIED]
+    return [line.text for line in sections[section]][::-1][:_MOST_TRIED]
 
 
 def _tell(section: int, texts: list[str], left: int, count: Count) -> tuple[str, int]:

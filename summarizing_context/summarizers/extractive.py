@@ -21,7 +21,7 @@ from summarizing_context.summarizers.rollups import rollup_sections
 from summarizing_context.summarizers.sections import FACTS, fit
 from summarizing_context.summarizers.skims import SKIM_SHARES, skim_sections
 
-RECIPE = "extractive/v4"  # another name whenever the same content would give other bytes
+RECIPE = "extractive/v5"  # another name whenever the same content would give other bytes
 _ROOM_FOR_NAMES = 200  # tokens; a shorter summary has none for values that it does not tell of
 
 

@@ -9,15 +9,23 @@ import json
 import re
 from collections.abc import Container, Sequence
 
-from summarizing_context.core.constraints import Sentence, sentence
 from summarizing_context.core.errors_seen import first_error_line
 from summarizing_context.core.sentences import cleaned, clip, shown, split_prose
 from summarizing_context.core.words import words_of
 from summarizing_context.summarizers.blocks import Block, split_blocks
 from summarizing_context.summarizers.deeds import find_deeds
 from summarizing_context.summarizers.facts import Found, find_facts, find_in_lines
-from summarizing_context.summarizers.human import find_constraints, find_intent, unmarked
 from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters, Weights
+from summarizing_context.summarizers.sayings import (
+    Sentence,
+    find_constraints,
+    find_decisions,
+    find_fix,
+    find_intent,
+    find_outcomes,
+    find_state,
+    sentence,
+)
 from summarizing_context.summarizers.scoring import count_values
 from summarizing_context.summarizers.sections import (
     CONSTRAINTS,
@@ -32,7 +40,6 @@ from summarizing_context.summarizers.sections import (
     empty_sections,
     nothing_readable,
 )
-from summarizing_context.summarizers.statements import find_decisions, find_fix, find_outcomes, find_state
 from summarizing_context.summarizers.steps import Step, base_name, is_look, last_call, read_steps, tell_call
 
 _TODO = re.compile(r"\{[^{}]{1,600}\}")
@@ -60,8 +67,8 @@ def leaf_sections(content: str, by: ExtractiveParameters = SHIPPED) -> Sections:
     steps = read_steps(blocks)
     read = _read_blocks(blocks, steps, by.weights)
     sections = empty_sections()
-    sections[CONSTRAINTS] = find_constraints(read.human)
-    sections[INTENT] = find_intent(read.human, {unmarked(line.text) for line in sections[CONSTRAINTS]})
+    sections[CONSTRAINTS] = find_constraints(block.body for block in blocks if block.kind == "user")
+    sections[INTENT] = find_intent(read.human, {line.text for line in sections[CONSTRAINTS]})
     sections[ERRORS] = _error_lines(steps, read)
     sections[STATE] = _state_lines(steps, read)
     known = {line.text for section in (STATE, CONSTRAINTS, INTENT) for line in sections[section]}

@@ -11,10 +11,10 @@ from summarizing_context.core.words import words_of
 from summarizing_context.summarizers.blocks import is_rendered, split_children, unescape_labels
 from summarizing_context.summarizers.deeds import add_up, rank_deed
 from summarizing_context.summarizers.facts import dampen, is_from_file
-from summarizing_context.summarizers.human import mark_superseded, rank_constraint
 from summarizing_context.summarizers.leaves import leaf_sections
 from summarizing_context.summarizers.listings import Listings, unite_named
 from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters, Facts
+from summarizing_context.summarizers.sayings import insists
 from summarizing_context.summarizers.scoring import choose_diverse, count_values, relevance, weigh_words
 from summarizing_context.summarizers.sections import (
     CONSTRAINTS,
@@ -24,6 +24,7 @@ from summarizing_context.summarizers.sections import (
     FACTS,
     INTENT,
     STATE,
+    STRICT_RANK,
     Count,
     Line,
     Sections,
@@ -68,13 +69,15 @@ def _read_child(text: str, share: int, count: Count, by: ExtractiveParameters) -
 
 
 def _merge_intents(children: Sequence[Sequence[Line]]) -> list[Line]:
-    """The first request, then the newest ones."""
+    """The first request, then what humans insist on, then the newest requests."""
     texts = list(dict.fromkeys(line.text for lines in children for line in lines))
-    return [Line(text, len(texts) if at == 0 else at) for at, text in enumerate(texts)]
+    most = len(texts)
+    return [Line(text, 2 * most if at == 0 else at + most * insists(text)) for at, text in enumerate(texts)]
 
 
 def _merge_constraints(children: Sequence[Sequence[Line]]) -> list[Line]:
-    return mark_superseded([Line(line.text, rank_constraint(line.text)) for lines in children for line in lines])
+    texts = _last_of_each(line.text for lines in children for line in lines)
+    return [Line(text, STRICT_RANK) for text in texts]
 
 
 def _merge_errors(children: Sequence[Sequence[Line]]) -> list[Line]:

@@ -26,7 +26,7 @@ NAMES = (
 )
 PRIORITY = (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, DONE, FACTS)  # what is kept longest comes first
 _SECOND = (CONSTRAINTS, ERRORS, DONE, FACTS, DECISIONS, STATE, INTENT)  # who is asked first for what is left over
-STRICT_RANK = 6  # of constraints: from here on they forbid or demand
+STRICT_RANK = 6  # of constraints: from here on they are no mere preferences
 _BY_HEADING = {f"## {name}": section for section, name in enumerate(NAMES)}
 
 

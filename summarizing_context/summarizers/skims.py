@@ -9,13 +9,11 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from summarizing_context.core.constraints import Sentence, sentence
 from summarizing_context.core.errors_seen import first_error_line
 from summarizing_context.core.sentences import cleaned, clip, list_whole, shown, split_prose
 from summarizing_context.core.verbs import looks_only, verb_of
-from summarizing_context.core.words import lower_words
 from summarizing_context.summarizers.blocks import Block, split_blocks
-from summarizing_context.summarizers.human import find_constraints, find_intent, unmarked
+from summarizing_context.summarizers.sayings import Sentence, find_constraints, find_intent, sentence
 from summarizing_context.summarizers.sections import (
     CONSTRAINTS,
     DONE,
@@ -31,34 +29,9 @@ from summarizing_context.summarizers.sections import (
 
 SKIM_SHARES = (20, 60, 25, 0, 25, 20, 15)
 
-_CUES = tuple(
-    cue.encode()
-    for cue in (
-        *("never", "always", " must", "do not", "don t", " only ", "instead", "no longer", "from now", "avoid"),
-        *("make sure", "ensure", "prefer", "actually", "rather than", "without", "should", " not ", "use ", "wrong"),
-        *(
-            "niemals",
-            "immer",
-            "jamais",
-            "toujours",
-            "nunca",
-            "siempre",
-            "不",
-            "必",
-            "总",
-            "禁",
-            "常に",
-            "항상",
-            "никогда",
-        ),
-    )
-)
 _FAILURES = ("Traceback (most", "\nFAILED", "\n--- FAIL", "rror: ", "xit code ", "fatal: ", "panic: ", "ERROR")
 _PATH = re.compile(r'path":\s?"([^"\\\n]{1,300})"')
-_FULL_STOP = "。".encode()
-_NEAR = 500  # bytes or characters around a cue
-_MOST_HITS = 60  # lines with a cue that are looked at; the newest
-_MOST_OF_A_CUE = 24
+_NEAR = 500  # characters; twice as many at the end of a block are read
 
 
 def skim_sections(content: str) -> Sections:
@@ -66,8 +39,8 @@ def skim_sections(content: str) -> Sections:
     blocks = split_blocks(content)
     sections = empty_sections()
     human = [(at, block) for at, block in enumerate(blocks) if block.kind == "user" and block.body]
-    sections[CONSTRAINTS] = find_constraints(_cued(human))
-    known = {unmarked(line.text) for line in sections[CONSTRAINTS]}
+    sections[CONSTRAINTS] = find_constraints(block.body for _, block in human)
+    known = {line.text for line in sections[CONSTRAINTS]}
     if human:
         sections[INTENT] = find_intent(_sentences(human[-1:]), known)[-1:]
     sections[ERRORS] = _failures(blocks)
@@ -78,46 +51,6 @@ def skim_sections(content: str) -> Sections:
     if not any(sections):
         sections[FACTS] = _any_line(blocks, content)
     return sections
-
-
-def _cued(human: Sequence[tuple[int, Block]]) -> list[Sentence]:
-    """The sentences around the newest cue words, in order."""
-    found: list[Sentence] = []
-    for at, block in reversed(human):
-        if len(found) < _MOST_HITS:
-            texts = [text for part in _cued_lines(block.body) for text in split_prose(cleaned(part))[0]]
-            found[:0] = [sentence(text, at) for text in texts]
-    return found
-
-
-def _cued_lines(body: str) -> list[str]:
-    """The newest lines that hold a cue; of long lines the neighbourhood."""
-    raw = body.encode("utf-8", "surrogatepass")
-    words = lower_words(raw)
-    spans: dict[int, int] = {}
-    for cue in _CUES:
-        end = len(words)
-        for _ in range(_MOST_OF_A_CUE):
-            at = words.rfind(cue, 0, end)
-            if at < 0:
-                break
-            start, stop = _line_around(raw, at)
-            spans[start] = max(stop, spans.get(start, 0))
-            end = min(start, at)
-    newest = sorted(spans.items())[-_MOST_HITS:]
-    return [raw[start:stop].decode("utf-8", "surrogatepass") for start, stop in newest]
-
-
-def _line_around(raw: bytes, at: int) -> tuple[int, int]:
-    """Start and stop of a line; of a long one the whole words near a place."""
-    low, high = max(0, at - _NEAR), at + _NEAR
-    start, stop = raw.rfind(b"\n", low, at) + 1, raw.find(b"\n", at, high)
-    if start == 0 and low > 0:
-        start = max(raw.rfind(mark, low, at) for mark in (b". ", b"! ", b"? ")) + 2
-        start = start if start > 1 else raw.find(b" ", low, at) + 1 or at
-    if stop < 0:
-        stop = len(raw) if len(raw) <= high else max(raw.rfind(b" ", at, high), raw.rfind(_FULL_STOP, at, high), at)
-    return start, stop
 
 
 def _sentences(blocks: Iterable[tuple[int, Block]]) -> list[Sentence]:

@@ -8,12 +8,8 @@ from hypothesis import strategies as st
 from summarizing_context.core.facts import KINDS, Fact, Ledger, Touch
 
 
-def nothing_replaced(quotes: list[str]) -> list[bool]:
-    return [False for _ in quotes]
-
-
 def facts(*touches: Touch) -> list[Fact]:
-    return Ledger(touches).facts(nothing_replaced)
+    return Ledger(touches).facts()
 
 
 def holding(*touches: Touch) -> dict[str, str]:
@@ -47,7 +43,7 @@ def test_the_ledger_of_a_range_is_the_sum_of_those_of_its_parts(parts: list[list
     for part in reversed(parts):
         right = Ledger(part) + right
     for summed in (left, right):
-        assert summed.facts(nothing_replaced) == whole.facts(nothing_replaced)
+        assert summed.facts() == whole.facts()
         assert sorted(summed.touches()) == sorted(whole.touches())
 
 
@@ -85,9 +81,3 @@ def test_an_error_is_fixed_by_more_going_well_but_not_by_less():
     assert (
         facts(error._replace(about="go test ./pkg"), wider._replace(about="go test ./pkg TestA"))[0].operation == "open"
     )
-
-
-def test_a_quote_that_a_later_one_replaces_is_superseded():
-    told = [Touch("constraint", text, "said", at, at + 1) for at, text in enumerate(("use port 1", "use port 2"))]
-    found = Ledger(told).facts(lambda quotes: [quote == "use port 1" for quote in quotes])
-    assert [fact.superseded for fact in found] == [True, False]

@@ -6,13 +6,12 @@ import random
 
 import pytest
 
-from summarizing_context.core.constraints import Rule
 from summarizing_context.core.importance import ImportanceBook, Member, score
 from summarizing_context.core.messages import human_texts, read_message
 from summarizing_context.core.traits import DECISION, ERROR, WRITE, Traits, read_traits
 from tests.laws.builders import DIALECTS, assistant, call, result, user
 
-NOTHING = Member(Traits(), (), False)
+NOTHING = Member(Traits(), False)
 
 
 def traits_of(message: dict) -> Traits:
@@ -24,10 +23,11 @@ def flags(message: dict) -> int:
     return traits_of(message).flags
 
 
-def book(*groups: Member) -> ImportanceBook:
+def book(*groups: Member | str) -> ImportanceBook:
+    """Groups of one message each; a name stands for a message that states a rule as strict as that."""
     made = ImportanceBook()
     for group in groups:
-        made.add([group])
+        made.add([NOTHING], {group}) if isinstance(group, str) else made.add([group])
     return made
 
 
@@ -75,8 +75,7 @@ def test_a_score_is_from_zero_to_one_and_grows_with_every_factor():
 
 
 def test_the_most_important_come_first_and_the_rest_not_at_all():
-    rule = Member(Traits(), (Rule(True, "Never."), Rule(False, "Rather.")), False)
-    made = book(NOTHING, rule, Member(Traits(WRITE), (), True), rule, NOTHING)
+    made = book(NOTHING, "must", Member(Traits(WRITE), True), "must", "prefer")
     assert [one.group for one in made.ranked(5, 0.6)] == [2, 3, 1]
     assert [one.group for one in made.ranked(3, 0.6)] == [2, 1]
     assert [one.group for one in made.ranked(5, 0.0)] == [2, 3, 1, 4, 0]
@@ -84,8 +83,8 @@ def test_the_most_important_come_first_and_the_rest_not_at_all():
 
 
 def test_what_later_groups_use_again_counts_more():
-    writes = Member(Traits(WRITE, (7,)), (), False)
-    reads = Member(Traits(0, (7, 8)), (), False)
+    writes = Member(Traits(WRITE, (7,)), False)
+    reads = Member(Traits(0, (7, 8)), False)
     made = book(writes, *[NOTHING] * 20)
     before = made.score_of(0)
     made.add([reads])
@@ -96,7 +95,7 @@ def test_what_later_groups_use_again_counts_more():
 
 def test_going_back_is_as_if_the_rest_had_never_been():
     rng = random.Random(1)
-    groups = [Member(Traits(rng.randrange(8), (rng.randrange(4),)), (), rng.random() < 0.1) for _ in range(60)]
+    groups = [Member(Traits(rng.randrange(8), (rng.randrange(4),)), rng.random() < 0.1) for _ in range(60)]
     for keep in (0, 1, 30, 60):
         made = book(*groups)
         made.forget(keep)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from summarizing_context.core.constraints import standing_rules
 from summarizing_context.core.pinned import Pin
-from summarizing_context.core.rule_block import LEAST_TOKENS, MOST_TOKENS, RuleBlock, rule_block
-from summarizing_context.core.standing import NO_RULES, RuleBook, StandingRules
+from summarizing_context.core.rule_block import (
+    LEAST_TOKENS,
+    MOST_TOKENS,
+    NO_RULES,
+    RuleBlock,
+    StandingRule,
+    StandingRules,
+    rule_block,
+)
 from tests.core.making import PRICE
 
 
 def rules(*rows: str) -> StandingRules:
-    book = RuleBook()
-    for index, row in enumerate(rows):
-        book.add(index, standing_rules([row]))
-    return book.before(len(rows))
+    """Each row is a rule; those with `prefer` are preferences."""
+    said = [StandingRule(at, row, "prefer" if "prefer" in row else "must") for at, row in enumerate(rows)]
+    return StandingRules(said[::-1], len(said))
 
 
 def text(block: RuleBlock) -> str:
@@ -26,14 +31,13 @@ def listed(block: RuleBlock) -> list[str]:
 
 
 def test_rules_stand_in_the_order_of_the_log_behind_pinned_texts():
-    said = rules("Never push to main.", "hello", "Please prefer short names.", "Never use tabs.", "Always use tabs.")
+    said = rules("Never push to main.", "Please prefer short names.", "Always use tabs.")
     block = rule_block([Pin("p1", text="The vault is at vault.internal")], said, [], 1_000, PRICE)
     assert listed(block) == [
         "- pinned: The vault is at vault.internal",
         '- message 0: "Never push to main."',
-        '- message 2: "Please prefer short names."',
-        '- message 3: "Never use tabs." (superseded by message 4)',
-        '- message 4: "Always use tabs."',
+        '- message 1: "Please prefer short names."',
+        '- message 2: "Always use tabs."',
     ]
     assert (block.left_out, "Not shown" in text(block)) == (0, False)
     assert block.item is not None
@@ -97,6 +101,6 @@ def test_in_a_tiny_room_the_newest_rule_goes_before_the_preface():
     said = rules("Never push to main.", "Always use port 8080.", "Never touch vendor.", "Always use port 9090.")
     block = rule_block([], said, [7], 44, PRICE)
     assert listed(block) == ['- message 3: "Always use port 9090."']
-    assert "3 more not shown" in text(block)
-    assert block.left_out == 2
-    assert rule_block([], said, [7], 8, PRICE) == RuleBlock(None, 3)
+    assert "4 more not shown" in text(block)
+    assert block.left_out == 3
+    assert rule_block([], said, [7], 8, PRICE) == RuleBlock(None, 4)

@@ -160,7 +160,7 @@ def rule_problems(block: Message, log: Sequence[Message]) -> list[str]:
     return problems
 
 
-_RULE = re.compile(r'^- message (\d+): "(.*?)"(?: \(superseded by message \d+\))?$', re.MULTILINE)
+_RULE = re.compile(r'^- message (\d+): "(.*?)"$', re.MULTILINE)
 
 
 def _head_problems(head: Sequence[Message], covered: Sequence[Message], headers_allowed: int, keeps: bool) -> list[str]:

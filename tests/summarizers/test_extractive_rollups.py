@@ -41,18 +41,6 @@ def test_a_constraint_of_several_children_stands_once():
     assert constraints(rollup(child("Never push."), child("Never push."))) == ['"Never push."']
 
 
-def test_a_later_child_supersedes_an_earlier_one():
-    text = rollup(child("Use port 8080."), child("Use port 9090 instead."))
-    assert constraints(text) == ['"Use port 8080." (superseded)', '"Use port 9090 instead." (latest)']
-
-
-def test_a_second_correction_moves_the_marks():
-    first = rollup(child("Use port 8080."), child("Use port 9090 instead."))
-    text = rollup(first, child("Use port 7070 instead."))
-    assert constraints(text)[-1] == '"Use port 7070 instead." (latest)'
-    assert '"Use port 9090 instead." (superseded)' in constraints(text)
-
-
 def test_the_latest_state_wins():
     text = rollup(child(state="Waiting for the key."), child(state="The key has come."))
     assert section(text, "State and next step") == ["The key has come."]

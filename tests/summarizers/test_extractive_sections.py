@@ -32,13 +32,6 @@ def test_intent_quotes_the_first_request():
     assert section(summary(*FIXED_BUILD), "Intent")[0] == '"Please fix the build of the billing service."'
 
 
-def test_what_is_left_out_of_a_quoted_request_is_marked():
-    asked = "Please build the mill for us\n- It is by the river\n- Could you paint its door red for us too?"
-    assert section(summary(("user", asked)), "Intent") == [
-        '"Please build the mill for us … Could you paint its door red for us too?"'
-    ]
-
-
 def test_intent_follows_a_change_of_goal():
     text = summary(
         ("user", "Please write a parser for the invoices."),
@@ -52,6 +45,27 @@ def test_intent_follows_a_change_of_goal():
     ]
 
 
+def test_intent_keeps_what_a_human_insists_on_though_it_is_no_rule():
+    text = summary(
+        ("user", "Please build the mill."),
+        ("assistant", "Fine."),
+        ("user", "Ok, thanks. It cannot be taller than 12 m. The weather is fine."),
+        ("assistant", "Fine."),
+        ("user", "Go on with the roof."),
+    )
+    assert constraints(text) == []
+    assert section(text, "Intent") == [
+        '"Please build the mill."',
+        '"It cannot be taller than 12 m."',
+        '"Go on with the roof."',
+    ]
+
+
+def test_a_preference_gives_way_to_a_rule():
+    said = "I prefer short names for all that is in the folder of the mill. Never push to main."
+    assert constraints(summary(("user", said), max_tokens=20)) == ['"Never push to main."']
+
+
 def test_a_constraint_is_quoted_word_for_word():
     assert '"Never push to main."' in constraints(summary(*FIXED_BUILD))
 
@@ -61,18 +75,12 @@ def test_a_constraint_is_quoted_word_for_word():
     [
         "Always run the linter before you commit.",
         "Don't touch the generated files.",
-        "The timeout must not exceed 30 s.",
         "From now on write commit messages in German.",
-        "Only change files under src/api.",
-        "Use tabs, not spaces.",
-        "We no longer support Python 3.9.",
-        "Please make sure that nothing is logged.",
+        "We no longer use Python 3.9.",
         "I’d prefer the red one instead.",
-        "不要修改数据库。",
-        "Niemals auf main pushen.",
     ],
 )
-def test_rules_of_many_forms_are_constraints(rule: str):
+def test_standing_rules_are_constraints(rule: str):
     assert constraints(summary(("user", f"Hello. {rule}"), ("assistant", "Noted."))) == [f'"{rule}"']
 
 
@@ -82,51 +90,6 @@ def test_rules_of_many_forms_are_constraints(rule: str):
 )
 def test_questions_and_reports_are_no_constraints(words: str):
     assert constraints(summary(("user", words), ("assistant", "Let me see."))) == []
-
-
-def test_the_latest_of_two_values_stands_last_and_both_are_marked():
-    assert constraints(summary(*FIXED_BUILD)) == [
-        '"Never push to main."',
-        '"Use port 8080 for the server." (superseded)',
-        '"Use port 9090 instead." (latest)',
-    ]
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("Use Postgres for the store.", "Use SQLite for the store instead."),
-        ("The timeout must be 30 s.", "Actually, the timeout must be 60 s."),
-        ("Always write commit messages in English.", "From now on write commit messages in German."),
-    ],
-)
-def test_a_correction_of_the_same_subject_supersedes(old: str, new: str):
-    text = summary(("user", old), ("assistant", "Fine."), ("user", new))
-    assert constraints(text) == [f'"{old}" (superseded)', f'"{new}" (latest)']
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("Always use tabs in the parser.", "Use the old parser instead."),
-        ("Never push to main.", "Pushing to main is not allowed."),
-        ("Only test on Linux.", "Use the staging database instead."),
-        ("Use port 8080.", "Use 4 workers instead."),
-    ],
-)
-def test_another_rule_supersedes_nothing(old: str, new: str):
-    text = summary(("user", old), ("assistant", "Fine."), ("user", new))
-    assert constraints(text) == [f'"{old}"', f'"{new}"']
-
-
-def test_a_prohibition_is_not_superseded_by_another_rule_on_its_subject():
-    text = summary(("user", "Never push to main."), ("user", "Switch to the branch main instead of dev."))
-    assert '"Never push to main."' in constraints(text)
-
-
-def test_a_prohibition_ends_when_it_is_lifted():
-    text = summary(("user", "Never push to main."), ("user", "You may push to main now."))
-    assert constraints(text) == ['"Never push to main." (superseded)', '"You may push to main now." (latest)']
 
 
 def test_a_rule_said_again_stands_once():
@@ -228,6 +191,19 @@ def test_text_of_a_file_that_speaks_of_errors_is_no_error():
 def test_state_is_what_the_agent_said_last():
     state = section(summary(*FIXED_BUILD), "State and next step")
     assert state[-1] == "Next I will change the port in config/server.toml."
+
+
+def test_state_tells_what_is_open_in_the_last_messages():
+    text = summary(
+        ("assistant", "The tests of the mill are still failing."),
+        ("assistant", "I read the plan of the mill. The roof is not yet tight. All of the doors are red."),
+    )
+    assert section(text, "State and next step") == [
+        "The tests of the mill are still failing.",
+        "I read the plan of the mill.",
+        "The roof is not yet tight.",
+        "All of the doors are red.",
+    ]
 
 
 def test_state_tells_what_a_list_of_tasks_still_holds():

@@ -1,0 +1,147 @@
+"""Standing rules in what a human types: orders that hold from now on, quoted word for word.
+
+Pure. Without a model, a short list of cues decides. It is made for precision: a wrong rule stands in every view as an
+order, and a rule that is missed can be said again. Whose words a text holds is decided before, by `core.authorship`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from importlib.resources import files
+from typing import Literal, Protocol
+
+from summarizing_context.core.sentences import cleaned, shown
+
+Strength = Literal["must", "prefer"]
+
+_READING = 1  # another one whenever the same text would give other sentences
+_LONGEST = 300  # characters of a sentence
+_TYPED = 6_000  # characters from which on a text is a document rather than something said
+_SENTENCES = 25  # from which on it is one too
+_ITEMS = 8  # of a list from which on it is a dump
+_WRAP = 50  # characters of a line from which on the next one may go on with it
+
+_FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)")
+_NOT_SPEECH = re.compile(r"[ ]{4}|\t|\s*(?:[>|#<{}$=/\\+@]|[─-╿]|--|\d+[:|]|\w+\(|\[[^\]]*\]:)")
+_ITEM = re.compile(r"\A\s*(?:[-*•]|\d{1,2}[.)])\s+")
+_END = re.compile(r"(?<=[.!?])[\"'”’)]?\s+(?=[\"'“‘(]?[A-Za-z])")
+_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|no)\.|\.\.)\s*\Z", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A standing rule of the human's."""
+
+    quote: str  # verbatim, but for white space
+    strength: Strength
+
+
+class RuleExtractor(Protocol):
+    """Finds standing rules. Equal texts give equal rules for as long as `version` stays the same."""
+
+    @property
+    def version(self) -> str:
+        """Names how rules are found; what is kept under another version is read again."""
+
+    def rules(self, human_texts: Sequence[str]) -> tuple[Rule, ...]:
+        """The rules in the texts that a human typed in one message, in order, each once."""
+
+
+class CueRules:
+    """A `RuleExtractor` that needs no model: whole sentences that say by a cue that they last."""
+
+    @property
+    def version(self) -> str:
+        return _cues().version
+
+    def rules(self, human_texts: Sequence[str]) -> tuple[Rule, ...]:
+        texts = filter(_may_tell, human_texts)
+        found = {quote: _strength(quote) for text in texts for quote in _spoken(text)}
+        return tuple(Rule(quote, strength) for quote, strength in found.items() if strength)
+
+
+def _may_tell(text: str) -> bool:
+    """Whether a text is short enough to be said, and holds any cue; quick."""
+    if len(text) > _TYPED:
+        return False
+    plain = " ".join(text.replace("’", "'").lower().split())
+    return any(phrase in plain for phrase in _cues().phrases)
+
+
+def _spoken(text: str) -> list[str]:
+    """The whole sentences that a human says in a text; none of a document, a log or a list that was pasted."""
+    lines = _FENCE.sub("\n\n", cleaned(text)).split("\n")
+    if sum(_ITEM.match(line) is not None for line in lines) > _ITEMS:
+        lines = ["" if _ITEM.match(line) else line for line in lines]
+    sentences = [shown(sentence) for said in _paragraphs(lines) for sentence in _split(said)]
+    return [one for one in sentences if len(one) <= _LONGEST] if len(sentences) <= _SENTENCES else []
+
+
+def _paragraphs(lines: Sequence[str]) -> Iterator[str]:
+    """Lines with those that go on with them, where a text was wrapped."""
+    said: list[str] = []
+    for line in lines:
+        goes_on = bool(said) and len(said[-1]) >= _WRAP and not said[-1].endswith((".", "!", "?", ":"))
+        if said and not (goes_on and line.strip() and not _ITEM.match(line)):
+            yield " ".join(said)
+            said = []
+        if line.strip() and not _NOT_SPEECH.match(line):
+            said.append(_ITEM.sub("", line, count=1).strip())
+    if said:
+        yield " ".join(said)
+
+
+def _split(said: str) -> Iterator[str]:
+    start = 0
+    for end in _END.finditer(said):
+        if not _ABBREVIATION.search(said, max(start, end.start() - 8), end.start()):
+            yield said[start : end.end()].strip()
+            start = end.end()
+    if last := said[start:].strip():
+        yield last
+
+
+def _strength(sentence: str) -> Strength | None:
+    cues, plain = _cues(), sentence.replace("’", "'")
+    if len(plain.split()) < 2 or "?" in plain or cues.not_begins.match(plain) or cues.not_holds.search(plain):
+        return None
+    if not (cues.begins.match(plain) or cues.holds.search(plain)):
+        return None
+    return "prefer" if cues.prefers.search(plain) else "must"
+
+
+@dataclass(frozen=True, slots=True)
+class _Cues:
+    version: str
+    phrases: tuple[str, ...]  # without any of which nothing is a rule
+    begins: re.Pattern[str]
+    holds: re.Pattern[str]
+    not_begins: re.Pattern[str]
+    not_holds: re.Pattern[str]
+    prefers: re.Pattern[str]
+
+
+@cache
+def _cues() -> _Cues:
+    data = (files(__package__) / "rule_cues.toml").read_bytes()
+    phrases: dict[str, list[str]] = tomllib.loads(data.decode())
+    lists = {name: "|".join(map(re.escape, cues)) for name, cues in phrases.items()}
+    leads = rf"(?:(?:{lists['leads']})[,:.!]*\s+)*"
+    return _Cues(
+        f"cues-{_READING}-{sha256(data).hexdigest()[:12]}",
+        (*phrases["begins"], *phrases["holds"]),
+        _compiled(leads, lists["begins"]),
+        _compiled(r"(?<![\w-])", lists["holds"]),
+        _compiled(leads, lists["not_begins"]),
+        _compiled(r"(?<![\w-])", lists["not_holds"]),
+        _compiled(r"(?<![\w-])", lists["prefers"]),
+    )
+
+
+def _compiled(before: str, phrases: str) -> re.Pattern[str]:
+    return re.compile(rf"{before}(?:{phrases})(?![\w'-])", re.IGNORECASE)

@@ -1,0 +1,100 @@
+"""Standing rules beside a log: written with their message, gone with it, and read again where a file has none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from summarizing_context.errors import StoreError
+from summarizing_context.ports import StoredEntry, StoredRules
+from summarizing_context.shelves import Place
+from tests.contract.store_builders import bytes_beside, nothing, opened, sql
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(params=["file", "memory"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return ":memory:" if request.param == "memory" else str(tmp_path / "run.db")
+
+
+def row(name: str, version: str = "v1") -> StoredRules:
+    return StoredRules(name.encode(), version, f"rules of {name}".encode())
+
+
+def said(*names: str) -> list[StoredEntry]:
+    """Messages that humans wrote; a name that begins with a dot is somebody else's."""
+    return [StoredEntry(name.encode(), b"", None if name.startswith(".") else row(name)) for name in names]
+
+
+async def kept(store, session_id: str = "s") -> list[str]:
+    return [one.digest.decode() for one in (await store.load(session_id)).rules]
+
+
+async def test_rules_are_written_with_their_messages_and_come_back_in_the_order_of_the_log(where):
+    async with opened(where, "s", "t") as store:
+        await store.append("s", said("b", ".tool", "a"), nothing)
+        await store.append("s", said("c", "b"), nothing)
+        assert (await store.load("s")).rules == (row("b"), row("a"), row("c"))
+        assert (await store.load("t")).rules == ()
+
+
+async def test_rules_are_written_with_their_message_or_not_at_all(where):
+    async with opened(where, "s") as store:
+        bad = StoredEntry(b"m", b"", StoredRules(["no bytes"], "v1", b""))  # type: ignore[arg-type]
+        with pytest.raises(StoreError):
+            await store.append("s", [*said("a"), bad], nothing)
+        loaded = await store.load("s")
+        assert (list(loaded.entries), loaded.rules) == ([], ())
+
+
+async def test_rules_of_several_versions_stand_side_by_side_and_the_first_write_wins(where):
+    async with opened(where, "s") as store:
+        await store.append("s", said("a", "b"), nothing)
+        await store.rules.save("s", [(0, row("a", "v2")), (1, row("b")._replace(rules=b"other"))])
+        await store.rules.save("s", [])
+        assert (await store.load("s")).rules == (row("a"), row("a", "v2"), row("b"))
+
+
+async def test_what_a_replaced_log_said_is_forgotten(where):
+    async with opened(where, "s") as store:
+        await store.append("s", said("a", "b", "c", "a"), nothing)
+        await store.replace("s", 2, said("d", "b"), nothing)
+        assert await kept(store) == ["a", "b", "d"]
+        await store.replace("s", 0, said("b"), nothing)
+        assert await kept(store) == ["b"]
+
+
+async def test_going_back_to_a_checkpoint_leaves_none_to_be_read_again(where):
+    async with opened(where, "s") as store:
+        await store.append("s", said("a", "b"), nothing)
+        made = await store.checkpoints.save("s", None, Place(0, 1), [])
+        await store.checkpoints.restore("s", made.id, Place(0, 2), [], nothing)
+        assert await kept(store) == []
+
+
+async def test_a_fork_takes_none_along(where):
+    async with opened(where, "s") as store:
+        await store.append("s", said("a"), nothing)
+        made = await store.checkpoints.save("s", None, Place(0, 1), [])
+        await store.checkpoints.fork("s", made.id, "t")
+        assert (await kept(store, "t"), await kept(store)) == ([], ["a"])
+
+
+async def test_a_deleted_session_leaves_no_byte_of_its_rules(tmp_path):
+    path = tmp_path / "run.db"
+    async with opened(path, "s", "t") as store:
+        await store.append("s", said("tulip"), nothing)
+        await store.append("t", said("tulip", "rose"), nothing)
+        assert await store.delete_session("t")
+        assert await kept(store) == ["tulip"]
+    assert not any(b"rules of rose" in content for content in bytes_beside(path).values())
+    with sql(path) as connection:
+        assert connection.execute("select count(*) from rules").fetchone() == (1,)
+
+
+async def test_what_is_not_claimed_is_refused(where):
+    async with opened(where, "s") as store:
+        with pytest.raises(StoreError, match="not claimed"):
+            await store.rules.save("t", [(0, row("a"))])

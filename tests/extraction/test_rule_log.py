@@ -1,0 +1,125 @@
+"""The rules of a session: read once for each message, repeats told apart, kept beside the log."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from summarizing_context.core.rule_block import StandingRule
+from summarizing_context.extraction import CueRules, Rule, RuleLog, RuleReader
+from summarizing_context.ports import StoredRules
+from tests.core.making import assistant, entry, result, user
+
+PUSH, LINT, SHORT = Rule("Never push.", "must"), Rule("Always lint.", "must"), Rule("Prefer short names.", "prefer")
+
+
+class Counting(CueRules):
+    """Tells what was read."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def rules(self, human_texts: Sequence[str]) -> tuple[Rule, ...]:
+        self.asked += human_texts
+        return super().rules(human_texts)
+
+
+def log(*rows: Sequence[Rule]) -> RuleLog:
+    made = RuleLog()
+    for index, rules in enumerate(rows):
+        made.add(index, rules)
+    return made
+
+
+def test_the_newest_rule_comes_first_and_says_where_it_stands():
+    found = log([PUSH], [], [LINT, SHORT]).before(3)
+    assert found.newest == [
+        StandingRule(2, "Prefer short names.", "prefer"),
+        StandingRule(2, "Always lint.", "must"),
+        StandingRule(0, "Never push.", "must"),
+    ]
+    assert (found.held, found.first) == (3, 0)
+
+
+def test_an_identical_later_rule_takes_the_place_of_the_older_one_wherever_it_stands():
+    again = Rule("never  PUSH.", "must")
+    rules = log([PUSH], [LINT], [again])
+    assert [rule.message for rule in rules.before(3).newest] == [2, 1]
+    assert [rule.message for rule in rules.before(2).newest] == [1]
+    assert rules.before(0).newest == []
+
+
+def test_another_rule_on_the_same_thing_ends_nothing():
+    rules = log([Rule("Always use port 1.", "must")], [Rule("Always use port 2.", "must")])
+    assert rules.before(2).held == 2
+
+
+def test_of_very_many_rules_the_newest_are_handed_out_and_all_are_counted():
+    rules = log(*([Rule(f"Never do {at}.", "must")] for at in range(5_000)))
+    found = rules.before(4_000)
+    assert (len(found.newest), found.held, found.newest[0].message) == (400, 4_000, 3_999)
+    assert found.without({3_999, 3_998}).held == 3_998
+
+
+def test_going_back_is_as_if_the_rest_had_never_been_said():
+    rng = random.Random(2)
+    rows = [rng.sample((PUSH, LINT, SHORT), rng.randrange(3)) for _ in range(40)]
+    for stop in (0, 1, 20, 40):
+        made = log(*rows)
+        made.forget(stop)
+        assert made.before(40) == log(*rows[:stop]).before(40)
+
+
+def test_the_strengths_of_a_group_are_those_of_its_messages():
+    rules = log([PUSH], [SHORT], [], [LINT, SHORT])
+    assert [rules.strengths(*group) for group in ((0, 1), (1, 3), (2, 3), (3, 4))] == [
+        {"must"},
+        {"prefer"},
+        set(),
+        {"must", "prefer"},
+    ]
+
+
+def test_a_message_is_read_once_and_only_where_a_human_wrote_in_it():
+    extractor = Counting()
+    reader = RuleReader(extractor)
+    said = entry(user("Never push."))
+    assert reader.of(said) == reader.of(entry(user("Never push."))) == (PUSH,)
+    assert extractor.asked == ["Never push."]
+    hook = {**user("Always push."), "metadata": {"source": "hook"}}
+    for message in (assistant("Always push."), result("openai", "c", "Always push."), hook):
+        assert (reader.of(entry(message)), reader.stored(entry(message))) == ((), None)
+        assert reader.is_known(entry(message))
+    assert extractor.asked == ["Never push."]
+
+
+def test_words_that_a_host_put_in_never_share_the_rules_of_the_same_words_typed():
+    blocks = [{"type": "text", "text": "Always push."}, {"type": "text", "text": "Go on."}]
+    marked = [{**blocks[0], "isMeta": True}, blocks[1]]
+    reader = RuleReader(CueRules())
+    assert [rule.quote for rule in reader.of(entry(user(blocks)))] == ["Always push."]
+    assert reader.of(entry(user(marked))) == ()
+
+
+def test_what_a_store_has_kept_of_the_present_version_is_not_read_again():
+    extractor, said = Counting(), [entry(user("Never push.")), entry(user("hello"))]
+    rows = [row for one in said if (row := RuleReader(CueRules()).stored(one))]
+    reader = RuleReader(extractor)
+    reader.learn(rows)
+    assert [reader.of(one) for one in said] == [(PUSH,), ()]
+    assert extractor.asked == []
+
+
+@pytest.mark.parametrize("change", [{"version": "cues-0"}, {"rules": b"junk"}, {"rules": b'[{"quote":1}]'}])
+def test_rows_of_another_version_or_unreadable_ones_are_read_again(change: dict[str, object]):
+    extractor, said = Counting(), entry(user("Never push."))
+    row = RuleReader(CueRules()).stored(said)
+    assert isinstance(row, StoredRules)
+    reader = RuleReader(extractor)
+    reader.learn([row._replace(**change)])
+    again = entry(user("Never push."))
+    assert not reader.is_known(again)
+    assert reader.of(again) == (PUSH,)
+    assert extractor.asked == ["Never push."]

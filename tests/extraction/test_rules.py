@@ -1,0 +1,137 @@
+"""Which sentences of a human's are standing rules without a model: few, whole, and word for word."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from summarizing_context.extraction import CueRules, Rule
+
+
+def quotes(*texts: str) -> list[str]:
+    return [rule.quote for rule in CueRules().rules(texts)]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Never push to main.",
+        "Please always run the linter before you commit.",
+        "From now on, write commit messages in German.",
+        "just run the dashboard directly going forward",
+        "i no longer use prek",
+        "Ok, whenever you change the schema, add a migration",
+        "We don’t use tabs",
+        "Do not ever rebase a shared branch!",
+        "keep it short and under no circumstances mention the customer",
+        "Don't touch the vendor folder.",
+    ],
+)
+def test_a_sentence_that_says_that_it_lasts_is_a_rule(said: str):
+    assert CueRules().rules([said]) == (Rule(said, "must"),)
+
+
+@pytest.mark.parametrize(
+    "said", ["I prefer short names.", "Ideally, always squash before merging.", "We prefer tabs over spaces"]
+)
+def test_a_wish_is_a_preference(said: str):
+    assert CueRules().rules([said]) == (Rule(said, "prefer"),)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Please fix the build.",
+        "can you ensure we have an example that runs.",
+        "Should we always run the linter?",
+        "It always fails on Mondays.",
+        "This is never called.",
+        "I think it must be the cache.",
+        "Never mind, go on.",
+        "Don't push yet.",
+        "Always use the mock for now.",
+        "the hook must be installed before the test runs",
+        "That dereference can panic, which was never seen before.",
+        "use port 9090 instead",
+        "Go ahead whenever you’re ready.",
+        "no",
+        "always",
+    ],
+)
+def test_requests_questions_and_reports_are_none(said: str):
+    assert quotes(said) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "```\nAlways push.\n```",
+        "~~~ text\nAlways push.\n~~~",
+        "```\nAlways push.",
+        "> Always push.",
+        "| Always push. | yes |",
+        "# Always push",
+        "    Always push.",
+        "┃  Always push.",
+        "<rule>Always push.</rule>",
+        "\n".join(f"- always do {at}" for at in range(12)),
+        "Fine. " * 30 + "Always push.",
+        "word " * 2_000 + ".\nAlways push.",
+    ],
+)
+def test_what_is_quoted_or_pasted_is_not_spoken(said: str):
+    assert quotes(said) == []
+
+
+def test_rules_are_told_in_order_each_once_among_other_sentences():
+    said = "Hi. Always run `make test`. Go on.\n- never push to main\nGood."
+    assert quotes(said, "Never answer in French.", "Always run `make test`.") == [
+        "Always run `make test`.",
+        "never push to main",
+        "Never answer in French.",
+    ]
+
+
+def test_a_sentence_that_was_wrapped_is_quoted_whole():
+    said = "From now on write every commit message in German, as the\nwhole team has agreed to do.\nThanks"
+    assert quotes(said) == [
+        "From now on write every commit message in German, as the whole team has agreed to do.",
+    ]
+
+
+def test_a_number_at_the_end_of_a_sentence_is_no_item_of_a_list():
+    assert quotes("Always pay with the card ending in 34. That is the one that I use.") == [
+        "Always pay with the card ending in 34."
+    ]
+
+
+def test_a_sentence_too_long_to_be_quoted_whole_is_not_quoted_in_part():
+    assert quotes(f"Always {'very ' * 80}carefully push.") == []
+
+
+def test_control_characters_and_surrogates_are_not_quoted():
+    assert quotes("Never \x1b[31mpush\x1b[0m\x07 to \ud800 main.") == ["Never push to \ufffd main."]
+
+
+def test_the_version_is_the_same_every_time():
+    assert CueRules().version == CueRules().version
+    assert CueRules().version.startswith("cues-")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "note that " * 29,
+        "please, " * 36,
+        "you should " * 26,
+        "always " * 42,
+        "```\n" * 1_400,
+        "- \n" * 1_900,
+        ". " * 2_900,
+    ],
+)
+def test_hostile_texts_are_read_quickly(said: str):
+    started = time.thread_time()
+    quotes(said)
+    assert time.thread_time() - started < 20  # what is quadratic or worse takes minutes
