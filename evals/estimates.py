@@ -10,11 +10,11 @@ import asyncio
 from pathlib import Path
 from statistics import mean
 
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.core.messages import message_text_parts
 from summarizing_context.errors import SummarizingContextError, TranscriptError
 from summarizing_context.evaluation.transcripts import find_transcripts, read_transcript
-from summarizing_context.tokens import choose_counter
+from summarizing_context.messages.counters import choose_counter
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.reading import message_text_parts
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Make the table of `summarizing_context/core/letter_pairs.py` from the vocabulary of o200k_base.
+"""Make the table of `summarizing_context/messages/letter_pairs.py` from the vocabulary of o200k_base.
 
 Run from a checkout as `python -m evals.letter_pairs`; the table is printed. No text is needed: how frequent a pair is
 in words and in code is read off the vocabulary itself, whose first tokens are those of the most frequent words.
@@ -10,7 +10,7 @@ from collections import defaultdict
 from itertools import combinations
 from string import ascii_lowercase as LETTERS
 
-from summarizing_context.tiktoken_counter import load_offline
+from summarizing_context.messages.counters import load_offline
 
 CLASSES = 15  # of first letters and of second ones: half a byte each, with one value for all that is no letter
 SELDOM = 0.3  # of the frequency that a pair would have among letters drawn by chance

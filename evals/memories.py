@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from summarizing_context import Settings, open_context
 from summarizing_context.errors import SummarizingContextError
-from summarizing_context.evaluation.cases.locomo import locomo_case, locomo_files
-from summarizing_context.memories import LIKE
+from summarizing_context.evaluation.cases.imported import locomo_case, locomo_files
+from summarizing_context.retrieval.memory import LIKE
 
 DATA = Path(__file__).parent / "data"
 _KINDS = ("constraint", "decision")

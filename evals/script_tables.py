@@ -1,4 +1,4 @@
-"""Make the tables of `summarizing_context/core/script_tables.py` from the vocabulary of o200k_base.
+"""Make the tables of `summarizing_context/messages/script_tables.py` from the vocabulary of o200k_base.
 
 Run from a checkout as `python -m evals.script_tables`; the module's text is printed. No text is needed: which letters
 follow each other in prose is read off the vocabulary itself, whose first tokens are those of the most frequent words.
@@ -12,8 +12,8 @@ import zlib
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from summarizing_context.core.scripts import BLOCK, SCRIPTS
-from summarizing_context.tiktoken_counter import load_offline
+from summarizing_context.messages.counters import load_offline
+from summarizing_context.messages.scripts import BLOCK, SCRIPTS
 
 GROUPS = 4  # of letters that go together, in each script: one bit of a half byte each
 STRICTNESS = 4.0  # how much more frequent a pair must be than in letters drawn by chance

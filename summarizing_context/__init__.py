@@ -3,17 +3,10 @@
 `open_context(Settings(...))` opens a session; `mount` attaches one to Microsoft Amplifier.
 """
 
-from summarizing_context.adapters.amplifier import mount, on_session_ready
+from summarizing_context.adapters.amplifier.manager import mount, on_session_ready
 from summarizing_context.assembly import open_context
 from summarizing_context.commands import CommandResult
 from summarizing_context.context import SummarizingContext
-from summarizing_context.core.activation import ActivationReport
-from summarizing_context.core.facts import Fact
-from summarizing_context.core.ledger_rules import LedgerRule
-from summarizing_context.core.messages import message_text_parts
-from summarizing_context.core.paging import Page
-from summarizing_context.core.pinned import Pin
-from summarizing_context.core.view import View
 from summarizing_context.errors import (
     BudgetError,
     CassetteError,
@@ -45,14 +38,20 @@ from summarizing_context.errors import (
     TranscriptError,
     WrongEventLoopError,
 )
-from summarizing_context.memories import Memory, MemoryEntry
-from summarizing_context.memory_tools import memory_tool_schemas
-from summarizing_context.ports import SummaryJob, SummaryReply
-from summarizing_context.recall_tool import recall_tool_schema
-from summarizing_context.settings import Settings
-from summarizing_context.shelves import Checkpoint, SearchHit
-from summarizing_context.spending import BudgetReport
+from summarizing_context.extraction.ledger import Fact
+from summarizing_context.log.pins import Pin
+from summarizing_context.messages.reading import message_text_parts
+from summarizing_context.retrieval.memory import Memory, MemoryEntry
+from summarizing_context.retrieval.pages import Page
+from summarizing_context.retrieval.tools import memory_tool_schemas, recall_tool_schema
+from summarizing_context.session_budget import BudgetReport
+from summarizing_context.settings.ledger_rules import LedgerRule
+from summarizing_context.settings.values import Settings
 from summarizing_context.statistics import Statistics
+from summarizing_context.stores.base import Checkpoint, SearchHit
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.views.activation import ActivationReport
+from summarizing_context.views.view import View
 
 __all__ = [
     "ActivationReport",

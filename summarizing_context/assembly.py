@@ -1,4 +1,4 @@
-"""Putting a context together: the one place that names concrete classes."""
+"""Assembly: put a context together. The one module that names concrete classes."""
 
 from __future__ import annotations
 
@@ -6,52 +6,211 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from summarizing_context.clocks import choose_clock
+from summarizing_context.concurrency import Clock, Events, Foreground, Pace, WorkerThread, choose_clock, running_loop
 from summarizing_context.context import SummarizingContext
-from summarizing_context.core.ledger_rules import LedgerRule, RuleBook, check_rules
-from summarizing_context.core.pace import Pace
-from summarizing_context.core.reading_calls import CallReader, Detectors
-from summarizing_context.core.segments import Limits as SegmentLimits
-from summarizing_context.core.shrinking import Price
-from summarizing_context.endings import running_loop
 from summarizing_context.errors import SettingsError
-from summarizing_context.extraction import CueRules, RuleReader
-from summarizing_context.foreground import Foreground
-from summarizing_context.intake import Intake
-from summarizing_context.jobs import Recipe
-from summarizing_context.learning import Learner
-from summarizing_context.ledgers import LedgerBook
-from summarizing_context.loading import load_session
-from summarizing_context.making import (
-    AnyCaller,
-    Log,
-    make_caller,
-    make_embedder,
-    make_extracts,
-    make_learner,
-    make_vectors,
-    refuse_vectors_without_embedding,
+from summarizing_context.extraction.rules import CueRules
+from summarizing_context.log.intake import Intake
+from summarizing_context.log.ledger import CallReader, Detectors, SessionLedger
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.rules import RuleReader
+from summarizing_context.log.segments import Limits as SegmentLimits
+from summarizing_context.log.tree import Node
+from summarizing_context.messages.counters import choose_counter
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.redaction import Redact, Redaction
+from summarizing_context.retrieval.embeddings import Embedder, EmbeddingSearch, OpenAIEmbedder, check_embedder
+from summarizing_context.retrieval.memory_extraction import (
+    MemoryExtractor,
+    MemoryReader,
+    ModelMemoryReader,
+    OfflineMemoryReader,
+    UnreadPieces,
 )
-from summarizing_context.meaning import Meaning, check_embedder
-from summarizing_context.parts import Parts
-from summarizing_context.ports import Clock, Embedder, Events, Summarizer
-from summarizing_context.prices import FREE, ModelPrice, load_prices
-from summarizing_context.recipes import make_recipe
-from summarizing_context.redaction import Redaction
-from summarizing_context.settings import Settings
-from summarizing_context.shelves import SessionStore
-from summarizing_context.showing import policy_of
-from summarizing_context.side_thread import SideThread
-from summarizing_context.stores.sqlite import SqliteStore
-from summarizing_context.summaries import SummaryBook
-from summarizing_context.summarizers.gates import ExtractiveCaller, ModelCaller
-from summarizing_context.summarizers.quotes import error_line, quotes
-from summarizing_context.timeline import Timeline
-from summarizing_context.tokens import choose_counter
-from summarizing_context.viewer import Viewer
-from summarizing_context.worker import Caller, Worker
+from summarizing_context.retrieval.offline_memories import offline_memories
+from summarizing_context.session import load_session
+from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, check_rules
+from summarizing_context.settings.values import Settings
+from summarizing_context.statistics import Parts
+from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
+from summarizing_context.stores.chroma import ChromaVectors
+from summarizing_context.stores.sqlite.store import SqliteStore
+from summarizing_context.summarizers.anthropic import AnthropicSummarizer
+from summarizing_context.summarizers.base import Summarizer
+from summarizing_context.summarizers.extractive.parameters import load_parameters
+from summarizing_context.summarizers.extractive.quotes import error_line, quotes
+from summarizing_context.summarizers.extractive.summarizer import brief_of, skim, summarize_extractively
+from summarizing_context.summarizers.extractive.topics import excerpt_about, key_lines, lines_about
+from summarizing_context.summarizers.host import HostSummarizer
+from summarizing_context.summarizers.openai import OpenAIChatSummarizer
+from summarizing_context.summarizers.prices import FREE, ModelPrice, load_prices
+from summarizing_context.summarizers.resilience.caller import (
+    ChatModel,
+    ExtractiveCaller,
+    HostCaller,
+    ModelCaller,
+    ResilientSummarizer,
+)
+from summarizing_context.summarizers.resilience.limits import Limits
+from summarizing_context.views.builder import Viewer
+from summarizing_context.views.provider_view import policy_of
+from summarizing_context.views.shrinking import Price
+from summarizing_context.worker.jobs import Recipe, make_recipe
+from summarizing_context.worker.summary_cache import Extracts, SummaryCache
+from summarizing_context.worker.worker import Caller, Worker
+
+AnyCaller = ExtractiveCaller | ResilientSummarizer
+
+
+class Log(NamedTuple):
+    """A session's log, as far as what learns from it needs it."""
+
+    timeline: MessageLog
+    book: SummaryCache
+    ledger: SessionLedger
+    store: SessionStore
+    clock: Clock
+
+
+_MODELS: dict[str, Callable[..., ChatModel]] = {"openai": OpenAIChatSummarizer, "anthropic": AnthropicSummarizer}
+
+
+def make_caller(settings: Settings, given: Summarizer | None, clock: Clock, *, read_only: bool) -> AnyCaller:
+    """How summaries are made: by the object that is given, else by what the settings name."""
+    if given is None and settings.summarizer == "extractive":
+        return ExtractiveCaller(estimate_text, load_parameters(settings.extractive_parameters))
+    limits = Limits(
+        call_timeout=settings.call_timeout,
+        job_timeout=settings.job_timeout,
+        attempts=settings.attempts,
+        breaker_failures=settings.breaker_failures,
+        breaker_cooldown=settings.breaker_cooldown,
+        max_calls_per_hour=settings.max_calls_per_hour,
+        max_input_tokens_per_hour=settings.max_input_tokens_per_hour,
+        max_calls_per_session=settings.max_calls_per_session,
+        max_input_tokens_per_session=settings.max_input_tokens_per_session,
+    )
+    if isinstance(given, HostSummarizer):
+        return HostCaller(given, limits=limits, clock=clock, count=estimate_text)
+    if given is not None:
+        return ResilientSummarizer(given, limits=limits, clock=clock, count=estimate_text)
+    return ModelCaller(make_model(settings, read_only=read_only), limits=limits, clock=clock, count=estimate_text)
+
+
+def make_model(settings: Settings, *, read_only: bool) -> ChatModel:
+    """The model that the settings name; the caller closes it. One that only reads calls nobody and needs no key."""
+    if settings.summarizer not in _MODELS:
+        raise SettingsError(
+            f"summarizer = {settings.summarizer!r} is for a context that is mounted under Amplifier; use 'extractive', "
+            "'openai' or 'anthropic', or pass an object of yours as summarizer="
+        )
+    key = settings.api_key or ("unused" if read_only else None)
+    make = _MODELS[settings.summarizer]
+    return make(settings.model, base_url=settings.base_url, api_key=key, timeout=settings.call_timeout)
+
+
+def make_extracts(settings: Settings) -> Extracts:
+    """The extractive passes of a session, whoever makes its summaries."""
+    parameters = load_parameters(settings.extractive_parameters)
+
+    def thorough(content: str, *, kind: str, max_tokens: int) -> str:
+        made: Literal["segment", "rollup"] = "rollup" if kind == "rollup" else "segment"
+        return summarize_extractively(
+            content, kind=made, max_tokens=max_tokens, count=estimate_text, parameters=parameters
+        )
+
+    return Extracts(
+        thorough,
+        lambda content, most: skim(content, max_tokens=most, count=estimate_text),
+        lambda text, most: brief_of(text, max_tokens=most, count=estimate_text),
+        lambda text, most: key_lines(text, max_tokens=most, count=estimate_text),
+        lambda content, topic, most: lines_about(content, topic, max_tokens=most, count=estimate_text),
+        lambda content, topic, most: excerpt_about(content, topic, max_tokens=most, count=estimate_text),
+    )
+
+
+def make_embedder(settings: Settings, *, read_only: bool) -> OpenAIEmbedder | None:
+    """The embedder that the settings name."""
+    if settings.embedding is None or read_only:  # what only reads sends nothing anywhere
+        return None
+    address, key = _place_of_embedding(settings)
+    shares = settings.summarizer == settings.embedding and address == settings.base_url and not settings.api_key
+    timeout = settings.call_timeout
+    return OpenAIEmbedder(settings.embedding_model, base_url=address, api_key=key, shares_key=shares, timeout=timeout)
+
+
+def _place_of_embedding(settings: Settings) -> tuple[str | None, str | None]:
+    """Address and key of the embedding: its own, or both of a summarizer of the same provider; never one of each."""
+    own = settings.embedding_base_url, settings.embedding_api_key
+    given = settings.base_url, settings.api_key
+    if any(own) or not any(given):
+        return own
+    if settings.summarizer == settings.embedding:
+        return given
+    if settings.summarizer in _MODELS:
+        return own
+    raise SettingsError(
+        f"api_key and base_url belong to the summarizer, and summarizer = {settings.summarizer!r} uses neither; "
+        "for the embedding set embedding_api_key or embedding_base_url"
+    )
+
+
+def make_vectors(settings: Settings, in_sqlite: VectorStore, *, read_only: bool) -> VectorStore:
+    """Where the settings say that vectors are kept. A Chroma folder stands beside the file, under its name."""
+    if settings.vector_store == "sqlite":
+        return in_sqlite
+    if read_only:
+        raise SettingsError(
+            "vector_store = 'chroma' cannot be opened for reading only; Chroma writes when it is opened"
+        )
+    path = str(settings.store)
+    return ChromaVectors(in_sqlite, None if path == ":memory:" else Path(f"{path}.chroma"))
+
+
+def refuse_vectors_without_embedding(settings: Settings, *, read_only: bool) -> None:
+    """Raise where a vector store is asked for that would have nothing to keep."""
+    if settings.vector_store == "chroma" and not read_only:
+        raise SettingsError(
+            "vector_store = 'chroma' needs an embedding, for its own is not used; set embedding_model (with "
+            "embedding = 'openai'), pass embedder=, or take vector_store = 'sqlite'"
+        )
+
+
+def make_learner(
+    settings: Settings,
+    log: Log,
+    caller: AnyCaller,
+    recipe: Recipe,
+    *,
+    redact: Redact | None,
+    notify: Callable[[str, dict[str, object]], None],
+) -> MemoryExtractor:
+    """What learns memories from a session: the model that makes its summaries, or rules where there is none."""
+    book = log.book
+    pieces = UnreadPieces(
+        log.timeline, lambda leaf: book.is_ready(Node(0, leaf)), lambda: book.open.ready_stop, recipe.redact
+    )
+    cap = settings.summary_max_tokens
+    rules = OfflineMemoryReader(
+        log.timeline, lambda found: offline_memories(log.timeline, log.ledger, log.book, cap, found), redact
+    )
+    reader: MemoryReader = rules
+    if recipe.maker == "model":
+        reader = ModelMemoryReader(
+            pieces, store=log.store, session_id=settings.session_id, caller=caller, recipe=recipe
+        )
+    scope = MemoryScope(settings.project, settings.session_id)
+    return MemoryExtractor(
+        pieces,
+        (reader, rules),
+        log.store.memories,
+        scope,
+        clock=log.clock,
+        cooldown=settings.breaker_cooldown,
+        notify=notify,
+    )
 
 
 @asynccontextmanager
@@ -171,20 +330,20 @@ class _Assembly:
         settings = self.settings
         limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
         reader = RuleReader(CueRules())
-        timeline = Timeline(limits, settings.image_tokens, keep_system=self.options.keep_system, reader=reader)
+        timeline = MessageLog(limits, settings.image_tokens, keep_system=self.options.keep_system, reader=reader)
         own = isinstance(self.caller, ExtractiveCaller)
         redact = None if self.options.redact is None else Redaction(self.options.redact)
         recipe = make_recipe(settings, self.caller.recipe, own=own, redact=redact)
         counted = settings.max_messages or settings.summarize_threshold
         every = None if counted is None else max(1, counted // 2)
-        book = SummaryBook(
+        book = SummaryCache(
             timeline, make_extracts(settings), maker=recipe.maker, cap=settings.summary_max_tokens, every=every
         )
         price = Price(counter.count, settings.image_tokens, Pace())
         ledger = self.ledger(timeline)
         viewer = Viewer(timeline, book, policy_of(settings), price, counter.name, ledger=ledger)
         learner = self.learner(timeline, book, recipe, ledger, redact)
-        counting, preparing = SideThread("counting"), SideThread("preparing")
+        counting, preparing = WorkerThread("counting"), WorkerThread("preparing")
         worker = self.worker(timeline, book, recipe, viewer, ledger, preparing=preparing, learner=learner)
 
         async def apart(work: Callable[[], Any]) -> Any:
@@ -216,18 +375,18 @@ class _Assembly:
         )
 
     def learner(
-        self, timeline: Timeline, book: SummaryBook, recipe: Recipe, ledger: LedgerBook, redact: Redaction | None
-    ) -> Learner | None:
+        self, timeline: MessageLog, book: SummaryCache, recipe: Recipe, ledger: SessionLedger, redact: Redaction | None
+    ) -> MemoryExtractor | None:
         if not self.settings.memory_extract or self.options.read_only:
             return None
         log = Log(timeline, book, ledger, self.store, self.clock)
         return make_learner(self.settings, log, self.caller, recipe, redact=redact, notify=self.notify)
 
-    def ledger(self, timeline: Timeline) -> LedgerBook:
-        rules = RuleBook((*check_rules(self.options.ledger_rules), *self.settings.ledger_rules))
-        return LedgerBook(timeline, CallReader(rules, Detectors(error_line, quotes)))
+    def ledger(self, timeline: MessageLog) -> SessionLedger:
+        rules = LedgerRules((*check_rules(self.options.ledger_rules), *self.settings.ledger_rules))
+        return SessionLedger(timeline, CallReader(rules, Detectors(error_line, quotes)))
 
-    def meaning(self, redact: Redaction | None) -> Meaning | None:
+    def meaning(self, redact: Redaction | None) -> EmbeddingSearch | None:
         given = self.options.embedder
         own = make_embedder(self.settings, read_only=self.options.read_only) if given is None else None
         embedder = own if given is None else given
@@ -236,18 +395,20 @@ class _Assembly:
             return None
         vectors = make_vectors(self.settings, self.store.vectors, read_only=self.options.read_only)
         vectors.check_usable()
-        return Meaning(embedder, vectors, redact=redact, timeout=self.settings.call_timeout, owned=own is not None)
+        return EmbeddingSearch(
+            embedder, vectors, redact=redact, timeout=self.settings.call_timeout, owned=own is not None
+        )
 
     def worker(
         self,
-        timeline: Timeline,
-        book: SummaryBook,
+        timeline: MessageLog,
+        book: SummaryCache,
         recipe: Recipe,
         viewer: Viewer,
-        ledger: LedgerBook,
+        ledger: SessionLedger,
         *,
-        preparing: SideThread,
-        learner: Learner | None,
+        preparing: WorkerThread,
+        learner: MemoryExtractor | None,
     ) -> Worker:
         settings = self.settings
         caller: Caller = self.caller
@@ -290,7 +451,7 @@ class _Assembly:
         if self.options.events is not None:
             self.options.events.emit(name, data)
 
-    def closing(self, *threads: SideThread) -> list[Any]:
+    def closing(self, *threads: WorkerThread) -> list[Any]:
         ends = [self.caller.close] if isinstance(self.caller, ExtractiveCaller | ModelCaller) else []
         return [*ends, *(thread.close for thread in threads), self.store.close]
 

@@ -1,8 +1,4 @@
-"""Checkpoints of a session: made when asked and at intervals, gone back to, forked.
-
-A checkpoint is the log's length and what each provider was shown then; the store keeps both without a copy. How the
-log changes is in `session`.
-"""
+"""Checkpoints and pins of a session: made when asked and at intervals, gone back to, forked."""
 
 from __future__ import annotations
 
@@ -12,19 +8,13 @@ from functools import partial
 
 import msgspec
 
-from summarizing_context.core.entries import Entry
-from summarizing_context.core.pinned import decode_pins
-from summarizing_context.errors import SettingsError, StoreError, briefly
-from summarizing_context.loading import read_entries, usable_state
-from summarizing_context.session import Session
-from summarizing_context.settings import Settings
-from summarizing_context.shelves import (
-    CHECKPOINT_ID,
-    Checkpoint,
-    CheckpointKeeper,
-    StoredCheckpoint,
-)
-from summarizing_context.showing import Marks
+from summarizing_context.errors import PinNotFoundError, SettingsError, StoreError, briefly
+from summarizing_context.log.entries import Entry
+from summarizing_context.log.pins import Pin, PinList, decode_pins, encode_pins
+from summarizing_context.session import Session, read_entries, usable_state
+from summarizing_context.settings.values import Settings
+from summarizing_context.stores.base import CHECKPOINT_ID, Checkpoint, CheckpointStore, StoredCheckpoint
+from summarizing_context.views.provider_view import ViewMarks
 
 _LONGEST_NAME = 200
 
@@ -36,7 +26,7 @@ class Checkpoints:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._keeper: CheckpointKeeper = session.parts.store.checkpoints
+        self._keeper: CheckpointStore = session.parts.store.checkpoints
         self._every = session.parts.settings.checkpoint_interval_messages
         self._noted = session.place  # when it was last looked whether one is due
 
@@ -111,7 +101,7 @@ class Checkpoints:
         session.parts.viewer.start_anew()
         for key, data, marks in there.showings:
             if (state := usable_state(session.parts, data)) is not None:
-                session.parts.viewer.restore(key, state, msgspec.json.decode(marks, type=Marks))
+                session.parts.viewer.restore(key, state, msgspec.json.decode(marks, type=ViewMarks))
         session.asked_at = session.parts.clock.now()  # the view of then comes first, before any for a cold cache
         self._noted = self._session.place
 
@@ -131,3 +121,67 @@ def check_name(name: object) -> None:
 def _check_id(id: object) -> None:
     if not isinstance(id, str):
         raise SettingsError(f"a checkpoint's id is a string, as list_checkpoints() tells it; not {type(id).__name__}")
+
+
+_LONGEST = 2_000  # characters of a pinned text
+
+
+class PinEditor:
+    """The pins of one session. All methods belong to its event loop."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def pin(self, what: int | str) -> str:
+        """Pin a message or a text; the id of the pin."""
+        timeline = self._session.parts.timeline
+        if isinstance(what, str):
+            _check_text(what)
+            async with self._session.changing:
+                changed, id = timeline.pinned.with_text(what)
+                await self._keep(changed)
+            return id
+        if isinstance(what, bool) or not isinstance(what, int):
+            raise SettingsError(f"what is pinned is a message's index (int) or a text (str), not {type(what).__name__}")
+        async with self._session.changing:
+            if not 0 <= what < len(timeline):
+                held = f"the log has {len(timeline)}, from 0 on"
+                raise SettingsError(f"there is no message {briefly(what)} to pin; {held}")
+            changed, id = timeline.pinned.with_message(what, timeline.entries[what].facts.content)
+            await self._keep(changed)
+        return id
+
+    async def unpin(self, id: str) -> None:
+        """Give up a pin."""
+        if not isinstance(id, str):
+            raise SettingsError(f"a pin's id is a string, as pin() and pins() tell it; not {type(id).__name__}")
+        async with self._session.changing:
+            changed = self._session.parts.timeline.pinned.without(id)
+            if changed is None:
+                has = ", ".join(pin.id for pin in self.listed()) or "none"
+                raise PinNotFoundError(f"the session has no pin of this id; it has {has:.200}")
+            await self._keep(changed)
+
+    def listed(self) -> list[Pin]:
+        """All pins, oldest first."""
+        return list(self._session.parts.timeline.pinned.pins)
+
+    async def _keep(self, changed: PinList) -> None:
+        """Commit first, then show it: with the next view, whose prefix ends before the first pin that changes."""
+        parts = self._session.parts
+
+        def committed() -> None:
+            parts.timeline.pinned = changed
+            parts.viewer.pin_anew()
+
+        if changed != parts.timeline.pinned:
+            await parts.store.pins.save(self._session.id, encode_pins(changed), committed)
+
+
+def _check_text(text: str) -> None:
+    if not text.strip() or len(text) > _LONGEST:
+        raise SettingsError(f"a pinned text has 1-{_LONGEST:,} characters; pin the message it stands in by its index")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise SettingsError("a pinned text holds half a character (a lone surrogate); leave it out") from None

@@ -1,29 +1,73 @@
-"""`/context ...`: what a person can ask of a session in a host that passes slash commands on.
-
-Each command is one function over the context's own methods: readable text, and the same as data. What is wrong with
-a command is told in its result; nothing here raises for it.
-"""
+"""`/context ...`: the commands that a person can give in a host that passes slash commands on."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
-from summarizing_context.commanded import Commanded
-from summarizing_context.core.activation import ActivationReport
-from summarizing_context.core.facts import Fact
-from summarizing_context.core.terminal import inert
-from summarizing_context.core.text_table import text_facts, text_table
 from summarizing_context.errors import SettingsError, SummarizingContextError
+from summarizing_context.extraction.ledger import Fact
+from summarizing_context.log.pins import Pin
+from summarizing_context.log.tree import HeaderNode
+from summarizing_context.messages.text import inert, text_facts, text_table
+from summarizing_context.retrieval.expand import Detail
+from summarizing_context.retrieval.memory import Memory
+from summarizing_context.retrieval.pages import Page
+from summarizing_context.session_budget import BudgetReport
 from summarizing_context.statistics import Statistics
+from summarizing_context.stores.base import Checkpoint, SearchHit
+from summarizing_context.views.activation import ActivationReport
+
+
+class CommandTarget(Protocol):
+    """A session, as far as commands ask it."""
+
+    @property
+    def memory(self) -> Memory: ...
+
+    def statistics(self) -> Statistics: ...
+
+    def budget(self) -> BudgetReport: ...
+
+    def explain(self) -> list[HeaderNode]: ...
+
+    def ledger(self) -> list[Fact]: ...
+
+    async def summarize(self, keep_recent: int = 10, *, focus: str | None = None) -> ActivationReport: ...
+
+    async def compress(self, importance_threshold: float) -> ActivationReport: ...
+
+    async def pin(self, index_or_text: int | str) -> str: ...
+
+    async def unpin(self, id: str) -> None: ...
+
+    def pins(self) -> list[Pin]: ...
+
+    async def checkpoint(self, name: str | None = None) -> str: ...
+
+    async def restore(self, id: str) -> str: ...
+
+    async def list_checkpoints(self) -> list[Checkpoint]: ...
+
+    async def search(
+        self, query: str, *, scope: Literal["session", "project", "all"] = "session", limit: int = 10
+    ) -> list[SearchHit]: ...
+
+    async def expand(
+        self, node_or_range: str, detail: Detail = "full", max_tokens: int = 2_000, cursor: str | None = None
+    ) -> Page: ...
+
+    async def recall(self, query: str, max_tokens: int = 2_000) -> Page: ...
+
 
 PREFIX = "/context"
 
 Scope = Literal["session", "project", "all"]
 
 _KEEP, _THRESHOLD = 10, 0.6  # messages; importance
+
 _SCOPES: Mapping[str, Scope] = {"--session": "session", "--project": "project", "--all": "all"}
 
 
@@ -36,7 +80,7 @@ class CommandResult:
     ok: bool = True
 
 
-Run = Callable[[Commanded, str], Awaitable[CommandResult]]
+Run = Callable[[CommandTarget, str], Awaitable[CommandResult]]
 
 
 class Command(NamedTuple):
@@ -47,14 +91,14 @@ class Command(NamedTuple):
     run: Run
 
 
-async def run_command(context: Commanded, text: object) -> CommandResult:
+async def run_command(context: CommandTarget, text: object) -> CommandResult:
     """Run what somebody typed, with or without `/context` in front. Its text is inert in a terminal, its data is as it
     is."""
     result = await _run(context, text)
     return replace(result, text=inert(result.text))
 
 
-async def _run(context: Commanded, text: object) -> CommandResult:
+async def _run(context: CommandTarget, text: object) -> CommandResult:
     if not isinstance(text, str):
         return _wrong(f"a command is a text such as '{PREFIX} status', not {type(text).__name__}")
     name, rest = _parted(text)
@@ -70,7 +114,7 @@ async def _run(context: Commanded, text: object) -> CommandResult:
         return _wrong(str(error), usage=f"{PREFIX} {command.usage}")
 
 
-async def _status(context: Commanded, rest: str) -> CommandResult:
+async def _status(context: CommandTarget, rest: str) -> CommandResult:
     figures, budget = context.statistics(), context.budget()
     ready = f"{figures.summaries_ready:,} of {figures.segments:,} segments, {figures.summaries_pending} pending"
     rows: list[tuple[str, object]] = [
@@ -90,12 +134,12 @@ async def _status(context: Commanded, rest: str) -> CommandResult:
     return CommandResult(text_facts(rows) + shown, data)
 
 
-async def _summarize(context: Commanded, rest: str) -> CommandResult:
+async def _summarize(context: CommandTarget, rest: str) -> CommandResult:
     keep, topic = (int(rest), None) if _is_count(rest) else (_KEEP, rest or None)
     return activated(await context.summarize(keep, focus=topic), context.statistics())
 
 
-async def _compress(context: Commanded, rest: str) -> CommandResult:
+async def _compress(context: CommandTarget, rest: str) -> CommandResult:
     try:
         threshold = float(rest or _THRESHOLD)
     except ValueError:
@@ -127,42 +171,42 @@ def activated(report: ActivationReport, figures: Statistics) -> CommandResult:
     return CommandResult(said, {**report._asdict(), "stand_ins": figures.stand_ins})
 
 
-async def _pin(context: Commanded, rest: str) -> CommandResult:
+async def _pin(context: CommandTarget, rest: str) -> CommandResult:
     what = _needed(rest, "a message's number, or a text to keep in every view")
     id = await context.pin(int(what) if _is_count(what) else what)
     return CommandResult(f"Pinned as {id}. To give it up: {PREFIX} unpin {id}", {"id": id})
 
 
-async def _unpin(context: Commanded, rest: str) -> CommandResult:
+async def _unpin(context: CommandTarget, rest: str) -> CommandResult:
     await context.unpin(_needed(rest, "the id of a pin, as 'pins' lists it"))
     return CommandResult(f"Unpinned {rest}.", {"unpinned": rest})
 
 
-async def _pins(context: Commanded, rest: str) -> CommandResult:
+async def _pins(context: CommandTarget, rest: str) -> CommandResult:
     found = context.pins()
     rows = [[pin.id, "" if pin.index is None else pin.index, pin.text or ""] for pin in found]
     text = text_table(("id", "message", "text"), rows) if rows else "Nothing is pinned by a call."
     return CommandResult(text, {"pins": [{"id": pin.id, "message": pin.index, "text": pin.text} for pin in found]})
 
 
-async def _checkpoint(context: Commanded, rest: str) -> CommandResult:
+async def _checkpoint(context: CommandTarget, rest: str) -> CommandResult:
     id = await context.checkpoint(rest or None)
     return CommandResult(f"Checkpoint {id}. To return: {PREFIX} restore {id}", {"id": id, "name": rest or None})
 
 
-async def _checkpoints(context: Commanded, rest: str) -> CommandResult:
+async def _checkpoints(context: CommandTarget, rest: str) -> CommandResult:
     found = await context.list_checkpoints()
     rows = [[one.id, one.seq, one.created_at[:19].replace("T", " "), one.name] for one in found]
     text = text_table(("id", "messages", "made", "name"), rows) if rows else "No checkpoints yet."
     return CommandResult(text, {"checkpoints": [asdict(one) for one in found]})
 
 
-async def _restore(context: Commanded, rest: str) -> CommandResult:
+async def _restore(context: CommandTarget, rest: str) -> CommandResult:
     before = await context.restore(_needed(rest, "the id or the name of a checkpoint"))
     return CommandResult(f"Restored {rest}. To return: {PREFIX} restore {before}", {"restored": rest, "before": before})
 
 
-async def _search(context: Commanded, rest: str) -> CommandResult:
+async def _search(context: CommandTarget, rest: str) -> CommandResult:
     first, words = _parted(rest)
     scope = _SCOPES.get(first)
     query = _needed(rest if scope is None else words, "words to look for")
@@ -172,7 +216,7 @@ async def _search(context: Commanded, rest: str) -> CommandResult:
     return CommandResult(text, {"query": query, "hits": [asdict(hit) for hit in hits]})
 
 
-async def _expand(context: Commanded, rest: str) -> CommandResult:
+async def _expand(context: CommandTarget, rest: str) -> CommandResult:
     words = _needed(rest, "a node, such as 12-47, or a message's number").split()
     details = [word for word in words[1:] if word in ("line", "paragraph", "full")]
     cursors = [word for word in words[1:] if ":" in word]
@@ -184,33 +228,33 @@ async def _expand(context: Commanded, rest: str) -> CommandResult:
     return CommandResult(page.text + more, asdict(page))
 
 
-async def _recall(context: Commanded, rest: str) -> CommandResult:
+async def _recall(context: CommandTarget, rest: str) -> CommandResult:
     page = await context.recall(_needed(rest, "words to look for"))
     return CommandResult(page.text, asdict(page))
 
 
-async def _memory(context: Commanded, rest: str) -> CommandResult:
+async def _memory(context: CommandTarget, rest: str) -> CommandResult:
     found = await context.memory.retrieve(_needed(rest, "words to look for in the project's memories"), limit=10)
     rows = [[entry.id, entry.content] for entry in found]
     text = text_table(("id", "memory"), rows) if rows else "No memory holds any of these words."
     return CommandResult(text, {"query": rest, "memories": [_plain(asdict(entry)) for entry in found]})
 
 
-async def _ledger(context: Commanded, rest: str) -> CommandResult:
+async def _ledger(context: CommandTarget, rest: str) -> CommandResult:
     found = [fact for fact in context.ledger() if rest.lower() in f"{fact.kind} {fact.value}".lower()]
     rows = [[fact.kind, fact.value, _operation(fact), _messages(fact.start, fact.stop)] for fact in found]
     text = text_table(("kind", "what", "last", "messages"), rows) if rows else "The ledger holds nothing like that."
     return CommandResult(text, {"facts": [fact._asdict() for fact in found]})
 
 
-async def _budget(context: Commanded, rest: str) -> CommandResult:
+async def _budget(context: CommandTarget, rest: str) -> CommandResult:
     budget = context.budget()
     free = budget.max_tokens - budget.used_tokens
     rows = [("budget", budget.max_tokens), ("used", budget.used_tokens), ("free", free)]
     return CommandResult(text_facts([*rows, ("percent", f"{budget.percent_used:.1%}")]), asdict(budget))
 
 
-async def _help(context: Commanded, rest: str) -> CommandResult:
+async def _help(context: CommandTarget, rest: str) -> CommandResult:
     rows = [[f"{PREFIX} {command.usage}", command.about] for command in COMMANDS.values()]
     return CommandResult(text_table(("command", "what it does"), rows), {"commands": list(COMMANDS)})
 
@@ -263,7 +307,7 @@ def _needed(rest: str, what: str) -> str:
     return rest
 
 
-def _nodes_data(context: Commanded) -> list[dict[str, Any]]:
+def _nodes_data(context: CommandTarget) -> list[dict[str, Any]]:
     return [{"name": node.name, **_plain(node._asdict())} for node in context.explain()]
 
 

@@ -1,8 +1,4 @@
-"""The session behind a context: its log changed in step with the store, its activations made and told.
-
-Every change of the log is committed first and then extended in memory, by one callback on the event loop, so that
-a cancelled call has happened in both places or in neither. What callers may ask, and when, is in `context`.
-"""
+"""The session behind a context: its log and the store kept in step, activations committed, a stored log loaded."""
 
 from __future__ import annotations
 
@@ -16,20 +12,89 @@ from typing import Any
 import anyio
 import msgspec
 
-from summarizing_context.core.activation import ActivationReport, Reason, Wish
-from summarizing_context.core.entries import Entry
-from summarizing_context.core.memory_block import is_memory_block, memories_in
-from summarizing_context.core.pace import Pause
-from summarizing_context.core.pinned import encode_pins
-from summarizing_context.core.view import encode_state
-from summarizing_context.endings import running_loop, to_the_end
+from summarizing_context.concurrency import Pause, finish_despite_cancellation, running_loop
 from summarizing_context.errors import ContextClosedError, StoreError, StoreReadOnlyError, WrongEventLoopError
-from summarizing_context.parts import Parts
-from summarizing_context.shelves import Place, StoredShowing
-from summarizing_context.showing import Change
-from summarizing_context.tails import log_name
+from summarizing_context.log.entries import Entry, decode_entry
+from summarizing_context.log.pins import decode_pins, encode_pins
+from summarizing_context.statistics import Parts
+from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView, StoredRules
+from summarizing_context.views.activation import ActivationReport, ActivationRequest, Reason
+from summarizing_context.views.memory_section import is_memory_block, memories_in
+from summarizing_context.views.provider_view import Change
+from summarizing_context.views.tail import log_name
+from summarizing_context.views.view import ActivationState, decode_state, encode_state
+
+_BREATH = 1_000  # entries loaded between two turns of the event loop
 
 logger = logging.getLogger(__name__)
+
+
+async def load_session(parts: Parts) -> None:
+    """Bring back the log, the summaries and the activation states of a session."""
+    session_id = parts.settings.session_id
+    if not parts.read_only:
+        await parts.store.claim(session_id, project=parts.settings.project)
+    stored = await parts.store.load(session_id)
+    if stored is None:
+        raise StoreError(
+            f"{parts.store.name} holds no session {session_id!r}; `summarizing-context sessions` lists them"
+        )
+    parts.intake.learn(stored.rules)
+    unread: list[tuple[int, StoredRules]] = []
+    for at, entry in enumerate(await read_entries(parts, stored.entries)):
+        if (rules := parts.intake.unread(entry)) is not None:
+            unread.append((at, rules))
+        parts.timeline.extend(entry)
+        if at % _BREATH == _BREATH - 1:
+            await asyncio.sleep(0)
+    await _keep_rules(parts, unread)
+    parts.timeline.version = stored.log_version
+    parts.timeline.take_pins(decode_pins(stored.pins))
+    parts.viewer.reopened = bool(stored.entries)
+    await parts.worker.recall()
+    for key, data in stored.activations:
+        if (state := usable_state(parts, data)) is not None:
+            parts.viewer.restore(key, state)
+            for hash in parts.timeline.hashes[: state.leaves]:  # an earlier process has read what it covered
+                parts.book.saw(hash)
+
+
+async def _keep_rules(parts: Parts, rows: Sequence[tuple[int, StoredRules]]) -> None:
+    """Keep what was read of messages on opening, so that it need not be read again."""
+    if not rows or parts.read_only:
+        return
+    try:
+        await parts.store.rules.save(parts.settings.session_id, rows)
+    except StoreError as error:
+        logger.warning("standing rules could not be kept; they are read again when it is opened", exc_info=error)
+
+
+def usable_state(parts: Parts, data: bytes) -> ActivationState | None:
+    """A stored state; None if it cannot be read, or if the log is cut otherwise than it was when the state was made:
+    into other segments by other settings, into other groups by an earlier version."""
+    try:
+        state = decode_state(data)
+    except (msgspec.MsgspecError, ValueError) as error:
+        logger.warning("an activation state is not readable; it is made anew", extra={"cause": type(error).__name__})
+        return None
+    timeline = parts.timeline
+    ends = [0, *(segment.stop for segment in timeline.segments[: state.leaves])]
+    if len(ends) <= state.leaves or ends[state.leaves] != state.leaves_stop:
+        return None
+    fits = timeline.group_start(state.stop) == state.stop and max(state.stop, state.repeats_stop) <= len(timeline)
+    return state if fits else None
+
+
+async def read_entries(parts: Parts, stored: Sequence[StoredEntry]) -> list[Entry]:
+    """Entries as the log holds them; the event loop turns meanwhile."""
+    count, name = parts.counter.count, parts.counter.name
+    entries: list[Entry] = []
+    for at, entry in enumerate(stored, 1):
+        entries.append(decode_entry(entry.message, entry.facts, count, name))
+        if at % _BREATH == 0:
+            await asyncio.sleep(0)
+    return entries
+
 
 _MOST_CHANGES = 8  # of the log while a view is decided
 
@@ -116,10 +181,10 @@ class Session:
         """Where the log stands now."""
         return Place(self.parts.timeline.version, len(self.parts.timeline))
 
-    def showings(self) -> list[StoredShowing]:
+    def showings(self) -> list[StoredProviderView]:
         """What each provider is shown, as checkpoints keep it."""
         return [
-            StoredShowing(showing.key, encode_state(showing.state), msgspec.json.encode(showing.marks).decode())
+            StoredProviderView(showing.key, encode_state(showing.state), msgspec.json.encode(showing.marks).decode())
             for showing in self.parts.viewer.showings
         ]
 
@@ -147,7 +212,7 @@ class Session:
         asked: Reason | None,
         *,
         focus: str | None = None,
-        wish: Wish | None = None,
+        wish: ActivationRequest | None = None,
         begin: Callable[[], None] = lambda: None,
     ) -> ActivationReport | None:
         """Decide, and see that to its end: the store and the next view begin alike, though the call be cancelled.
@@ -174,7 +239,7 @@ class Session:
             if self.prepare is not None:
                 await self.prepare()
             change = await self._decided(decide)
-            return None if change is None else await to_the_end(self._make(key, change, decide))
+            return None if change is None else await finish_despite_cancellation(self._make(key, change, decide))
         finally:
             self.changing.release()
 

@@ -12,7 +12,7 @@ import pytest
 
 from summarizing_context import CommandResult, ContextClosedError, Settings, SummarizingContext, open_context
 from summarizing_context.commands import COMMANDS
-from summarizing_context.core.text_table import text_table
+from summarizing_context.messages.text import text_table
 from tests.laws.builders import call, count, result, session, user
 from tests.laws.judge import SMALL
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import ContextClosedError, Settings, SettingsError, SummarizingContext, open_context
-from summarizing_context.core.messages import message_text_parts
+from summarizing_context.messages.reading import message_text_parts
 from tests.laws.builders import DIALECTS, Message, assistant, call, count, result, session, user
 from tests.laws.judge import SMALL, Judge
 

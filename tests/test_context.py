@@ -24,9 +24,9 @@ from summarizing_context import (
     WrongEventLoopError,
     message_text_parts,
     open_context,
-    worker,
 )
-from summarizing_context.core.estimate import estimate_text
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.worker import worker
 from tests.laws.builders import assistant, call, result, session, system, user
 from tests.laws.summarizers import Counting, Failing, Sleeping
 

@@ -7,7 +7,7 @@ import asyncio
 import anyio
 import pytest
 
-from summarizing_context.endings import to_the_end
+from summarizing_context.concurrency import finish_despite_cancellation
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +28,7 @@ class Work:
 
 async def cancelled(work: Work) -> asyncio.Task[str]:
     """A task that awaits the work and was cancelled meanwhile; it goes on."""
-    task = asyncio.ensure_future(to_the_end(work.run()))
+    task = asyncio.ensure_future(finish_despite_cancellation(work.run()))
     await asyncio.sleep(0)
     task.cancel()
     await asyncio.sleep(0)
@@ -42,9 +42,9 @@ async def test_what_the_work_returns_or_raises_is_passed_on():
     work, failing = Work(), Work(ValueError("no"))
     work.end.set()
     failing.end.set()
-    assert await to_the_end(work.run()) == "done"
+    assert await finish_despite_cancellation(work.run()) == "done"
     with pytest.raises(ValueError, match="no"):
-        await to_the_end(failing.run())
+        await finish_despite_cancellation(failing.run())
 
 
 @pytest.mark.parametrize("failure", [None, ValueError("no")])
@@ -59,6 +59,6 @@ async def test_a_cancelled_scope_waits_for_the_end_too():
     work = Work()
     with anyio.move_on_after(0) as scope:
         asyncio.get_running_loop().call_later(0.002, work.end.set)
-        await to_the_end(work.run())
+        await finish_despite_cancellation(work.run())
     assert scope.cancelled_caught
     assert work.ended

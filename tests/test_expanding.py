@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import NodeNotFoundError, Page, Settings, SettingsError, SummarizingContext, open_context
-from summarizing_context.core.messages import read_message
+from summarizing_context.messages.reading import read_message
 from tests.laws.builders import DIALECTS, assistant, call, count, marked, result, session, user
 from tests.laws.judge import SMALL
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, open_context
-from summarizing_context.core.header import HeaderNode
+from summarizing_context.log.tree import HeaderNode
 from tests.laws.builders import assistant, session, user
 from tests.laws.summarizers import Sleeping, short_summary
 

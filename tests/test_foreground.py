@@ -10,14 +10,14 @@ import anyio.to_thread
 import pytest
 
 from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
-from summarizing_context.core.header import NodeText
-from summarizing_context.core.pace import SLICE
-from summarizing_context.extraction import CueRules, RuleReader
-from summarizing_context.foreground import SHARE, Foreground
-from summarizing_context.intake import Intake
-from summarizing_context.summaries import SummaryBook
-from summarizing_context.tails import Reads
-from summarizing_context.tokens import EstimateCounter
+from summarizing_context.concurrency import SHARE, SLICE, Foreground
+from summarizing_context.extraction.rules import CueRules
+from summarizing_context.log.intake import Intake
+from summarizing_context.log.rules import RuleReader
+from summarizing_context.log.tree import NodeText
+from summarizing_context.messages.counters import EstimateCounter
+from summarizing_context.views.tail import Reads
+from summarizing_context.worker.summary_cache import SummaryCache
 
 pytestmark = pytest.mark.anyio
 
@@ -154,9 +154,9 @@ async def test_a_first_view_of_a_long_log_reads_a_few_segments_between_two_turns
 ):
     turn = 0
     read: Counter[int] = Counter()
-    stand_in = SummaryBook._stand_in
+    stand_in = SummaryCache._stand_in
 
-    def noted(self: SummaryBook, leaf: int) -> NodeText:
+    def noted(self: SummaryCache, leaf: int) -> NodeText:
         read[turn] += 1
         return stand_in(self, leaf)
 
@@ -166,7 +166,7 @@ async def test_a_first_view_of_a_long_log_reads_a_few_segments_between_two_turns
             await anyio.lowlevel.checkpoint()
             turn += 1
 
-    monkeypatch.setattr(SummaryBook, "_stand_in", noted)
+    monkeypatch.setattr(SummaryCache, "_stand_in", noted)
     settings = Settings(max_tokens=8_000, token_counter="estimate", start_at=1.0)
     async with open_context(settings) as context, anyio.create_task_group() as tasks:
         await context.set_messages([{"role": "user", "content": f"{at}: {'word ' * 700}"} for at in range(200)])
@@ -199,7 +199,7 @@ async def test_replacing_the_log_leaves_the_event_loop_a_turn_after_every_hundre
 
 def test_a_background_thread_naps_while_a_call_is_under_way_and_not_for_ever(monkeypatch: pytest.MonkeyPatch):
     naps: list[float] = []
-    monkeypatch.setattr("summarizing_context.foreground.time.sleep", naps.append)
+    monkeypatch.setattr("summarizing_context.concurrency.time.sleep", naps.append)
     foreground = Foreground()
     foreground.give_way()
     assert naps == []

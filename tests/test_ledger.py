@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from summarizing_context import ContextClosedError, Fact, Settings, SettingsError, open_context
-from summarizing_context.core.facts import Ledger, Touch
-from summarizing_context.core.ledger_block import is_ledger, ledger_block
-from summarizing_context.core.ledger_rules import RuleBook
-from summarizing_context.core.messages import message_text_parts
-from summarizing_context.core.reading_calls import CallReader, Detectors
-from summarizing_context.ledgers import LedgerBook
-from summarizing_context.summarizers.quotes import error_line, quotes
+from summarizing_context.extraction.ledger import Ledger, Touch
+from summarizing_context.log.ledger import CallReader, Detectors, SessionLedger
+from summarizing_context.messages.reading import message_text_parts
+from summarizing_context.settings.ledger_rules import LedgerRules
+from summarizing_context.summarizers.extractive.quotes import error_line, quotes
+from summarizing_context.views.ledger_section import is_ledger, ledger_block
 from tests.core.making import entries, timeline
 from tests.laws.builders import DIALECTS, Message, assistant, call, count, result, session, user, words
 from tests.laws.judge import SMALL
@@ -79,7 +78,7 @@ async def test_reading_ahead_and_reopening_change_nothing(tmp_path: Path):
 def test_what_was_read_ahead_of_a_log_that_was_replaced_meanwhile_is_dropped():
     before, after = work(2, 40)[0], work(3, 40)[0]
     log = timeline(before)
-    book = LedgerBook(log, CallReader(RuleBook(), Detectors(error_line, quotes)))
+    book = SessionLedger(log, CallReader(LedgerRules(), Detectors(error_line, quotes)))
     first = book.ahead()
     book.take(first, first.read(lambda: None))
     late = book.ahead()
@@ -91,7 +90,7 @@ def test_what_was_read_ahead_of_a_log_that_was_replaced_meanwhile_is_dropped():
         book.take(ahead, ahead.read(lambda turns=turns: turns.append(1)))
         assert len(turns) == len(ahead.groups)  # the host's calls go first between any two groups
         book.take(ahead, ahead.read(lambda: None))  # nothing is noted twice
-    fresh = LedgerBook(timeline(after), CallReader(RuleBook(), Detectors(error_line, quotes)))
+    fresh = SessionLedger(timeline(after), CallReader(LedgerRules(), Detectors(error_line, quotes)))
     assert book.facts() == fresh.facts() != []
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from summarizing_context.core.view import ActivationState, encode_state
-from summarizing_context.loading import usable_state
+from summarizing_context.session import usable_state
+from summarizing_context.views.view import ActivationState, encode_state
 from tests.core.making import answer, one_call, timeline, user
 
 LOG = [user("go"), one_call("a", "b"), answer("a"), answer("b"), user("more"), one_call("c"), answer("x")]

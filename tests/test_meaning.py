@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from summarizing_context import MissingExtraError, Settings, SettingsError, open_context
-from summarizing_context.meaning import packed
-from summarizing_context.searching import fused
-from summarizing_context.shelves import Match
+from summarizing_context.retrieval.embeddings import packed
+from summarizing_context.retrieval.search import fused
+from summarizing_context.stores.base import Match
 from tests.contract.store_builders import bytes_beside, sql
 from tests.laws.builders import assistant, user
 

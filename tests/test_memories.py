@@ -17,9 +17,10 @@ from summarizing_context import (
     StoreReadOnlyError,
     open_context,
 )
-from summarizing_context.core.memory_block import PREFACE, likeness, memory_block, stems
-from summarizing_context.core.shrinking import Price
-from summarizing_context.memories import LIKE
+from summarizing_context.messages.search_terms import likeness, stems
+from summarizing_context.retrieval.memory import LIKE
+from summarizing_context.views.memory_section import PREFACE, memory_block
+from summarizing_context.views.shrinking import Price
 from tests.contract.store_builders import bytes_beside
 from tests.laws.builders import assistant, count, session, user
 from tests.laws.judge import SMALL

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from summarizing_context import Settings, SettingsError, SummaryReply, open_context
-from summarizing_context.prices import load_prices
+from summarizing_context.summarizers.prices import load_prices
 from tests.laws.builders import session
 
 pytestmark = pytest.mark.anyio

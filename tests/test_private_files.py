@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.cli.output import write_json
-from summarizing_context.private_files import make_private_folder, open_private, write_private
+from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
 
 
 @pytest.fixture(autouse=True)

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from summarizing_context import prompt_library
 from summarizing_context.errors import PromptError
-from summarizing_context.prompt_library import latest, load
-from summarizing_context.tiktoken_counter import TiktokenCounter, load_offline
+from summarizing_context.messages.counters import TiktokenCounter, load_offline
+from summarizing_context.summarizers import prompts as prompt_library
+from summarizing_context.summarizers.prompts import latest, load
 
 # A released prompt is never edited, for its hash is in the keys of stored summaries: make a new version instead.
 RELEASED = {

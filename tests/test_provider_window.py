@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import open_context
-from summarizing_context.provider_window import read_provider
+from summarizing_context.summarizers.provider_window import read_provider
 
 pytestmark = pytest.mark.anyio
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from summarizing_context.core.keys import recipe_hash
-from summarizing_context.core.planning import Want
-from summarizing_context.core.rendering import RENDERER_VERSION
-from summarizing_context.core.segments import Limits
-from summarizing_context.core.tree import Node
-from summarizing_context.jobs import Jobs
-from summarizing_context.recipes import make_recipe
-from summarizing_context.redaction import Redaction
-from summarizing_context.settings import Settings
+from summarizing_context.log.digests import recipe_hash
+from summarizing_context.log.planning import Want
+from summarizing_context.log.segments import Limits
+from summarizing_context.log.tree import Node
+from summarizing_context.messages.redaction import Redaction
+from summarizing_context.messages.rendering import RENDERER_VERSION
+from summarizing_context.settings.values import Settings
+from summarizing_context.worker.jobs import Jobs, make_recipe
 from tests.core.making import answer, assistant, one_call, timeline, user
 from tests.test_summaries import book
 

@@ -15,14 +15,12 @@ import anyio.to_thread
 import pytest
 
 from summarizing_context import Settings, open_context
-from summarizing_context.core.planning import Want
-from summarizing_context.core.segments import Limits
-from summarizing_context.core.sources import Sources
-from summarizing_context.core.tree import Node
-from summarizing_context.jobs import Jobs
-from summarizing_context.recipes import make_recipe
-from summarizing_context.redaction import Redaction
-from summarizing_context.summaries import SummaryBook
+from summarizing_context.log.planning import Want
+from summarizing_context.log.segments import Limits, Sources
+from summarizing_context.log.tree import Node
+from summarizing_context.messages.redaction import Redaction
+from summarizing_context.worker.jobs import Jobs, make_recipe
+from summarizing_context.worker.summary_cache import SummaryCache
 from tests.core.making import answer, assistant, call, one_call, timeline, user
 from tests.laws.summarizers import short_summary
 from tests.test_summaries import Pass
@@ -199,7 +197,7 @@ def test_a_short_segment_that_is_its_own_summary_is_redacted_as_its_messages_are
     calls = [{"id": "c1", "type": "function", "function": {"name": "write", "arguments": arguments}}]
     turn = [user("go on"), assistant("") | {"tool_calls": calls}, answer("c1")]
     lines = timeline(turn * 12, Limits(100, 200, 4_000))
-    book = SummaryBook(lines, Pass().extracts(), maker="model", cap=2_000)
+    book = SummaryCache(lines, Pass().extracts(), maker="model", cap=2_000)
     assert [book.text_of(child).made_by for child in Node(1, 0).children] == ["verbatim"] * 4
     recipe = make_recipe(Settings(), "model", own=False, redact=Redaction(Taking()))
     job = Jobs(lines, book, recipe).prepare(Want(Node(1, 0), book.hash_of(Node(1, 0)) or ""))()

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from summarizing_context import Settings, SummaryJob, open_context
-from summarizing_context.extraction import CueRules
+from summarizing_context.extraction.rules import CueRules
 from tests.contract.store_builders import sql
 from tests.laws.builders import Message, assistant, count, session, user
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.settings import Settings
+from summarizing_context.settings.values import Settings
 
 UNSET = [
     "project",

@@ -8,8 +8,8 @@ import threading
 import anyio
 import pytest
 
+from summarizing_context.concurrency import WorkerThread
 from summarizing_context.errors import ContextClosedError
-from summarizing_context.side_thread import SideThread
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ async def test_work_is_done_in_one_thread_piece_by_piece():
         assert running == [0]
         running.pop()
 
-    side = SideThread("side")
+    side = WorkerThread("side")
     async with anyio.create_task_group() as tasks:
         for _ in range(20):
             tasks.start_soon(side.run, piece)
@@ -34,7 +34,7 @@ async def test_work_is_done_in_one_thread_piece_by_piece():
 
 async def test_it_starts_with_the_first_piece_and_nothing_is_left_of_it():
     before = set(threading.enumerate())
-    side = SideThread("side")
+    side = WorkerThread("side")
     assert set(threading.enumerate()) == before
     assert await side.run(lambda: 7) == 7
     assert len(set(threading.enumerate()) - before) == 1
@@ -46,7 +46,7 @@ async def test_it_starts_with_the_first_piece_and_nothing_is_left_of_it():
 
 
 async def test_a_fault_of_the_work_is_the_caller_s():
-    side = SideThread("side")
+    side = WorkerThread("side")
     with pytest.raises(ZeroDivisionError):
         await side.run(lambda: 1 / 0)
     assert await side.run(lambda: 1) == 1
@@ -61,7 +61,7 @@ async def test_closing_drops_what_waits_and_is_not_held_up_by_a_long_piece():
         go_on.wait(120)
         return "done"
 
-    side = SideThread("side")
+    side = WorkerThread("side")
     pieces = [asyncio.ensure_future(side.run(long)) for _ in range(3)]
     while not begun.is_set():
         await anyio.lowlevel.checkpoint()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from summarizing_context.core.header import NodeText
-from summarizing_context.core.keys import output_hash, rollup_hash
-from summarizing_context.core.tree import Node
-from summarizing_context.summaries import Extracts, SummaryBook
-from summarizing_context.timeline import Timeline
+from summarizing_context.log.digests import output_hash, rollup_hash
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.tree import Node, NodeText
+from summarizing_context.worker.summary_cache import Extracts, SummaryCache
 from tests.core.making import assistant, entries, session, timeline, user
 
 CAP = 20
@@ -48,13 +47,13 @@ class Pass:
         return "\n".join(line for line in content.splitlines() if topic in line)
 
 
-def book(log: Timeline | None = None, maker: str = "model") -> tuple[SummaryBook, Timeline, Pass]:
+def book(log: MessageLog | None = None, maker: str = "model") -> tuple[SummaryCache, MessageLog, Pass]:
     log = timeline(session(messages=150)) if log is None else log
     passes = Pass()
-    return SummaryBook(log, passes.extracts(), maker=maker, cap=CAP), log, passes
+    return SummaryCache(log, passes.extracts(), maker=maker, cap=CAP), log, passes
 
 
-def give(made: SummaryBook, node: Node, text: str, passes: int = 1) -> str:
+def give(made: SummaryCache, node: Node, text: str, passes: int = 1) -> str:
     hash = made.hash_of(node)
     assert hash is not None
     made.add(node, hash, NodeText(text, "model", passes))
@@ -114,7 +113,7 @@ def test_passes_count_the_longest_way_from_the_source():
 def test_a_short_segment_is_its_own_summary():
     log = timeline([user("a " * 150), assistant("b " * 150), user("c " * 150), assistant("d " * 150)] * 3)
     long_cap, passes = max(segment.size for segment in log.segments), Pass()
-    made = SummaryBook(log, passes.extracts(), maker="model", cap=long_cap)
+    made = SummaryCache(log, passes.extracts(), maker="model", cap=long_cap)
     assert made.is_ready(Node(0, 0))
     assert made.text_of(Node(0, 0)) == NodeText(log.content(0), "verbatim", 0)
     assert passes.read == []

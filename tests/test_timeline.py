@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.messages import Reading
-from summarizing_context.core.rendering import render_messages
-from summarizing_context.core.segments import Limits
-from summarizing_context.timeline import Timeline
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.segments import Limits
+from summarizing_context.messages.reading import Reading
+from summarizing_context.messages.rendering import render_messages
 from tests.core.making import (
     LOGS,
     PRICE,
@@ -28,7 +28,7 @@ from tests.core.making import (
 )
 
 
-def facts(log: Timeline) -> dict[str, object]:
+def facts(log: MessageLog) -> dict[str, object]:
     """All that is derived from the log."""
     return {
         "messages": log.messages(),
@@ -195,7 +195,7 @@ def test_a_large_group_is_written_down_once_for_all_of_its_parts(lines, monkeypa
         written.append(len(text))
         return text
 
-    monkeypatch.setattr("summarizing_context.core.sources.render_messages", render)
+    monkeypatch.setattr("summarizing_context.log.segments.render_messages", render)
     text = "\n".join(f"line {n} of it" for n in range(lines))
     log = timeline([one_call("a"), answer("a", text), user("next")])
     leaves = [leaf for leaf, segment in enumerate(log.segments) if segment.parts > 1]

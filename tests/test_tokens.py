@@ -17,11 +17,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context import tiktoken_counter, tokens
-from summarizing_context.core.estimate import estimate_text
 from summarizing_context.errors import SettingsError
-from summarizing_context.tiktoken_counter import RANKS_CACHE_NAME, TiktokenCounter, load_offline
-from summarizing_context.tokens import Calibration, CallableCounter, EstimateCounter, choose_counter
+from summarizing_context.messages import counters as tiktoken_counter
+from summarizing_context.messages import counters as tokens
+from summarizing_context.messages.counters import (
+    RANKS_CACHE_NAME,
+    Calibration,
+    CallableCounter,
+    EstimateCounter,
+    TiktokenCounter,
+    choose_counter,
+    load_offline,
+)
+from summarizing_context.messages.estimate import estimate_text
 
 pytestmark = pytest.mark.anyio
 

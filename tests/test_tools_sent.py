@@ -15,7 +15,7 @@ from summarizing_context import (
     message_text_parts,
     open_context,
 )
-from summarizing_context.core.estimate import estimate_text
+from summarizing_context.messages.estimate import estimate_text
 
 pytestmark = pytest.mark.anyio
 SMALL = Settings(

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.core.activation import Reason
-from summarizing_context.core.budget import Shares
-from summarizing_context.core.economy import CachePrices, Economy
-from summarizing_context.core.view import View
 from summarizing_context.errors import BudgetError
-from summarizing_context.showing import Policy
-from summarizing_context.summaries import SummaryBook
-from summarizing_context.timeline import Timeline
-from summarizing_context.viewer import MAX_KEYS, Viewer
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.views.activation import Reason
+from summarizing_context.views.budget import Shares
+from summarizing_context.views.builder import MAX_KEYS, Viewer
+from summarizing_context.views.provider_view import ViewPolicy
+from summarizing_context.views.thresholds import CachePrices, Economy
+from summarizing_context.views.view import View
+from summarizing_context.worker.summary_cache import SummaryCache
 from tests.core.making import PRICE, SMALL, entry, one_call, session, system, user
 from tests.test_summaries import book
 
@@ -24,9 +24,9 @@ class Host:
     """A host with a viewer: adds messages, asks for views, applies what changes."""
 
     def __init__(self, **policy: object) -> None:
-        self.timeline = Timeline(SMALL, PRICE.image_tokens)
-        self.book: SummaryBook = book(self.timeline, maker="extractive")[0]
-        self.policy = Policy(Shares(), 20, 200)._replace(**policy)
+        self.timeline = MessageLog(SMALL, PRICE.image_tokens)
+        self.book: SummaryCache = book(self.timeline, maker="extractive")[0]
+        self.policy = ViewPolicy(Shares(), 20, 200)._replace(**policy)
         self.viewer = self.fresh()
         self.reasons: list[Reason] = []
 

@@ -10,14 +10,14 @@ from typing import Any
 import anyio
 import pytest
 
+from summarizing_context.concurrency import SHARE, Foreground, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerRefused
-from summarizing_context.foreground import SHARE, Foreground
-from summarizing_context.jobs import Recipe
-from summarizing_context.ports import Places, StoredSummary, SummaryJob, SummaryKey, SummaryReply
-from summarizing_context.setbacks import Setbacks
-from summarizing_context.side_thread import SideThread
-from summarizing_context.timeline import Timeline
-from summarizing_context.worker import Worker
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.stores.base import Places, StoredSummary, SummaryKey
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.resilience.retries import RetrySchedule
+from summarizing_context.worker.jobs import Recipe
+from summarizing_context.worker.worker import Worker
 from tests.core.making import entries, session, timeline, user
 from tests.test_summaries import book
 
@@ -89,7 +89,7 @@ class Clock:
 class Shop:
     """A worker with all that it needs."""
 
-    def __init__(self, log: Timeline | None = None, gate: Gate | None = None, **changed: Any) -> None:
+    def __init__(self, log: MessageLog | None = None, gate: Gate | None = None, **changed: Any) -> None:
         self.gate, self.store, self.clock = gate or Gate(), Shelf(), Clock()
         self.book, self.timeline, _ = book(log)
         self.events: list[tuple[str, dict[str, object]]] = []
@@ -97,7 +97,7 @@ class Shop:
         given = {
             "timeline": self.timeline, "book": self.book, "store": self.store, "session_id": "s", "caller": self.gate,
             "recipe": recipe, "clock": self.clock, "concurrency": 3, "cooldown": 30.0, "past_start": lambda: True,
-            "foreground": Foreground(), "preparing": SideThread("preparing"),
+            "foreground": Foreground(), "preparing": WorkerThread("preparing"),
             "rollups": True, "notify": lambda name, data: self.events.append((name, data)),
         }  # fmt: skip
         self.given = {**given, **changed}
@@ -451,7 +451,7 @@ async def test_sources_are_read_and_redacted_off_the_event_loop():
 
 
 def test_what_is_refused_again_and_again_is_asked_for_ever_less():
-    setbacks, now, times = Setbacks(30.0), 0.0, 0
+    setbacks, now, times = RetrySchedule(30.0), 0.0, 0
     while now < 30 * 86_400:
         if not setbacks.rests("a", now):
             setbacks.note("a", SummarizerRefused("no"), now)

@@ -24,14 +24,14 @@ from rich.progress import track
 
 from summarizing_context import BudgetError, Settings, SummarizerError, SummaryJob, open_context
 from summarizing_context.cli.output import plain, screen, table
-from summarizing_context.core.estimate import estimate_text
 from summarizing_context.evaluation.transcripts import find_transcripts, read_transcript
-from summarizing_context.summarizers.extractive import summarize_extractively
-from summarizing_context.summarizers.grounds import grounds_of
-from summarizing_context.summarizers.literal_gate import unsupported_literals
-from summarizing_context.summarizers.literals import find_literals
-from summarizing_context.summarizers.plain import plain as spelled
-from summarizing_context.summarizers.replies import check_reply
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
+from summarizing_context.summarizers.verification.gate import unsupported_literals
+from summarizing_context.summarizers.verification.literals import find_literals
+from summarizing_context.summarizers.verification.literals import plain as spelled
+from summarizing_context.summarizers.verification.replies import check_reply
+from summarizing_context.summarizers.verification.sources import grounds_of
 from tests.summarizers.altering import altered
 
 MOST_REFUSED = 0.01  # of honest summaries

@@ -14,7 +14,7 @@ import time
 
 from summarizing_context.evaluation.arms import baselines
 from summarizing_context.evaluation.arms.views import ArmView
-from summarizing_context.evaluation.cases.generator.domains import domain_names
+from summarizing_context.evaluation.cases.generator.planting import domain_names
 from summarizing_context.evaluation.cases.generator.sessions import Recipe
 from summarizing_context.evaluation.cases.model import Case
 from summarizing_context.evaluation.cases.reading import read_session, tokens_before

@@ -13,9 +13,9 @@ from typing import Any
 from unittest.mock import patch
 
 from summarizing_context import Settings, SummaryJob, assembly
-from summarizing_context.extraction import CueRules
-from summarizing_context.making import make_extracts
-from summarizing_context.summaries import Extracts
+from summarizing_context.assembly import make_extracts
+from summarizing_context.extraction.rules import CueRules
+from summarizing_context.worker.summary_cache import Extracts
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "haven", "inlet", "joint", "knoll", "lemon")
 CHARACTERS = 4  # for a token: few enough that no estimate finds a text too long

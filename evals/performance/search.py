@@ -29,10 +29,10 @@ from rich.table import Table
 
 from summarizing_context import Settings, open_context
 from summarizing_context.assembly import open_store
-from summarizing_context.core.door import encode_message
-from summarizing_context.core.entries import ESTIMATE, encode_facts, make_entry
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.ports import StoredEntry
+from summarizing_context.log.entries import encode_facts, make_entry
+from summarizing_context.messages.estimate import ESTIMATE, estimate_text
+from summarizing_context.messages.validation import encode_message
+from summarizing_context.stores.base import StoredEntry
 
 VOCABULARY = 30_000  # words
 AT_ONCE = 250  # messages that are appended together

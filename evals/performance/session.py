@@ -28,12 +28,12 @@ from evals.performance.clockwork import resident
 from evals.performance.counting import Message
 from evals.performance.metrics import percentile
 from summarizing_context import Settings, SummarizingContext, open_context
-from summarizing_context.core.door import check_message
-from summarizing_context.core.entries import ESTIMATE, make_entry
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.core.segments import Limits
-from summarizing_context.summarizers.extractive import summarize_extractively
-from summarizing_context.timeline import Timeline
+from summarizing_context.log.entries import make_entry
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.segments import Limits
+from summarizing_context.messages.estimate import ESTIMATE, estimate_text
+from summarizing_context.messages.validation import check_message
+from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 
 PHRASE = (
     "the build failed because src/parser.py line 88 expects a list; retry with --verbose and read the log before "
@@ -140,7 +140,7 @@ async def measure(count: int, path: Path, *, sequential: bool = False) -> dict[s
 
 def extractive_speed(count: int) -> float:
     """Estimated tokens a second that the extractive summarizer reads on one core."""
-    timeline = Timeline(Limits(), image_tokens=0)
+    timeline = MessageLog(Limits(), image_tokens=0)
     for message in messages(count, seed=4):
         timeline.extend(make_entry(check_message(message), estimate_text, ESTIMATE))
     contents = [timeline.content(leaf) for leaf in range(len(timeline.segments))]

@@ -16,11 +16,10 @@ from typing import Any
 
 from evals.performance.machine import machine
 from summarizing_context.cli.output import read_tokens
-from summarizing_context.cli.replay_tables import Shape, show
-from summarizing_context.evaluation.figures import Tally, add_up, add_up_by_variant
-from summarizing_context.evaluation.replay import Plan, replay_files
+from summarizing_context.cli.replay import Shape, show
+from summarizing_context.evaluation.replay import Plan, Tally, add_up, add_up_by_variant, replay_files
 from summarizing_context.evaluation.transcripts import find_transcripts
-from summarizing_context.settings import Settings
+from summarizing_context.settings.values import Settings
 from tests.providers.protocols import OPENAI
 from tests.providers.serve import honestly, serving_apart
 from tests.providers.server import Answer

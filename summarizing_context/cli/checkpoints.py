@@ -24,7 +24,7 @@ from summarizing_context.cli.output import (
 from summarizing_context.cli.sessions import find_session, moment, with_store
 
 if TYPE_CHECKING:
-    from summarizing_context.shelves import Place, SessionStore, StoredShowing
+    from summarizing_context.stores.base import Place, SessionStore, StoredProviderView
 
 _SESSION = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
 _ID = Annotated[str, typer.Argument(metavar="ID", help="The checkpoint's id, or its name.")]
@@ -98,7 +98,7 @@ def fork(
     json_path: JsonPath = None,
 ) -> int:
     """Begin another session from a checkpoint. No message is copied."""
-    from summarizing_context.settings import Settings
+    from summarizing_context.settings.values import Settings
 
     find_session(store, session)
     name = Settings(session_id=new).session_id
@@ -106,15 +106,15 @@ def fork(
     return _done(json_path, {"session": session, "from": id, "fork": name}, f"Session {name} goes on from {plain(id)}.")
 
 
-async def _claimed(store: SessionStore, session: str) -> tuple[Place, list[StoredShowing]]:
+async def _claimed(store: SessionStore, session: str) -> tuple[Place, list[StoredProviderView]]:
     """The state of a session that nobody else has open, as it is committed."""
-    from summarizing_context.shelves import Place, StoredShowing
+    from summarizing_context.stores.base import Place, StoredProviderView
 
     await store.claim(session)
     stored = await store.load(session)
     if stored is None:
         raise InputError(f"there is no session {plain(session, 60)!r} any longer")
-    showings = [StoredShowing(key, state, "[]") for key, state in stored.activations]
+    showings = [StoredProviderView(key, state, "[]") for key, state in stored.activations]
     return Place(stored.log_version, len(stored.entries)), showings
 
 

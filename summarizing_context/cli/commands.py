@@ -30,8 +30,8 @@ from summarizing_context.cli.sessions import find_session
 if TYPE_CHECKING:
     from summarizing_context.commands import CommandResult
     from summarizing_context.context import SummarizingContext
-    from summarizing_context.core.activation import ActivationReport
-    from summarizing_context.settings import Settings
+    from summarizing_context.settings.values import Settings
+    from summarizing_context.views.activation import ActivationReport
 
     Ask = Callable[[SummarizingContext], Awaitable[CommandResult]]
 
@@ -182,7 +182,7 @@ def _run(
 ) -> int:
     import anyio
 
-    from summarizing_context.settings import Settings
+    from summarizing_context.settings.values import Settings
 
     info = find_session(store, session)
     given: dict[str, Any] = {} if tokens is None else {"max_tokens": read_tokens(tokens)}

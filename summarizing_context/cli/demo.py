@@ -28,7 +28,7 @@ from summarizing_context.cli.output import (
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.demo_run import DemoReport, Moment
-    from summarizing_context.settings import Settings
+    from summarizing_context.settings.values import Settings
 
 _EXAMPLES = """[bold]Examples[/bold]
 
@@ -58,7 +58,7 @@ def demo(
     parallel calls, two standing rules, a value that is superseded, an error and its fix. The extractive summarizer
     is used: no key, no network. Before each answer of the agent a view is taken, and nothing ever waits.
     """
-    from summarizing_context.settings import Settings
+    from summarizing_context.settings.values import Settings
 
     settings = Settings(store=keep or ":memory:", summarizer="extractive", max_tokens=read_tokens(budget))
     report = _play(settings)

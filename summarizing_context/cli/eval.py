@@ -42,6 +42,7 @@ summarizing-context eval run --dataset locomo locomo10.json
 0 all gates passed · 1 a gate failed or a seeded defect was missed · 2 bad input, or a reply that is not recorded · 4
 environment
 """
+
 _RECORDING = """[bold]Examples[/bold]
 
 summarizing-context eval record answers --dry-run    [dim]# what it would take; nothing is sent[/dim]
@@ -57,16 +58,21 @@ are taken out by their shape, others by --redact; what else a transcript says is
 """
 
 _SUITE = "A suite of the checkout, without --cases or --dataset; "
+
 Cases = Annotated[
     list[Path] | None,
     typer.Option(metavar="PATH", help="Transcripts of yours instead: files or folders, with or without sidecars."),
 ]
+
 Dataset = Annotated[
     tuple[str, Path] | None,
     typer.Option(metavar="NAME PATH", help="A data set of yours instead: locomo or longmemeval, and its file."),
 ]
+
 Budget = Annotated[str, typer.Option(metavar="N", help="Tokens of a view, such as 8000 or 8k; suites say their own.")]
+
 Arms = Annotated[str | None, typer.Option(metavar="A[,B]", help="Only these arms; hierarchical is always among them.")]
+
 Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Where the reports go.")]
 
 

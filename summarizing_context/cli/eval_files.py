@@ -45,7 +45,7 @@ def compare(
     json_path: JsonPath = None,
 ) -> int:
     """Compare two runs session by session. Exit status 1 if the second is worse outside of an interval."""
-    from summarizing_context.cli.eval_tables import compared_table
+    from summarizing_context.cli.eval_running import compared_table
     from summarizing_context.evaluation.report.writing import read_run
 
     rows = _differences(read_run(first), read_run(second), arm)

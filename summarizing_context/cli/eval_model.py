@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Caps, Cassette, Mode
     from summarizing_context.evaluation.runner import Plan
     from summarizing_context.evaluation.suites import LoadedSuite
-    from summarizing_context.prices import ModelPrice
+    from summarizing_context.summarizers.prices import ModelPrice
 
 ReaderName = Annotated[
     str | None,
@@ -163,7 +163,7 @@ def opened(options: ModelOptions, tape: Tape | None) -> Iterator[Cassette | None
 
 def show_forecast(cassette: Cassette, plan: Plan, json_path: str | None) -> None:
     """Calls, tokens and price of what is not recorded yet."""
-    from summarizing_context.prices import load_prices
+    from summarizing_context.summarizers.prices import load_prices
 
     spent, model = cassette.spent, _model_of(plan)
     price = load_prices(plan.settings.prices).price_of(model)
@@ -206,7 +206,7 @@ def kept_words(cassette: Cassette) -> str:
 
 def spent_words(cassette: Cassette, plan: Plan) -> str:
     """What recording has come to, in one sentence."""
-    from summarizing_context.prices import load_prices
+    from summarizing_context.summarizers.prices import load_prices
 
     spent, price = cassette.spent, load_prices(plan.settings.prices).price_of(_model_of(plan))
     told = (

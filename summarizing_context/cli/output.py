@@ -21,14 +21,14 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from summarizing_context.core.terminal import inert
 from summarizing_context.errors import (
     BudgetError,
     CassetteLimitError,
     PromptError,
     SummarizingContextError,
 )
-from summarizing_context.private_files import write_private
+from summarizing_context.messages.text import inert
+from summarizing_context.stores.private_files import write_private
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -1,22 +1,159 @@
-"""`summarizing-context prompts`: what the prompts say and cost, what changed between versions, what is wrong with one.
+"""What `prompts` prints: the list, one prompt, a comparison, a request in its parts.
+
+`summarizing-context prompts`: what the prompts say and cost, what changed between versions, what is wrong with one.
 
 What the commands print is `prompt_tables`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
-from summarizing_context.cli.output import InputError, JsonPath, Status, help_text, plain, screen, write_json
+from summarizing_context.cli.output import (
+    InputError,
+    JsonPath,
+    Status,
+    help_text,
+    number,
+    plain,
+    screen,
+    table,
+    write_json,
+)
 
 if TYPE_CHECKING:
-    from summarizing_context.ports import TokenCounter
-    from summarizing_context.prompt_library import Prompt
+    from summarizing_context.evaluation.prompt_inspection import Change, Rendered
+    from summarizing_context.messages.counters import TokenCounter
+    from summarizing_context.summarizers.prompts import Prompt
+
+
+_STYLES = {"-": "red", "+": "green", " ": "", "…": "dim"}
+
+_ENDS = 8  # lines of a record that are shown at either end
+
+
+def facts_of(prompt: Prompt, count: Callable[[str], int]) -> dict[str, Any]:
+    """What there is to know about a prompt, as JSON values."""
+    from summarizing_context.evaluation.prompt_inspection import fixed_text
+    from summarizing_context.summarizers.prompts import released
+
+    name = f"{prompt.name}/v{prompt.version}"
+    return {
+        "name": name,
+        "purpose": prompt.name,
+        "version": prompt.version,
+        "about": prompt.purpose,
+        "fixed_tokens": count(fixed_text(prompt)),
+        "hash": prompt.hash,
+        "released": released().get(name) == prompt.hash,
+    }
+
+
+def list_table(rows: Sequence[dict[str, Any]], counter: str) -> Table:
+    """All prompts, a row each."""
+    made = table("Prompts", "purpose", "#version", "#tokens", "hash", "released", "about", wide="about")
+    for row in rows:
+        made.add_row(
+            row["purpose"],
+            str(row["version"]),
+            number(row["fixed_tokens"]),
+            row["hash"][:12],
+            _told(row["released"]),
+            Text(plain(row["about"]), style="dim"),
+        )
+    made.caption, made.caption_justify = f"tokens of the fixed text, counted by {counter}", "left"
+    return made
+
+
+def show_prompt(prompt: Prompt, facts: dict[str, Any], counter: str) -> None:
+    """One prompt with its text as it stands in the file."""
+    console = screen()
+    told = "released" if facts["released"] else "not released"
+    console.print(Text(f"{facts['name']}: {plain(facts['about'])}", style="bold"))
+    console.print(f"{facts['fixed_tokens']} tokens by {counter}, {told}, hash {facts['hash']}", style="dim")
+    for rank, focus in enumerate(prompt.focuses, start=1):
+        console.print(Text(f"rank {rank}: {plain(focus)}", style="dim"))
+    console.print()
+    _print_text(prompt.text)
+
+
+def diff_document(old: Prompt, new: Prompt, count: Callable[[str], int]) -> dict[str, Any]:
+    """A comparison as JSON values."""
+    from summarizing_context.evaluation.prompt_inspection import compare_prompts
+
+    changes = [[change.sign, change.text] for change in compare_prompts(old, new)]
+    return {"first": facts_of(old, count), "second": facts_of(new, count), "changes": changes}
+
+
+def show_diff(old: Prompt, new: Prompt, count: Callable[[str], int]) -> None:
+    """A comparison, coloured on a terminal."""
+    from summarizing_context.evaluation.prompt_inspection import compare_prompts
+
+    before, after = facts_of(old, count), facts_of(new, count)
+    console = screen()
+    tokens = f"{before['fixed_tokens']} → {after['fixed_tokens']} tokens"
+    console.print(Text(f"{before['name']} → {after['name']}   {tokens}", style="bold"))
+    changes = compare_prompts(old, new)
+    for change in changes:
+        console.print(_line(change), soft_wrap=True)
+    if not changes:
+        console.print("They say the same.")
+
+
+def show_rendered(rendered: Rendered, counter: str, *, full: bool) -> None:
+    """A request: what its parts cost, then the parts."""
+    console = screen()
+    where = f"messages {rendered.start}–{rendered.stop - 1}, number {rendered.number} of {rendered.among}"
+    made = table(f"{rendered.prompt} for {where}", "slot", "part", "same every time", "#tokens", "#share")
+    for part in rendered.parts:
+        share = f"{part.tokens / max(rendered.tokens, 1):.1%}"
+        made.add_row(part.slot, part.name, _told(part.fixed), number(part.tokens), share)
+    made.add_section()
+    fixed = f"{rendered.fixed_tokens / max(rendered.tokens, 1):.1%}"
+    made.add_row("", "of it the same every time", "", number(rendered.fixed_tokens), fixed)
+    made.add_row("", "the request", "", number(rendered.tokens), "100.0%")
+    made.caption = f"counted by {counter}; the answer may have {rendered.max_tokens:,} tokens"
+    made.caption_justify = "left"
+    console.print(made)
+    for slot in ("system", "user"):
+        console.print(Text(f"── {slot}", style="bold"))
+        text = "".join(part.text for part in rendered.parts if part.slot == slot)
+        _print_text(text if full or slot == "system" else _ends_of(text))
+
+
+def _line(change: Change) -> Text:
+    style = _STYLES[change.sign]
+    told = Text(f"{change.sign} ", style=style)
+    for piece in change.pieces:
+        told.append(piece.text, style=f"bold {style}" if piece.changed and style else style)
+    return told
+
+
+def _print_text(text: str) -> None:
+    console = screen()
+    for line in text.split("\n"):
+        console.print(line, soft_wrap=True)
+
+
+def _ends_of(text: str) -> str:
+    lines = text.split("\n")
+    if len(lines) <= 2 * _ENDS + 1:
+        return text
+    left_out = f"… {len(lines) - 2 * _ENDS:,} lines more; --full prints them"
+    return "\n".join([*lines[:_ENDS], left_out, *lines[-_ENDS:]])
+
+
+def _told(value: bool) -> str:
+    return "yes" if value else "no"
+
 
 _EXAMPLES = """[bold]Examples[/bold]
 
@@ -28,10 +165,12 @@ summarizing-context prompts render segment run.jsonl    [dim]# the request for a
 
 summarizing-context prompts check --prompts my-prompts/
 """
+
 _FOLDER = Annotated[
     Path | None,
     typer.Option("--prompts", metavar="FOLDER", help="A folder of yours with <purpose>/v<N>.md, before the shipped."),
 ]
+
 _NAME = Annotated[str, typer.Argument(metavar="NAME", help="segment/v2, or segment for the newest version.")]
 
 
@@ -51,8 +190,7 @@ def register(app: typer.Typer) -> None:
 
 def list_prompts(prompts: _FOLDER = None, json_path: JsonPath = None) -> int:
     """List all prompts with the tokens that their fixed text costs in every request."""
-    from summarizing_context.cli.prompt_tables import facts_of, list_table
-    from summarizing_context.prompt_library import load, names
+    from summarizing_context.summarizers.prompts import load, names
 
     root, counter = _root(prompts), _counter()
     rows = [facts_of(load(name, root=root), counter.count) for name in names(root)]
@@ -65,7 +203,6 @@ def list_prompts(prompts: _FOLDER = None, json_path: JsonPath = None) -> int:
 
 def show(name: _NAME, prompts: _FOLDER = None, json_path: JsonPath = None) -> int:
     """Show one prompt: what it is for, what it costs, and its whole text."""
-    from summarizing_context.cli.prompt_tables import facts_of, show_prompt
 
     prompt, counter = find_prompt(name, prompts), _counter()
     facts = facts_of(prompt, counter.count)
@@ -84,7 +221,6 @@ def diff(
     json_path: JsonPath = None,
 ) -> int:
     """Compare two versions of a prompt; of one name alone, the version before it with it."""
-    from summarizing_context.cli.prompt_tables import diff_document, show_diff
 
     if second is None:
         new = find_prompt(first, prompts)
@@ -124,9 +260,8 @@ def render(
     """
     import anyio
 
-    from summarizing_context.cli.prompt_tables import show_rendered
-    from summarizing_context.evaluation.prompting.rendering import RENDERED, jobs_for, render_request
-    from summarizing_context.settings import Settings
+    from summarizing_context.evaluation.prompt_inspection import RENDERED, jobs_for, render_request
+    from summarizing_context.settings.values import Settings
 
     prompt, counter = find_prompt(name, prompts), _counter()
     if prompt.name not in RENDERED:
@@ -149,8 +284,8 @@ def render(
 
 def check(prompts: _FOLDER = None, json_path: JsonPath = None) -> int:
     """Check form, length, sections and names of all prompts. Exit status 1 if anything is wrong."""
-    from summarizing_context.evaluation.prompting.checks import check_prompts
-    from summarizing_context.prompt_library import names
+    from summarizing_context.evaluation.prompt_inspection import check_prompts
+    from summarizing_context.summarizers.prompts import names
 
     root, counter = _root(prompts), _counter()
     complaints = check_prompts(root, counter.count)
@@ -167,7 +302,7 @@ def check(prompts: _FOLDER = None, json_path: JsonPath = None) -> int:
 
 def find_prompt(name: str, folder: Path | None) -> Prompt:
     """A prompt of the user's folder, else a shipped one; an error that names the nearest if there is none."""
-    from summarizing_context.prompt_library import latest, load, names
+    from summarizing_context.summarizers.prompts import latest, load, names
 
     roots = [_root(folder), None] if folder is not None else [None]
     for root in roots:
@@ -183,7 +318,7 @@ def find_prompt(name: str, folder: Path | None) -> Prompt:
 
 
 def _before(prompt: Prompt, folder: Path | None) -> Prompt:
-    from summarizing_context.prompt_library import names
+    from summarizing_context.summarizers.prompts import names
 
     known = {*names(), *(names(_root(folder)) if folder is not None else ())}
     versions = [int(name.partition("/v")[2]) for name in known if name.startswith(f"{prompt.name}/v")]
@@ -194,7 +329,7 @@ def _before(prompt: Prompt, folder: Path | None) -> Prompt:
 
 
 def _root(folder: Path | None) -> Any:
-    from summarizing_context.prompt_library import names, prompts_root
+    from summarizing_context.summarizers.prompts import names, prompts_root
 
     if folder is None:
         return prompts_root()
@@ -208,7 +343,7 @@ def _root(folder: Path | None) -> Any:
 def _counter() -> TokenCounter:
     import anyio
 
-    from summarizing_context.tokens import choose_counter
+    from summarizing_context.messages.counters import choose_counter
 
     return anyio.run(choose_counter, "auto")
 
@@ -231,7 +366,7 @@ def _stored(session: str, store: Path | None) -> list[dict[str, Any]]:
 
     from summarizing_context.assembly import open_context
     from summarizing_context.cli.sessions import find_session
-    from summarizing_context.settings import Settings
+    from summarizing_context.settings.values import Settings
 
     if store is None:
         raise InputError("--session: say with --store where it is stored")

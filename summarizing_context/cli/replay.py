@@ -1,32 +1,235 @@
-"""`summarizing-context replay`: transcripts go through a context, and every view is judged by the laws."""
+"""How a replay's figures are shown: the laws, the views, the summaries, in tables that fit into 80 columns.
+
+Counting is `evaluation.figures`' work; running the replay is `replay`'s.
+
+`summarizing-context replay --dry-run`: what summarizing transcripts with a model would ask for, and its price.
+
+`summarizing-context replay`: transcripts go through a context, and every view is judged by the laws.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
+from rich.table import Table
 
-from summarizing_context.cli.dry_run import dry_run
 from summarizing_context.cli.output import (
     ConfigPath,
     InputError,
     JsonPath,
     Status,
+    dollars,
     help_text,
     notices,
     number,
+    plain,
     progress_bar,
     read_tokens,
+    screen,
+    table,
+    verdict,
     write_json,
 )
-from summarizing_context.cli.replay_tables import Shape, show
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.figures import Tally
-    from summarizing_context.evaluation.replay import Plan
+    from summarizing_context.evaluation.dry_run import Forecast
+    from summarizing_context.evaluation.replay import Plan, Tally
+    from summarizing_context.settings.values import Settings
+    from summarizing_context.summarizers.prices import ModelPrice
+
+
+_MOST_ROWS = 24  # files shown one by one without --all
+
+
+class Shape(NamedTuple):
+    """How much is shown."""
+
+    every: bool = False  # a row for each file, however many there are
+    wide: bool = False  # more columns than fit into 80 characters
+
+
+class _Column(NamedTuple):
+    title: str
+    cell: Callable[[Tally], Any]
+    wide: bool = False  # only shown where there is room, or something to say
+
+
+def show(tallies: Sequence[Tally], sums: Sequence[Tally], total: Tally, shape: Shape) -> None:
+    """Print the tables, with `sums` by strategy and budget below; where files are many, only broken laws."""
+    console = screen()
+    strategies = len({tally.strategy for tally in tallies}) > 1
+    if len(sums) > 1 and not strategies:
+        sums = [*sums, total]
+    few = shape.every or len(tallies) <= _MOST_ROWS
+    shown = tallies if few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
+    lead = _LEAD if strategies else _LEAD[1:]
+    laws = [one._replace(wide=False) if one.title == "#refused" and total.refused_views else one for one in _LAWS]
+    for title, columns, rows in (
+        ("Laws: 0 is right", laws, shown),
+        ("Views", _VIEWS, tallies if few else []),
+        ("Summaries", _SUMMARIES, []),
+    ):
+        console.print(_table(title, [one for one in (*lead, *columns) if shape.wide or not one.wide], rows, sums))
+    if total.token_counter is not None:
+        console.print(f"Tokens are counted by {total.token_counter}.", style="dim")
+    if kinds := ", ".join(f"{count:,} {kind}" for kind, count in total.figures()["repairs"].items()):
+        console.print(f"Repairs: {kinds}.", style="dim")
+    if len(shown) < len(tallies):
+        hidden = len(tallies) - len(shown)
+        console.print(f"{hidden:,} rows in which every law held are not shown; --all shows them.", style="dim")
+
+
+def _table(title: str, columns: Sequence[_Column], tallies: Sequence[Tally], sums: Sequence[Tally]) -> Table:
+    made = table(title, "file", *(column.title for column in columns), wide="file")
+    for tally in tallies:
+        made.add_row(_name(tally), *(column.cell(tally) for column in columns))
+    made.add_section()
+    for tally in sums:
+        made.add_row(_name(tally), *(column.cell(tally) for column in columns))
+    return made
+
+
+def _name(tally: Tally) -> str:
+    return plain(Path(tally.file).name)
+
+
+_LEAD = (
+    _Column("strategy", lambda tally: tally.strategy or "all"),
+    _Column("#budget", lambda tally: number(tally.budget)),
+)
+
+_LAWS = (
+    _Column("#messages", lambda tally: number(tally.messages), wide=True),
+    _Column("#tokens", lambda tally: number(tally.history_tokens), wide=True),
+    _Column("#views", lambda tally: number(tally.views), wide=True),
+    _Column("#refused", lambda tally: number(tally.refused_views), wide=True),
+    _Column("#over", lambda tally: verdict(tally.over_budget_views)),
+    _Column("#unsafe", lambda tally: verdict(tally.tool_unsafe_views)),
+    _Column("#order", lambda tally: verdict(tally.out_of_order_views)),
+    _Column("#hidden", lambda tally: verdict(tally.newest_missing_views)),
+    _Column("#unseen", lambda tally: verdict(tally.unseen_tokens)),
+    _Column("#breaks", lambda tally: verdict(tally.append_only_breaks)),
+)
+
+_VIEWS = (
+    _Column("#mean", lambda tally: number(round(tally.figures()["mean_view_tokens"]))),
+    _Column("#max", lambda tally: number(tally.max_view_tokens), wide=True),
+    _Column("#activ.", lambda tally: number(tally.activations)),
+    _Column("#reused", lambda tally: f"{tally.figures()['prefix_hit']:.1%}"),
+    _Column("#uncached", lambda tally: number(tally.figures()["uncached_tokens"])),
+    _Column("#ms p50", lambda tally: f"{tally.figures()['view_p50_ms']:.2f}", wide=True),
+    _Column("#ms p99", lambda tally: f"{tally.figures()['view_p99_ms']:.1f}"),
+    _Column("#activ. p99", lambda tally: f"{tally.figures()['activation_p99_ms']:.1f}", wide=True),
+)
+
+_SUMMARIES = (
+    _Column("#views", lambda tally: number(tally.views)),
+    _Column("#history", lambda tally: number(tally.history_tokens)),
+    _Column("#calls", lambda tally: number(tally.model_calls)),
+    _Column("#input", lambda tally: number(tally.model_input_tokens)),
+    _Column("#output", lambda tally: number(tally.model_output_tokens)),
+    _Column("#stand-ins", lambda tally: number(tally.stand_ins), wide=True),
+    _Column("#repairs", lambda tally: number(sum(tally.repairs.values())), wide=True),
+)
+
+
+def dry_run(paths: Sequence[Path], plan: Plan, *, json_path: str | None, every: bool) -> int:
+    """Show calls, tokens and price of a replay, per file and in total. Calls nobody, writes nothing, needs no key."""
+    from summarizing_context.evaluation.dry_run import add_up, add_up_by_budget
+    from summarizing_context.summarizers.prices import load_prices
+
+    check(plan.settings)
+    price = load_prices(plan.settings.prices).price_of(plan.settings.model)
+    rows = _forecasts(paths, plan)
+    sums, total = add_up_by_budget(rows), add_up(rows)
+    if json_path is not None:
+        document = {
+            "rows": [row.figures(price) for row in rows],
+            "totals": [row.figures(price) for row in sums],
+            "total": total.figures(price),
+            "model": plan.settings.model,
+            "price": None if price is None else {**price._asdict(), "as_of": str(price.as_of)},
+            "assumed": assumptions(plan.settings),
+        }
+        write_json(json_path, document)
+    if json_path != "-":
+        _show(rows if every or len(rows) <= _MOST_ROWS else [], [*sums, total] if len(sums) > 1 else sums, plan, price)
+    return Status.OK
+
+
+def check(settings: Settings) -> None:
+    """Refuse what could not be paid for anyway."""
+    if settings.summarizer not in ("openai", "anthropic"):
+        raise InputError(
+            f"--dry-run: the summarizer {settings.summarizer!r} is not paid by the token; take openai or anthropic"
+        )
+    if settings.model is None:
+        raise InputError("--dry-run: no model is named; name one with --model, as its price depends on it")
+
+
+def assumptions(settings: Settings) -> list[str]:
+    """What the figures rest on."""
+    return [
+        f"each summary is as long as its cap allows ({settings.summary_max_tokens} tokens, or half of a short source)",
+        "tokens are the built-in estimate; the model's own count differs by some percent",
+        "no call fails or is repeated, none reads the provider's prompt cache, and hidden thinking is not counted",
+        "views wait for their summaries, as a replay without --live does",
+    ]
+
+
+def _forecasts(paths: Sequence[Path], plan: Plan) -> list[Forecast]:
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+    from summarizing_context.evaluation.dry_run import forecast_files
+    from summarizing_context.evaluation.transcripts import find_transcripts
+
+    files = find_transcripts(paths)
+    if not notices().is_terminal:
+        notices().print(f"Dry run of {len(files)} files at {', '.join(map(number, plan.budgets))} tokens.")
+    rows: list[Forecast] = []
+    columns = (TextColumn("files"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
+    with progress_bar(*columns) as bar:
+        task = bar.add_task("dry run", total=len(files))
+        for found in forecast_files(files, plan):
+            rows += found
+            bar.update(task, advance=1)
+    return rows
+
+
+def _show(rows: Sequence[Forecast], sums: Sequence[Forecast], plan: Plan, price: ModelPrice | None) -> None:
+    console = screen()
+    console.print(_dry_run_table(rows, sums, plan, price))
+    if price is None:
+        words = f"No price is known for {plan.settings.model!r}; the setting prices names a file that has one."
+    else:
+        words = (
+            f"Dollars for a million tokens: {price.input:g} in, {price.output:g} out, as of {price.as_of} "
+            f"({price.source or 'your file'}). An estimate."
+        )
+    console.print(plain(words), style="dim")
+    console.print(plain(f"Assumed: {'; '.join(assumptions(plan.settings))}."), style="dim")
+
+
+def _dry_run_table(rows: Sequence[Forecast], sums: Sequence[Forecast], plan: Plan, price: ModelPrice | None) -> Table:
+    columns = ("#budget", "#messages", "#tokens", "#calls", "#rollups", "#reused", "#input", "#output", "#price")
+    made = table(f"Dry run with {plain(str(plan.settings.model), 40)}: nothing is sent", "file", *columns, wide="file")
+    for row in rows:
+        made.add_row(*_cells(row, price))
+    made.add_section()
+    for row in sums:
+        made.add_row(*_cells(row, price))
+    return made
+
+
+def _cells(row: Forecast, price: ModelPrice | None) -> Sequence[Any]:
+    counts = (row.budget, row.messages, row.history_tokens, row.calls, row.rollup_calls, row.reused)
+    tokens = (row.input_tokens, row.output_tokens)
+    return [plain(Path(row.file).name), *map(number, (*counts, *tokens)), dollars(row.cost(price))]
+
 
 _BYTES_A_JOB = 300_000  # of files, from which another process pays
 
@@ -53,9 +256,11 @@ summarizing-context replay logs/ --budget 16k --summarizer openai --model M --ba
 _SummarizerName = Annotated[
     str | None, typer.Option(metavar="NAME", help="extractive (the default), openai or anthropic.")
 ]
+
 _Model = Annotated[
     str | None, typer.Option(metavar="M", help="The model of openai or anthropic that makes the summaries.")
 ]
+
 _BaseUrl = Annotated[
     str | None, typer.Option("--base-url", metavar="URL", help="The server of the model, if it is another one.")
 ]
@@ -127,7 +332,7 @@ def replay(
 
 def _report(tallies: Sequence[Tally], *, json_path: str | None, shape: Shape) -> int:
     """Show what a replay came to; the exit status says whether the laws held."""
-    from summarizing_context.evaluation.figures import TIMINGS, add_up, add_up_by_variant
+    from summarizing_context.evaluation.replay import TIMINGS, add_up, add_up_by_variant
 
     sums, total = add_up_by_variant(tallies), add_up(tallies)
     if json_path is not None:
@@ -146,7 +351,7 @@ def _report(tallies: Sequence[Tally], *, json_path: str | None, shape: Shape) ->
 
 
 def _settings(given: dict[str, Any], config: Path | None) -> Any:
-    from summarizing_context.settings import Settings
+    from summarizing_context.settings.values import Settings
 
     settings = Settings.load(config, **{name: value for name, value in given.items() if value is not None})
     if settings.summarizer == "host":

@@ -25,7 +25,7 @@ from summarizing_context.cli.output import (
 from summarizing_context.cli.sessions import find_session, with_store
 
 if TYPE_CHECKING:
-    from summarizing_context.shelves import Match, MemoryScope, Scope, SearchHit, SessionStore
+    from summarizing_context.stores.base import Match, MemoryScope, Scope, SearchHit, SessionStore
 
 _MOST = 1_000  # hits
 
@@ -58,9 +58,9 @@ def search(
     yet, such as all of a file of an older version, is indexed first, with a bar that shows how far it is. Numbers of
     messages are those that [bold]view[/bold] and the log count by, from 0.
     """
-    from summarizing_context.core.searching import query_terms
-    from summarizing_context.memories import matches_by_words
-    from summarizing_context.searching import best_hits, best_matches, fused
+    from summarizing_context.messages.search_terms import query_terms
+    from summarizing_context.retrieval.memory import matches_by_words
+    from summarizing_context.retrieval.search import best_hits, best_matches, fused
 
     if sum((session is not None, project is not None, everything)) > 1:
         raise InputError("--session, --project and --all exclude each other; give one of them")
@@ -83,7 +83,7 @@ def search(
 
 def _scopes(store: Path, session: str | None, project: str | None) -> tuple[Scope, MemoryScope | None]:
     """Whose messages are searched, and whose memories."""
-    from summarizing_context.shelves import MemoryScope, Scope
+    from summarizing_context.stores.base import MemoryScope, Scope
 
     if session is not None:
         return Scope(session, session), MemoryScope(find_session(store, session).project, session)

@@ -25,8 +25,7 @@ from summarizing_context.cli.output import (
 from summarizing_context.errors import StoreError, StoreReadOnlyError
 
 if TYPE_CHECKING:
-    from summarizing_context.ports import SessionInfo
-    from summarizing_context.shelves import SessionStore
+    from summarizing_context.stores.base import SessionInfo, SessionStore
 
 T = TypeVar("T")
 

@@ -28,8 +28,8 @@ from summarizing_context.cli.output import (
 from summarizing_context.cli.sessions import find_session
 
 if TYPE_CHECKING:
-    from summarizing_context.ports import SessionInfo
-    from summarizing_context.settings import Settings
+    from summarizing_context.settings.values import Settings
+    from summarizing_context.stores.base import SessionInfo
 
 _EXAMPLES = """[bold]Example[/bold]
 
@@ -61,7 +61,7 @@ def status(
     """
     import anyio
 
-    from summarizing_context.settings import Settings
+    from summarizing_context.settings.values import Settings
 
     info = find_session(store, session)
     given: dict[str, Any] = {} if budget is None else {"max_tokens": read_tokens(budget)}
@@ -96,7 +96,7 @@ async def _look(settings: Settings) -> dict[str, Any]:
 
 def _cost(info: SessionInfo, settings: Settings) -> dict[str, Any]:
     """What the session's summaries cost when they were made, as far as the price of their model is known."""
-    from summarizing_context.prices import load_prices
+    from summarizing_context.summarizers.prices import load_prices
 
     price = load_prices(settings.prices).price_of(settings.model)
     return {

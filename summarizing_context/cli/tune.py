@@ -1,4 +1,8 @@
-"""`summarizing-context tune`: variants of figures or prompts, tried on one half of the sessions, judged on the other.
+"""What `tune` is given: the model that summarizes, with its cassette, and the files that are tried.
+
+What `tune` prints: the variants that matter with their intervals, and what changed in the winner.
+
+`summarizing-context tune`: variants of figures or prompts, tried on one half of the sessions, judged on the other.
 
 What it prints is `tune_tables`; what it does is `evaluation.tuning`.
 """
@@ -7,11 +11,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from summarizing_context.cli.output import (
     InputError,
@@ -19,19 +27,173 @@ from summarizing_context.cli.output import (
     Status,
     help_text,
     notices,
+    number,
+    plain,
     progress_bar,
     read_tokens,
     refuse_suite,
+    screen,
+    table,
     write_json,
 )
-from summarizing_context.cli.tune_inputs import Speaker, read_variant
 
 if TYPE_CHECKING:
+    from summarizing_context.evaluation.answering.plan import Provider
     from summarizing_context.evaluation.cassettes import Cassette
+    from summarizing_context.evaluation.intervals import Interval
+    from summarizing_context.evaluation.tuning.gepa_prompts import GepaPrompts
     from summarizing_context.evaluation.tuning.optimizers import Optimizer
     from summarizing_context.evaluation.tuning.outcome import TuneOutcome
     from summarizing_context.evaluation.tuning.tuner import TuneTask
     from summarizing_context.evaluation.tuning.variants import Variant
+    from summarizing_context.settings.values import Settings
+    from summarizing_context.summarizers.prompts import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """The model that summarizes, as the command line names it."""
+
+    model: str | None
+    provider: str
+    cassette: Path | None
+    base_url: str | None
+    record: bool = False
+    max_calls: int | None = None
+    gepa: bool = False
+
+    @contextmanager
+    def opened(self) -> Iterator[Cassette | None]:
+        """The cassette; None where no model is asked. What misses is shown."""
+        from summarizing_context.errors import CassetteMissError
+        from summarizing_context.evaluation.cassettes import Caps, Cassette
+
+        if self.model is None:
+            if self.record or self.gepa or self.cassette is not None:
+                raise InputError("--cassette, --record and --gepa are for a model; name it with --model")
+            yield None
+            return
+        if self.cassette is None:
+            raise InputError("--cassette: name the file in which the model's replies are kept")
+        try:
+            with Cassette.open(
+                self.cassette, "record" if self.record else "replay", caps=Caps(self.max_calls)
+            ) as cassette:
+                yield cassette
+        except CassetteMissError as error:
+            for line in error.difference:
+                notices().print(plain(line), soft_wrap=True)
+            raise
+
+    def settings(self, settings: Settings) -> Settings:
+        """The settings of a session whose summaries this model makes."""
+        if self.model is None:
+            return settings
+        return replace(settings, summarizer=self._provider(), model=self.model, base_url=self.base_url)
+
+    def gepa_prompts(self, cassette: Cassette | None, *, seed: int, proposals: int) -> GepaPrompts:
+        """gepa, with this model as the one that writes prompts too."""
+        from summarizing_context.evaluation.answering.plan import Chat
+        from summarizing_context.evaluation.tuning.gepa_prompts import GepaPrompts, Proposer
+        from summarizing_context.settings.values import Settings
+
+        if cassette is None or self.model is None:
+            raise InputError("--gepa needs a model that writes prompts; name it with --model")
+        chat = Chat(provider=self._provider(), model=self.model, base_url=self.base_url)
+        return GepaPrompts(Proposer(self.settings(Settings()), chat, cassette), seed=seed, proposals=proposals)
+
+    def _provider(self) -> Provider:
+        from summarizing_context.evaluation.answering.plan import PROVIDERS
+
+        if self.provider not in PROVIDERS:
+            raise InputError(f"--provider: {plain(self.provider, 40)!r} is none; there are {' and '.join(PROVIDERS)}")
+        return cast("Provider", self.provider)
+
+
+def read_variant(path: Path, *, has_model: bool) -> Variant:
+    """A file of figures, a prompt file or a folder of prompts as a candidate."""
+    from summarizing_context.evaluation.tuning.variants import Variant
+    from summarizing_context.summarizers.extractive.parameters import load_parameters
+
+    if path.suffix == ".toml":
+        if has_model:
+            raise InputError(f"--try: {path} holds figures of the extractive summarizer; leave --model away")
+        return Variant(name=path.name, parameters=load_parameters(path))
+    if not has_model:
+        raise InputError(f"--try: {path} holds prompts; name the model that they are for with --model")
+    return Variant(name=_name_of(path), prompts=tuple(_prompts(path)))
+
+
+def _prompts(path: Path) -> Iterator[Prompt]:
+    from summarizing_context.evaluation.prompt_inspection import SUMMARIES
+    from summarizing_context.summarizers.prompts import latest, load, names
+
+    if path.suffix == ".md":
+        yield load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)
+        return
+    if not path.is_dir():
+        raise InputError(f"--try: {path} is no file of figures (.toml), no prompt (.md) and no folder")
+    purposes = [purpose for purpose in SUMMARIES if any(name.startswith(f"{purpose}/") for name in names(path))]
+    if not purposes:
+        raise InputError(f"--try: {path} holds no prompt; a prompt is a file such as segment/v3.md in it")
+    for purpose in purposes:
+        yield latest(purpose, root=path)
+
+
+def _name_of(path: Path) -> str:
+    return f"{path.parent.name}/{path.stem}" if path.suffix == ".md" else path.name
+
+
+_MOST_CHANGES = 16
+
+
+def show(run: TuneOutcome, written: Sequence[Path], page: Path, seconds: float) -> None:
+    """The whole result."""
+    from summarizing_context.evaluation.tuning.report import headline
+
+    console = screen()
+    console.print(variants_table(run))
+    for line in headline(run):
+        console.print(plain(line), soft_wrap=True)
+    console.print(f"Cost is counted in {run.cost}.", style="dim")
+    changes = run.at(run.winner).changes
+    if changes:
+        console.print(Text("What changed", style="bold"))
+    for line in changes[:_MOST_CHANGES]:
+        console.print(f"  {plain(line)}")
+    if len(changes) > _MOST_CHANGES:
+        console.print(f"  and {len(changes) - _MOST_CHANGES} more, in the report", style="dim")
+    for path in written:
+        console.print(f"Written: {path}")
+    console.print(f"{len(run.tried):,} variants in {seconds:.0f} s. The whole report: {page}")
+
+
+def variants_table(run: TuneOutcome) -> Table:
+    """The variants that the held-out sessions judged."""
+    made = table(
+        f"Tuning on {plain(run.suite, 40)}", "variant", "#tuned on", "#held out", "#interval", "#cost",
+        wide="variant",
+    )  # fmt: skip
+    for tried in run.tried:
+        if tried.validation is None:
+            continue
+        roles = [name for name, at in (("start", run.start), ("shipped", run.shipped), ("winner", run.winner)) if
+                 at == tried.number]  # fmt: skip
+        style = "bold green" if tried.number == run.winner else ""
+        held_out = tried.validation.quality
+        made.add_row(
+            Text(plain(", ".join(dict.fromkeys([*roles, tried.name])), 60), style=style),
+            f"{tried.train.quality.mean:.4f}",
+            f"{held_out.mean:.4f}",
+            told(held_out),
+            number(round(tried.validation.cost)),
+        )
+    return made
+
+
+def told(interval: Interval) -> str:
+    return f"{interval.low:.4f} – {interval.high:.4f}"
+
 
 _EXAMPLES = """[bold]Examples[/bold]
 
@@ -52,35 +214,53 @@ summarizing-context tune --cases logs/ --model gpt-5.4-mini --record --cassette 
 
 
 _SUITE = "tuning_start"
+
 _Suite = Annotated[
     str | None,
     typer.Argument(metavar="[SUITE]", help=f"A suite of the checkout, without --cases; `{_SUITE}` if none is named."),
 ]
+
 _Cases = Annotated[
     list[Path] | None, typer.Option(metavar="PATH", help="Transcripts of yours instead: files or folders.")
 ]
+
 _Budget = Annotated[str, typer.Option(metavar="N", help="Of your transcripts: tokens of a request.")]
+
 _Start = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Figures to begin with; the suite's, else the shipped ones.")
 ]
+
 _Tries = Annotated[
     list[Path] | None,
     typer.Option("--try", metavar="PATH", help="A grid: each a file of figures, a prompt file or a folder of prompts."),
 ]
+
 _Evaluations = Annotated[int, typer.Option(metavar="N", min=1, help="Variants to try at most.")]
+
 _Seconds = Annotated[
     float | None, typer.Option(metavar="S", min=0, help="Stop after so long; the same command goes on later.")
 ]
+
 _Seed = Annotated[int, typer.Option(metavar="N", help="Another split of the sessions, another order.")]
+
 _Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Where reports and evaluations go.")]
+
 _Write = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write the winner there, as a new file.")]
+
 _Model = Annotated[str | None, typer.Option(metavar="M", help="A model summarizes: for tuning prompts.")]
+
 _Provider = Annotated[str, typer.Option(metavar="NAME", help="Whose model: openai or anthropic.")]
+
 _Tape = Annotated[Path | None, typer.Option("--cassette", metavar="FILE", help="Where the model's replies are kept.")]
+
 _Record = Annotated[bool, typer.Option("--record", help="Ask the model for what is not kept yet.")]
+
 _Url = Annotated[str | None, typer.Option(metavar="URL", help="Record from another server.")]
+
 _MaxCalls = Annotated[int | None, typer.Option(metavar="N", min=0, help="Stop recording after so many calls.")]
+
 _Gepa = Annotated[bool, typer.Option("--gepa", help="Let the model write better prompts (the extra gepa).")]
+
 _Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Sessions at a time; one for each core.")]
 
 
@@ -118,7 +298,7 @@ def tune(
     """
     from summarizing_context.evaluation.tuning.report import HTML, document, write_reports
     from summarizing_context.evaluation.tuning.tuner import tune as run_tuning
-    from summarizing_context.evaluation.tuning.winner import write_winner
+    from summarizing_context.evaluation.tuning.variants import write_winner
 
     if cases:
         refuse_suite(suite, "--cases")
@@ -135,8 +315,6 @@ def tune(
     if json_path is not None:
         write_json(json_path, {**document(run), "written": [str(path) for path in written]})
     if json_path != "-":
-        from summarizing_context.cli.tune_tables import show
-
         show(run, written, out / HTML, time.perf_counter() - began)
     return Status.LAW_BROKEN if run.verdict.failed else Status.OK
 
@@ -160,8 +338,8 @@ def _task(
     from summarizing_context.evaluation.suites import Suite, load_suite
     from summarizing_context.evaluation.tuning.tuner import TuneTask
     from summarizing_context.evaluation.tuning.variants import Variant
-    from summarizing_context.settings import Settings
-    from summarizing_context.summarizers.parameter_files import load_parameters, read_parameters
+    from summarizing_context.settings.values import Settings
+    from summarizing_context.summarizers.extractive.parameters import load_parameters, read_parameters
 
     suite = suite or _SUITE
     if cases:

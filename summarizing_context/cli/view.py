@@ -26,7 +26,7 @@ from summarizing_context.cli.output import (
 from summarizing_context.cli.sessions import find_session
 
 if TYPE_CHECKING:
-    from summarizing_context.settings import Settings
+    from summarizing_context.settings.values import Settings
 
 _WORDS = 400  # characters of a message's text that JSON shows
 
@@ -81,7 +81,7 @@ def view(
     """
     import anyio
 
-    from summarizing_context.settings import Settings
+    from summarizing_context.settings.values import Settings
 
     find_session(store, session)
     tokens: dict[str, Any] = {} if budget is None else {"max_tokens": read_tokens(budget)}
@@ -99,10 +99,10 @@ def view(
 
 async def _look(settings: Settings) -> Shown:
     from summarizing_context.assembly import open_context
-    from summarizing_context.core.messages import message_text_parts
     from summarizing_context.evaluation.finding import view_parts
     from summarizing_context.evaluation.laws import canonical
     from summarizing_context.evaluation.replay import make_costs
+    from summarizing_context.messages.reading import message_text_parts
 
     async with open_context(settings, read_only=True) as context:
         messages = await context.get_messages_for_request(token_budget=settings.max_tokens)

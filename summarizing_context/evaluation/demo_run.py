@@ -13,10 +13,9 @@ import anyio
 
 from summarizing_context.assembly import open_context
 from summarizing_context.evaluation.demo_session import demo_questions
-from summarizing_context.evaluation.figures import Tally
 from summarizing_context.evaluation.finding import Finding, find_answers
-from summarizing_context.evaluation.replay import Recorder, free_session_id, make_costs
-from summarizing_context.settings import Settings
+from summarizing_context.evaluation.replay import Recorder, Tally, free_session_id, make_costs
+from summarizing_context.settings.values import Settings
 
 SLOW_VIEW_MS = 250.0  # less than any model needs for an answer
 

@@ -13,8 +13,8 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.evaluation import demo_tools as tools
-from summarizing_context.evaluation.demo_project import CONFIG, MODULES, Project, argument_of, make_project, test_path
+from summarizing_context.evaluation import demo as tools
+from summarizing_context.evaluation.demo import CONFIG, MODULES, Project, argument_of, make_project, test_path
 
 TURNS = 44  # of the whole story
 

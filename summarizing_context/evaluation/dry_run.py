@@ -16,14 +16,15 @@ from typing import Any
 import anyio
 
 from summarizing_context.assembly import open_context, open_store, recipe_of
-from summarizing_context.core.estimate import estimate_text
 from summarizing_context.errors import BudgetError, MessageError, TranscriptError
 from summarizing_context.evaluation.replay import Plan
 from summarizing_context.evaluation.transcripts import Line, read_transcript
-from summarizing_context.ports import Store, SummaryJob, SummaryKey, SummaryReply
-from summarizing_context.prices import ModelPrice
-from summarizing_context.settings import Settings
-from summarizing_context.summarizers.providers import fenced
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.settings.values import Settings
+from summarizing_context.stores.base import Store, SummaryKey
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.prices import ModelPrice
+from summarizing_context.summarizers.sdk import fenced
 
 _MEMORY = ":memory:"
 _SMALL_SOURCE = 200  # tokens; below, a summary may be as long as its source

@@ -27,7 +27,7 @@ from summarizing_context.evaluation.outcomes import DefectOutcome, RunOutcome, S
 from summarizing_context.evaluation.runner import Plan, run_sources
 from summarizing_context.evaluation.scoring.defects import try_defects
 from summarizing_context.evaluation.suites import Gate
-from summarizing_context.settings import PLACES
+from summarizing_context.settings.values import PLACES
 
 _DEFECT_CASES = 12  # labelled sessions whose perfect summaries are spoilt
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from summarizing_context.core.header import PREFACE
-from summarizing_context.core.messages import message_text_parts
 from summarizing_context.evaluation.demo_session import DemoQuestion
 from summarizing_context.evaluation.laws import canonical
+from summarizing_context.messages.reading import message_text_parts
+from summarizing_context.views.header import PREFACE
 
 Part = Literal["system", "pin", "header", "tail"]
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from summarizing_context.evaluation.answering.outcomes import AnswerOutcome
+from summarizing_context.evaluation.answering.plan import AnswerOutcome
 
 FORMAT = 1
 

@@ -18,9 +18,8 @@ import msgspec
 
 from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.answering.models import Answers, Models, open_models, summarizes_by_model
-from summarizing_context.evaluation.answering.outcomes import answer_sums
-from summarizing_context.evaluation.answering.plan import Tape
-from summarizing_context.evaluation.answering.questions import as_asked
+from summarizing_context.evaluation.answering.plan import Tape, answer_sums
+from summarizing_context.evaluation.answering.requests import as_asked
 from summarizing_context.evaluation.arms import baselines
 from summarizing_context.evaluation.arms.strategies import StrategyArm, open_arm
 from summarizing_context.evaluation.arms.table import REFERENCE, Arm, arms
@@ -29,15 +28,13 @@ from summarizing_context.evaluation.cases.model import Case, Cut, Probe
 from summarizing_context.evaluation.cases.reading import Read, read_session, tokens_before
 from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.cassettes.cases import scrub_case
-from summarizing_context.evaluation.drilling import drilled
 from summarizing_context.evaluation.outcomes import ProbeOutcome, SessionOutcome, ViewOutcome
-from summarizing_context.evaluation.recalls import recalled
+from summarizing_context.evaluation.retrieval import drilled, recalled
 from summarizing_context.evaluation.scoring.artifacts import last_operations
 from summarizing_context.evaluation.scoring.figures import Ground, Scored, Sum, Sums, score_view
 from summarizing_context.evaluation.scoring.support import Source
-from summarizing_context.evaluation.scoring.texts import Text
-from summarizing_context.evaluation.scoring.verdicts import Verdict
-from summarizing_context.settings import Settings
+from summarizing_context.evaluation.scoring.verdicts import Text, Verdict
+from summarizing_context.settings.values import Settings
 
 _SHOWN = 400  # characters of evidence
 

@@ -15,24 +15,19 @@ import msgspec
 
 from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.answering.models import summarizes_by_model
-from summarizing_context.evaluation.answering.plan import (
-    ARMS,
-    Asking,
-    Chat,
-    Provider,
-    Tape,
-    check_asking,
-)
+from summarizing_context.evaluation.answering.plan import ARMS, Asking, Chat, Provider, Tape, check_asking
 from summarizing_context.evaluation.arms.table import arms
-from summarizing_context.evaluation.cases.generator.domains import domain_names
+from summarizing_context.evaluation.cases.generator.planting import domain_names
 from summarizing_context.evaluation.cases.generator.sessions import Recipe
 from summarizing_context.evaluation.cases.model import KINDS
 from summarizing_context.evaluation.cases.sources import CaseSource, Generated, folder_sources
 from summarizing_context.evaluation.scoring.figures import FIGURES
-from summarizing_context.settings import Settings
+from summarizing_context.settings.values import Settings
 
 FOLDER = Path("evals") / "suites"
+
 BASELINES = Path("evals") / "baselines"
+
 CASSETTES = Path("evals") / "cassettes"
 
 

@@ -1,10 +1,8 @@
-"""Facts read off text without a model.
+"""Facts that are read from text without a model: rules, ledger entries, exact values, error lines, importance.
 
-`rules` finds the standing rules that a human states; `rule_log` keeps those of one session.
-Each kind of fact has one interface, so that a model can take the place of a word list.
+Pure. Each kind of fact has one module. Nothing here keeps state or reads the log.
 """
 
-from summarizing_context.extraction.rule_log import RuleLog, RuleReader
 from summarizing_context.extraction.rules import CueRules, Rule, RuleExtractor
 
-__all__ = ["CueRules", "Rule", "RuleExtractor", "RuleLog", "RuleReader"]
+__all__ = ["CueRules", "Rule", "RuleExtractor"]

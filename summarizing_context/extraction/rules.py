@@ -1,7 +1,7 @@
 """Standing rules in what a human types: orders that hold from now on, quoted word for word.
 
-Pure. Without a model, a short list of cues decides. It is made for precision: a wrong rule stands in every view as an
-order, and a rule that is missed can be said again. Whose words a text holds is decided before, by `core.authorship`.
+Pure, and made for precision: the word list `rule_cues.toml` says which sentences count. A wrong rule stands in every
+view as an order; one that is missed can be said again.
 """
 
 from __future__ import annotations
@@ -15,21 +15,30 @@ from hashlib import sha256
 from importlib.resources import files
 from typing import Literal, Protocol
 
-from summarizing_context.core.sentences import cleaned, shown
+from summarizing_context.messages.text import cleaned, shown
 
 Strength = Literal["must", "prefer"]
 
 _READING = 1  # another one whenever the same text would give other sentences
+
 _LONGEST = 300  # characters of a sentence
+
 _TYPED = 6_000  # characters from which on a text is a document rather than something said
+
 _SENTENCES = 25  # from which on it is one too
+
 _ITEMS = 8  # of a list from which on it is a dump
+
 _WRAP = 50  # characters of a line from which on the next one may go on with it
 
 _FENCE = re.compile(r"(?ms)^[ \t]*(```|~~~).*?(?:^[ \t]*\1[^\n]*$|\Z)")
+
 _NOT_SPEECH = re.compile(r"[ ]{4}|\t|\s*(?:[>|#<{}$=/\\+@]|[─-╿]|--|\d+[:|]|\w+\(|\[[^\]]*\]:)")
+
 _ITEM = re.compile(r"\A\s*(?:[-*•]|\d{1,2}[.)])\s+")
+
 _END = re.compile(r"(?<=[.!?])[\"'”’)]?\s+(?=[\"'“‘(]?[A-Za-z])")
+
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|no)\.|\.\.)\s*\Z", re.IGNORECASE)
 
 

@@ -11,15 +11,15 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 
 from summarizing_context.errors import MissingExtraError
-from summarizing_context.shelves import Match, Owner, Scope
-from summarizing_context.stores.access import Access
-from summarizing_context.stores.matching import POSITION, Shown
-from summarizing_context.stores.queries import SQL
+from summarizing_context.stores.base import Match, Owner, Scope
+from summarizing_context.stores.sqlite.access import Access
+from summarizing_context.stores.sqlite.schema import SQL
+from summarizing_context.stores.sqlite.search import POSITION, Shown
 
 _AT_ONCE = 4_000  # vectors held in memory for comparing
 
 
-class VectorShelf:
+class SqliteVectors:
     """The vectors of one store."""
 
     def __init__(self, access: Access) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context.adapters.amplifier_events import ANNOUNCED, HostEvents, translated
+from summarizing_context.adapters.amplifier.events import ANNOUNCED, HostEvents, translated
 
 pytestmark = pytest.mark.anyio
 

@@ -23,9 +23,8 @@ from summarizing_context import (
     SummaryJob,
     open_context,
 )
-from summarizing_context.adapters.amplifier_options import read_options
-from summarizing_context.adapters.amplifier_providers import choose_provider
-from summarizing_context.summarizers.host_provider import HostSummarizer, in_summary
+from summarizing_context.adapters.amplifier.options import choose_provider, read_options
+from summarizing_context.summarizers.host import HostSummarizer, in_summary
 from tests.adapters.host import Model, session_of
 
 pytestmark = pytest.mark.anyio

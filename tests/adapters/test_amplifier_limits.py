@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from amplifier_core import ContextLengthError
 
-from summarizing_context.adapters.amplifier import SummarizingContextManager
+from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
 from summarizing_context.assembly import Options
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.tokens import choose_counter
+from summarizing_context.messages.counters import choose_counter
+from summarizing_context.messages.estimate import estimate_text
 from tests.adapters.host import Row, cost
 from tests.adapters.validity import refusals
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from summarizing_context import MessageError, StoreCorruptError
-from summarizing_context.adapters.amplifier import SummarizingContextManager
-from summarizing_context.stores.inspection import APPLICATION_ID
+from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
+from summarizing_context.stores.sqlite.files import APPLICATION_ID
 from tests.adapters.host import unstamped
 
 pytestmark = pytest.mark.anyio
@@ -91,7 +91,9 @@ async def test_a_list_whose_folder_may_not_be_written_is_read_into_memory(
 ) -> None:
     path = tmp_path / "context.json"
     path.write_text(json.dumps(ROWS))
-    monkeypatch.setattr("summarizing_context.stores.opening.os.access", lambda *_: False)  # as for any user but root
+    monkeypatch.setattr(
+        "summarizing_context.stores.sqlite.opening.os.access", lambda *_: False
+    )  # as for any user but root
     manager = manager_of(path)
     assert unstamped(await manager.get_messages()) == ROWS
     figures = manager.statistics()

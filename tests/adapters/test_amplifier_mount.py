@@ -18,9 +18,9 @@ from amplifier_core.validation import ContextValidator
 
 import summarizing_context
 from summarizing_context import BudgetError, ContextClosedError, SettingsError, mount, on_session_ready
-from summarizing_context.adapters import amplifier
-from summarizing_context.adapters.amplifier import SummarizingContextManager
-from summarizing_context.adapters.amplifier_errors import budget_error
+from summarizing_context.adapters.amplifier import manager as amplifier
+from summarizing_context.adapters.amplifier.events import budget_error
+from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
 from summarizing_context.assembly import open_store
 from summarizing_context.errors import MessageError, WrongEventLoopError
 from tests.adapters.host import unstamped
@@ -185,7 +185,9 @@ async def test_a_file_that_may_only_be_read_is_gone_on_from_in_memory(
     manager, cleanup = await mounted({"storage_path": path})
     await manager.add_message(HELLO)
     await cleanup()
-    monkeypatch.setattr("summarizing_context.stores.opening.os.access", lambda *_: False)  # as for any user but root
+    monkeypatch.setattr(
+        "summarizing_context.stores.sqlite.opening.os.access", lambda *_: False
+    )  # as for any user but root
     manager, cleanup = await mounted({"storage_path": path})
     await manager.add_message({"role": "user", "content": "Go on."})
     assert [row["content"] for row in await manager.get_messages()] == ["Hello", "Go on."]

@@ -11,8 +11,7 @@ import pytest
 from amplifier_core.testing import MockCoordinator
 
 from summarizing_context import SettingsError, mount
-from summarizing_context.adapters.amplifier_events import ANNOUNCED
-from summarizing_context.adapters.amplifier_usage import UsageMeter
+from summarizing_context.adapters.amplifier.events import ANNOUNCED, UsageMeter
 from tests.adapters.host import Model, session_of, unstamped
 
 pytestmark = pytest.mark.anyio

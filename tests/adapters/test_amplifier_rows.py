@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context import MessageError
-from summarizing_context.adapters.amplifier import SummarizingContextManager
-from summarizing_context.adapters.amplifier_rows import as_json, as_row
+from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
+from summarizing_context.adapters.amplifier.messages import as_json, as_row
 
 pytestmark = pytest.mark.anyio
 CALL = {"type": "tool_call", "id": "c1", "name": "read", "input": {"path": "a"}, "visibility": None}

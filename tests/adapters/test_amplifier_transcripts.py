@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from summarizing_context import BudgetError
-from summarizing_context.adapters.amplifier import SummarizingContextManager
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.core.messages import read_message
+from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.reading import read_message
 from tests.adapters.converting import Row, host_rows, read_rows
 from tests.adapters.validity import refusals
 

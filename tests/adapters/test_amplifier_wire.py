@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context.adapters.amplifier_wire import LEAD_IN, NO_TEXT, NOT_YET, fit_rows
+from summarizing_context.adapters.amplifier.messages import LEAD_IN, NO_TEXT, NOT_YET, fit_rows
 from tests.adapters.converting import read_rows
 from tests.adapters.host import Row
 from tests.adapters.test_amplifier_transcripts import FILES

@@ -13,7 +13,7 @@ import pytest
 
 from summarizing_context.assembly import open_context
 from summarizing_context.cli import main
-from summarizing_context.settings import Settings
+from summarizing_context.settings.values import Settings
 
 
 class Ran(NamedTuple):

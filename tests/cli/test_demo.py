@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from cli.commands import Runner
 
-from summarizing_context import tokens
 from summarizing_context.evaluation import demo_run, demo_session
+from summarizing_context.messages import counters as tokens
 
 
 @pytest.fixture(autouse=True)

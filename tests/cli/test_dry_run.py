@@ -9,7 +9,7 @@ import pytest
 from cli.commands import Runner, write_transcript
 
 from summarizing_context.evaluation.demo_session import demo_session
-from summarizing_context.prices import load_prices
+from summarizing_context.summarizers.prices import load_prices
 from tests.house.checkout import run_python
 
 MODEL = "gpt-5.4-mini"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from summarizing_context.assembly import open_context
 from summarizing_context.cli import output
-from summarizing_context.settings import Settings
+from summarizing_context.settings.values import Settings
 from tests.laws.builders import call, result
 
 MARKUP = ("[/]", "[link=http://evil.example]shop[/link]", "[blink]", "[bold red", ":skull:", "\\[/x]")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from cli.commands import Runner, fill_store, says, write_transcript
 
-from summarizing_context.prompt_library import latest, load, names
+from summarizing_context.summarizers.prompts import latest, load, names
 
 OWN = "---\nname: segment\nversion: 9\npurpose: Mine.\nplaceholders: max_tokens\n---\n{{max_tokens}} \x1b[31mtokens"
 

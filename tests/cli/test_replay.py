@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from cli.commands import Runner, says, write_transcript
 
-from summarizing_context.cli.replay_tables import Shape, show
+from summarizing_context.cli.replay import Shape, show
 from summarizing_context.evaluation.demo_session import demo_session
-from summarizing_context.evaluation.figures import Tally, add_up
+from summarizing_context.evaluation.replay import Tally, add_up
 
 SHORT = [says("user", "hello"), says("assistant", "hi"), says("user", "bye"), says("assistant", "see you")]
 TALL_SYSTEM = [says("system", "word " * 400), says("user", "a"), says("assistant", "b")]

@@ -11,12 +11,12 @@ import pytest
 from cli.commands import Runner, fill_store, says
 
 from summarizing_context.assembly import open_context
-from summarizing_context.core.door import encode_message
-from summarizing_context.core.entries import ESTIMATE, encode_facts, make_entry
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.ports import SummaryJob
-from summarizing_context.settings import Settings
-from summarizing_context.stores.migrations import known_migrations, migrate
+from summarizing_context.log.entries import encode_facts, make_entry
+from summarizing_context.messages.estimate import ESTIMATE, estimate_text
+from summarizing_context.messages.validation import encode_message
+from summarizing_context.settings.values import Settings
+from summarizing_context.stores.sqlite.schema import known_migrations, migrate
+from summarizing_context.summarizers.base import SummaryJob
 
 LOG = [says("user", "Fix the billing tables"), says("assistant", "noted: \x1b[31mred"), says("user", "and the parser")]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from cli.commands import Runner, fill_store, says
 
-from summarizing_context.stores.inspection import APPLICATION_ID
-from summarizing_context.stores.migrations import known_migrations, migrate, newest_version, schema_version
+from summarizing_context.stores.sqlite.files import APPLICATION_ID
+from summarizing_context.stores.sqlite.schema import known_migrations, migrate, newest_version, schema_version
 
 LOG = [says("user", "the password is tulip-seven"), says("assistant", "noted")]
 
@@ -75,7 +75,9 @@ def test_a_store_of_an_older_version_is_brought_up_to_date_to_be_looked_at(run: 
 
 @pytest.mark.parametrize("command", [("sessions", "list"), ("search", "tulip"), ("view", "s1")])
 def test_an_older_store_that_may_not_be_written_is_told_as_one(run: Runner, tmp_path, monkeypatch, command):
-    monkeypatch.setattr("summarizing_context.stores.opening.os.access", lambda _, mode: mode != os.W_OK)  # no root
+    monkeypatch.setattr(
+        "summarizing_context.stores.sqlite.opening.os.access", lambda _, mode: mode != os.W_OK
+    )  # no root
     ran = run(*command, "--store", older_store(tmp_path / "old.db"))
     assert (ran.status, ran.err.count("\n")) == (4, 1)
     assert "its schema version 1 is older" in ran.err

@@ -23,8 +23,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from summarizing_context import Settings, SummaryJob, open_context
-from summarizing_context.core.view import decode_state
-from summarizing_context.stores.sqlite import SqliteStore
+from summarizing_context.stores.sqlite.store import SqliteStore
+from summarizing_context.views.view import decode_state
 from tests.contract.store_crasher import PATIENCE, Trap
 from tests.laws.builders import Message, count, session
 

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from summarizing_context.ports import StoredEntry, StoredSession, StoredSummary, SummaryKey
-from summarizing_context.stores.sqlite import SqliteStore
+from summarizing_context.stores.base import StoredEntry, StoredSession, StoredSummary, SummaryKey
+from summarizing_context.stores.sqlite.store import SqliteStore
 
 
 @asynccontextmanager

@@ -13,8 +13,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from summarizing_context.errors import SummarizingContextError
-from summarizing_context.ports import StoredSummary, SummaryKey
-from summarizing_context.stores.sqlite import SqliteStore
+from summarizing_context.stores.base import StoredSummary, SummaryKey
+from summarizing_context.stores.sqlite.store import SqliteStore
 
 NOBODY = 65534
 

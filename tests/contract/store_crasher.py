@@ -23,10 +23,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from summarizing_context.ports import StoredEntry, StoredSummary, SummaryKey
-from summarizing_context.shelves import Place, StoredShowing
-from summarizing_context.stores.migrations import Migration, known_migrations, migrate, newest_version
-from summarizing_context.stores.sqlite import SqliteStore
+from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView, StoredSummary, SummaryKey
+from summarizing_context.stores.sqlite.schema import Migration, known_migrations, migrate, newest_version
+from summarizing_context.stores.sqlite.store import SqliteStore
 
 Ack = Callable[[str], None]
 PATIENCE = 10  # seconds; a process that is not killed by then ends itself, by SIGALRM
@@ -106,7 +105,7 @@ def after_checkpoint_steps(done: int) -> tuple[list[str], dict[str, list[str]]]:
 
 
 async def checkpoint(store: SqliteStore, ack: Ack) -> None:
-    showings: list[StoredShowing] = []
+    showings: list[StoredProviderView] = []
     version = messages = 0
     lengths: dict[str, int] = {}
     for what, name in checkpoint_steps():
@@ -114,7 +113,7 @@ async def checkpoint(store: SqliteStore, ack: Ack) -> None:
             await store.append("s", [make_entry(name, 2_000)], lambda: None)
             messages += 1
         elif what == "save":
-            showings = [StoredShowing("p", make_state(int(name)), "{}")]
+            showings = [StoredProviderView("p", make_state(int(name)), "{}")]
             await store.save_activation("s", "p", showings[0].state)
             await store.checkpoints.save("s", name, Place(version, messages), showings)
             lengths[name] = messages

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from summarizing_context.core.door import decode_message
-from summarizing_context.core.view import ActivationState, decode_state
-from summarizing_context.ports import SummaryKey
+from summarizing_context.messages.validation import decode_message
+from summarizing_context.stores.base import SummaryKey
+from summarizing_context.views.view import ActivationState, decode_state
 from tests.contract.context_crasher import LOG, digest, opening
 from tests.contract.store_builders import opened, sql
 

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.errors import SessionInUseError, StoreError, WrongEventLoopError
-from summarizing_context.ports import Store, StoredEntry, StoredSession
-from summarizing_context.stores.sqlite import SqliteStore
+from summarizing_context.stores.base import Store, StoredEntry, StoredSession
+from summarizing_context.stores.sqlite.store import SqliteStore
 from tests.contract.store_builders import entries, entry, key, log_of, nothing, numbered, opened, summary, texts
 
 pytestmark = pytest.mark.anyio

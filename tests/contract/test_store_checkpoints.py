@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.errors import CheckpointNotFoundError, StoreError
-from summarizing_context.shelves import Place, StoredShowing
+from summarizing_context.stores.base import Place, StoredProviderView
 from tests.contract.store_builders import bytes_beside, entries, log_of, nothing, numbered, opened, sql, texts
 
 pytestmark = pytest.mark.anyio
-SHOWN = [StoredShowing("p", b"state", "marks"), StoredShowing("q", b"\xff\x00", "{}")]
+SHOWN = [StoredProviderView("p", b"state", "marks"), StoredProviderView("q", b"\xff\x00", "{}")]
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -76,7 +76,7 @@ async def test_purge_keeps_what_a_checkpoint_needs_until_it_is_forgotten(tmp_pat
     path = tmp_path / "run.db"
     async with opened(path, "s") as store:
         await store.append("s", entries("m0", "SECRET-ONE", "SECRET-TWO"), nothing)
-        made = await store.checkpoints.save("s", None, Place(0, 2), [StoredShowing("p", b"SECRET-STATE" * 9, "")])
+        made = await store.checkpoints.save("s", None, Place(0, 2), [StoredProviderView("p", b"SECRET-STATE" * 9, "")])
         await store.replace("s", 1, entries("new"), nothing)
         await store.purge()
         assert texts(await store.checkpoints.load("s", made.id)) == ["m0", "SECRET-ONE"]
@@ -111,6 +111,8 @@ async def test_equal_states_are_kept_once(tmp_path):
     async with opened(path, "s") as store:
         await store.append("s", numbered(20), nothing)
         for at in range(20):
-            await store.checkpoints.save("s", None, Place(0, at), [StoredShowing("p", b"%d" % (at // 10) * 99, "")])
+            await store.checkpoints.save(
+                "s", None, Place(0, at), [StoredProviderView("p", b"%d" % (at // 10) * 99, "")]
+            )
     with sql(path) as connection:
         assert connection.execute("select count(*) from checkpoint_states").fetchone() == (2,)

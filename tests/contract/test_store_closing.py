@@ -12,12 +12,12 @@ import anyio.lowlevel
 import pytest
 
 from summarizing_context.errors import StoreError
-from summarizing_context.ports import StoredEntry
-from summarizing_context.stores import log
-from summarizing_context.stores.index import catch_up, index_before_leaving
-from summarizing_context.stores.opening import open_memory
-from summarizing_context.stores.queries import SQL, transaction
-from summarizing_context.stores.writer import Writer
+from summarizing_context.stores.base import StoredEntry
+from summarizing_context.stores.sqlite import log
+from summarizing_context.stores.sqlite.opening import open_memory
+from summarizing_context.stores.sqlite.schema import SQL, transaction
+from summarizing_context.stores.sqlite.search import catch_up, index_before_leaving
+from summarizing_context.stores.sqlite.writer import Writer
 
 pytestmark = pytest.mark.anyio
 NAME = "closing"

@@ -15,10 +15,9 @@ from typing import Any
 
 import pytest
 
-from summarizing_context.ports import StoredEntry, StoredSession, SummaryKey
-from summarizing_context.shelves import Scope, StoredCheckpoint
-from summarizing_context.stores.migrations import newest_version, schema_version
-from summarizing_context.stores.sqlite import SqliteStore
+from summarizing_context.stores.base import Scope, StoredCheckpoint, StoredEntry, StoredSession, SummaryKey
+from summarizing_context.stores.sqlite.schema import newest_version, schema_version
+from summarizing_context.stores.sqlite.store import SqliteStore
 from tests.contract.store_builders import bytes_beside, check_index, nothing, opened, sql
 from tests.contract.store_crasher import after_checkpoint_steps, make_state
 

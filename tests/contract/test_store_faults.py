@@ -29,11 +29,10 @@ from summarizing_context.errors import (
     StoreReadOnlyError,
     StoreVersionError,
 )
-from summarizing_context.ports import StoredEntry
-from summarizing_context.shelves import Scope
-from summarizing_context.stores.faults import translate
-from summarizing_context.stores.inspection import beside, read
-from summarizing_context.stores.sqlite import SqliteStore
+from summarizing_context.stores.base import Scope, StoredEntry
+from summarizing_context.stores.sqlite.faults import translate
+from summarizing_context.stores.sqlite.files import beside, read
+from summarizing_context.stores.sqlite.store import SqliteStore
 from tests.contract.store_builders import (
     bytes_beside,
     entries,

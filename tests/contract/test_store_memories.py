@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context.shelves import MemoryScope, NewMemory
+from summarizing_context.stores.base import MemoryScope, NewMemory
 from tests.contract.store_builders import opened
 
 pytestmark = pytest.mark.anyio

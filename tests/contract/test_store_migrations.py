@@ -9,10 +9,17 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.errors import StoreVersionError
-from summarizing_context.stores.index import add_functions
-from summarizing_context.stores.migrations import Migration, known_migrations, migrate, newest_version, schema_version
-from summarizing_context.stores.queries import SQL, split_queries
-from summarizing_context.stores.sqlite import SqliteStore
+from summarizing_context.stores.sqlite.schema import (
+    SQL,
+    Migration,
+    known_migrations,
+    migrate,
+    newest_version,
+    schema_version,
+    split_queries,
+)
+from summarizing_context.stores.sqlite.search import add_functions
+from summarizing_context.stores.sqlite.store import SqliteStore
 from tests.contract.store_builders import bytes_beside, log_of, nothing, numbered, opened, sql
 
 pytestmark = pytest.mark.anyio

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.errors import StoreError
-from summarizing_context.ports import StoredEntry, StoredRules
-from summarizing_context.shelves import Place
+from summarizing_context.stores.base import Place, StoredEntry, StoredRules
 from tests.contract.store_builders import bytes_beside, nothing, opened, sql
 
 pytestmark = pytest.mark.anyio

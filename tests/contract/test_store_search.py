@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.searching import query_terms
 from summarizing_context.errors import StoreFullError
-from summarizing_context.ports import StoredEntry, SummaryKey
-from summarizing_context.shelves import Match, MemoryScope, Place, Scope
-from summarizing_context.stores.migrations import known_migrations, migrate
-from summarizing_context.stores.sqlite import SqliteStore
+from summarizing_context.messages.search_terms import query_terms
+from summarizing_context.stores.base import Match, MemoryScope, Place, Scope, StoredEntry, SummaryKey
+from summarizing_context.stores.sqlite.schema import known_migrations, migrate
+from summarizing_context.stores.sqlite.store import SqliteStore
 from tests.contract.store_builders import bytes_beside, check_index, key, nothing, opened, sql, summary
 
 pytestmark = pytest.mark.anyio

@@ -8,9 +8,8 @@ import random
 
 import pytest
 
-from summarizing_context.shelves import Place, StoredShowing
-from summarizing_context.stores.deltas import pack, unpack
-from summarizing_context.stores.states import DEEPEST
+from summarizing_context.stores.base import Place, StoredProviderView
+from summarizing_context.stores.sqlite.checkpoints import DEEPEST, pack, unpack
 from tests.contract.store_builders import opened, sql
 
 pytestmark = pytest.mark.anyio
@@ -24,7 +23,7 @@ def state_of(number: int, provider: str = "p") -> bytes:
 
 
 async def kept(store, session_id: str, number: int, *providers: str) -> str:
-    shown = [StoredShowing(provider, state_of(number, provider), "[]") for provider in providers or ("p",)]
+    shown = [StoredProviderView(provider, state_of(number, provider), "[]") for provider in providers or ("p",)]
     return (await store.checkpoints.save(session_id, None, Place(0, 0), shown)).id
 
 

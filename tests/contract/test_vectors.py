@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from summarizing_context import MissingExtraError, Settings, SettingsError, StoreError, open_context
-from summarizing_context.assembly import open_store
-from summarizing_context.making import make_vectors
-from summarizing_context.meaning import packed
-from summarizing_context.shelves import MemoryScope, NewMemory
-from summarizing_context.stores.opening import open_memory
-from summarizing_context.stores.queries import SQL
+from summarizing_context.assembly import make_vectors, open_store
+from summarizing_context.retrieval.embeddings import packed
+from summarizing_context.stores.base import MemoryScope, NewMemory
+from summarizing_context.stores.sqlite.opening import open_memory
+from summarizing_context.stores.sqlite.schema import SQL
 from tests.contract.store_builders import sql
 from tests.laws.builders import user
 
@@ -201,7 +200,7 @@ async def test_without_an_embedding_chroma_is_refused():
 
 
 async def test_without_chromadb_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("summarizing_context.stores.chroma_vectors.find_spec", lambda name: None)
+    monkeypatch.setattr("summarizing_context.stores.chroma.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"summarizing-context\[chroma\]"):
         async with open_context(Settings(vector_store="chroma"), embedder=embed):
             pass

@@ -7,19 +7,17 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from summarizing_context.core.budget import Room, Shares
-from summarizing_context.core.entries import Entry, make_entry
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.core.header import NodeText
-from summarizing_context.core.messages import Reading, read_message
-from summarizing_context.core.pace import Pace
-from summarizing_context.core.repairs import Read
-from summarizing_context.core.segments import Limits
-from summarizing_context.core.shrinking import Price
-from summarizing_context.core.tail import Tail
-from summarizing_context.core.tree import Node
-from summarizing_context.tails import Reads, feed
-from summarizing_context.timeline import Timeline
+from summarizing_context.concurrency import Pace
+from summarizing_context.log.entries import Entry, make_entry
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.repairs import Read
+from summarizing_context.log.segments import Limits
+from summarizing_context.log.tree import Node, NodeText
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.reading import Reading, read_message
+from summarizing_context.views.budget import Room, Shares
+from summarizing_context.views.shrinking import Price
+from summarizing_context.views.tail import Reads, Tail, feed
 from tests.laws.builders import Message, assistant, call, result, session, system, user
 
 __all__ = ["Message", "assistant", "call", "result", "session", "system", "user"]
@@ -53,9 +51,9 @@ def entries(messages: Iterable[Message]) -> list[Entry]:
     return [entry(message) for message in messages]
 
 
-def timeline(messages: Iterable[Message], limits: Limits = SMALL) -> Timeline:
+def timeline(messages: Iterable[Message], limits: Limits = SMALL) -> MessageLog:
     """A timeline that has taken the messages one by one."""
-    made = Timeline(limits, PRICE.image_tokens)
+    made = MessageLog(limits, PRICE.image_tokens)
     for each in entries(messages):
         made.extend(each)
     return made
@@ -65,7 +63,7 @@ def room(tokens: int, squeeze: int = 0, **shares: float) -> Room:
     return Room(tokens, Shares(**shares), squeeze)
 
 
-def tail_of(log: Timeline, room: Room, start: int | None = None) -> Tail:
+def tail_of(log: MessageLog, room: Room, start: int | None = None) -> Tail:
     """A tail that has been shown the whole log from `start` on."""
     made = Tail(log.leading if start is None else start, room, PRICE)
     feed(Reads(log, Pace()), made)

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-from summarizing_context.core.activation import (
-    Cut,
-    Proposal,
-    cut_at,
-    cuts,
-    cuts_to_count,
-    decide,
-    decide_freely,
-)
-from summarizing_context.core.budget import Room
-from summarizing_context.core.economy import Waters
-from summarizing_context.core.header import Header
-from summarizing_context.core.pins import Pins
-from summarizing_context.core.segments import Segment
-from summarizing_context.core.tail import Tail
+from summarizing_context.log.segments import Segment
+from summarizing_context.log.tree import Cut, cut_at
+from summarizing_context.views.activation import ActivationPlan, cuts, cuts_to_count, decide, decide_freely
+from summarizing_context.views.budget import Room
+from summarizing_context.views.header import Header
+from summarizing_context.views.pins import Pins
+from summarizing_context.views.tail import Tail
+from summarizing_context.views.thresholds import Thresholds
 from tests.core.making import PRICE, room, tail_of, timeline, user
 
 PRESENT = Cut(0, 0, 0)
 ROOM = room(1_000)  # high 850, low 160, min_free 120
-WATERS = Waters(ROOM)
+WATERS = Thresholds(ROOM)
 
 
 def even_log(groups: int, tokens: int = 40) -> Tail:
@@ -32,16 +25,16 @@ def even_log(groups: int, tokens: int = 40) -> Tail:
     return tail_of(timeline([message] * groups), room(100_000))
 
 
-def proposal(tokens: int, cut: Cut = PRESENT, room: Room = ROOM, folded: tuple[int, ...] = ()) -> Proposal:
+def proposal(tokens: int, cut: Cut = PRESENT, room: Room = ROOM, folded: tuple[int, ...] = ()) -> ActivationPlan:
     empty = Tail(cut.stop, room, PRICE, folded)
-    return Proposal(cut, room, Header(None, tokens, ()), Pins((), (), 0, 0), empty)
+    return ActivationPlan(cut, room, Header(None, tokens, ()), Pins((), (), 0, 0), empty)
 
 
 def builder(costs: dict[int, int]):
     """A build that costs `costs[stop]`, halved with each squeeze, less 20 a folded call; remembers what is asked."""
     asked: list[tuple[int, int]] = []
 
-    def build(cut: Cut, room: Room, folded: tuple[int, ...] = ()) -> Proposal:
+    def build(cut: Cut, room: Room, folded: tuple[int, ...] = ()) -> ActivationPlan:
         asked.append((cut.stop, room.squeeze))
         return proposal((costs[cut.stop] >> room.squeeze) - 20 * len(folded), cut, room, folded)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context.core.bindings import (
+from summarizing_context.messages.provider_bindings import (
     has_chain,
     has_signed_thinking,
     loaded_tools,

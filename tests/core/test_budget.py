@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summarizing_context.core.budget import LEAST_CAP, choose_budget
 from summarizing_context.errors import SettingsError
+from summarizing_context.views.budget import LEAST_CAP, choose_budget
 from tests.core.making import room
 
 

@@ -7,9 +7,9 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.cutting import HEAD, LONGEST_RESULT, TAIL, cut_evenly, cut_results
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.core.rendering import render_messages
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.rendering import render_messages
+from summarizing_context.messages.truncation import HEAD, LONGEST_RESULT, TAIL, cut_evenly, cut_results
 from tests.core.making import answer, assistant, one_call, readings, user
 
 LABEL = re.compile(r"^### .*$", re.MULTILINE)

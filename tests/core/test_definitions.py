@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.core.definitions import as_said, definitions
+from summarizing_context.extraction.definitions import as_said, definitions
 
 DEFINED = [
     ("Our staging server is at stage.example.org:8443.", "staging server"),

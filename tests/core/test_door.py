@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.door import (
+from summarizing_context.errors import MessageError
+from summarizing_context.messages.validation import (
     MAX_DEPTH,
     canonical_json,
     check_message,
@@ -20,7 +21,6 @@ from summarizing_context.core.door import (
     snapshot,
     text_length,
 )
-from summarizing_context.errors import MessageError
 from tests.core.making import JSON, ODD_MESSAGES, user
 
 

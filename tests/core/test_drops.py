@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from summarizing_context.core.drops import MOST_DROPS, find_drops
+from summarizing_context.extraction.values import MOST_DROPS, find_drops
 
 SOURCE = (
     '### user\nFix src/a.py for HAT-215.\n### assistant calls read\n{"path": "src/b.py"}\n'

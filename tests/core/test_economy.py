@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summarizing_context.core.economy import CachePrices, Economy, Waters, cheapest_band, economy_waters
+from summarizing_context.views.thresholds import CachePrices, Economy, Thresholds, cheapest_band, economy_thresholds
 from tests.core.making import room
 
 FIVE_MINUTES, HOUR, FLAT_WRITE = CachePrices(0.1, 1.25), CachePrices(0.1, 2.0), CachePrices(0.25, 1.0)
@@ -59,16 +59,16 @@ def economy(segment_max: int = 8_000, added: float = ADDED) -> Economy:
 
 def test_economy_activates_earlier_and_counts_its_own_header_besides():
     wide = room(180_000)
-    waters = economy_waters(wide, economy(), MEAN)
+    waters = economy_thresholds(wide, economy(), MEAN)
     assert waters.raw == cheapest_band(wide.low, ADDED, MEAN, FIVE_MINUTES)
     assert waters.high(10_000) == 10_000 + waters.raw < wide.high
-    assert Waters(wide).high(10_000) == wide.high
+    assert Thresholds(wide).high(10_000) == wide.high
 
 
 @given(st.integers(40, 2_000_000), st.integers(16, 20_000), st.floats(0, 10**6), st.floats(0, 0.3))
 def test_the_band_is_never_above_high_water_and_leaves_an_activation_something_to_free(tokens, most, step, head):
     wide = room(tokens)
-    waters = economy_waters(wide, economy(most), step)
+    waters = economy_thresholds(wide, economy(most), step)
     assert waters.high(head * tokens) <= wide.high
     assert waters.raw >= wide.low + max(2 * most, wide.min_free + most)
     assert waters.goal(0) == waters.high(0) - wide.min_free

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from summarizing_context.core.entries import decode_entry, encode_facts, make_entry
-from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
+from summarizing_context.log.entries import decode_entry, encode_facts, make_entry
+from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
 from tests.core.making import ODD_MESSAGES, answer, entry, one_call, user
 
 

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.tiktoken_counter import TiktokenCounter, load_offline
+from summarizing_context.messages.counters import TiktokenCounter, load_offline
+from summarizing_context.messages.estimate import estimate_text
 from tests.house.checkout import ROOT
 
 SCALED = [  # text, tokens: pinned, because segments are cut by them on every host

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summarizing_context.core.facts import KINDS, Fact, Ledger, Touch
+from summarizing_context.extraction.ledger import KINDS, Fact, Ledger, Touch
 
 
 def facts(*touches: Touch) -> list[Fact]:

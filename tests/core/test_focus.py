@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from summarizing_context.core.focus import MOST_CHARACTERS, check_focus, note_text
 from summarizing_context.errors import SettingsError
+from summarizing_context.worker.topic_notes import MOST_CHARACTERS, check_focus, note_text
 
 
 @pytest.mark.parametrize(

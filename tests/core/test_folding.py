@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summarizing_context.core.folding import Calls, calls_of, fold_note, pair, without_calls
-from summarizing_context.core.repairs import Read, show_group
+from summarizing_context.log.repairs import Read, show_group
+from summarizing_context.views.folding import Calls, calls_of, fold_note, pair, without_calls
 from tests.core.making import LOGS, Message, answer, one_call, reads, timeline, user
 from tests.laws.builders import DIALECTS, results
 from tests.laws.checkers import tool_safe_problems

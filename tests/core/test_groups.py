@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from summarizing_context.core.groups import MAX_HELD, CallBook, GroupCutter
-from summarizing_context.core.messages import read_message
+from summarizing_context.log.groups import MAX_HELD, GroupCutter, OpenCalls
+from summarizing_context.messages.reading import read_message
 from tests.core.making import LOGS, answer, assistant, one_call, user
 
 
@@ -50,7 +50,7 @@ def test_reused_ids_belong_to_the_nearest_call():
 
 
 def test_a_result_answers_the_latest_message_first_and_in_it_the_first_call():
-    book = CallBook()
+    book = OpenCalls()
     book.make(["a", "b", "a"])
     book.make(["a", "a"])
     found = [book.answer("a") for _ in range(5)]

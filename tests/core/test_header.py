@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
-from summarizing_context.core.header import (
+from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
+from summarizing_context.views.header import (
     END,
     PREFACE,
     Header,

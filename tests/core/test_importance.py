@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from summarizing_context.core.importance import ImportanceBook, Member, score
-from summarizing_context.core.messages import human_texts, read_message
-from summarizing_context.core.traits import DECISION, ERROR, WRITE, Traits, read_traits
+from summarizing_context.extraction.importance import ImportanceIndex, Member, score
+from summarizing_context.extraction.traits import DECISION, ERROR, WRITE, Traits, read_traits
+from summarizing_context.messages.reading import human_texts, read_message
 from tests.laws.builders import DIALECTS, assistant, call, result, user
 
 NOTHING = Member(Traits(), False)
@@ -23,9 +23,9 @@ def flags(message: dict) -> int:
     return traits_of(message).flags
 
 
-def book(*groups: Member | str) -> ImportanceBook:
+def book(*groups: Member | str) -> ImportanceIndex:
     """Groups of one message each; a name stands for a message that states a rule as strict as that."""
-    made = ImportanceBook()
+    made = ImportanceIndex()
     for group in groups:
         made.add([NOTHING], {group}) if isinstance(group, str) else made.add([group])
     return made

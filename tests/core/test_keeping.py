@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.core.bindings import Bounds
-from summarizing_context.core.importance import Ranked
-from summarizing_context.core.keeping import keep_groups
-from summarizing_context.core.pins import Pins
+from summarizing_context.extraction.importance import Ranked
+from summarizing_context.messages.provider_bindings import Bounds
+from summarizing_context.views.pins import Pins, keep_groups
 from tests.core.making import PRICE, answer, reads, room
 
 

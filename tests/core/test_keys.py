@@ -7,7 +7,7 @@ import sys
 
 from hypothesis import given, settings
 
-from summarizing_context.core.keys import (
+from summarizing_context.log.digests import (
     content_digest,
     group_digest,
     message_digest,
@@ -16,7 +16,7 @@ from summarizing_context.core.keys import (
     recipe_hash,
     rollup_hash,
 )
-from summarizing_context.core.messages import read_message
+from summarizing_context.messages.reading import read_message
 from tests.core.making import ODD_MESSAGES, answer, assistant, call, one_call, timeline, user
 
 ONE, TWO = b"1" * 32, b"2" * 32
@@ -87,8 +87,8 @@ def test_a_recipe_does_not_depend_on_the_order_of_its_parts():
 
 def test_keys_are_equal_in_any_process():
     code = (
-        "from summarizing_context.core.messages import read_message as r;"
-        "from summarizing_context.core.keys import *;"
+        "from summarizing_context.messages.reading import read_message as r;"
+        "from summarizing_context.log.digests import *;"
         "print(range_hash([content_digest(r({'role': 'user', 'content': 'Grüße', 'x': {1: 2}.__class__()}))]))"
     )
     found = {

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summarizing_context.core.memory_items import decode_items, encode_items, normal_subject, read_items
-from summarizing_context.core.messages import read_message
-from summarizing_context.core.rendering import render_messages
+from summarizing_context.extraction.memory_items import decode_items, encode_items, normal_subject, read_items
+from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.rendering import render_messages
 
 words = st.lists(
     st.sampled_from(["gate", "port", "never", "deploy", "on", "Friday", "8443", "a.py", "the", "is", "at"]),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from summarizing_context.core.messages import call_id, is_reminder, message_text_parts, read_message
 from summarizing_context.errors import MessageError
+from summarizing_context.messages.parts import call_id
+from summarizing_context.messages.reading import is_reminder, message_text_parts, read_message
 from tests.core.making import ODD_MESSAGES, answer, assistant, call, one_call, result, system, user
 
 DIALECTS = pytest.mark.parametrize("dialect", ["openai", "anthropic", "amplifier"])

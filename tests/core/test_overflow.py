@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from summarizing_context.core.activation import Cut
-from summarizing_context.core.budget import BARE, MAX_SQUEEZE
-from summarizing_context.core.folding import Calls
-from summarizing_context.core.overflow import Newest, fit, last_cuts
+from summarizing_context.log.tree import Cut
+from summarizing_context.views.budget import BARE, MAX_SQUEEZE
+from summarizing_context.views.folding import Calls
+from summarizing_context.views.overflow import Newest, fit, last_cuts
 from tests.core.test_activation import PRESENT, ROOM, at, builder, even_log
 
 

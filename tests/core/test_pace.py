@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.core.pace import MOST_APART, SLICE, Pace, Pause
+from summarizing_context.concurrency import MOST_APART, SLICE, Pace, Pause
 
 
 def decided(pace: Pace, made: list[int], steps: int) -> int:

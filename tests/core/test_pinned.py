@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from summarizing_context.core.pinned import NO_PINS, Pin, decode_pins, encode_pins
+from summarizing_context.log.pins import NO_PINS, Pin, decode_pins, encode_pins
 
 A, B, C = b"a", b"b", b"c"
 

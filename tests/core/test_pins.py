@@ -5,9 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.pins import Candidates, Pins, Source, Staying, choose_pins, choose_staying
-from summarizing_context.core.repairs import Read
-from summarizing_context.core.repeats import Run
+from summarizing_context.log.pins import Candidates
+from summarizing_context.log.repairs import Read
+from summarizing_context.log.repeats import Run
+from summarizing_context.views.pins import Pins, Source, Staying, choose_pins, choose_staying
 from tests.core.making import PRICE, answer, assistant, one_call, room, shown, system, timeline, user
 
 LONG = "word " * 2_000

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.planning import Planner, Want
-from summarizing_context.core.tree import Node
+from summarizing_context.log.planning import Planner, Want
+from summarizing_context.log.tree import Node
 
 
 class Shelf:

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summarizing_context.core.facts import Touch
-from summarizing_context.core.ledger_rules import LedgerRule, RuleBook, check_rules
-from summarizing_context.core.reading_calls import CallReader, Detectors
 from summarizing_context.errors import SettingsError
-from summarizing_context.summarizers.quotes import error_line, quotes
+from summarizing_context.extraction.ledger import Touch
+from summarizing_context.log.ledger import CallReader, Detectors
+from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, check_rules
+from summarizing_context.summarizers.extractive.quotes import error_line, quotes
 from tests.core.making import JSON, TEXTS, Message, call, readings, result, user
 from tests.laws.builders import DIALECTS
 
 
 def read(*messages: Message, rules: Sequence[LedgerRule] = ()) -> list[Touch]:
-    reader = CallReader(RuleBook(rules), Detectors(error_line, quotes))
+    reader = CallReader(LedgerRules(rules), Detectors(error_line, quotes))
     return reader.touches(list(enumerate(readings(*messages))))
 
 

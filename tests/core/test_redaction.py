@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from summarizing_context.core.messages import read_message
-from summarizing_context.core.redaction import LEFT_OUT, redact_message, redact_reading, redact_texts
-from summarizing_context.core.rendering import render_messages
 from summarizing_context.errors import SettingsError, SummarizerError
-from summarizing_context.redaction import Redaction
+from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.redaction import LEFT_OUT, Redaction, redact_message, redact_reading, redact_texts
+from summarizing_context.messages.rendering import render_messages
 from tests.core.making import Message, assistant, user
 
 # As strict as users write them: line ends and the edges of words count.

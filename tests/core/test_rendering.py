@@ -7,7 +7,7 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.rendering import BREAKS, render_children, render_messages
+from summarizing_context.messages.rendering import BREAKS, render_children, render_messages
 from tests.core.making import ODD_MESSAGES, answer, assistant, one_call, readings, system, user
 
 LABEL = re.compile(r"^### .*$", re.MULTILINE)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from summarizing_context.core.groups import GroupCutter
-from summarizing_context.core.messages import read_message
-from summarizing_context.core.repairs import NO_RESULT, Piece, present, show_group
+from summarizing_context.log.groups import GroupCutter
+from summarizing_context.log.repairs import NO_RESULT, Piece, present, show_group
+from summarizing_context.messages.reading import read_message
 from tests.core.making import LOGS, answer, assistant, call, one_call, reads, user
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.core.budget import BARE, Room, Shares
-from summarizing_context.core.pace import Pace
-from summarizing_context.core.repeats import count_note, is_repeat, may_repeat, with_count
-from summarizing_context.core.tail import Tail
-from summarizing_context.tails import Reads, feed
+from summarizing_context.concurrency import Pace
+from summarizing_context.log.repeats import count_note, is_repeat, may_repeat, with_count
+from summarizing_context.views.budget import BARE, Room, Shares
+from summarizing_context.views.tail import Reads, Tail, feed
 from tests.core.making import PRICE, answer, one_call, timeline, user
 
 NOTE = "[this message was sent 3 times in a row]"

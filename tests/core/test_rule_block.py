@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from summarizing_context.core.pinned import Pin
-from summarizing_context.core.rule_block import (
-    LEAST_TOKENS,
-    MOST_TOKENS,
-    NO_RULES,
-    RuleBlock,
-    StandingRule,
-    StandingRules,
-    rule_block,
-)
+from summarizing_context.log.pins import Pin
+from summarizing_context.log.rules import NO_RULES, StandingRule, StandingRules
+from summarizing_context.views.rule_section import LEAST_TOKENS, MOST_TOKENS, RuleBlock, rule_block
 from tests.core.making import PRICE
 
 

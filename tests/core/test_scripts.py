@@ -8,9 +8,9 @@ import unicodedata
 
 import pytest
 
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.core.scripts import SCRIPTS, beyond_ascii
-from summarizing_context.tiktoken_counter import TiktokenCounter, load_offline
+from summarizing_context.messages.counters import TiktokenCounter, load_offline
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.scripts import SCRIPTS, beyond_ascii
 from tests.house.checkout import ROOT
 
 PROSE = json.loads((ROOT / "tests/data/prose.json").read_text(encoding="utf-8"))  # the same few sentences in each

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.core.door import encode_message
-from summarizing_context.core.searching import (
+from summarizing_context.messages.search_terms import (
     MOST_TERMS,
     SNIPPET,
     coverage,
@@ -15,6 +14,7 @@ from summarizing_context.core.searching import (
     snippet,
     words_of,
 )
+from summarizing_context.messages.validation import encode_message
 
 
 @pytest.mark.parametrize(

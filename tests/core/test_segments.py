@@ -7,7 +7,7 @@ import hashlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.segments import Group, Limits, Segment, SegmentCutter
+from summarizing_context.log.segments import Group, Limits, Segment, SegmentCutter
 from tests.core.making import SMALL
 
 NEVER = b"\x01" * 32  # a digest that asks for no cut before the target's rule, nor after it

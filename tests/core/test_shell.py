@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summarizing_context.core.shell import bare_command, files_of, only_looks, tried
+from summarizing_context.extraction.tool_calls import bare_command, files_of, only_looks, tried
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.core.fencing import fence
-from summarizing_context.core.shrinking import Price, shrink_message
-from summarizing_context.core.shrunk_notes import shrink_note
-from summarizing_context.core.truncation import cut_middle
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.truncation import cut_middle
+from summarizing_context.views.shrinking import Price, shrink_message, shrink_note
 from tests.core.making import PRICE, answer, assistant, call, result, user
 
 LONG = " ".join(f"word{n}" for n in range(3_000))

@@ -6,10 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.pace import Pace
-from summarizing_context.core.tail import Tail
-from summarizing_context.tails import Reads, feed
-from summarizing_context.timeline import Timeline
+from summarizing_context.concurrency import Pace
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.views.tail import Reads, Tail, feed
 from tests.core.making import (
     LOGS,
     PRICE,
@@ -87,7 +86,7 @@ def test_a_null_content_is_shown_as_empty_text_at_its_price():
 @given(LOGS, st.integers(300, 3_000))
 @settings(max_examples=100, deadline=None)
 def test_a_tail_fed_step_by_step_only_grows_and_ends_as_one_fed_at_once(log, tokens):
-    grown = Timeline(SMALL, PRICE.image_tokens)
+    grown = MessageLog(SMALL, PRICE.image_tokens)
     tail = Tail(0, room(tokens), PRICE)
     before: list[dict] = []
     for message in log:

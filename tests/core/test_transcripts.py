@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from summarizing_context.core.door import Message
-from summarizing_context.core.entries import Facts, make_entry
-from summarizing_context.core.transcripts import Told, Woven, align, compare, find_new, may_be_left_out, weave
+from summarizing_context.log.entries import Facts, make_entry
+from summarizing_context.log.host_history import HostRow, MergedRows, align, compare, find_new, may_be_left_out, weave
+from summarizing_context.messages.validation import Message
 
 ROLES = ("user", "assistant", "system", "developer")
 ROWS = st.lists(
@@ -69,8 +69,8 @@ def test_where_a_copy_differs_both_are_known_up_to_there(
     assert (found.differs, found.told, found.logged) == (True, len(copy), len(log))
 
 
-def told_of(rows: list[Facts]) -> list[Told]:
-    return [Told(row.content, row.calls, row.answers, row.ephemeral) for row in rows]
+def told_of(rows: list[Facts]) -> list[HostRow]:
+    return [HostRow(row.content, row.calls, row.answers, row.ephemeral) for row in rows]
 
 
 @given(ROWS, ROWS)
@@ -129,8 +129,8 @@ def test_a_row_between_two_that_go_goes_with_them() -> None:
     roles = ("user", "system", "user", "system", "user", "system")
     log = facts_of([{"role": role, "content": f"{at}"} for at, role in enumerate(roles)])
     other = replace(log[2], content=b"other")
-    assert weave(told_of([log[0], other]), log) == [Woven(False, 0), Woven(True, 1), Woven(False, 1)]
+    assert weave(told_of([log[0], other]), log) == [MergedRows(False, 0), MergedRows(True, 1), MergedRows(False, 1)]
     assert weave(told_of([other, log[4]]), log) == [
-        *(Woven(False, 0), Woven(True, 3)),
-        *(Woven(False, 1), Woven(True, 5)),
+        *(MergedRows(False, 0), MergedRows(True, 3)),
+        *(MergedRows(False, 1), MergedRows(True, 5)),
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.tree import FAN_OUT, Node, roll_up
+from summarizing_context.log.tree import FAN_OUT, Node, roll_up
 
 
 def leaves(count: int) -> list[Node]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.core.ranking import MessageValues, Query, gather, likelihoods
-from summarizing_context.core.value_lines import ValueLine, chosen_lines
-from summarizing_context.core.values import exact_values, kind_of, word_parts
+from summarizing_context.extraction.values import exact_values, kind_of, word_parts
+from summarizing_context.retrieval.values import MessageValues, Query, ValueLine, chosen_lines, gather, likelihoods
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.activation import Cut, Proposal
-from summarizing_context.core.header import HeaderPlan, Style, compose_header
-from summarizing_context.core.messages import read_message
-from summarizing_context.core.pins import Staying, choose_pins
-from summarizing_context.core.tail import Item
-from summarizing_context.core.view import (
+from summarizing_context.log.tree import Cut
+from summarizing_context.messages.reading import read_message
+from summarizing_context.views.activation import ActivationPlan
+from summarizing_context.views.header import HeaderPlan, Style, compose_header
+from summarizing_context.views.pins import Staying, choose_pins
+from summarizing_context.views.tail import TailItem
+from summarizing_context.views.view import (
     ActivationState,
     RepairCounts,
     activated,
@@ -31,7 +32,7 @@ def state() -> ActivationState:
     size = room(5_000)
     header = compose_header(HeaderPlan((), 5, 3, 3, 0), Library(), size, Style(PRICE.count, "user", 100))
     pins = choose_pins(log.candidates(3), Staying(), log, size, PRICE)
-    proposal = Proposal(Cut(5, 3, 3), size, header, pins, tail_of(log, size, start=3))
+    proposal = ActivationPlan(Cut(5, 3, 3), size, header, pins, tail_of(log, size, start=3))
     return activated(ActivationState(serial=6), proposal, "high_water", "estimate")
 
 
@@ -108,5 +109,5 @@ def test_the_common_prefix_ends_at_the_first_difference():
 
 def test_repairs_are_counted_by_kind():
     counts = RepairCounts()
-    counts.note([Item(0, {}, 1, 5, ("shrunk",)), Item(1, {}, 1, 0, ("stand_in_result", "stand_in_result"))])
+    counts.note([TailItem(0, {}, 1, 5, ("shrunk",)), TailItem(1, {}, 1, 0, ("stand_in_result", "stand_in_result"))])
     assert (dict(counts.kinds), counts.left_out) == ({"shrunk": 1, "stand_in_result": 2}, 5)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from summarizing_context.evaluation.figures import LAW_FIGURES, TIMINGS, Tally, add_up, add_up_by_variant, percentile
+from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, Tally, add_up, add_up_by_variant, percentile
 
 NAMES = """file token_counter messages history_tokens views refused_views budget strategy max_view_tokens
 mean_view_tokens over_budget_views tool_unsafe_views out_of_order_views newest_missing_views unseen_tokens activations

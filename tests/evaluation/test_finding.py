@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from summarizing_context.core.header import END, PREFACE
 from summarizing_context.evaluation.demo_session import DemoQuestion
 from summarizing_context.evaluation.finding import find_answers, is_header, view_parts
+from summarizing_context.views.header import END, PREFACE
 
 
 def says(role: str, text: str) -> dict[str, object]:

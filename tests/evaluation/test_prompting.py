@@ -8,13 +8,17 @@ from pathlib import Path
 import anyio
 import pytest
 
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.evaluation.prompting.checks import check_prompts, fixed_text
-from summarizing_context.evaluation.prompting.differences import compare_prompts
-from summarizing_context.evaluation.prompting.rendering import jobs_for, render_request
-from summarizing_context.prompt_library import Prompt, load, prompts_root
-from summarizing_context.settings import Settings
-from summarizing_context.summarizers.providers import fenced
+from summarizing_context.evaluation.prompt_inspection import (
+    check_prompts,
+    compare_prompts,
+    fixed_text,
+    jobs_for,
+    render_request,
+)
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.prompts import Prompt, load, prompts_root
+from summarizing_context.summarizers.sdk import fenced
 
 FOCUS = "---\nname: focus\nversion: {version}\npurpose: p\nplaceholders: {places}\n---\n"
 SMALL = Settings(segment_min=20, segment_target=200, segment_max=400, summary_max_tokens=20)

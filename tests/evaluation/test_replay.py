@@ -11,10 +11,18 @@ import pytest
 from summarizing_context.assembly import open_context, open_store
 from summarizing_context.errors import TranscriptError
 from summarizing_context.evaluation.demo_session import demo_session
-from summarizing_context.evaluation.figures import TIMINGS, Tally
-from summarizing_context.evaluation.replay import Plan, Recorder, free_session_id, make_costs, replay_files, replay_log
+from summarizing_context.evaluation.replay import (
+    TIMINGS,
+    Plan,
+    Recorder,
+    Tally,
+    free_session_id,
+    make_costs,
+    replay_files,
+    replay_log,
+)
 from summarizing_context.evaluation.transcripts import Line
-from summarizing_context.settings import Settings
+from summarizing_context.settings.values import Settings
 
 pytestmark = pytest.mark.anyio
 

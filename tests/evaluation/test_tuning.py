@@ -13,20 +13,21 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.cases.generator.sessions import Recipe
 from summarizing_context.evaluation.cases.sources import Generated, Written
 from summarizing_context.evaluation.intervals import recovered
-from summarizing_context.evaluation.tuning.ledger import FILE
 from summarizing_context.evaluation.tuning.optimizers import CoordinateSearch, Grid, Optimizer, is_better
 from summarizing_context.evaluation.tuning.outcome import TuneOutcome
 from summarizing_context.evaluation.tuning.report import HTML, page, write_reports
-from summarizing_context.evaluation.tuning.space import axes, stepped
-from summarizing_context.evaluation.tuning.splits import identity, split_sessions
 from summarizing_context.evaluation.tuning.trials import SessionScore
-from summarizing_context.evaluation.tuning.tuner import TuneTask, tune
-from summarizing_context.evaluation.tuning.variants import Variant
-from summarizing_context.evaluation.tuning.winner import write_winner
-from summarizing_context.prompt_library import latest, load
-from summarizing_context.settings import Settings
-from summarizing_context.summarizers.parameter_files import bounds_of, load_parameters, read_parameters
-from summarizing_context.summarizers.parameters import SHIPPED, ExtractiveParameters
+from summarizing_context.evaluation.tuning.tuner import FILE, TuneTask, identity, split_sessions, tune
+from summarizing_context.evaluation.tuning.variants import Variant, axes, stepped, write_winner
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.extractive.parameters import (
+    SHIPPED,
+    ExtractiveParameters,
+    bounds_of,
+    load_parameters,
+    read_parameters,
+)
+from summarizing_context.summarizers.prompts import latest, load
 from tests.privacy import open_to_others
 
 SMALL = Settings(segment_min=200, segment_target=540, segment_max=900, summary_max_tokens=60)

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from summarizing_context.core.rule_block import StandingRule
-from summarizing_context.extraction import CueRules, Rule, RuleLog, RuleReader
-from summarizing_context.ports import StoredRules
+from summarizing_context.extraction.rules import CueRules, Rule
+from summarizing_context.log.rules import RuleLog, RuleReader, StandingRule
+from summarizing_context.stores.base import StoredRules
 from tests.core.making import assistant, entry, result, user
 
 PUSH, LINT, SHORT = Rule("Never push.", "must"), Rule("Always lint.", "must"), Rule("Prefer short names.", "prefer")

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from summarizing_context.extraction import CueRules, Rule
+from summarizing_context.extraction.rules import CueRules, Rule
 
 
 def quotes(*texts: str) -> list[str]:

@@ -62,7 +62,7 @@ def test_the_wheel_carries_every_prompt_and_all_that_the_package_holds(installed
     assert prompts
     assert any(name.endswith(".sql") for name in package)
     assert "summarizing_context/py.typed" in package
-    package.remove("summarizing_context/adapters/amplifier_module.py")  # it stands under the host's name for it
+    package.remove("summarizing_context/adapters/amplifier/entry.py")  # it stands under the host's name for it
     module = {"amplifier_module_context_summarizing/__init__.py"}
     assert {name for name in names(installed) if ".dist-info/" not in name} == package | prompts | module
 
@@ -92,7 +92,7 @@ def test_the_wheel_declares_its_licence_its_command_and_its_entry_point(installe
     (information,) = installed.glob("*.dist-info")
     entries = (information / "entry_points.txt").read_text(encoding="utf-8")
     assert "summarizing-context = summarizing_context.cli:main" in entries
-    assert "context-summarizing = summarizing_context.adapters.amplifier:mount" in entries
+    assert "context-summarizing = summarizing_context.adapters.amplifier.manager:mount" in entries
     assert (information / "licenses" / "LICENSE").is_file()
 
 
@@ -114,9 +114,7 @@ def test_the_hosts_command_validates_the_installed_module(installed: Path, tmp_p
 
 
 def test_an_installed_package_reads_its_own_prompts(installed: Path, tmp_path: Path):
-    script = (
-        "from summarizing_context.prompt_library import latest, prompts_root; print(prompts_root()); latest('segment')"
-    )
+    script = "from summarizing_context.summarizers.prompts import latest, prompts_root; print(prompts_root()); latest('segment')"
     done = run_python(["-c", script], cwd=tmp_path, env={"PYTHONPATH": str(installed)})
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith(str(installed / "summarizing_context" / "prompts"))

@@ -14,7 +14,8 @@ from typing import Any
 import anyio.lowlevel
 
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerRateLimited
-from summarizing_context.ports import Store, SummaryReply
+from summarizing_context.stores.base import Store
+from summarizing_context.summarizers.base import SummaryReply
 
 from .summarizers import short_summary
 

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 import pytest
 
 from summarizing_context import Settings, open_context
-from summarizing_context.adapters.amplifier_wire import NOT_YET, fit_rows
-from summarizing_context.core.pace import Pace
-from summarizing_context.tails import Reads, feed
+from summarizing_context.adapters.amplifier.messages import NOT_YET, fit_rows
+from summarizing_context.concurrency import Pace
+from summarizing_context.views.tail import Reads, feed
 from tests.core.making import entry, room, tail_of, timeline
 
 from .builders import Message, assistant, call, result, user

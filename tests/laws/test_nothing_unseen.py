@@ -7,12 +7,12 @@ import re
 
 import pytest
 
-from summarizing_context.core.cutting import HEAD, LONGEST_RESULT, TAIL
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.core.planning import Want
-from summarizing_context.core.segments import Limits
-from summarizing_context.core.tree import Node
-from summarizing_context.jobs import Jobs, Recipe
+from summarizing_context.log.planning import Want
+from summarizing_context.log.segments import Limits
+from summarizing_context.log.tree import Node
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.truncation import HEAD, LONGEST_RESULT, TAIL
+from summarizing_context.worker.jobs import Jobs, Recipe
 from tests.core.making import timeline
 from tests.test_summaries import book
 

@@ -7,9 +7,9 @@ from statistics import median
 
 import pytest
 
-from summarizing_context.core.entries import make_entry
-from summarizing_context.core.segments import Limits
-from summarizing_context.timeline import Timeline
+from summarizing_context.log.entries import make_entry
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.segments import Limits
 
 from .builders import DIALECTS, Message, assistant, count, session, user, words
 
@@ -19,7 +19,7 @@ EDITS = 1_000
 
 def keys(log: list[Message], limits: Limits = SMALL_LIMITS) -> list[str]:
     """The range hashes of the log's closed segments."""
-    timeline = Timeline(limits, 1_600)
+    timeline = MessageLog(limits, 1_600)
     for message in log:
         timeline.extend(make_entry(message, count, "quarter"))
     return list(timeline.hashes)
@@ -33,7 +33,7 @@ class Cutter:
         self.wanted = set(self.keys(self.entries))
 
     def keys(self, entries: list[object]) -> list[str]:
-        timeline = Timeline(SMALL_LIMITS, 1_600)
+        timeline = MessageLog(SMALL_LIMITS, 1_600)
         for entry in entries:
             timeline.extend(entry)
         return list(timeline.hashes)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, message_text_parts, open_context
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.tiktoken_counter import TiktokenCounter, load_offline
+from summarizing_context.messages.counters import TiktokenCounter, load_offline
+from summarizing_context.messages.estimate import estimate_text
 
 from .builders import Message, user
 from .judge import SMALL

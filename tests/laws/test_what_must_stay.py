@@ -12,7 +12,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from summarizing_context import Settings, open_context
-from summarizing_context.core.budget import Room, Shares
+from summarizing_context.views.budget import Room, Shares
 
 from .builders import Message, assistant, call, count, result, system, user, words
 from .judge import SMALL, Judge, watched

@@ -10,8 +10,8 @@ from evals.performance.simulation.bill import READ, WRITE, Bill, Requests
 from evals.performance.simulation.ours import Plan, simulate
 from evals.performance.simulation.report import row_of_ours
 from evals.performance.simulation.workload import Texts, messages, opening, steps
-from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
-from summarizing_context.core.messages import message_text_parts
+from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
+from summarizing_context.messages.reading import message_text_parts
 
 pytestmark = pytest.mark.anyio
 SMALL = {"max_tokens": 60_000, "low_water": 0.1, "min_free": 0.05, "segment_min": 500, "segment_target": 1_000}

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from summarizing_context.summarizers.anthropic_messages import AnthropicSummarizer
-from summarizing_context.summarizers.openai_chat import OpenAIChatSummarizer
+from summarizing_context.summarizers.anthropic import AnthropicSummarizer
+from summarizing_context.summarizers.openai import OpenAIChatSummarizer
 
 KEY = "sk-test-0123456789"
 MODEL = "model-of-the-test"

@@ -19,8 +19,8 @@ from typing import Literal
 from anyio.from_thread import start_blocking_portal
 
 from summarizing_context.cli import main as run_command
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.summarizers.extractive import summarize_extractively
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 
 from .protocols import KEY, MODEL, OPENAI, PROTOCOLS, Json, Protocol, answer, completion, system_text, user_text
 from .server import Answer, ProviderServer, Request, Script, serving, weather

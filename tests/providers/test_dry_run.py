@@ -10,10 +10,10 @@ import openai
 import pytest
 
 from summarizing_context import Settings
-from summarizing_context.core.estimate import estimate_text
 from summarizing_context.evaluation.dry_run import filler, forecast_log
 from summarizing_context.evaluation.replay import Plan, replay_log
 from summarizing_context.evaluation.transcripts import Line
+from summarizing_context.messages.estimate import estimate_text
 from tests.laws.builders import session
 from tests.laws.judge import SMALL
 from tests.summarizers.scripted import job

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings
-from summarizing_context.embedders.openai_embeddings import OpenAIEmbedder
+from summarizing_context.assembly import make_embedder
 from summarizing_context.errors import SettingsError, SummarizerError, SummarizerRateLimited
-from summarizing_context.making import make_embedder
+from summarizing_context.retrieval.embeddings import OpenAIEmbedder
 
 from .mocking import mocked
 

@@ -18,11 +18,12 @@ from summarizing_context.errors import (
     SummarizerRefused,
     SummarizerTimeout,
 )
-from summarizing_context.ports import SummaryReply
-from summarizing_context.summarizers.providers import Fault, HttpStatus, fenced, seconds_to_wait
-from summarizing_context.summarizers.replies import Refusal, check_reply
-from summarizing_context.summarizers.resilient import Limits, ResilientSummarizer
-from summarizing_context.summarizers.retries import told
+from summarizing_context.summarizers.base import SummaryReply
+from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
+from summarizing_context.summarizers.resilience.limits import Limits
+from summarizing_context.summarizers.resilience.retries import told
+from summarizing_context.summarizers.sdk import Fault, HttpStatus, fenced, seconds_to_wait
+from summarizing_context.summarizers.verification.replies import Refusal, check_reply
 from tests.summarizers.scripted import SECRET, FakeClock, job, words
 
 from .mocking import mocked

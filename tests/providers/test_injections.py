@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, open_context
-from summarizing_context.core.messages import read_message
-from summarizing_context.core.rendering import render_children, render_messages
-from summarizing_context.ports import SummaryJob
-from summarizing_context.summarizers.extractive import summarize_extractively
-from summarizing_context.summarizers.providers import fenced
-from summarizing_context.summarizers.replies import check_reply
+from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.rendering import render_children, render_messages
+from summarizing_context.summarizers.base import SummaryJob
+from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
+from summarizing_context.summarizers.sdk import fenced
+from summarizing_context.summarizers.verification.replies import check_reply
 from tests.laws.builders import DIALECTS, Message, Script, assistant, call, count, result, system, user, words
 from tests.laws.checkers import find_tail
 from tests.laws.judge import SMALL, Judge

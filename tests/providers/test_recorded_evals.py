@@ -16,7 +16,6 @@ import msgspec
 import openai
 import pytest
 
-from summarizing_context import prompt_library
 from summarizing_context.errors import (
     CassetteError,
     CassetteLimitError,
@@ -24,13 +23,15 @@ from summarizing_context.errors import (
     SettingsError,
     SummarizerError,
 )
-from summarizing_context.evaluation.answering import asker, requests
+from summarizing_context.evaluation.answering import models as asker
+from summarizing_context.evaluation.answering import requests
 from summarizing_context.evaluation.answering.plan import Asking, Chat, Tape
 from summarizing_context.evaluation.cases.files import read_case
 from summarizing_context.evaluation.cassettes import Caps, Cassette, Mode
 from summarizing_context.evaluation.outcomes import SessionOutcome
 from summarizing_context.evaluation.runner import Plan, run_case
-from summarizing_context.settings import Settings
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers import prompts as prompt_library
 
 from .protocols import KEY, MODEL, OPENAI, PROTOCOLS, Json, Protocol, answer, completion, system_text, user_text
 from .serve import honest

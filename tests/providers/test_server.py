@@ -18,10 +18,11 @@ from summarizing_context.errors import (
     SummarizerRefused,
     SummarizerTimeout,
 )
-from summarizing_context.ports import SummaryReply
-from summarizing_context.summarizers.providers import Fault
-from summarizing_context.summarizers.replies import Refusal
-from summarizing_context.summarizers.resilient import Limits, ResilientSummarizer
+from summarizing_context.summarizers.base import SummaryReply
+from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
+from summarizing_context.summarizers.resilience.limits import Limits
+from summarizing_context.summarizers.sdk import Fault
+from summarizing_context.summarizers.verification.replies import Refusal
 from tests.house.checkout import run_python
 from tests.summarizers.scripted import FakeClock, job, words
 

@@ -10,12 +10,12 @@ from typing import Literal
 import pytest
 
 from summarizing_context.cli import main
-from summarizing_context.core.estimate import estimate_text
 from summarizing_context.evaluation.tuning.gepa_prompts import HindsightAdapter
 from summarizing_context.evaluation.tuning.trials import SessionScore
 from summarizing_context.evaluation.tuning.variants import Variant
-from summarizing_context.prompt_library import latest, names, write_prompt
-from summarizing_context.summarizers.extractive import summarize_extractively
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
+from summarizing_context.summarizers.prompts import latest, names, write_prompt
 
 from .protocols import KEY, MODEL, OPENAI, Json, completion, system_text, user_text
 from .serve import serving_apart

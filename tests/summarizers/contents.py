@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from summarizing_context.core.rendering import render_children
-from summarizing_context.summarizers.extractive import summarize_extractively
+from summarizing_context.messages.rendering import render_children
+from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 
 Blocks = tuple[str, str]
 

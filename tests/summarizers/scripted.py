@@ -9,8 +9,9 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 
-from summarizing_context.ports import SummaryJob, SummaryReply
-from summarizing_context.summarizers.resilient import Limits, ResilientSummarizer
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
+from summarizing_context.summarizers.resilience.limits import Limits
 
 SECRET = "the launch code is 0000"
 CONTENT = f"### user\nPlease fix the build in a.py, {SECRET}.\n### assistant\n" + "\n".join(

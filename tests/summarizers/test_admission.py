@@ -10,8 +10,8 @@ import anyio.lowlevel
 import pytest
 
 from summarizing_context.errors import SummarizerError, SummarizerNotReady, SummarizerRefused, SummarizerTimeout
-from summarizing_context.ports import SummaryJob
-from summarizing_context.summarizers.resilient import ResilientSummarizer
+from summarizing_context.summarizers.base import SummaryJob
+from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
 
 from .scripted import GOOD, FakeClock, job, never, reply, resilient, words
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.rendering import render_children
-from summarizing_context.summarizers.attribution import NOT_THE_USERS, attribute
-from summarizing_context.summarizers.replies import check_reply
+from summarizing_context.messages.rendering import render_children
+from summarizing_context.summarizers.verification.attribution import NOT_THE_USERS, attribute
+from summarizing_context.summarizers.verification.replies import check_reply
 
 from .scripted import job, words
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.summarizers.breaker import Breaker, Ticket
+from summarizing_context.summarizers.resilience.limits import Breaker, Ticket
 
 
 def breaker(failures: int = 3, cooldown: float = 10.0) -> Breaker:

@@ -10,7 +10,7 @@ import anyio.lowlevel
 import pytest
 
 from summarizing_context.errors import SummarizerError, SummarizerTimeout
-from summarizing_context.summarizers.calls import call_within
+from summarizing_context.summarizers.resilience.caller import call_within
 
 pytestmark = pytest.mark.anyio
 

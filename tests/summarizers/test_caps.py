@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.summarizers.caps import HOUR, Caps
-from summarizing_context.summarizers.limits import Limits
+from summarizing_context.summarizers.resilience.limits import HOUR, Caps, Limits
 
 
 def caps(**limits: Any) -> Caps:

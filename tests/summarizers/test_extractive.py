@@ -19,8 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.errors import SummarizerError
-from summarizing_context.ports import SummaryJob
-from summarizing_context.summarizers.extractive import (
+from summarizing_context.summarizers.base import SummaryJob
+from summarizing_context.summarizers.extractive.summarizer import (
     ExtractiveSummarizer,
     brief_of,
     skim,
@@ -152,7 +152,7 @@ def test_no_value_is_cut_in_the_middle():
 def test_the_same_content_gives_the_same_bytes_in_any_process():
     text = content(*FIXED_BUILD, ("result of run", "\n".join(f"row {i} has value_{i % 7}={i * i}" for i in range(400))))
     script = (
-        "import sys, hashlib; from summarizing_context.summarizers.extractive import *\n"
+        "import sys, hashlib; from summarizing_context.summarizers.extractive.summarizer import *\n"
         "text, count = sys.stdin.buffer.read().decode(), lambda text: len(text) // 4 + 1\n"
         "made = summarize_extractively(text, max_tokens=300, count=count)\n"
         "rolled = summarize_extractively(made, kind='rollup', max_tokens=120, count=count)\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.rendering import render_children
-from summarizing_context.summarizers.extractive import brief_of, summarize_extractively
+from summarizing_context.messages.rendering import render_children
+from summarizing_context.summarizers.extractive.summarizer import brief_of, summarize_extractively
 
 from .contents import FIXED_BUILD, constraints, content, count, rollup, section, summary
 

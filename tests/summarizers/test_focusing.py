@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.summarizers.focusing import excerpt_about, lines_about
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.summarizers.extractive.topics import excerpt_about, lines_about
 
 CONTENT = "\n".join(
     [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.summarizers.key_lines import key_lines
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.summarizers.extractive.topics import key_lines
 
 NOISE = [f"test_case_{n} passed without a remark" for n in range(900)]
 

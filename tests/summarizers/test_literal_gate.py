@@ -8,9 +8,9 @@ from random import Random
 import pytest
 
 from summarizing_context.errors import SummarizerRefused
-from summarizing_context.ports import SummaryJob
-from summarizing_context.summarizers.grounds import Grounds, grounds_of
-from summarizing_context.summarizers.literal_gate import trim, unsupported_literals
+from summarizing_context.summarizers.base import SummaryJob
+from summarizing_context.summarizers.verification.gate import trim, unsupported_literals
+from summarizing_context.summarizers.verification.sources import SourceValues, grounds_of
 
 from .altering import exact_values, lies, told_values, truths
 from .inventing import facts, honest_lines, lying_reply, record, spelled
@@ -26,7 +26,7 @@ See https://example.com/a?b=1 and HAT-215, commit 3f2a9c1d77e0aa. He said "we ca
 {"duration_ms":45,"cmd":"pytest -q\\ntests/test_x.py","path":"C:\\\\work\\\\notes.md"}
 ### result of run
 404 errors in two hours; python 3.11.2; parse_header, getUserName; kim@example.com; \x1b[32mdist/out.js"""
-HELD = Grounds(SOURCE)
+HELD = SourceValues(SOURCE)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_the_source_says_in_other_words_is_supported(honest: str):
     assert unsupported_literals(honest, HELD) == []
 
 
-BINDING = Grounds("""### user
+BINDING = SourceValues("""### user
 The staging port is 6543. Set DEBUG=false and LOG_LEVEL: info; enable TRACE. libfoo 2.4.1 is in src/app.py.
 ### result of run
 exit codes 0, 1, 2, 3; read lines 1-268; API version 4""")
@@ -78,7 +78,7 @@ def spellings(digits: str) -> list[str]:
 def test_a_number_is_read_in_whatever_signs_it_is_written(written: int):
     assert unsupported_literals(f"- the staging port is {spellings('7777')[written]}", BINDING)
     assert unsupported_literals(f"- the staging port is {spellings('6543')[written]}", BINDING) == []
-    found = Grounds(f"### user\nThe staging port is {spellings('6543')[written]}.")
+    found = SourceValues(f"### user\nThe staging port is {spellings('6543')[written]}.")
     assert unsupported_literals("- the staging port is 6543", found) == [] or written >= len(spellings("1")) - 2
 
 
@@ -93,7 +93,7 @@ def test_settings_versions_and_look_alike_marks_are_values(lie: str):
     assert unsupported_literals(f"- it was {lie}", BINDING)
 
 
-PAIRS = Grounds("""### user
+PAIRS = SourceValues("""### user
 The staging port is 6543 and production is 5432. Alice pays 1,200 euros, Bob 1,450.
 ### result of run
 {"read_ms": 118, "write_ms": 240}
@@ -167,14 +167,14 @@ def test_what_the_source_does_not_say_is_not(lie: str):
 
 
 def test_money_is_of_one_currency():
-    held = Grounds("At most $1,250 a month, 300 EUR once, and 40 pounds.")
+    held = SourceValues("At most $1,250 a month, 300 EUR once, and 40 pounds.")
     assert unsupported_literals("$1,250, 1250 dollars, 1,250, about $1.2k, €300, 300 euros, £40", held) == []
     for lie in ("€1,250", "1250 EUR", "$300", "£300", "$40"):
         assert unsupported_literals(f"- It costs {lie}.", held) != []
 
 
 def test_numbers_may_be_told_in_words_and_words_in_numbers():
-    held = Grounds(
+    held = SourceValues(
         "Budget: forty-two thousand euros. Wait half an hour, then 2 hours; 1,250 rows, 12 %, 30m. A dozen eggs."
     )
     honest = "42,000 euros, €42k, 42 thousand, 30 minutes, two hours, one thousand two hundred and fifty rows"
@@ -191,7 +191,7 @@ def test_numbers_may_be_told_in_words_and_words_in_numbers():
 
 
 def test_units_that_the_source_leaves_unsaid_may_be_told():
-    held = Grounds(
+    held = SourceValues(
         "-rw-r--r-- 1 root root 106625 Apr 30 08:32 CHANGELOG.md\n/dev/sda1 467G 398G 46G 90% /, limit 512M\n"
         '{"ttl": 86400, "timeout": 30, "prices": {"economy": 162, "basic": 69}, "seats": 14}\nsrc/ast/parser.c'
     )
@@ -202,7 +202,7 @@ def test_units_that_the_source_leaves_unsaid_may_be_told():
 
 
 def test_measures_may_be_told_as_people_tell_them():
-    held = Grounds(
+    held = SourceValues(
         'memory: 512Mi; {"total_cents": 129950, "size": 9876543210, "loss": 1.3e-4}; lr=0.00003; ETA 00:12:30, 3m12s; '
         "3-4pm, 14:00 to 15:30; chmod 0644; main.py line 748; key nThbg6kXUpJWGl7E1IGOCspR; 2026-03-05T06:58:12-01:00"
     )
@@ -224,30 +224,32 @@ def test_measures_may_be_told_as_people_tell_them():
 
 
 def test_a_setting_has_the_number_that_stands_beside_its_name():
-    held = Grounds("MAX_RETRIES: 3 took 30.0 s; `pytest --maxfail=5` on port 15; I raised BATCH_ROWS=64 to 96 just now")
+    held = SourceValues(
+        "MAX_RETRIES: 3 took 30.0 s; `pytest --maxfail=5` on port 15; I raised BATCH_ROWS=64 to 96 just now"
+    )
     assert unsupported_literals("MAX_RETRIES=3, --maxfail=5, BATCH_ROWS=96, BATCH_ROWS=64, failed=15", held) == []
     for lie in ("MAX_RETRIES=30", "--maxfail=15", "BATCH_ROWS=30"):
         assert unsupported_literals(f"- It has {lie}.", held) != []
 
 
 def test_a_minus_needs_a_loss():
-    held = Grounds(
+    held = SourceValues(
         "It fell by 40 %. Now it is -7.5 °C; the balance is (300). There are 512 MB and 900 rows of it, all told."
     )
     assert unsupported_literals("-40 %, minus 7.5 degrees, 7.5 °C, -300, a drop of 40%, 512-900", held) == []
     for lie in ("-512 MB", "minus 512 MB", "-900 rows", "negative 900"):
-        assert unsupported_literals(f"- All in all there are {lie}.", Grounds("512 MB and 900 rows")) != []
+        assert unsupported_literals(f"- All in all there are {lie}.", SourceValues("512 MB and 900 rows")) != []
 
 
 def test_code_in_a_fence_is_copied_or_made_up():
-    held = Grounds("Ran `make all quietly` and then cat notes.")
+    held = SourceValues("Ran `make all quietly` and then cat notes.")
     assert unsupported_literals("- So:\n```sh\nmake all quietly\n```\n- Done and dusted.", held) == []
     assert unsupported_literals("- So:\n```sh\nmake none loudly\n```", held) == ["make none loudly"]
     assert unsupported_literals("- So:\n```\nwhich is never closed", held) == []
 
 
 def test_escapes_may_be_read_in_either_way():
-    held = Grounds('### assistant calls write\n{"text":"```ts\\n// first\\nSee C:\\\\new\\\\notes.md"}')
+    held = SourceValues('### assistant calls write\n{"text":"```ts\\n// first\\nSee C:\\\\new\\\\notes.md"}')
     assert unsupported_literals(r"wrote ```ts\n// first, C:\new\notes.md", held) == []
     assert unsupported_literals(r"wrote C:\old\notes.md", held) != []
 
@@ -262,8 +264,8 @@ def test_numbers_of_any_length_are_read():
         f"{number}:30",
         f"0.{number} ms",
     ):
-        assert unsupported_literals(text, Grounds(text)) == []
-        assert unsupported_literals(text, Grounds("12 rows in 3 ms")) != []
+        assert unsupported_literals(text, SourceValues(text)) == []
+        assert unsupported_literals(text, SourceValues("12 rows in 3 ms")) != []
 
 
 def test_what_the_job_says_of_itself_is_no_invention():
@@ -286,7 +288,7 @@ def test_honest_paraphrases_are_let_through():
     for seed in range(500):
         random = Random(seed)
         told = facts(random)
-        refused += unsupported_literals("\n".join(honest_lines(told, random)), Grounds(record(told)))[:1]
+        refused += unsupported_literals("\n".join(honest_lines(told, random)), SourceValues(record(told)))[:1]
     assert len(refused) < 5, refused
 
 
@@ -294,7 +296,7 @@ def test_no_altered_value_is_taken_for_the_true_one():
     through = []
     for seed in range(10):
         values = exact_values(Random(seed))
-        held = Grounds(told_values(values))
+        held = SourceValues(told_values(values))
         altered = [(name, lie) for name, lie in lies(values, Random(f"lies {seed}")) if lie not in values.values()]
         assert len(altered) > 70
         through += [one for one in altered if not unsupported_literals(f"- It was {one[1]}, then.", held)]
@@ -305,7 +307,7 @@ def test_true_values_told_in_other_ways_are_let_through():
     for seed in range(10):
         values = exact_values(Random(seed))
         told = "\n".join(f"- It was {truth}, then." for truth in truths(values, Random(seed)))
-        assert unsupported_literals(told, Grounds(told_values(values))) == []
+        assert unsupported_literals(told, SourceValues(told_values(values))) == []
 
 
 class Liar:

@@ -12,10 +12,14 @@ from summarizing_context.assembly import recipe_of
 from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.arms.strategies import open_arm
 from summarizing_context.evaluation.cases.generator.sessions import Recipe, generate_case
-from summarizing_context.settings import Settings
-from summarizing_context.summarizers.extractive import RECIPE, ExtractiveSummarizer
-from summarizing_context.summarizers.parameter_files import load_parameters, read_parameters, write_parameters
-from summarizing_context.summarizers.parameters import SHIPPED
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.extractive.parameters import (
+    SHIPPED,
+    load_parameters,
+    read_parameters,
+    write_parameters,
+)
+from summarizing_context.summarizers.extractive.summarizer import RECIPE, ExtractiveSummarizer
 
 # Hashes of a header's summaries, taken before the figures could be changed. New ones need a new name of the recipe.
 HEADERS = {

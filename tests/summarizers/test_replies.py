@@ -7,10 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.errors import SummarizerRefused
-from summarizing_context.ports import SummaryJob, SummaryReply
-from summarizing_context.summarizers.attribution import NOT_THE_USERS
-from summarizing_context.summarizers.cleaning import clean_reply
-from summarizing_context.summarizers.replies import Refusal, check_reply
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.verification.attribution import NOT_THE_USERS
+from summarizing_context.summarizers.verification.replies import Refusal, check_reply, clean_reply
 
 from .scripted import CONTENT, GOOD, SECRET, job, reply, words
 

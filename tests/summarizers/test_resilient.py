@@ -14,8 +14,9 @@ from summarizing_context.errors import (
     SummarizerRefused,
     SummarizerTimeout,
 )
-from summarizing_context.ports import SummaryJob
-from summarizing_context.summarizers.resilient import Limits, ResilientSummarizer
+from summarizing_context.summarizers.base import SummaryJob
+from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
+from summarizing_context.summarizers.resilience.limits import Limits
 
 from .scripted import CONTENT, GOOD, SECRET, FakeClock, ScriptedSummarizer, job, never, reply, resilient, words
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.summarizers.support import Spoken
+from summarizing_context.summarizers.verification.attribution import Spoken
 
 HONEST = [
     ("Please fix the build. Never push to main.", '"Never push to main."'),

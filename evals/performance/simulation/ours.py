@@ -12,9 +12,8 @@ from evals.performance.simulation.bill import Bill, Requests
 from evals.performance.simulation.virtual import Clock, Summarizer
 from evals.performance.simulation.workload import Message, Texts, messages, opening, steps
 from summarizing_context import Settings, SummarizingContext, message_text_parts, open_context
-from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
-from summarizing_context.core.header import HeaderNode
-from summarizing_context.core.tree import FAN_OUT, Node, roll_up
+from summarizing_context.log.tree import FAN_OUT, HeaderNode, Node, roll_up
+from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
 
 WINDOW = 200_000
 STEP_SECONDS, COLD_SECONDS = 10.0, 900.0

@@ -9,7 +9,7 @@ from anyio import to_thread
 
 from evals.performance.simulation.workload import Texts
 from summarizing_context import SummaryJob, SummaryReply
-from summarizing_context.core.estimate import estimate_text
+from summarizing_context.messages.estimate import estimate_text
 
 _GLANCE = 0.0002  # real seconds
 _TURNS = 40  # of the event loop, for what an answer sets going

@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
+from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
 
 Message = dict[str, Any]
 

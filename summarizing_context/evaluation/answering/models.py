@@ -1,4 +1,14 @@
-"""The models of a run behind their cassette: the reader, the judge, and the summarizer where a model summarizes.
+"""Asks one model through the cassette, within the project's own limits.
+
+Calls are bounded in time, and tried again after growing pauses, or after what the provider asks for. How many are
+under way is `models`' to bound.
+
+Marks an answer by its literals, where these leave no doubt; what they leave open is for the judge.
+
+Pure. All needed words and no forbidden one: right. The reader says that it does not know: right where nothing was
+said, wrong elsewhere. A forbidden word without the right one: wrong. Everything else is open.
+
+The models of a run behind their cassette: the reader, the judge, and the summarizer where a model summarizes.
 
 Single calls are `asker`'s. While replaying there are none, and no key is needed.
 """
@@ -8,15 +18,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import anyio
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from summarizing_context.errors import SummarizingContextError
-from summarizing_context.evaluation.answering.asker import Asker
-from summarizing_context.evaluation.answering.marking import Mark, mark_by_literals
-from summarizing_context.evaluation.answering.outcomes import AnswerOutcome
-from summarizing_context.evaluation.answering.plan import PROVIDERS, Asking, Chat
+from summarizing_context.assembly import make_model
+from summarizing_context.errors import SummarizerError, SummarizerRefused, SummarizingContextError
+from summarizing_context.evaluation.answering.plan import PROVIDERS, AnswerOutcome, Asking, Chat
 from summarizing_context.evaluation.answering.requests import (
     ANSWER_TOKENS,
     Evidence,
@@ -27,12 +36,103 @@ from summarizing_context.evaluation.answering.requests import (
 )
 from summarizing_context.evaluation.arms.views import ArmView
 from summarizing_context.evaluation.cases.model import Probe
-from summarizing_context.evaluation.cassettes import Cassette, CassetteSummarizer
-from summarizing_context.making import make_model
-from summarizing_context.settings import Settings
-from summarizing_context.summarizers.gates import ChatModel
+from summarizing_context.evaluation.cassettes import Cassette, CassetteSummarizer, Reply, Request
+from summarizing_context.evaluation.cassettes.tape import maker_of
+from summarizing_context.evaluation.scoring.verdicts import Text, folded
+from summarizing_context.evaluation.scoring.verdicts import judge as look_for
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.base import SummaryReply
+from summarizing_context.summarizers.resilience.caller import ChatModel, call_within
+from summarizing_context.summarizers.resilience.retries import seconds_asked_for
+from summarizing_context.summarizers.sdk import Fault
+
+_LASTING = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)
+
+_backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)  # seconds
+
+
+class Asker:
+    """One model, asked through the cassette."""
+
+    def __init__(self, model: ChatModel, cassette: Cassette, asking: Asking) -> None:
+        self.maker = maker_of(model)
+        self._model, self._cassette, self._asking = model, cassette, asking
+
+    async def ask(self, request: Request, *, assumed: str = "") -> Reply:
+        """The reply to a request. Raises as `Cassette.reply` does."""
+        return await self._cassette.reply(request, self._send, assumed=assumed)
+
+    async def _send(self, request: Request) -> SummaryReply:
+        retrying = AsyncRetrying(
+            sleep=anyio.sleep,
+            retry=retry_if_exception(_is_passing),
+            wait=lambda state: max(_backoff(state), seconds_asked_for(_error_of(state))),
+            stop=stop_after_attempt(self._asking.attempts),
+            reraise=True,
+        )
+        return await retrying(self._call, request)
+
+    async def _call(self, request: Request) -> SummaryReply:
+        call = self._model.complete(request.system, request.message, request.max_tokens)
+        return await call_within(self._asking.call_timeout, call)
+
+
+def _is_passing(error: BaseException) -> bool:
+    """Whether asking again may help; a refusal is an answer, and a wrong key stays wrong."""
+    if isinstance(error, SummarizerRefused) or not isinstance(error, SummarizerError):
+        return False
+    return not error.args or error.args[0] not in _LASTING
+
+
+def _error_of(state: RetryCallState) -> Exception:
+    error = state.outcome.exception() if state.outcome is not None else None
+    return error if isinstance(error, Exception) else SummarizerError()
+
+
+ABSTAINED = "the record does not say"
+
+_AROUND = " .!\"'`*“”‘’"
+
+_IN_ONE_LINE = ("constraint", "decision")
+
+
+class Mark(NamedTuple):
+    """What became of one answer."""
+
+    right: bool
+    by: str  # literals or judge
+    why: str  # one short sentence
+    abstained: bool = False
+
+
+def mark_by_literals(probe: Probe, answer: str) -> Mark | None:
+    """The mark that literals give; None where they leave it open."""
+    if not answer.strip():
+        return Mark(False, "literals", "gave no answer")
+    if folded(answer).strip(_AROUND) == ABSTAINED:
+        right = probe.kind == "abstention"
+        return Mark(right, "literals", "abstains" if right else "abstains, but it was said", abstained=True)
+    text = Text([" ".join(answer.split())]) if probe.kind in _IN_ONE_LINE else Text([answer])
+    if probe.kind == "abstention":
+        stale = [literal for literal in probe.forbid if text.holds(literal)]
+        return Mark(False, "literals", f"says what was never said: {', '.join(stale[:3])}") if stale else None
+    if not (probe.literals or probe.any_of):
+        return None
+    found = look_for(probe, text)
+    if found.kept and not _forbidden(probe, text):
+        return Mark(True, "literals", "says it")
+    if _forbidden(probe, text) and not any(text.holds(literal) for literal in (*probe.literals, *probe.any_of)):
+        return Mark(False, "literals", "says what must not be said, and nothing of what must")
+    return None
+
+
+def _forbidden(probe: Probe, text: Text) -> bool:
+    """Whether a forbidden word stands there. One that stands beside the right one may be told as replaced: open."""
+    return any(text.holds(literal) for literal in probe.forbid)
+
 
 Answers = dict[str, dict[str, list[AnswerOutcome]]]  # by probe, by arm
+
 Made = TypeVar("Made")
 
 _ASSUMED = " ".join(["an answer that nobody has given yet"] * (ANSWER_TOKENS // 7))  # in a forecast: so long, and open

@@ -1,4 +1,7 @@
-"""How probes are put to a model: which, of which arms, how often. Values, small enough for any process."""
+"""How probes are put to a model: which, of which arms, how often. Values, small enough for any process.
+
+What came of a probe that was put to a reader: each replicate's answer and mark. Values that are JSON.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
+import msgspec
+
 from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.cases.model import KINDS, Probe
-from summarizing_context.redaction import Redaction, load_redaction
+from summarizing_context.evaluation.scoring.figures import Sum, Sums
+from summarizing_context.messages.redaction import Redaction, load_redaction
 
 ARMS = ("hierarchical", "masking", "tail", "everything", "evidence", "stored", "nothing")
+
 Provider = Literal["openai", "anthropic"]
+
 PROVIDERS = get_args(Provider)
 
 
@@ -77,3 +85,38 @@ def check_asking(asking: Asking, known_arms: Sequence[str]) -> Asking:
 
 def _strange(name: str, what: str, known: Sequence[str]) -> str:
     return f"{name!r} is no {what}; there are {', '.join(known)}"
+
+
+class AnswerOutcome(msgspec.Struct, frozen=True):
+    """One answer."""
+
+    words: str
+    right: bool
+    by: str  # literals or judge
+    why: str
+    abstained: bool = False
+
+
+def is_right(answers: Sequence[AnswerOutcome]) -> bool:
+    """Whether a probe is passed: every replicate is right. A disagreement is no pass."""
+    return bool(answers) and all(answer.right for answer in answers)
+
+
+def agrees(answers: Sequence[AnswerOutcome]) -> bool:
+    """Whether all replicates came to the same end."""
+    return len({answer.right for answer in answers}) <= 1
+
+
+def misleads(answers: Sequence[AnswerOutcome]) -> bool:
+    """Whether any replicate says something wrong rather than that it does not know."""
+    return any(not answer.right and not answer.abstained for answer in answers)
+
+
+def answer_sums(answered: Sequence[Sequence[AnswerOutcome]]) -> Sums:
+    """The figures of one arm at one cut."""
+    count = len(answered)
+    return {
+        "answered": Sum(sum(map(is_right, answered)), count),
+        "misled": Sum(sum(map(misleads, answered)), count),
+        "agreement": Sum(sum(map(agrees, answered)), count),
+    }

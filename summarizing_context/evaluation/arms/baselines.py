@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
 from summarizing_context.evaluation.arms.views import (
     ArmView,
     Node,
@@ -22,7 +21,8 @@ from summarizing_context.evaluation.arms.views import (
     with_summaries,
 )
 from summarizing_context.evaluation.cases.model import Case, Cut, Probe
-from summarizing_context.evaluation.scoring.texts import Text
+from summarizing_context.evaluation.scoring.verdicts import Text
+from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
 
 _RAW_SHARE = 0.4  # of a masked view: results that stay whole where not all calls fit
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")

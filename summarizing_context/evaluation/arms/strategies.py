@@ -14,8 +14,6 @@ from types import SimpleNamespace
 
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
-from summarizing_context.core.ledger_block import is_ledger
-from summarizing_context.core.searching import query_terms
 from summarizing_context.errors import BudgetError
 from summarizing_context.evaluation.arms.views import (
     TOLERANCE,
@@ -29,12 +27,17 @@ from summarizing_context.evaluation.arms.views import (
 )
 from summarizing_context.evaluation.cases.model import Case
 from summarizing_context.evaluation.finding import is_header
-from summarizing_context.ports import Summarizer
-from summarizing_context.settings import Settings
+from summarizing_context.messages.search_terms import query_terms
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.base import Summarizer
+from summarizing_context.views.ledger_section import is_ledger
 
 _FIRST = 2.5  # times the tokens of a view: the first budget that is tried for it
+
 _NEVER = 1_000  # failures in a row
+
 _TRIES = 10
+
 _SHY = 0.92  # a view may not be larger than what is asked for: aim a little lower
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.settings import Settings
+from summarizing_context.settings.values import Settings
 
 Role = Literal["strategy", "baseline", "reference"]
 REFERENCE = "hierarchical"  # its view sets the tokens of all others

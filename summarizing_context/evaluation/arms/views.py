@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
 from summarizing_context.evaluation.cases.model import Message
 from summarizing_context.evaluation.cases.reading import read_session
+from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
 
 PartName = Literal["frame", "summary", "ledger", "tail"]
 TOLERANCE = 0.02  # of the tokens that all arms are given

@@ -14,14 +14,16 @@ from typing import Any
 
 import msgspec
 
-from summarizing_context.core.door import canonical_json, check_message
 from summarizing_context.errors import MessageError, TranscriptError
 from summarizing_context.evaluation.cases.model import Case, Cut, Message, Probe
 from summarizing_context.evaluation.transcripts import read_transcript
-from summarizing_context.private_files import write_private
+from summarizing_context.messages.validation import canonical_json, check_message
+from summarizing_context.stores.private_files import write_private
 
 SIDECAR = ".probes.json"
+
 FORMAT = 1
+
 SHARES = (0.4, 0.6, 0.8)  # of an unlabelled transcript: where it is cut
 
 _HASH = "hash"

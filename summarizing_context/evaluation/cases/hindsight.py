@@ -1,4 +1,9 @@
-"""Hindsight labels: what an agent, after a cut, really used of what it had seen before the cut.
+"""Margins of listings: the numbers that a tool writes before each line that it shows.
+
+Pure. They count lines and say nothing: in a listing of 1,300 lines every number up to 1,300 stands somewhere, so that
+one of them is met again by chance, as in the offset of a later look at another file.
+
+Hindsight labels: what an agent, after a cut, really used of what it had seen before the cut.
 
 Pure, and needs no model and no person: the future of a recorded session is its own judge. A value counts if it
 stands in a short argument of a tool call after the cut, was seen before the cut, not in the newest part that every
@@ -8,19 +13,49 @@ seen as values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from summarizing_context.core.entities import Entity, find_entities
-from summarizing_context.evaluation.cases.margins import without_margins
 from summarizing_context.evaluation.cases.model import KEPT_SHARE, Case, Cut, Probe
 from summarizing_context.evaluation.cases.reading import Read, kept_from, read_session, tokens_before
-from summarizing_context.evaluation.scoring.texts import Text
+from summarizing_context.evaluation.scoring.verdicts import Text
+from summarizing_context.extraction.values import Entity, find_entities
+
+_NUMBERED = re.compile(r"^[ ]*(\d{1,9})(?=[\t→:|])", re.MULTILINE)
+
+_LEAST = 3  # lines that count up by one make a listing; the hits of a search seldom do
+
+
+def without_margins(text: str) -> str:
+    """A text without the numbers that count its lines; numbers that a search gives for its hits stay."""
+    kept, last = [], 0
+    for run in _runs(text):
+        if len(run) >= _LEAST:
+            for found in run:
+                kept.append(text[last : found.start()])
+                last = found.end()
+    return "".join([*kept, text[last:]])
+
+
+def _runs(text: str) -> Iterator[list[re.Match[str]]]:
+    """Lines one below the other of which the numbers count up by one."""
+    run: list[re.Match[str]] = []
+    for found in _NUMBERED.finditer(text):
+        if run and not (int(found[1]) == int(run[-1][1]) + 1 and text.count("\n", run[-1].start(), found.start()) == 1):
+            yield run
+            run = []
+        run.append(found)
+    yield run
+
 
 MOST = 200  # probes of one cut
+
 _REFERENCE = 400  # characters; a longer argument is content rather than a reference
+
 _TEXT = 200_000  # characters of one text that are searched
+
 _LEAST_NUMBER = 4  # digits: shorter numbers mean too many things
 
 

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from summarizing_context.evaluation.cases.model import KEPT_SHARE, KINDS, Case, Cut, Probe
 from summarizing_context.evaluation.cases.reading import Read, kept_from, read_session, tokens_before
-from summarizing_context.evaluation.scoring.texts import Text
-from summarizing_context.evaluation.scoring.verdicts import judge
+from summarizing_context.evaluation.scoring.verdicts import Text, judge
 
 _STATEMENTS = ("constraint", "decision")
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from summarizing_context.core.estimate import MESSAGE_TOKENS, estimate_text
-from summarizing_context.core.messages import read_message
 from summarizing_context.evaluation.cases.model import Message
+from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
+from summarizing_context.messages.reading import read_message
 
 
 class Call(NamedTuple):

@@ -13,9 +13,13 @@ from summarizing_context.errors import SettingsError, TranscriptError
 from summarizing_context.evaluation.cases.files import read_case, short_names
 from summarizing_context.evaluation.cases.generator.sessions import Recipe, generate_case
 from summarizing_context.evaluation.cases.hindsight import with_hindsight
+from summarizing_context.evaluation.cases.imported import (
+    locomo_case,
+    locomo_files,
+    longmemeval_case,
+    longmemeval_numbers,
+)
 from summarizing_context.evaluation.cases.lint import lint_case
-from summarizing_context.evaluation.cases.locomo import locomo_case, locomo_files
-from summarizing_context.evaluation.cases.longmemeval import longmemeval_case, longmemeval_numbers
 from summarizing_context.evaluation.cases.model import Case
 from summarizing_context.evaluation.transcripts import find_transcripts
 

@@ -3,9 +3,7 @@
 `tape` holds a cassette in use, `files` reads and writes it, `summaries` puts a summarizer behind one.
 """
 
-from summarizing_context.evaluation.cassettes.requests import Reply, Request
-from summarizing_context.evaluation.cassettes.spending import Caps, Spent
-from summarizing_context.evaluation.cassettes.summaries import CassetteSummarizer
-from summarizing_context.evaluation.cassettes.tape import Cassette, Mode
+from summarizing_context.evaluation.cassettes.requests import Caps, Reply, Request, Spent
+from summarizing_context.evaluation.cassettes.tape import Cassette, CassetteSummarizer, Mode
 
 __all__ = ["Caps", "Cassette", "CassetteSummarizer", "Mode", "Reply", "Request", "Spent"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from summarizing_context.core.door import Message
 from summarizing_context.evaluation.cases.model import Case, Probe
 from summarizing_context.evaluation.cases.reading import read_session
 from summarizing_context.evaluation.cassettes.tape import Cassette
+from summarizing_context.messages.validation import Message
 
 
 def scrub_case(case: Case, cassette: Cassette) -> Case:

@@ -1,23 +1,104 @@
-"""What is asked of a model and what came back, as values, and the key under which a cassette keeps them.
+"""Takes secrets out of a text before it is kept: keys, tokens, authorization headers, private keys.
+
+Pure. It knows secrets by their shape and by the names they are given; a transcript may hold others, so a cassette is
+read before it is published.
+
+What is asked of a model and what came back, as values, and the key under which a cassette keeps them.
 
 Pure. The key is of everything that can change an answer, the replicate's number and the hash of a judge's prompt
 included; who asks, from where and when does not enter it.
+
+What asking a model costs: how often it was asked, how much it read and wrote, and the caps on that. Values.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.evaluation.cassettes.scrubbing import scrubbed
+from summarizing_context.errors import CassetteLimitError
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.summarizers.prices import ModelPrice
+from summarizing_context.summarizers.verification.replies import readable
+
+GONE = "[secret]"
+
+SHORTEST = 12  # characters; what is shorter is a word, and would be taken out everywhere
+
+_KEY_VARIABLES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+
+_NAMES = (
+    r"authorization|x-api-key|api[-_ ]?key|access[-_]?token|auth[-_]?token|client[-_]?secret|secret[-_]?key|password"
+)
+
+_SHAPES = (
+    re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", re.DOTALL),
+    re.compile(r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{12,}"),
+    re.compile(r"\b(?:gh[pousr]_|github_pat_|glpat-|xox[abprs]-|hf_)[A-Za-z0-9_-]{12,}"),
+    re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    re.compile(r"\bAIza[A-Za-z0-9_-]{30,}"),
+)
+
+# A search that fails must not leave its text to be read again from every later start: what follows reads each run once.
+_WEB_TOKEN = re.compile(r"\b(?P<head>eyJ[A-Za-z0-9_-]{8,})(?P<rest>\.[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?)?")
+
+_BEARER = re.compile(r"\b((?:bearer|basic)\s+)(?=[^\s\"']*\d)[A-Za-z0-9._~+/=-]{12,}", re.IGNORECASE)
+
+_NAME = re.compile(rf"\b(?:{_NAMES})[\"']?\s*[:=]\s*[\"']?", re.IGNORECASE)
+
+_VALUE = re.compile(r"[^\s\"'\[\],;]{12,}")
+
+_RUN = re.compile(r"[^\s\"']*")
+
+_TO_LAST_DIGIT = re.compile(r"[^\s\"']*\d")
+
+_IN_ADDRESS = re.compile(r"(\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@]{1,80}:)[^\s/@]{3,200}(?=@)", re.IGNORECASE)
+
+
+def scrubbed(text: str, secrets: Sequence[str] = ()) -> str:
+    """The text with `GONE` in the place of each secret; `secrets` are texts that are known to be one."""
+    text = readable(text)
+    for secret in secrets:
+        text = text.replace(secret, GONE)
+    for shape in _SHAPES:
+        text = shape.sub(GONE, text)
+    text = _WEB_TOKEN.sub(lambda token: GONE if token["rest"] else token["head"], text)
+    text = _BEARER.sub(rf"\1{GONE}", text)
+    text = _without_named(text)
+    return _IN_ADDRESS.sub(rf"\1{GONE}", text)
+
+
+def own_secrets(more: Iterable[str | None] = ()) -> tuple[str, ...]:
+    """The keys that this process signs with, and `more`; longest first."""
+    known = {*(os.environ.get(name) for name in _KEY_VARIABLES), *more}
+    return tuple(sorted((one for one in known if one and len(one) >= SHORTEST), key=lambda one: (-len(one), one)))
+
+
+def _without_named(text: str) -> str:
+    """The text without the values that are given a secret's name, where a digit stands in what follows the name."""
+    pieces: list[str] = []
+    at = kept = run_stop = digit_stop = 0
+    while name := _NAME.search(text, at):
+        at = name.end()
+        if at >= run_stop:
+            run, digits = _RUN.match(text, at), _TO_LAST_DIGIT.match(text, at)
+            run_stop, digit_stop = run.end() if run else at, digits.end() if digits else at
+        value = _VALUE.match(text, at) if at < digit_stop else None
+        if value is not None:
+            pieces += (text[kept:at], GONE)
+            at = kept = value.end()
+    return "".join((*pieces, text[kept:]))
+
 
 _BETWEEN = "\n\n"
+
 _SHARED = 512  # texts that are remembered: a view is in a request for each question and replicate
 
 
@@ -92,3 +173,54 @@ def canonical(value: Any) -> bytes:
 
 
 _scrubbed = lru_cache(maxsize=_SHARED)(scrubbed)
+
+
+@dataclass(frozen=True, slots=True)
+class Caps:
+    """How much one run may ask for. None means without a limit."""
+
+    max_calls: int | None = None
+    max_input_tokens: int | None = None
+
+
+@dataclass(slots=True)
+class Spent:
+    """What was asked for since a cassette was opened."""
+
+    calls: int = 0
+    input_tokens: int = 0  # as the provider reported them, else estimated
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    replayed: int = 0  # answered from the cassette
+    by_kind: dict[str, int] = field(default_factory=dict)  # calls
+
+    def admit(self, request: Request, caps: Caps) -> None:
+        """Count a call that is about to be made, or `CassetteLimitError`."""
+        tokens = request.tokens
+        if caps.max_calls is not None and self.calls >= caps.max_calls:
+            raise CassetteLimitError(f"stopped after {self.calls:,} calls: the cap max_calls is reached")
+        if caps.max_input_tokens is not None and self.input_tokens + tokens > caps.max_input_tokens:
+            raise CassetteLimitError(
+                f"stopped after {self.input_tokens:,} input tokens: the cap max_input_tokens has no room for the next "
+                f"request, of {tokens:,}"
+            )
+        self.calls += 1
+        self.input_tokens += tokens
+        self.by_kind[request.kind] = self.by_kind.get(request.kind, 0) + 1
+
+    def take_back(self, request: Request) -> None:
+        """A call that got no reply stays a call, and costs no tokens."""
+        self.input_tokens -= request.tokens
+
+    def correct(self, request: Request, reply: Reply) -> None:
+        """Put what the provider reports in the place of the estimate."""
+        if reply.input_tokens is not None:
+            self.input_tokens += reply.input_tokens - request.tokens
+        self.output_tokens += reply.output_tokens or 0
+        self.cached_tokens += reply.cached_tokens or 0
+
+    def cost(self, price: ModelPrice | None) -> float | None:
+        """US dollars; None where the price is not known."""
+        if price is None:
+            return None
+        return round(price.cost(self.input_tokens, self.output_tokens, self.cached_tokens), 6)

@@ -1,11 +1,18 @@
 """A cassette in use: replies come from the file, or from a model whose replies are kept.
 
 Retries and time limits are those of whoever sends. A request is never sent twice at once, nor again once it is kept.
+
+A summarizer behind a cassette, so that summaries by a model can be measured offline from recorded replies.
+
+A context calls it as any other; retries, limits and the check of each reply stay the context's. What a context makes
+good by a stand-in (a missing reply, a cap) the cassette remembers: call its `check` when the summaries are made.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -13,19 +20,26 @@ from typing import Literal, Self
 
 import anyio
 
-from summarizing_context.core.door import Message
-from summarizing_context.core.estimate import estimate_text
-from summarizing_context.core.redaction import Redact, redact_message
 from summarizing_context.errors import CassetteError, CassetteLimitError, CassetteMissError, SummarizerRefused
-from summarizing_context.evaluation.cassettes.files import check_writable, read_takes, save_takes
-from summarizing_context.evaluation.cassettes.misses import difference, differing, nearest
-from summarizing_context.evaluation.cassettes.requests import Reply, Request, Take
-from summarizing_context.evaluation.cassettes.scrubbing import own_secrets, scrubbed
-from summarizing_context.evaluation.cassettes.spending import Caps, Spent
-from summarizing_context.ports import SummaryReply
-from summarizing_context.summarizers.retries import told
+from summarizing_context.evaluation.cassettes.files import (
+    check_writable,
+    difference,
+    differing,
+    nearest,
+    read_takes,
+    save_takes,
+)
+from summarizing_context.evaluation.cassettes.requests import Caps, Reply, Request, Spent, Take, own_secrets, scrubbed
+from summarizing_context.evaluation.dry_run import filler
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.redaction import Redact, redact_message
+from summarizing_context.messages.validation import Message
+from summarizing_context.summarizers.base import Summarizer, SummaryJob, SummaryReply
+from summarizing_context.summarizers.resilience.caller import told_by
+from summarizing_context.summarizers.resilience.retries import told
 
 Mode = Literal["replay", "record", "refresh", "forecast"]
+
 Send = Callable[[Request], Awaitable[str | SummaryReply]]  # of the request as it is kept, without secrets
 
 _SAVE_AFTER = 64  # new replies; what a killed process can lose
@@ -218,3 +232,48 @@ async def _answer(send: Send, request: Request) -> Reply:
 
 def _today() -> str:
     return datetime.now(UTC).date().isoformat()
+
+
+_SERVER = re.compile(r";server=[0-9a-f]+")  # a cassette is replayed anywhere
+
+
+class CassetteSummarizer:
+    """Answers each job from the cassette, or asks `inner` and keeps what it says. Closing `inner` is its owner's."""
+
+    def __init__(self, inner: Summarizer, cassette: Cassette) -> None:
+        self._inner, self._cassette = inner, cassette
+        self.maker = maker_of(inner)
+        self.model = told_by(inner, "model")
+        self.recipe = f"cassette/{self.maker}"
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        """The recorded summary. Raises `SummarizerRefused` where there is none; `Cassette.check` says why."""
+        request = Request(
+            kind=job.kind,
+            maker=self.maker,
+            system=job.instructions,
+            user=(job.content,),
+            max_tokens=job.max_tokens,
+        )
+
+        async def send(clean: Request) -> str | SummaryReply:
+            return await self._inner.summarize(replace(job, instructions=clean.system, content=clean.user[0]))
+
+        failure = "no reply is recorded"
+        try:
+            reply = await self._cassette.reply(request, send, assumed=filler(job))
+        except CassetteError:
+            pass
+        else:
+            if not reply.fault:
+                return SummaryReply(
+                    reply.text, reply.input_tokens, reply.output_tokens, reply.truncated, reply.cached_tokens
+                )
+            failure = reply.fault
+        raise SummarizerRefused(failure)
+
+
+def maker_of(model: object) -> str:
+    """What names a model in a cassette: its recipe without the server, else its name."""
+    recipe = told_by(model, "recipe") or told_by(model, "model") or type(model).__name__
+    return _SERVER.sub("", recipe)

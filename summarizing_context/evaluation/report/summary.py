@@ -1,11 +1,17 @@
 """What a run amounts to: means with intervals, differences between arms, curves. Values for all kinds of report.
 
 Pure, and the same for the same run.
+
+The part of a report that says where answers are lost, by the four views that a reader was given.
+
+Pure. Full and evidence alone say what the reader itself gets wrong; from the evidence to all that is stored it is the
+summaries that lose, and from there to the view it is what the view leaves out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from html import escape
 from typing import NamedTuple
 
 from summarizing_context.evaluation.arms.table import REFERENCE, arms
@@ -16,6 +22,7 @@ from summarizing_context.evaluation.outcomes import ProbeOutcome, RunOutcome, Se
 from summarizing_context.evaluation.scoring.figures import FIGURES
 
 AGES = (2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 128_000)  # tokens; the last class is open
+
 MAIN = (
     "used",
     "summary_used",
@@ -40,7 +47,9 @@ MAIN = (
     "per_1k",
     "passes",
 )
+
 _HEADED = ("used", "literals", "constraint", "answered")  # each has a sentence of its own
+
 _UNASKED = ("abstention",)
 
 
@@ -220,3 +229,45 @@ def _equal() -> frozenset[str]:
 
 def _short(tokens: int) -> str:
     return f"{tokens // 1_000}k" if tokens >= 1_000 else str(tokens)
+
+
+_WAYS = ("everything", "evidence", "stored", REFERENCE)
+
+_FIGURE = "answered"
+
+
+class Loss(NamedTuple):
+    """A share of the questions that is right, or that is lost on the way."""
+
+    name: str
+    about: str
+    share: Interval
+
+
+def losses(run: RunOutcome) -> list[Loss]:
+    """What the reader gets right from each of the four views, and what is lost between them."""
+    values = {arm: session_values(run.sessions, arm, _FIGURE) for arm in _WAYS}
+    found = [
+        ("right from the whole past", "everything, raw", mean_of(values["everything"])),
+        ("right from the evidence", "only the lines that hold the answers", mean_of(values["evidence"])),
+        ("right from what is stored", "every segment's own summary", mean_of(values["stored"])),
+        ("right from the view", f"what {REFERENCE} sends", mean_of(values[REFERENCE])),
+        (
+            "lost in a long context",
+            "evidence, less the whole past",
+            difference(values["evidence"], values["everything"]),
+        ),
+        ("lost in writing", "evidence, less what is stored", difference(values["evidence"], values["stored"])),
+        ("lost in showing", "what is stored, less the view", difference(values["stored"], values[REFERENCE])),
+    ]
+    return [Loss(name, about, share) for name, about, share in found if share is not None]
+
+
+def losses_html(run: RunOutcome) -> str:
+    """The table as HTML; empty where no reader was asked."""
+    rows = "".join(
+        f'<tr><td class="words">{escape(loss.name)}</td><td>{loss.share.mean:.1%}<small>{loss.share.low:.1%} – '
+        f'{loss.share.high:.1%}</small></td><td class="words soft">{escape(loss.about)}</td></tr>'
+        for loss in losses(run)
+    )
+    return f'<div class="scroll"><table><tbody>{rows}</tbody></table></div>' if rows else ""

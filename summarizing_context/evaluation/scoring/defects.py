@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from summarizing_context.core.estimate import estimate_text
 from summarizing_context.evaluation.arms.views import ArmView, Node, Piece
 from summarizing_context.evaluation.cases.lint import lint_case
 from summarizing_context.evaluation.cases.model import Case, Cut, Probe
@@ -21,7 +20,8 @@ from summarizing_context.evaluation.outcomes import DefectOutcome
 from summarizing_context.evaluation.scoring.artifacts import last_operations
 from summarizing_context.evaluation.scoring.figures import FIGURES, Ground, score_view
 from summarizing_context.evaluation.scoring.support import Source
-from summarizing_context.evaluation.scoring.texts import Text
+from summarizing_context.evaluation.scoring.verdicts import Text
+from summarizing_context.messages.estimate import estimate_text
 
 _TOLD = {"made": "created", "changed": "edited", "gone": "deleted"}
 _OTHERWISE = {"created": "deleted", "edited": "deleted", "deleted": "created"}

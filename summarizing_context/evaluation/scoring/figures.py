@@ -14,8 +14,7 @@ from summarizing_context.evaluation.cases.model import KINDS, MEANING, Probe
 from summarizing_context.evaluation.cases.reading import Read
 from summarizing_context.evaluation.scoring.artifacts import ledger_operations, operations_in_view, score_artifacts
 from summarizing_context.evaluation.scoring.support import Source, check_support
-from summarizing_context.evaluation.scoring.texts import Text
-from summarizing_context.evaluation.scoring.verdicts import Verdict, judge
+from summarizing_context.evaluation.scoring.verdicts import Text, Verdict, judge
 
 _UNASKED = ("used", "abstention")  # kinds that are not retention of planted literals
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from summarizing_context.core.entities import find_entities
-from summarizing_context.evaluation.scoring.texts import Text, folded
+from summarizing_context.evaluation.scoring.verdicts import Text, folded
+from summarizing_context.extraction.values import find_entities
 
 _OWN_WORDS = re.compile(
     r"\(\d+ times\)|\(superseded\)|\(latest\)|\[… \d+ tokens left out …\]|\[\d+ earlier messages left out\]|"

@@ -10,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from summarizing_context.evaluation.tuning.quality import qualities
-from summarizing_context.evaluation.tuning.space import FACTORS, Axis, axes, stepped
+from summarizing_context.evaluation.tuning.outcome import qualities
 from summarizing_context.evaluation.tuning.trials import SessionScore
-from summarizing_context.evaluation.tuning.variants import Variant
+from summarizing_context.evaluation.tuning.variants import FACTORS, Axis, Variant, axes, stepped
 
 _LEAST_GAIN = 1e-9
 

@@ -1,4 +1,6 @@
-"""The reports of a run of tuning: JSON for machines, Markdown for reviews, one HTML page for people.
+"""What a run of tuning amounts to, in sentences. Pure.
+
+The reports of a run of tuning: JSON for machines, Markdown for reviews, one HTML page for people.
 
 The same bytes on every run: no clock, no path, no name of a machine. Names of variants and sessions are escaped.
 """
@@ -13,15 +15,48 @@ from typing import Any
 
 import msgspec
 
-from summarizing_context.core.terminal import inert
 from summarizing_context.evaluation.intervals import DRAWS, Interval
-from summarizing_context.evaluation.report.scatter import Spot, frontier, scatter_chart, steps_chart
-from summarizing_context.evaluation.tuning.outcome import Figures, Tried, TuneOutcome
-from summarizing_context.evaluation.tuning.quality import TOLD
-from summarizing_context.evaluation.tuning.words import headline
-from summarizing_context.private_files import make_private_folder, write_private
+from summarizing_context.evaluation.report.charts import Spot, frontier, scatter_chart, steps_chart
+from summarizing_context.evaluation.tuning.outcome import LEAST_SESSIONS, TOLD, Figures, Tried, TuneOutcome
+from summarizing_context.messages.text import inert
+from summarizing_context.stores.private_files import make_private_folder, write_private
+
+
+def headline(run: TuneOutcome) -> list[str]:
+    """The sentences that matter, the most important first."""
+    verdict, lines = run.verdict, []
+    if run.winner == run.start:
+        lines.append("Nothing that was tried is better than the start on the sessions that were tuned on.")
+    elif verdict.gain is not None:
+        sure = "surely" if verdict.is_sure else "not surely"
+        lines.append(f"On held-out sessions the winner is {sure} better than the start: {_change(verdict.gain)}.")
+        if verdict.gain.sessions < LEAST_SESSIONS:
+            lines.append(f"{verdict.gain.sessions} held-out sessions are too few to be sure of anything; give more.")
+    if run.winner != run.shipped and run.start != run.shipped and verdict.gap is not None:
+        lines.append(f"The shipped figures are ahead of the start by {_change(verdict.gap)} there.")
+        if verdict.recovered is not None:
+            lines.append(f"Tuning regained {_share(verdict.recovered)} of that.")
+        else:
+            lines.append("That way is not surely there, so no share of it is told.")
+    if verdict.wanted:
+        passed = "does not hold" if verdict.failed else "holds"
+        lines.append(
+            f"The claim {passed}: at least {verdict.wanted:.0%} regained, and a gain whose interval excludes zero."
+        )
+    lines.append(f"It ended because {run.stopped}.")
+    return lines
+
+
+def _change(interval: Interval) -> str:
+    return f"{interval.mean:+.4f} [{interval.low:+.4f}, {interval.high:+.4f}]"
+
+
+def _share(interval: Interval) -> str:
+    return f"{interval.mean:.0%} [{interval.low:.0%}, {interval.high:.0%}]"
+
 
 HTML, MARKDOWN, JSON = "tune.html", "tune.md", "tune.json"
+
 _TITLES = {"used": "hindsight retention", "literals": "literal retention"}
 
 
@@ -140,7 +175,7 @@ def _table(run: TuneOutcome, judged: Sequence[Tried]) -> str:
         tone = "ours" if tried.number == run.winner else ""
         roles = "".join(f' <span class="badge plain">{role}</span>' for role in _roles(run, tried))
         mark = ' <span class="soft">◆</span>' if spots[tried.number] in edge else ""
-        parts = "".join(_share(tried.validation, figure) for figure in _TITLES)
+        parts = "".join(_report_share(tried.validation, figure) for figure in _TITLES)
         rows.append(
             f'<tr class="{tone}"><td class="words"><b>{escape(tried.name)}</b>{roles}{mark}</td>'
             f"{_cell(tried.train.quality)}{_cell(tried.validation.quality)}{parts}"
@@ -157,7 +192,7 @@ def _cell(interval: Interval) -> str:
     return f"<td>{interval.mean:.1%}<small>{interval.low:.1%} – {interval.high:.1%}</small></td>"
 
 
-def _share(figures: Figures, name: str) -> str:
+def _report_share(figures: Figures, name: str) -> str:
     return f"<td>{figures.figures[name]:.1%}</td>" if name in figures.figures else '<td class="soft">–</td>'
 
 

@@ -15,7 +15,6 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from summarizing_context.core.estimate import estimate_text
 from summarizing_context.evaluation.answering.models import open_models, summarizes_by_model
 from summarizing_context.evaluation.arms.strategies import open_arm
 from summarizing_context.evaluation.arms.views import ArmView
@@ -26,8 +25,9 @@ from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.cassettes.cases import scrub_case
 from summarizing_context.evaluation.scoring.figures import score_retention
 from summarizing_context.evaluation.scoring.verdicts import Verdict
-from summarizing_context.ports import Summarizer
-from summarizing_context.settings import Settings
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.base import Summarizer
 
 VIEW_SHARE = 0.5  # of a cut's budget: the tokens that every variant's view is given
 _TRIES = 4  # budgets to find such a view

@@ -1,4 +1,13 @@
-"""Runs an optimizer against the sessions that are tuned on, then judges on the held-out ones what it found.
+"""Which sessions are tuned on, and which are held out to judge by. Pure.
+
+By session, never by question: one session at several budgets stands wholly on one side. Sessions of one kind (a
+domain, a folder) are dealt out evenly.
+
+The run's folder: every evaluation as a line of JSON, so that an interrupted run goes on where it was.
+
+A line that was cut off by the interruption is dropped; a folder of another run is refused.
+
+Runs an optimizer against the sessions that are tuned on, then judges on the held-out ones what it found.
 
 The held-out sessions are looked at when the search is over, and nothing is chosen by them.
 """
@@ -10,21 +19,137 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import msgspec
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.evaluation.cases.sources import CaseSource
+from summarizing_context.evaluation.cases.sources import CaseSource, Generated, Imported
 from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.intervals import difference, recovered
-from summarizing_context.evaluation.tuning.ledger import Ledger
 from summarizing_context.evaluation.tuning.optimizers import Optimizer
-from summarizing_context.evaluation.tuning.outcome import Figures, Tried, TuneOutcome, Verdict
-from summarizing_context.evaluation.tuning.quality import FIGURES, MODEL_COST, VIEW_COST, cost, qualities, quality
-from summarizing_context.evaluation.tuning.splits import Side, Split, identity, split_sessions
+from summarizing_context.evaluation.tuning.outcome import (
+    FIGURES,
+    MODEL_COST,
+    VIEW_COST,
+    Figures,
+    Tried,
+    TuneOutcome,
+    Verdict,
+    cost,
+    qualities,
+    quality,
+)
 from summarizing_context.evaluation.tuning.trials import Bench, SessionScore
 from summarizing_context.evaluation.tuning.variants import Variant
-from summarizing_context.settings import PLACES, Settings
+from summarizing_context.settings.values import PLACES, Settings
+from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
+
+Side = Literal["train", "validation"]
+
+
+class Split(NamedTuple):
+    """The two sides."""
+
+    train: list[CaseSource]
+    validation: list[CaseSource]
+
+    def side(self, name: Side) -> list[CaseSource]:
+        return self.train if name == "train" else self.validation
+
+
+def split_sessions(sources: Sequence[CaseSource], seed: int) -> Split:
+    """Half of the sessions of each kind to either side, by the hash of their names and the seed."""
+    kinds: dict[str, set[str]] = {}
+    for source in sources:
+        kind, name = identity(source)
+        kinds.setdefault(kind, set()).add(name)
+    held_out: set[tuple[str, str]] = set()
+    odd = 0  # of kinds with an odd number of sessions, every second one gives the larger half
+    for kind in sorted(kinds):
+        dealt = sorted(kinds[kind], key=lambda name: hashlib.sha256(f"{seed}/{kind}/{name}".encode()).hexdigest())
+        half = (len(dealt) + odd) // 2
+        odd ^= len(dealt) % 2
+        held_out.update((kind, name) for name in dealt[:half])
+    split = Split(
+        [source for source in sources if identity(source) not in held_out],
+        [source for source in sources if identity(source) in held_out],
+    )
+    if not split.train or not split.validation:
+        raise SettingsError("tuning needs at least two sessions: one half to tune on, the other to judge by; give more")
+    return split
+
+
+def identity(source: CaseSource) -> tuple[str, str]:
+    """The kind of a session, and its name within the kind, whatever its budget."""
+    if isinstance(source, Generated):
+        return source.recipe.domain, f"{source.recipe.seed}/{source.recipe.tokens}"
+    if isinstance(source, Imported):
+        return source.dataset, str(source.number)
+    return source.path.parent.name, source.path.name
+
+
+FILE = "evaluations.jsonl"
+
+FORMAT = 1
+
+
+class Header(msgspec.Struct, frozen=True):
+    """The first line: whose evaluations follow."""
+
+    task: str  # names sessions, split and settings
+    format: int = FORMAT
+
+
+class Evaluation(msgspec.Struct, frozen=True):
+    """One variant on one side."""
+
+    variant: str  # its key
+    side: Side
+    scores: list[SessionScore]
+
+
+class Ledger:
+    """The evaluations of one run, read from its folder and written there."""
+
+    def __init__(self, folder: Path, task: str) -> None:
+        self._path = folder / FILE
+        self._known: dict[tuple[str, Side], list[SessionScore]] = {}
+        make_private_folder(folder)
+        whole = self._read(Header(task))
+        write_private(self._path, whole)  # without a line that was cut off
+
+    @property
+    def evaluations(self) -> int:
+        return len(self._known)
+
+    def find(self, variant: str, side: Side) -> list[SessionScore] | None:
+        return self._known.get((variant, side))
+
+    def add(self, variant: str, side: Side, scores: list[SessionScore]) -> None:
+        self._known[variant, side] = scores
+        with open_private(self._path, append=True) as file:
+            file.write(msgspec.json.encode(Evaluation(variant, side, scores)) + b"\n")
+
+    def _read(self, header: Header) -> bytes:
+        """The lines that are whole, and what they say."""
+        content = self._path.read_bytes() if self._path.exists() else b""
+        lines = content.split(b"\n")[:-1]
+        if not lines:
+            return msgspec.json.encode(header) + b"\n"
+        try:
+            found = msgspec.json.decode(lines[0], type=Header)
+            read = [msgspec.json.decode(line, type=Evaluation) for line in lines[1:]]
+        except msgspec.DecodeError as error:
+            raise SettingsError(f"{self._path}: is no run of tune ({error}); name another folder with --out") from error
+        if found != header:
+            raise SettingsError(
+                f"{self._path.parent} holds a run with other sessions or settings; name another folder with --out, or "
+                "delete it"
+            )
+        self._known = {(one.variant, one.side): one.scores for one in read}
+        return b"\n".join(lines) + b"\n"
+
 
 _SHOWN = 8  # variants besides start, shipped and winner that the held-out sessions judge
 

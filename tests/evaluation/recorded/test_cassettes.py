@@ -20,8 +20,8 @@ from summarizing_context.errors import (
     SummarizerRefused,
 )
 from summarizing_context.evaluation.cassettes import Caps, Cassette, CassetteSummarizer, Mode, Reply, Request
-from summarizing_context.evaluation.cassettes.scrubbing import scrubbed
-from summarizing_context.ports import SummaryReply
+from summarizing_context.evaluation.cassettes.requests import scrubbed
+from summarizing_context.summarizers.base import SummaryReply
 from tests.privacy import open_to_others
 from tests.summarizers.scripted import job
 

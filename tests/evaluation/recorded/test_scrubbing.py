@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.evaluation.cassettes import Cassette
-from summarizing_context.evaluation.cassettes.scrubbing import GONE, scrubbed
+from summarizing_context.evaluation.cassettes.requests import GONE, scrubbed
 
 resource = pytest.importorskip("resource")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.evaluation.cases.margins import without_margins
+from summarizing_context.evaluation.cases.hindsight import without_margins
 
 
 @pytest.mark.parametrize("mark", ["\t", "→", ":", "|"])

@@ -17,12 +17,12 @@ from summarizing_context.evaluation.gates import baseline_of, check_baseline, ch
 from summarizing_context.evaluation.intervals import difference, mean_of
 from summarizing_context.evaluation.outcomes import RunOutcome, SessionOutcome
 from summarizing_context.evaluation.report.charts import spread_out
-from summarizing_context.evaluation.report.probes import highlighted
+from summarizing_context.evaluation.report.page import highlighted
 from summarizing_context.evaluation.report.summary import headline, unequal_views
 from summarizing_context.evaluation.report.writing import HTML, JSON, MARKDOWN, read_run, write_reports
 from summarizing_context.evaluation.runner import Plan, run_case
 from summarizing_context.evaluation.suites import Gate, load_suite
-from summarizing_context.settings import Settings
+from summarizing_context.settings.values import Settings
 from tests.evaluation.scored.building import generated
 from tests.privacy import open_to_others
 

@@ -13,8 +13,7 @@ from summarizing_context.evaluation.scoring.artifacts import (
 )
 from summarizing_context.evaluation.scoring.defects import try_defects
 from summarizing_context.evaluation.scoring.support import Source, check_support
-from summarizing_context.evaluation.scoring.texts import Text
-from summarizing_context.evaluation.scoring.verdicts import judge
+from summarizing_context.evaluation.scoring.verdicts import Text, judge
 from tests.evaluation.scored.building import call, generated, probe
 
 

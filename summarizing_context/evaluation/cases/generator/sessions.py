@@ -10,9 +10,15 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from summarizing_context.evaluation.cases.generator.domains import Domain, Tool, load_domain
-from summarizing_context.evaluation.cases.generator.planting import Planter, Planting, probes_of
-from summarizing_context.evaluation.cases.generator.slots import Slots
+from summarizing_context.evaluation.cases.generator.planting import (
+    Domain,
+    Planter,
+    Planting,
+    Slots,
+    Tool,
+    load_domain,
+    probes_of,
+)
 from summarizing_context.evaluation.cases.model import Case, Cut, Message
 from summarizing_context.evaluation.cases.reading import message_tokens
 

@@ -1,0 +1,1 @@
+"""The adapter for Microsoft Amplifier: `mount`, and the context manager that it mounts."""

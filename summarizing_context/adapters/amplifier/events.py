@@ -1,0 +1,244 @@
+"""Events between Amplifier and us: our notices go out in the background, usage of views comes in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import Any
+
+from summarizing_context.errors import BudgetError
+from summarizing_context.summarizers.host import in_summary
+
+
+def budget_error(
+    required: int, budget: int, rows: Iterable[tuple[int, int]] = (), what: str = "leading system rows"
+) -> BudgetError:
+    """A `BudgetError`; where amplifier-core is installed, its `ContextLengthError` too."""
+    return _class()(required, budget, tuple(rows), what)
+
+
+@contextmanager
+def as_host_error() -> Iterator[None]:
+    """Let a `BudgetError` out as the host's error too."""
+    try:
+        yield
+    except BudgetError as error:
+        raise budget_error(error.required_tokens, error.budget_tokens, error.rows, error.what) from error
+
+
+@cache
+def _class() -> type[BudgetError]:
+    try:
+        from amplifier_core import ContextLengthError
+    except ImportError:
+        return BudgetError
+    both: type[BudgetError] = type("HostBudgetError", (BudgetError, ContextLengthError), {"__reduce__": _reduce})
+    return both
+
+
+def _reduce(error: BudgetError) -> tuple[Any, ...]:
+    return budget_error, (error.required_tokens, error.budget_tokens, error.rows, error.what)
+
+
+ANNOUNCED = (
+    "context:pre_compact",
+    "context:post_compact",
+    "context:compaction",
+    "context:summary_started",
+    "context:summary_ready",
+    "context:summary_failed",
+    "context:stand_in_used",
+    "context:include",
+    "context:memory_stored",
+    "context:memory_replaced",
+    "context:budget_changed",
+    "context:usage_calibrated",
+    "context:degraded",
+    "context:message_added:debug",
+)
+
+_MOST_WAITING = 256
+
+_SEND_WITHIN = 5.0  # seconds
+
+_DRAIN_WITHIN = 0.5  # seconds, when the session ends
+
+_LONGEST_TEXT = 300  # characters
+
+logger = logging.getLogger(__name__)
+
+Emit = Callable[[str, dict[str, Any]], Awaitable[Any]]
+
+
+class HostEvents:
+    """An `Events` port that hands notices to the host's hooks."""
+
+    def __init__(self, emit: Emit) -> None:
+        self._emit = emit
+        self._waiting: deque[tuple[str, dict[str, Any]]] = deque(maxlen=_MOST_WAITING)  # the oldest go first
+        self._sender: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def emit(self, name: str, data: Mapping[str, Any]) -> None:
+        """Queue a notice; returns at once, whatever the hooks do."""
+        if self._closed or (name.endswith(":debug") and len(self._waiting) > _MOST_WAITING // 2):
+            return
+        self._waiting.extend(translated(name, data))
+        if self._sender is None or self._sender.done():
+            self._sender = asyncio.create_task(self._send(), name="context events")
+
+    async def announce(self, data: Mapping[str, Any]) -> None:
+        """Have the hooks act before a compaction: returns when they have, or after five seconds."""
+        for event, payload in translated("pre_compact", data):
+            await self._hand_over(event, payload)
+
+    async def close(self) -> None:
+        """Send what waits, if that is quick, and end the task. May be called twice."""
+        self._closed = True
+        sender, self._sender = self._sender, None
+        if sender is None:
+            return
+        await asyncio.wait({sender}, timeout=_DRAIN_WITHIN)
+        if sender.cancel():
+            await asyncio.wait({sender}, timeout=_DRAIN_WITHIN)
+
+    async def _send(self) -> None:
+        while self._waiting:
+            event, payload = self._waiting.popleft()
+            await self._hand_over(event, payload)
+
+    async def _hand_over(self, event: str, payload: dict[str, Any]) -> None:
+        try:
+            async with asyncio.timeout(_SEND_WITHIN):
+                await self._emit(event, payload)
+        except Exception as error:  # a hook is foreign code
+            logger.debug("an event was not taken", extra={"event": event, "cause": type(error).__name__})
+
+
+def translated(name: str, data: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A notice under the names, and with the fields, that the host's documents give."""
+    facts = {str(key): _finite(value) for key, value in data.items()}
+    if name == "pre_compact":
+        yield "context:pre_compact", _counts(facts, "tokens")
+    elif name == "activation":
+        yield "context:post_compact", _counts(facts, "tokens_after")
+        told = {key: value for key, value in facts.items() if key not in ("activated", "messages")}
+        yield "context:compaction", {**told, "message_count": facts.get("messages")}
+        if facts.get("header_tokens"):
+            yield "context:include", _header(facts)
+        if facts.get("stand_ins"):
+            yield "context:stand_in_used", {"count": facts.get("stand_ins"), "reason": facts.get("reason")}
+    else:
+        yield f"context:{name}", facts
+
+
+def _header(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """What is told of a header that enters a view; its text is not."""
+    content = f"{facts.get('header_blocks')} summaries, {facts.get('header_tokens')} tokens"
+    return {"source": "header", "content": content, "tokens": facts.get("header_tokens")}
+
+
+def _counts(facts: Mapping[str, Any], tokens: str) -> dict[str, Any]:
+    return {"message_count": facts.get("messages"), "tokens": facts.get(tokens), "token_count": facts.get(tokens)}
+
+
+def _finite(value: Any) -> Any:
+    """The value as the host's JSON takes it."""
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return str(value)[:_LONGEST_TEXT]
+
+
+def told_of(message: Mapping[str, Any], total: int) -> dict[str, Any]:
+    """What the host's documents tell of a message that was added; never its text."""
+    content = message.get("content")
+    return {
+        "role": message["role"],
+        "content_length": len(content if isinstance(content, str) else str(content or "")),
+        "total_messages": total,
+    }
+
+
+REQUEST, RESPONSE = "llm:request", "llm:response"
+
+_INPUT = ("input_tokens", "input")
+
+_READ = ("cache_read_tokens", "cache_read", "cache_read_input_tokens")
+
+_WRITTEN = ("cache_write_tokens", "cache_write", "cache_creation_input_tokens")
+
+Observe = Callable[[int, int, int], Awaitable[None]]
+
+
+class _Ask:
+    """A view that was handed out, and the call that sends it."""
+
+    __slots__ = ("is_answered", "request_id")
+
+    def __init__(self) -> None:
+        self.request_id: Any = None
+        self.is_answered = False
+
+
+_asked: ContextVar[_Ask | None] = ContextVar("view_asked_for", default=None)
+
+
+class UsageMeter:
+    """Tells `observe` of fresh, cached and newly cached tokens of each view that was sent."""
+
+    def __init__(self, observe: Observe) -> None:
+        self._observe = observe
+        self._latest: _Ask | None = None
+        self._ends: list[Callable[[], Any]] = []
+
+    def listen(self, register: Callable[..., Any]) -> None:
+        """Register with the host's hooks."""
+        for event, handler in ((REQUEST, self._on_request), (RESPONSE, self._on_response)):
+            end = register(event, handler, 0, f"context-summarizing {event}")
+            if callable(end):
+                self._ends.append(end)
+
+    def close(self) -> None:
+        """Hear nothing any longer. May be called twice."""
+        ends, self._ends = self._ends, []
+        for end in ends:
+            end()
+
+    def note_view(self) -> None:
+        """The caller has been given a view and will send it."""
+        self._latest = _Ask()
+        _asked.set(self._latest)
+
+    async def _on_request(self, event: str, data: Mapping[str, Any]) -> None:
+        ask = self._ask()
+        if ask is not None and ask.request_id is None:
+            ask.request_id = data.get("request_id")
+
+    async def _on_response(self, event: str, data: Mapping[str, Any]) -> None:
+        ask, usage = self._ask(), data.get("usage")
+        if ask is None or not isinstance(usage, Mapping):
+            return
+        if ask.request_id is not None and data.get("request_id", ask.request_id) != ask.request_id:
+            return
+        gross, read, written = (_count(usage, names) for names in (_INPUT, _READ, _WRITTEN))
+        if gross > 0:
+            ask.is_answered = True
+            await self._observe(max(0, gross - read), read, written)
+
+    def _ask(self) -> _Ask | None:
+        """The newest view, if this is its flow of calls and it waits for an answer."""
+        ask = _asked.get()
+        return ask if ask is self._latest and ask is not None and not ask.is_answered and not in_summary.get() else None
+
+
+def _count(usage: Mapping[str, Any], names: tuple[str, ...]) -> int:
+    found = (usage[name] for name in names if isinstance(usage.get(name), int))
+    return max(0, next(found, 0))

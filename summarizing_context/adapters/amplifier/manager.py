@@ -1,0 +1,293 @@
+"""Microsoft Amplifier's contract for context managers, over a context that opens at first use.
+
+Mounting builds values only: the host may mount twice, once to validate. No file, task or thread before the first
+message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+from summarizing_context.adapters.amplifier.events import ANNOUNCED, HostEvents, UsageMeter, as_host_error, told_of
+from summarizing_context.adapters.amplifier.messages import as_json, fit_rows, stamped
+from summarizing_context.adapters.amplifier.options import choose_provider, read_options, session_id_from
+from summarizing_context.adapters.amplifier.resuming import may_be_missing, take_transcript
+from summarizing_context.adapters.amplifier.storage import open_session
+from summarizing_context.adapters.amplifier.tools import AmplifierTool, mount_tools, our_tools, tool_definitions
+from summarizing_context.assembly import Options, recipe_of
+from summarizing_context.commands import CommandResult
+from summarizing_context.context import SummarizingContext
+from summarizing_context.errors import ContextClosedError, MessageError, SettingsError, WrongEventLoopError
+from summarizing_context.messages.validation import Message
+from summarizing_context.statistics import Statistics
+from summarizing_context.summarizers.host import HostSummarizer
+from summarizing_context.views.activation import ActivationReport
+
+__amplifier_module_type__ = "context"
+
+_NAME = "context-summarizing"
+
+
+async def mount(coordinator: Any, config: Mapping[str, Any] | None = None) -> Callable[[], Awaitable[None]]:
+    """Attach a context manager to the host; returns the cleanup function. `SettingsError` for options refused."""
+    manager = SummarizingContextManager(config)
+    manager.use_host(coordinator)
+    if callable(announce := getattr(coordinator, "register_contributor", None)):
+        announce("observability.events", _NAME, lambda: list(ANNOUNCED))
+    await coordinator.mount("context", manager)
+    return await mount_tools(coordinator, manager, manager.tools())
+
+
+async def on_session_ready(coordinator: Any) -> None:
+    """All modules are mounted: from now on the providers can be asked for their windows."""
+    manager = coordinator.get("context")
+    if isinstance(manager, SummarizingContextManager):
+        manager.use_providers(lambda: coordinator.get("providers"))
+
+
+class SummarizingContextManager:
+    """The host's context manager: our settings by name, and those of Amplifier's own documents.
+
+    `config` is what a mount plan holds; the same options may be given by name. Used by one event loop.
+    """
+
+    def __init__(
+        self, config: Mapping[str, Any] | None = None, options: Options | None = None, /, **named: Any
+    ) -> None:
+        self._plan = read_options({**(config or {}), **named} if named else config)
+        self._options = options or Options()
+        if self._plan.settings.summarizer not in ("extractive", "host"):
+            recipe_of(self._plan.settings)  # told now that no model is named, and not at each message
+        self._events: HostEvents | None = None
+        self._meter = UsageMeter(self._observe)
+        self._providers: Callable[[], Any] | None = None
+        self._tools: Callable[[], Any] = dict  # mounted in the host
+        self._system_prompt_factory: Callable[[], Any] | None = None  # hooks of the host wrap it under this name
+        self._opening: asyncio.Task[SummarizingContext] | None = None
+        self._closing: asyncio.Task[None] | None = None
+        self._degraded: str | None = None
+        self._closed = False
+        self._loaded = self._resuming = False  # the log was in a file; the host has added nothing to it yet
+
+    @property
+    def session_id(self) -> str:
+        """The name of the session in its store."""
+        return self._plan.settings.session_id
+
+    def tools(self) -> list[AmplifierTool]:
+        """The tools that the options ask for."""
+        return our_tools(self, recall=self._plan.recall_tool, memory=self._plan.memory_tools)
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the host has told that all its modules are mounted."""
+        return self._providers is not None
+
+    def use_host(self, coordinator: Any) -> None:
+        """Take the host's session id, unless the options name one, and its hooks. Before the first use only."""
+        host_id = getattr(coordinator, "session_id", None)
+        if isinstance(host_id, str) and host_id and not self._plan.names_session:
+            settings = replace(self._plan.settings, session_id=session_id_from(host_id))
+            self._plan = replace(self._plan, settings=settings)
+        if callable(get := getattr(coordinator, "get", None)):
+            self._tools = lambda: get("tools")
+        hooks = getattr(coordinator, "hooks", None)
+        if callable(emit := getattr(hooks, "emit", None)) and self._options.events is None:
+            self._events = HostEvents(emit)
+            announce = self._events.announce if self._plan.awaits_hooks else self._options.announce
+            self._options = replace(self._options, events=self._events, announce=announce)
+        if callable(register := getattr(hooks, "register", None)):
+            self._meter.listen(register)
+        self._use_summarizer(getattr(coordinator, "cancellation", None))
+
+    def use_providers(self, mounted: Callable[[], Any]) -> None:
+        """Where to find the host's providers, for requests that name none and for summaries."""
+        self._providers = mounted
+
+    async def set_system_prompt_factory(self, factory: Callable[[], Any] | None) -> None:
+        """Have the system prompt made anew for each request, by a function that may be async; None for no such."""
+        if factory is not None and not callable(factory):
+            raise SettingsError(f"the system prompt's factory is {type(factory).__name__}; it is a function, or None")
+        self._system_prompt_factory = factory
+
+    async def add_message(self, message: Message) -> None:
+        """Add a message, with the time in its metadata; values that are no JSON are written down as text first."""
+        context = await self.opened()
+        message = stamped(message, _now())
+        try:
+            await context.add_message(message)
+        except MessageError:
+            message = as_json(message)
+            await context.add_message(message)
+        self._resuming = self._resuming and may_be_missing(message)
+        if self._options.events is not None:
+            self._options.events.emit("message_added:debug", told_of(message, len(context)))
+
+    async def get_messages_for_request(
+        self, token_budget: int | None = None, provider: Any | None = None
+    ) -> list[Message]:
+        """The messages of the next request, within the budget, as the host's `Message` and its providers take them.
+
+        Where the host is installed, `BudgetError` is its `ContextLengthError` too.
+        """
+        context = await self.opened()
+        system = await self._prompt()
+        if provider is None and token_budget is None:
+            provider = self._provider()
+        with as_host_error():
+            rows = await self._rows(context, token_budget, provider, system)
+        self._meter.note_view()
+        return rows if self._plan.preserve_system or not context.explain(drops=False) else _without_system(rows, system)
+
+    async def get_messages(self) -> list[Message]:
+        """The whole log, as received."""
+        return await (await self.opened()).get_messages()
+
+    async def set_messages(self, messages: Iterable[Message]) -> None:
+        """Replace the log, or follow a transcript of it, as `amplifier_resuming` says."""
+        context = await self.opened()
+        await take_transcript(context, messages, loaded=self._loaded, resuming=self._resuming)
+
+    async def clear(self) -> None:
+        """Empty the log; what it held stays as a checkpoint."""
+        context = await self.opened()
+        self._resuming = False
+        await context.clear()
+
+    async def should_compact(self) -> bool:
+        """Whether the next view would begin differently, in nearly all cases because it compacts."""
+        context = await self.opened()
+        context.expect_provider(self._provider())
+        return await context.should_compact()
+
+    async def compact(self, *, focus: str | None = None) -> ActivationReport:
+        """Compact now, if that frees anything. The log stays as it is."""
+        context = await self.opened()
+        context.expect_provider(self._provider())
+        with as_host_error():
+            return await context.compact(focus=focus)
+
+    async def wait_idle(self, timeout: float | None = None) -> bool:
+        """Wait until no summary is being made or could be."""
+        return await (await self.opened()).wait_idle(timeout)
+
+    async def call_recall_tool(self, arguments: object) -> str:
+        """The answer to a model's call of `context_recall`."""
+        return await (await self.opened()).call_recall_tool(arguments)
+
+    async def handle_command(self, text: str) -> CommandResult:
+        """Run a `/context` command; what is wrong with it is told in the result."""
+        return await (await self.opened()).handle_command(text)
+
+    def statistics(self) -> Statistics | None:
+        """The figures of the session; None before its first use. `store` says so where the file cannot be used."""
+        opening = self._opening
+        if opening is None or not opening.done() or opening.cancelled() or opening.exception() is not None:
+            return None
+        figures = opening.result().statistics()
+        return figures if self._degraded is None else replace(figures, store=f"{figures.store} ({self._degraded})")
+
+    async def close(self) -> None:
+        """End every task and give up the session. May be called twice, and before the first use; it goes on where
+        its caller is cancelled."""
+        self._closed = True
+        self._meter.close()
+        if self._opening is not None:
+            self._check_loop(self._opening)
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(self._opening))
+        await asyncio.shield(self._closing)
+
+    async def _close(self, opening: asyncio.Task[SummarizingContext] | None) -> None:
+        try:
+            if opening is not None:
+                await asyncio.wait({opening})
+                if not opening.cancelled() and opening.exception() is None:
+                    await opening.result().close()
+        finally:
+            self._opening = None
+            if self._events is not None:
+                await self._events.close()
+
+    async def opened(self) -> SummarizingContext:
+        """The session itself, for all that the host's contract has no name for: pins, ledger, checkpoints, search."""
+        if self._closed:
+            raise ContextClosedError("the context manager was cleaned up with its session; mount it again")
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open())
+        opening = self._opening
+        self._check_loop(opening)
+        try:
+            return await asyncio.shield(opening)
+        except Exception:
+            if self._opening is opening:
+                self._opening = None  # the next call tries again
+            raise
+
+    async def _open(self) -> SummarizingContext:
+        context = await open_session(self._plan, self._options, self._degrade)
+        self._loaded = self._resuming = len(context) > 0
+        return context
+
+    def _check_loop(self, opening: asyncio.Task[SummarizingContext]) -> None:
+        if opening.get_loop() is not asyncio.get_running_loop():
+            raise WrongEventLoopError("this context manager is used in another event loop; mount one for each loop")
+
+    def _degrade(self, reason: str) -> None:
+        self._degraded = f"in memory only: {reason}"
+        if self._options.events is not None:
+            self._options.events.emit("degraded", {"reason": reason})
+
+    async def _rows(
+        self, context: SummarizingContext, token_budget: int | None, provider: Any, system: str | None
+    ) -> list[Message]:
+        """The rows of a request. What fitting adds to a view is small; where it has no room, the view gets less."""
+        view_of = partial(context.get_messages_for_request, system=system, tools=tool_definitions(self._tools()))
+        fitted = fit_rows(await view_of(token_budget, provider))
+        view, budget = context.last_view, context.budget().max_tokens
+        if fitted.extra and view is not None and view.tokens + view.fixed_tokens + fitted.extra > budget:
+            fitted = fit_rows(await view_of(budget - fitted.extra, provider))
+        return fitted.rows
+
+    def _use_summarizer(self, cancellation: Any) -> None:
+        """Where the options ask for the host's own provider: summaries through it, ended when the host cancels."""
+        if self._plan.settings.summarizer != "host" or self._options.summarizer is not None:
+            return
+        summarizer = HostSummarizer(
+            lambda: self._provider(self._plan.summary_provider),
+            model=self._plan.settings.model,
+            is_cancelled=lambda: getattr(cancellation, "is_immediate", False) is True,
+        )
+        if callable(on_cancel := getattr(cancellation, "on_cancel", None)):
+            on_cancel(summarizer.cancel)
+        self._options = replace(self._options, summarizer=summarizer)
+
+    async def _prompt(self) -> str | None:
+        if self._system_prompt_factory is None:
+            return None
+        made = self._system_prompt_factory()
+        made = await made if inspect.isawaitable(made) else made
+        return made if made is None or isinstance(made, str) else str(made)
+
+    async def _observe(self, fresh: int, read: int, written: int) -> None:
+        if self._opening is not None and self._opening.done() and not self._closed:
+            await (await self.opened()).observe_usage(fresh, cache_read=read, cache_write=written)
+
+    def _provider(self, name: str | None = None) -> Any:
+        return choose_provider(self._providers() if self._providers is not None else None, name)
+
+
+def _without_system(rows: list[Message], prompt: str | None) -> list[Message]:
+    """The rows without the log's leading system rows; a prompt made for this request stays."""
+    first = next((at for at, row in enumerate(rows) if row["role"] not in ("system", "developer")), len(rows))
+    return [*rows[: bool(prompt)], *rows[first:]]
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,378 @@
+"""Messages between Amplifier and the log: blocks, rows, and views as both of its large providers take them.
+
+Pure. What a row becomes depends on the rows before it only, so that a view goes on beginning with the one before.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from summarizing_context.errors import MessageError
+from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
+from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.parts import call_id, is_result
+from summarizing_context.messages.reading import message_text_parts
+from summarizing_context.messages.validation import Message, canonical_json
+
+_TEXTS = frozenset({"input_text", "output_text", "summary_text", "reasoning_text"})
+
+_FIELDS: dict[str, dict[str, type]] = {  # what a block of each type must have
+    "text": {"text": str},
+    "thinking": {"thinking": str},
+    "redacted_thinking": {"data": str},
+    "tool_call": {"id": str, "name": str, "input": dict},
+    "tool_result": {"tool_call_id": str},
+    "image": {"source": dict},
+    "reasoning": {"content": list, "summary": list},
+}
+
+_VISIBILITIES = (None, "internal", "developer", "user")
+
+_OPTIONAL: dict[str, type] = {"signature": str, "content": list}  # of thinking
+
+
+def as_block(block: Any) -> Any:
+    """The block as the host knows it; itself where it does already. Anything unknown becomes text."""
+    if isinstance(block, dict):
+        if block.get("visibility") not in _VISIBILITIES:
+            block = without(block, "visibility")
+        known = _fields_of(block)
+        if known is not None and _is_whole(block, known):
+            return block
+        translated = _translated(block)
+        if translated is not None and _is_whole(translated, _FIELDS[translated["type"]]):
+            return translated
+    texts = message_text_parts({"role": "user", "content": [block]})
+    kind = block.get("type") if isinstance(block, dict) else None
+    return {"type": "text", "text": "\n".join(texts) or f"[{kind or 'empty'}]"}
+
+
+def without(block: dict[str, Any], *names: str) -> dict[str, Any]:
+    """The mapping without these keys."""
+    return {name: value for name, value in block.items() if name not in names}
+
+
+def as_arguments(value: Any) -> dict[str, Any]:
+    """The arguments of a call as an object, which is the only form that the host knows."""
+    if isinstance(value, str):
+        try:
+            parsed = json.loads(value)
+        except (ValueError, RecursionError):
+            parsed = None
+        value = parsed if isinstance(parsed, dict) else value
+    return value if isinstance(value, dict) else {"arguments": value}
+
+
+def _fields_of(block: dict[str, Any]) -> dict[str, type] | None:
+    kind = block.get("type")
+    return _FIELDS.get(kind) if isinstance(kind, str) else None
+
+
+def _is_whole(block: dict[str, Any], known: dict[str, type]) -> bool:
+    if block["type"] == "tool_result" and "output" not in block:
+        return False
+    if block["type"] == "thinking":
+        known = known | {name: kind for name, kind in _OPTIONAL.items() if block.get(name) is not None}
+    return all(isinstance(block.get(name), kind) for name, kind in known.items())
+
+
+def _translated(block: dict[str, Any]) -> dict[str, Any] | None:
+    """Blocks of the providers' own kinds in the host's terms."""
+    kind = block.get("type")
+    if not isinstance(kind, str):
+        return None
+    if kind in _TEXTS:
+        return {"type": "text", "text": block.get("text")}
+    if kind in ("tool_use", "tool_call"):
+        call = block.get("input", block.get("arguments", {}))
+        return {**without(block, "arguments"), "type": "tool_call", "input": as_arguments(call)}
+    if kind == "tool_result":
+        output = block.get("output", block.get("content", ""))
+        rest = without(block, "tool_use_id", "content")
+        return {**rest, "tool_call_id": block.get("tool_call_id", block.get("tool_use_id")), "output": output}
+    if kind in ("image_url", "input_image"):
+        return {"type": "image", "source": _image_source(block.get("image_url"))}
+    return None
+
+
+def _image_source(image: Any) -> dict[str, Any] | None:
+    url = image.get("url") if isinstance(image, dict) else image
+    if not isinstance(url, str):
+        return None
+    head, comma, data = url.partition(";base64,")
+    if comma and head.startswith("data:"):
+        return {"type": "base64", "media_type": head.removeprefix("data:"), "data": data}
+    return {"type": "url", "url": url}
+
+
+_ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})  # "function" rows are dropped by a provider
+
+_DEEPEST = 100
+
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")  # a character as two
+
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def as_json(value: Any, depth: int = 0) -> Any:
+    """The value with everything that JSON has no form for written down: models as mappings, the rest as text."""
+    if isinstance(value, str):
+        return _PAIR.sub(lambda halves: halves[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    if value is None or isinstance(value, int | float):
+        return value
+    if depth > _DEEPEST:
+        raise MessageError(f"the message is nested more than {_DEEPEST} levels deep")
+    if isinstance(value, Mapping):
+        return {str(key): as_json(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, set | frozenset):
+        return [as_json(item, depth + 1) for item in sorted(value, key=repr)]
+    if isinstance(value, list | tuple):
+        return [as_json(item, depth + 1) for item in value]
+    dump = getattr(value, "model_dump", None)  # the host's own messages and blocks
+    return as_json(dump(), depth + 1) if callable(dump) and not isinstance(value, type) else repr(value)
+
+
+def stamped(message: Any, moment: str) -> Any:
+    """The message with `metadata.timestamp`, unless it has one or is none that could be given one."""
+    if not isinstance(message, Mapping):
+        return message
+    metadata = message.get("metadata")
+    if metadata is None:
+        return {**message, "metadata": {"timestamp": moment}}
+    if not isinstance(metadata, Mapping) or metadata.get("timestamp") is not None:
+        return message
+    return {**message, "metadata": {**metadata, "timestamp": moment}}
+
+
+def as_sendable(message: Message) -> Message:
+    """The message as UTF-8 can say it, nearly always itself: halves of characters, which no provider's client can
+    send, become U+FFFD."""
+    try:
+        msgspec.json.encode(message)
+    except UnicodeEncodeError:
+        mended: Message = _mended(message)
+        return mended
+    return message
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return _HALF.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_mended(item) for item in value]
+    return {_mended(key): _mended(item) for key, item in value.items()} if isinstance(value, dict) else value
+
+
+def as_row(message: Message) -> Message:
+    """The message as the host's `Message` accepts it; nearly always itself."""
+    row = message
+    if message["role"] not in _ROLES:
+        row = {**row, "role": "user"}
+    content = message.get("content")
+    if isinstance(content, list):
+        blocks = [as_block(block) for block in content]
+        if any(new is not old for new, old in zip(blocks, content, strict=True)):
+            row = {**row, "content": blocks}
+    elif not isinstance(content, str):
+        row = {**row, "content": "" if content is None else canonical_json(content)}
+    for key, kind in (("name", str), ("tool_call_id", str), ("metadata", dict)):
+        if row.get(key) is not None and not isinstance(row[key], kind):
+            row = without(row, key)
+    return row
+
+
+LEAD_IN = "[the conversation begins with the assistant]"
+
+NO_TEXT = "[no text]"
+
+NOT_YET = "[no result of this call yet]"
+
+_FRONT = ("system", "developer")
+
+_GOOD_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+_BAD = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class Fitted(NamedTuple):
+    """The rows of a request, and how many tokens they cost beyond the view that they were made from, about."""
+
+    rows: list[Message]
+    extra: int
+
+
+def fit_rows(view: Iterable[Message]) -> Fitted:
+    """The messages of a view as rows of a request."""
+    fitter = _Fitter()
+    rows: list[Message] = []
+    extra, begun = 0, False
+    for message in view:
+        made = list(fitter.rows_of(message))
+        if made and not begun and made[0]["role"] not in _FRONT:
+            begun = True
+            if made[0]["role"] != "user":
+                made.insert(0, {"role": "user", "content": LEAD_IN})
+        if len(made) != 1 or made[0] is not message:
+            extra += max(0, sum(map(_cost, made)) - _cost(message))
+        rows += made
+    in_flight = [{"role": "tool", "tool_call_id": wire, "content": NOT_YET} for wire in fitter.in_flight()]
+    return Fitted(rows + in_flight, extra + sum(map(_cost, in_flight)))
+
+
+class _Fitter:
+    """What has to be known of the rows before."""
+
+    def __init__(self) -> None:
+        self._used: set[str] = set()  # ids on the wire
+        self._open: defaultdict[str, deque[str | None]] = defaultdict(deque)  # ours -> wire, None for a user's call
+
+    def in_flight(self) -> list[str]:
+        """Ids on the wire of the calls that have no result yet."""
+        return [wire for waiting in self._open.values() for wire in waiting if wire is not None]
+
+    def rows_of(self, message: Message) -> Iterator[Message]:
+        """Mended before, for ids have to stay alike, and after: what stood in JSON text has been read then."""
+        return map(as_sendable, self._rows_of(as_sendable(message)))
+
+    def _rows_of(self, message: Message) -> Iterator[Message]:
+        row = as_row(message)
+        if is_result(message):
+            yield self._result(row, call_id(message.get("tool_call_id")), row["content"])
+        elif row["role"] == "assistant":
+            yield self._assistant(row)
+        elif row["role"] == "user":
+            yield from self._user(row)
+        elif said := _spoken(row):
+            yield said
+
+    def _assistant(self, row: Message) -> Message:
+        content = row["content"]
+        blocks = [block for block in content if not _is_unsigned(block)] if isinstance(content, list) else []
+        if isinstance(content, list) and len(blocks) < len(content):
+            row = {**row, "content": blocks}
+        listed = [call for call in row.get("tool_calls") or () if isinstance(call, dict)] if _lists(row) else []
+        shown = [block for block in blocks if block["type"] == "tool_call"]
+        ids = {block["id"] for block in shown}
+        added = [_call_of(call) for call in listed if call_id(call.get("id")) not in ids]
+        own = {block["tool_call_id"] for block in blocks if block["type"] == "tool_result"}  # answered in place
+        wired = {id(block): self._call(block["id"]) for block in [*shown, *added] if block["id"] not in own}
+        same = all(wired.get(id(block), block["id"]) == block["id"] for block in shown)
+        if added or own or not same or any(block["type"] == "image" for block in blocks):
+            text = [{"type": "text", "text": content}] if isinstance(content, str) and content else []
+            blocks = [
+                {**block, "id": wired[id(block)]} if id(block) in wired else _worded(block, "image")
+                for block in [*text, *blocks, *added]
+            ]
+            row = {**without(row, "tool_calls"), "content": blocks}
+            if wired:
+                row["tool_calls"] = [_listing(block) for block in blocks if block["type"] == "tool_call"]
+        return _spoken(row) or {**row, "content": NO_TEXT}
+
+    def _user(self, row: Message) -> Iterator[Message]:
+        """Results first, each as a row of its own; then what a person, or whoever it was, has said."""
+        content = row["content"]
+        blocks = content if isinstance(content, list) else []
+        rest = []
+        for block in blocks:
+            if block["type"] == "tool_result":
+                output = block["output"]
+                failed = {"is_error": True} if block.get("is_error") is True else {}
+                yield self._result({"role": "tool", **failed}, block["tool_call_id"], output)
+            else:
+                rest.append(block)
+        listed = [_call_of(call) for call in row.get("tool_calls") or () if isinstance(call, dict)]
+        calls = [block for block in rest if block["type"] == "tool_call"] + listed
+        if not calls and len(rest) == len(blocks):
+            yield _spoken(row) or {**row, "content": NO_TEXT}
+        elif calls or rest:
+            for call in calls:
+                self._open[call["id"]].append(None)
+            said = rest if blocks else [{"type": "text", "text": content}]
+            noted = [_worded(block) for block in [*said, *listed]]
+            said_row = {**without(row, "tool_calls"), "content": noted}
+            yield _spoken(said_row) or {**said_row, "content": NO_TEXT}
+
+    def _result(self, row: Message, answered: str, output: Any) -> Message:
+        waiting = self._open[answered]
+        wire = waiting.popleft() if waiting else None
+        content = output if isinstance(output, str) else _result_blocks(output)
+        if wire is None:
+            said = "\n".join(message_text_parts({"role": "user", "content": content}))
+            return {"role": "user", "content": fence("earlier_message", said, role="tool")}
+        if (row["role"], row.get("tool_call_id")) == ("tool", wire) and row.get("content") == content:
+            return row
+        return {**row, "role": "tool", "tool_call_id": wire, "content": content}
+
+    def _call(self, ours: str) -> str:
+        """The id of a call on the wire: the same, unless a provider would refuse it or it was used before."""
+        wire = ours if _GOOD_ID.fullmatch(ours) else _BAD.sub("_", ours)[:56] or "call"
+        number = 2
+        while wire in self._used:
+            wire, number = f"{_BAD.sub('_', ours)[:56] or 'call'}_{number}", number + 1
+        self._used.add(wire)
+        self._open[ours].append(wire)
+        return wire
+
+
+def _lists(row: Message) -> bool:
+    return isinstance(row.get("tool_calls"), list)
+
+
+def _is_unsigned(block: dict[str, Any]) -> bool:
+    """Thinking that no provider takes back: without a signature, and without the state that others keep."""
+    return block["type"] == "thinking" and not block.get("signature") and not block.get("content")
+
+
+def _call_of(call: dict[str, Any]) -> dict[str, Any]:
+    """A call that only `tool_calls` lists, as a block."""
+    inner = call.get("function") or call.get("custom") or call
+    inner = inner if isinstance(inner, dict) else call
+    arguments = inner.get("arguments", inner.get("input", inner.get("args", {})))
+    name = inner.get("name") or inner.get("tool") or "tool"
+    return {"type": "tool_call", "id": call_id(call.get("id")), "name": str(name), "input": as_arguments(arguments)}
+
+
+def _listing(block: dict[str, Any]) -> dict[str, Any]:
+    """A call under the names of all who read `tool_calls`."""
+    return {"id": block["id"], "tool": block["name"], "name": block["name"], "arguments": block["input"]}
+
+
+def _worded(block: dict[str, Any], *others: str) -> dict[str, Any]:
+    """A block as text where its row may not hold it: calls and results stand elsewhere, `others` nowhere."""
+    if block["type"] not in ("tool_call", "tool_result", *others):
+        return block
+    words = message_text_parts({"role": "user", "content": [block]})
+    name = _BAD.sub("_", str(block.get("name") or block["type"]))[:64]
+    return {"type": "text", "text": fence("earlier_message", "\n".join(words), of=name) if words else f"[{name}]"}
+
+
+def _result_blocks(output: Any) -> Any:
+    if isinstance(output, list):
+        return [as_block(block) for block in output]
+    return "" if output is None else "\n".join(message_text_parts({"role": "user", "content": [output]}))
+
+
+def _spoken(row: Message) -> Message | None:
+    """The row without empty texts; None if nothing is left that could be sent."""
+    content = row["content"]
+    if isinstance(content, str):
+        return row if content.strip() else None
+    kept = [block for block in content if block["type"] != "text" or block["text"].strip()]
+    if all(block["type"] in ("thinking", "redacted_thinking", "reasoning") for block in kept):
+        if not kept:
+            return None
+        kept.append({"type": "text", "text": NO_TEXT})
+    return row if kept == content else {**row, "content": kept}
+
+
+def _cost(message: Message) -> int:
+    return MESSAGE_TOKENS + sum(map(estimate_text, message_text_parts(message)))

@@ -1,0 +1,271 @@
+"""Prompts under inspection: what is wrong with one, how two differ, and the requests that one is sent with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
+from importlib.resources.abc import Traversable
+from typing import Any, Literal, NamedTuple
+
+from summarizing_context.assembly import open_context
+from summarizing_context.errors import PromptError, SettingsError
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.reading import message_text_parts
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.base import SummaryJob
+from summarizing_context.summarizers.extractive.sections import NAMES
+from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
+from summarizing_context.summarizers.prompts import Prompt, load, names, prompts_root, released
+from summarizing_context.summarizers.sdk import fenced
+
+Sign = Literal[" ", "-", "+", "…"]
+
+_AROUND = 2  # unchanged lines that are shown before and after a change
+
+
+class Piece(NamedTuple):
+    """Words of a changed line."""
+
+    text: str
+    changed: bool
+
+
+class Change(NamedTuple):
+    """One line of a comparison."""
+
+    sign: Sign
+    pieces: tuple[Piece, ...]
+
+    @property
+    def text(self) -> str:
+        return "".join(piece.text for piece in self.pieces)
+
+
+def compare_prompts(first: Prompt, second: Prompt) -> list[Change]:
+    """The second prompt against the first; nothing where they say the same."""
+    return list(_changes(_lines(first), _lines(second)))
+
+
+def _lines(prompt: Prompt) -> list[str]:
+    focuses = [f"focus_{rank}: {text}" for rank, text in enumerate(prompt.focuses, start=1)]
+    return [f"purpose: {prompt.purpose}", *focuses, *prompt.text.splitlines()]
+
+
+def _changes(old: Sequence[str], new: Sequence[str]) -> Iterator[Change]:
+    groups = list(SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(_AROUND))
+    for at, group in enumerate(groups):
+        if at or group[0][1] > 0:
+            yield Change("…", ())
+        for kind, start, stop, other_start, other_stop in group:
+            before, after = old[start:stop], new[other_start:other_stop]
+            if kind == "equal":
+                yield from (Change(" ", (Piece(line, False),)) for line in before)
+            else:
+                yield from _replaced(before, after)
+
+
+def _replaced(before: Sequence[str], after: Sequence[str]) -> Iterator[Change]:
+    paired = len(before) == len(after)
+    for at, line in enumerate(before):
+        yield Change("-", _pieces(line, after[at]) if paired else (Piece(line, True),))
+    for at, line in enumerate(after):
+        yield Change("+", _pieces(line, before[at]) if paired else (Piece(line, True),))
+
+
+def _pieces(line: str, other: str) -> tuple[Piece, ...]:
+    """The words of a line, those apart that the other line does not have there."""
+    mine, theirs = line.split(" "), other.split(" ")
+    pieces: list[Piece] = []
+    for kind, start, stop, _, _ in SequenceMatcher(None, mine, theirs, autojunk=False).get_opcodes():
+        if start < stop:
+            space = " " if stop < len(mine) else ""
+            pieces.append(Piece(" ".join(mine[start:stop]) + space, kind != "equal"))
+    return tuple(pieces)
+
+
+MOST_TOKENS = 400  # of the fixed text, as sent
+
+CAP = 400  # what stands for `max_tokens` when the fixed text is counted
+
+SUMMARIES = ("segment", "rollup")  # their replies have the fixed sections
+
+_GIVEN = {"segment": {"max_tokens"}, "rollup": {"max_tokens", "focus"}, "focus": {"max_tokens"},
+    "reader": {"max_tokens"}, "proposal": {"current", "feedback"},
+    "judge": {"verdict_right", "verdict_wrong"}}  # fmt: skip
+
+
+class Complaint(NamedTuple):
+    """Something wrong with one prompt, or with a file beside the prompts."""
+
+    name: str
+    words: str
+
+
+def fixed_text(prompt: Prompt) -> str:
+    """What is sent with every request, whatever it is about; of several ranks the longest text."""
+    values = {name: CAP if name == "max_tokens" else "" for name in prompt.placeholders if name != "focus"}
+    ranks = range(1, max(len(prompt.focuses), 1) + 1)
+    return max((prompt.render_for_rank(rank, **values) for rank in ranks), key=len)
+
+
+def check_prompts(root: Traversable, count: Callable[[str], int]) -> list[Complaint]:
+    """All that is wrong in a folder of prompts. `count` counts the tokens of a text."""
+    complaints = list(_strays(root))
+    for name in names(root):
+        try:
+            prompt = load(name, root=root)
+        except PromptError as error:
+            complaints.append(Complaint(name, str(error).removeprefix(f"prompt {name}: ")))
+        else:
+            complaints += [Complaint(name, words) for words in check_prompt(prompt, count)]
+    return complaints
+
+
+def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
+    """What is wrong with one prompt that could be read."""
+    accepted = released().get(name := f"{prompt.name}/v{prompt.version}")
+    if accepted not in (None, prompt.hash):
+        yield f"{name} was released with another text; a new text needs a version of its own"
+    tokens = count(fixed_text(prompt))
+    if tokens > MOST_TOKENS:
+        yield f"its fixed text costs {tokens} tokens with every request; at most {MOST_TOKENS} are allowed"
+    if prompt.name in SUMMARIES:
+        yield from _sections(prompt)
+    if strange := prompt.placeholders - _GIVEN.get(prompt.name, prompt.placeholders):
+        yield f"nothing fills in {', '.join(sorted(strange))}; {prompt.name} prompts are given " + ", ".join(
+            sorted(_GIVEN[prompt.name])
+        )
+
+
+def _sections(prompt: Prompt) -> Iterator[str]:
+    wanted = [f"## {name}" for name in NAMES]
+    found = [line.strip() for line in prompt.text.splitlines() if line.startswith("## ")]
+    if found != wanted:
+        lacking = [name for name in wanted if name not in found]
+        odd = [name for name in found if name not in wanted]
+        told = [f"lacks {', '.join(lacking)}"] * bool(lacking) + [f"has {', '.join(odd)} besides"] * bool(odd)
+        yield f"its sections must be the fixed ones, in their order: it {' and '.join(told) or 'has another order'}"
+
+
+def _strays(root: Traversable) -> Iterator[Complaint]:
+    """Files that nothing would read, and folders that nothing asks for."""
+    known, purposes = set(names(root)), {folder.name for folder in prompts_root().iterdir() if folder.is_dir()}
+    for folder in sorted((entry for entry in root.iterdir() if entry.is_dir()), key=lambda entry: entry.name):
+        if folder.name.startswith("."):
+            continue
+        if folder.name not in purposes:
+            yield Complaint(folder.name, f"nothing asks for prompts of this purpose; known are {_listed(purposes)}")
+        for file in sorted(entry.name for entry in folder.iterdir()):
+            if not file.startswith(".") and f"{folder.name}/{file.removesuffix('.md')}" not in known:
+                yield Complaint(f"{folder.name}/{file}", "is no prompt: a file's name reads like v1.md")
+
+
+def _listed(words: set[str]) -> str:
+    return ", ".join(sorted(words))
+
+
+RENDERED = ("segment", "rollup", "focus")
+
+_LEAST_BUDGET = 1_000  # tokens
+
+
+class RequestPart(NamedTuple):
+    """One part of a request, exactly as it is sent."""
+
+    slot: str  # "system" or "user"
+    name: str
+    fixed: bool  # the same with every request
+    tokens: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """One request, and the messages that it is about."""
+
+    prompt: str
+    rank: int
+    start: int
+    stop: int
+    number: int  # which of its kind, from 1
+    among: int
+    max_tokens: int  # cap of the answer
+    parts: tuple[RequestPart, ...]
+
+    @property
+    def tokens(self) -> int:
+        return sum(part.tokens for part in self.parts)
+
+    @property
+    def fixed_tokens(self) -> int:
+        return sum(part.tokens for part in self.parts if part.fixed)
+
+
+class Recorder:
+    """Notes what it is asked, and answers with an extractive summary."""
+
+    def __init__(self) -> None:
+        self.jobs: list[SummaryJob] = []
+
+    async def summarize(self, job: SummaryJob) -> str:
+        self.jobs.append(job)
+        return summarize_extractively(
+            job.content,
+            kind="rollup" if job.kind == "rollup" else "segment",
+            max_tokens=job.max_tokens,
+            count=estimate_text,
+        )
+
+
+async def jobs_for(
+    messages: Sequence[dict[str, Any]], settings: Settings, *, purpose: str, topic: str = "", rank: int = 1
+) -> list[SummaryJob]:
+    """The jobs of one purpose that a session with these messages asks for, oldest first."""
+    recorder = Recorder()
+    quiet = replace(settings, store=":memory:", session_id="render", start_at=0.0, idle_after=None)
+    if purpose == "focus":  # a note is about what is covered: cover about half
+        history = sum(estimate_text(text) for message in messages for text in message_text_parts(message))
+        quiet = replace(quiet, max_tokens=max(history // 2, _LEAST_BUDGET))
+    async with open_context(quiet, summarizer=recorder) as context:
+        await context.set_messages(list(messages))
+        await context.wait_idle()
+        summaries = len(recorder.jobs)
+        if purpose == "focus":
+            await context.compact(focus=topic)
+            await context.wait_idle()
+    if purpose == "focus":
+        found = [job for job in recorder.jobs[summaries:] if job.content.startswith("### topic")]
+    else:
+        wanted = 0 if purpose == "segment" else rank
+        found = [job for job in recorder.jobs if job.rank == wanted and not job.content.startswith("### topic")]
+    return sorted(found, key=lambda job: job.start)
+
+
+def render_request(prompt: Prompt, jobs: Sequence[SummaryJob], number: int, count: Callable[[str], int]) -> Rendered:
+    """The request for one of the jobs, `number` from 1, with another prompt's instructions."""
+    if not jobs:
+        raise SettingsError(f"these messages ask for no {prompt.name}; take a longer transcript")
+    if not 1 <= number <= len(jobs):
+        raise SettingsError(f"there is no number {number}: these messages ask for {len(jobs)} of them, from 1")
+    job = jobs[number - 1]
+    instructions = prompt.render_for_rank(job.rank, max_tokens=job.max_tokens)
+    sent = fenced(job)
+    opening, _, rest = sent.partition("\n")
+    record, _, closing = rest.rpartition("\n")
+    parts = [
+        ("system", "instructions", True, instructions),
+        ("user", "opening of the fence", True, f"{opening}\n"),
+        ("user", "record", False, record),
+        ("user", "end of the fence", True, f"\n{closing}"),
+    ]
+    return Rendered(
+        prompt=f"{prompt.name}/v{prompt.version}",
+        rank=job.rank,
+        start=job.start,
+        stop=job.stop,
+        number=number,
+        among=len(jobs),
+        max_tokens=job.max_tokens,
+        parts=tuple(RequestPart(slot, name, fixed, count(text), text) for slot, name, fixed, text in parts),
+    )

@@ -1,0 +1,162 @@
+"""Memories as a model proposes them: read from its reply, and kept only where the record says the same.
+
+Pure. A quote has to stand, word for word, in the message that it names; what a memory says is the sentence around it,
+so that no half of one turns its meaning, and a question says nothing. What a model says of itself is only what the
+sentence is about.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from summarizing_context.messages.search_terms import stems
+
+HUMAN = "user"  # the label of what a person says
+
+KINDS = ("fact", "decision", "preference")
+
+_MOST = 20  # of one record
+
+_SHORTEST, _LONGEST = 6, 500  # characters of a quote, and of the sentence around it
+
+_LONGEST_ABOUT = 80  # characters
+
+_BLOCK = re.compile(r"^### (?P<label>.+?)(?: \(\d+ times\))? \[(?P<message>\d+)\]$", re.MULTILINE)
+
+_BEGIN = re.compile(r"\n|[.!?…][\"')\]]*\s+|[。！？]")
+
+_END = re.compile(r"\n|[.!?…][\"')\]]*(?=\s|$)|[。！？]")
+
+_QUESTION = re.compile(r"[?？؟][.!?…！？\"'”’)\]*_\s]*$")
+
+
+class Item(NamedTuple):
+    """Something worth to be remembered, as the record bears it out."""
+
+    kind: str
+    about: str  # what it is about; empty where that is not known
+    text: str  # what was said: a sentence of the record
+    message: int  # of the record, from 1
+    said_by: str  # the label of the block that it stands in
+
+
+class MemoryItems(NamedTuple):
+    """What was read off some pieces of a log; the messages of its items are numbered as in the log, -1 for none."""
+
+    items: Sequence[Item]
+    gone: Sequence[str] = ()  # what was learnt before and holds no longer
+    dropped: int = 0  # proposals
+    by_model: frozenset[str] = frozenset()  # texts of items that a model has put into words
+
+
+class Items(NamedTuple):
+    """What is left of a reply, and how many of its proposals were dropped."""
+
+    kept: tuple[Item, ...]
+    dropped: int
+
+
+def read_items(reply: str, record: str) -> Items | None:
+    """The proposals of a reply that the record bears out; None where the reply is of another form."""
+    proposals = list(_proposals(reply))
+    if not proposals and not re.fullmatch(r"\s*\[\s*\]\s*", reply):
+        return None
+    blocks = list(_blocks(record))
+    found = dict.fromkeys(item for one in proposals[:_MOST] if (item := _checked(one, blocks)) is not None)
+    return Items(tuple(found), len(proposals) - len(found))
+
+
+def encode_items(items: Items) -> str:
+    """Items as they are kept."""
+    return json.dumps({"items": [list(item) for item in items.kept], "dropped": items.dropped}, ensure_ascii=False)
+
+
+def decode_items(text: str) -> Items:
+    """Items as `encode_items` wrote them. Raises `ValueError` for anything else."""
+    try:
+        found = json.loads(text)
+        return Items(tuple(Item(*item) for item in found["items"]), int(found["dropped"]))
+    except (TypeError, KeyError) as error:
+        raise ValueError("these are no items") from error
+
+
+def normal_subject(about: str) -> str:
+    """What something is about, so that equal subjects read alike; empty where nothing telling is left."""
+    return " ".join(sorted(stems(about)))
+
+
+class _Block(NamedTuple):
+    label: str
+    message: int
+    text: str
+
+
+def _blocks(record: str) -> Iterator[_Block]:
+    labels = list(_BLOCK.finditer(record))
+    ends = [label.start() for label in labels[1:]] + [len(record)]
+    for label, end in zip(labels, ends, strict=True):
+        yield _Block(label["label"], int(label["message"]), record[label.end() + 1 : end])
+
+
+def _proposals(reply: str) -> Iterator[Any]:
+    """Each object of the reply, in a list, on lines or alone; None for what begins like one and is broken."""
+    decoder, at = json.JSONDecoder(), 0
+    while (opening := reply.find("{", at)) >= 0:
+        try:
+            found, at = decoder.raw_decode(reply, opening)
+        except (ValueError, RecursionError):
+            found, at = None, opening + len(reply[opening:].partition("\n")[0])
+        listed = [value for value in found.values() if isinstance(value, list)] if found else []
+        yield from listed[0] if listed else [found]
+
+
+def _checked(proposal: Any, blocks: list[_Block]) -> Item | None:
+    """What the record bears out of a proposal; None where its quote does not stand in the message that it names, or
+    in a question."""
+    if not isinstance(proposal, dict):
+        return None
+    kind, message, quote = proposal.get("kind"), proposal.get("message"), proposal.get("quote")
+    if kind not in KINDS or isinstance(message, bool) or not isinstance(message, int) or not isinstance(quote, str):
+        return None
+    words = quote.split()
+    if not _SHORTEST <= len(" ".join(words)) <= _LONGEST or not any(char.isalpha() for char in quote):
+        return None
+    said = re.compile(
+        _word_edge(words[0][0], r"(?<!\w)") + r"\s+".join(map(re.escape, words)) + _word_edge(words[-1][-1], r"(?!\w)")
+    )
+    for block in blocks:
+        if block.message == message and (found := said.search(block.text)) is not None:
+            text = _sentence(block.text, found.start(), found.end())
+            if _QUESTION.search(text):
+                continue  # the message may have more blocks
+            human = block.label == HUMAN
+            allowed = kind if human or (kind == "decision" and block.label == "assistant") else "fact"
+            return Item(allowed, _about(proposal.get("about"), block.text), text, message, block.label)
+    return None
+
+
+def _word_edge(char: str, edge: str) -> str:
+    """No quote begins or ends inside of a word, in scripts that put spaces between them."""
+    return edge if char.isascii() and char.isalnum() else ""
+
+
+def _sentence(text: str, start: int, stop: int) -> str:
+    """The sentence, or the sentences, that a quote stands in; the quote alone where they are long."""
+    begins = [found.end() for found in _BEGIN.finditer(text, max(0, start - _LONGEST), start)]
+    begin = begins[-1] if begins else max(0, start - _LONGEST)
+    end = _END.search(text, max(start, stop - 1))
+    whole = " ".join(text[begin : end.end() if end else len(text)].split())
+    if len(whole) <= _LONGEST or _QUESTION.search(whole):
+        return whole
+    return " ".join(text[start:stop].split())
+
+
+def _about(about: Any, text: str) -> str:
+    """The subject, if it shares a word with the message and holds no figure that stands not there."""
+    told = " ".join(about.split()) if isinstance(about, str) else ""
+    words = stems(told)
+    strange = [word for word in told.split() if any(char.isdigit() for char in word) and word not in text]
+    return told if len(told) <= _LONGEST_ABOUT and not strange and words & stems(text) else ""

@@ -1,0 +1,200 @@
+"""A host's copy of a conversation beside the log: what both have, what only one has.
+
+Pure. Hosts keep transcripts without their system rows and give them back when a session is resumed; a log that is
+whole must not lose those rows by that.
+
+`compare` goes by the order of both. `align` also finds what both have behind a difference: from it follow what only
+the transcript has (`find_new`), and where the rows that it leaves out belong in it (`weave`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from summarizing_context.log.entries import Facts, Role
+
+_LEFT_OUT = frozenset({Role.SYSTEM, Role.DEVELOPER})
+
+
+class HostRow(NamedTuple):
+    """A message of a transcript."""
+
+    content: bytes  # digest of what it says
+    calls: tuple[str, ...]
+    answers: tuple[str, ...]
+    ephemeral: bool
+
+
+class MergedRows(NamedTuple):
+    """A message of a transcript, or one of the log that the transcript leaves out."""
+
+    of_log: bool
+    at: int
+
+
+class Comparison(NamedTuple):
+    """How far a transcript and a log go together."""
+
+    logged: int  # messages of the log until the transcript ends or differs; with those of ours that it leaves out
+    told: int  # messages of the transcript until the log ends or differs
+    rest_of_log: bool  # the log goes on where the transcript ends
+    rest_of_transcript: bool  # the transcript goes on where the log ends
+    differs: bool
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the transcript is the log, with nothing missing but what may be left out."""
+        return not (self.rest_of_log or self.rest_of_transcript or self.differs)
+
+
+def may_be_left_out(facts: Facts) -> bool:
+    """Whether a host may leave this message out of its transcripts: system, developer, hook and ephemeral rows."""
+    return facts.role in _LEFT_OUT or facts.hook or facts.ephemeral
+
+
+def compare(transcript: Sequence[bytes], log: Iterable[Facts]) -> Comparison:
+    """Compare a transcript, told by content digests, with a log."""
+    reached = {0}  # how many of the transcript may have been met, as a row left out can equal one that is not
+    logged, all_told = 0, len(transcript)
+    ended = None if transcript else 0  # of the log, where all of the transcript was met first
+    for facts in log:
+        met = {at + 1 for at in reached if at < all_told and transcript[at] == facts.content}
+        now = met | reached if may_be_left_out(facts) else met
+        if not now:
+            told = max(reached)
+            return Comparison(logged if ended is None else ended, told, ended is not None, False, ended is None)
+        reached, logged = now, logged + 1
+        if ended is None and all_told in reached:
+            ended = logged
+    if all_told in reached:
+        return Comparison(logged, all_told, False, False, False)
+    if ended is not None:
+        return Comparison(ended, all_told, True, False, False)
+    return Comparison(logged, max(reached), False, True, False)
+
+
+def align(transcript: Sequence[bytes], log: Sequence[bytes]) -> list[int | None]:
+    """For each message of a transcript, told by content digests, its place in the log; None where it has none.
+
+    Places rise. Contents that both hold once are placed first, as many as stand in the same order; then the others
+    between them, from the end, for what a copy lacks is mostly the beginning.
+    """
+    places: defaultdict[bytes, list[int]] = defaultdict(list)
+    for at, content in enumerate(log):
+        places[content].append(at)
+    times = Counter(transcript)
+    single = [
+        (at, places[content][0])
+        for at, content in enumerate(transcript)
+        if times[content] == 1 and len(places.get(content, ())) == 1
+    ]
+    fixed = dict(_longest_rising(single))
+    found: list[int | None] = [None] * len(transcript)
+    floors = [-1]  # the place in the log that each message of the transcript has to stand behind
+    for at in range(len(transcript)):
+        floors.append(fixed.get(at, floors[-1]))
+    ceiling = len(log)
+    for at in reversed(range(len(transcript))):
+        where = places.get(transcript[at], [])
+        before = bisect_left(where, ceiling)
+        place = fixed.get(at, where[before - 1] if before else -1)
+        if place > floors[at]:
+            found[at] = ceiling = place
+    return found
+
+
+def find_new(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[int]:
+    """Which messages of a transcript the log does not hold, in order; ephemeral ones are none.
+
+    What the log holds before the transcript begins counts for nothing: the same may be said again. Left out are results
+    of calls that are answered, and calls that the log holds and of which no result is new: the log's own stand.
+    """
+    places = align([row.content for row in transcript], [row.content for row in log])
+    met = [place for place in places if place is not None]
+    begin, taken = 0 if not met or _begin_alike(transcript, log) else met[0], set(met)
+    left = Counter((row.content, row.answers) for at, row in enumerate(log[begin:], begin) if at not in taken)
+    new: list[int] = []
+    for at, row in enumerate(transcript):
+        if places[at] is None and not row.ephemeral:
+            if left[row.content, row.answers]:
+                left[row.content, row.answers] -= 1
+            else:
+                new.append(at)
+    return _fit_for_calls(new, transcript, log)
+
+
+def weave(transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[MergedRows]:
+    """A transcript with the rows of the log that it leaves out and that may be left out.
+
+    Such a row stays in front of the row that follows it in the log, if the transcript holds that; else behind the row
+    before it, if the transcript holds that and goes on there, or ends with it as the log does. Both begin alike.
+    """
+    places = align([row.content for row in transcript], [row.content for row in log])
+    at_of = {place: at for at, place in enumerate(places) if place is not None}
+    staying: defaultdict[int, list[int]] = defaultdict(list)  # by the message of the transcript that they stand before
+    waiting: list[int] = []
+    after: int | None = 0 if transcript else None  # where the transcript goes on behind the last row
+    for at, row in enumerate(log):
+        if at not in at_of and may_be_left_out(row):
+            waiting.append(at)
+            continue
+        here = at_of.get(at)
+        before = here if here is not None else after
+        if waiting and before is not None and before < len(transcript):
+            staying[before] += waiting
+        waiting = []
+        after = None if here is None else here + 1
+    if after is not None:
+        staying[after] += waiting
+    woven: list[MergedRows] = []
+    for at in range(len(transcript) + 1):
+        woven += [MergedRows(True, place) for place in staying[at]]
+        woven += [MergedRows(False, at)] if at < len(transcript) else []
+    return woven
+
+
+def _begin_alike(transcript: Sequence[HostRow], log: Sequence[Facts]) -> bool:
+    """Whether a transcript begins with the log's first message, but for rows that may be left out."""
+    first = next((at for at, row in enumerate(log) if not may_be_left_out(row)), len(log))
+    return transcript[0].content in {row.content for row in log[: first + 1]}
+
+
+def _longest_rising(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest part of the pairs, in their order, whose second numbers rise."""
+    ends: list[int] = []  # of the best parts of each length: their last second number
+    last: list[int] = []  # and the pair that it belongs to
+    before: list[int] = []
+    for index, (_, place) in enumerate(pairs):
+        length = bisect_left(ends, place)
+        before.append(last[length - 1] if length else -1)
+        ends[length : length + 1] = [place]
+        last[length : length + 1] = [index]
+    rising: list[tuple[int, int]] = []
+    index = last[-1] if last else -1
+    while index >= 0:
+        rising.append(pairs[index])
+        index = before[index]
+    return rising[::-1]
+
+
+def _fit_for_calls(new: list[int], transcript: Sequence[HostRow], log: Sequence[Facts]) -> list[int]:
+    """Of new messages those that a log can take behind its last one without answering a call twice."""
+    called: set[str] = set()
+    unanswered: set[str] = set()
+    for facts in log:
+        called.update(facts.calls)
+        unanswered.update(facts.calls)
+        unanswered.difference_update(facts.answers)
+    answered = {id for at in new for id in transcript[at].answers}
+    fit: list[int] = []
+    for at in new:
+        row = transcript[at]
+        is_known = row.calls and called.issuperset(row.calls) and answered.isdisjoint(row.calls)
+        if not is_known and (not row.answers or not unanswered.isdisjoint(row.answers)):
+            unanswered.update(row.calls)
+            unanswered.difference_update(row.answers)
+            fit.append(at)
+    return fit

@@ -1,0 +1,91 @@
+"""Messages on their way into the log: checked, counted, made into entries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+
+from summarizing_context.log.digests import content_digest
+from summarizing_context.log.entries import Entry, encode_facts, make_entry
+from summarizing_context.log.host_history import HostRow
+from summarizing_context.log.rules import RuleReader
+from summarizing_context.messages.counters import TokenCounter
+from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.validation import (
+    Message,
+    check_message,
+    check_messages,
+    encode_message,
+    snapshot,
+    text_length,
+)
+from summarizing_context.stores.base import StoredEntry, StoredRules
+
+_LONG_TEXT = 200_000  # characters whose counting would hold up the event loop
+
+_BREATH = 100  # messages between two turns of the event loop
+
+InThread = Callable[[Callable[[], Entry]], Awaitable[Entry]]
+
+
+class Intake:
+    """Makes entries, counted by the session's counter, and has their rules read."""
+
+    def __init__(self, counter: TokenCounter, in_thread: InThread, reader: RuleReader) -> None:
+        self._counter = counter
+        self._reader = reader
+        self._in_thread = in_thread
+
+    async def one(self, message: object) -> Entry:
+        """The entry of a message. Raises `MessageError`."""
+        if (copied := snapshot(message)) is not None:
+            return await self._in_thread(lambda: self._made(check_message(copied)))
+        return await self._entry(check_message(message))
+
+    async def all(self, messages: object, known: Sequence[Entry]) -> list[Entry]:
+        """The entries of a whole log; those of `known` that stand at the same place are taken as they are."""
+        entries: list[Entry] = []
+        durable = 0
+        for message in check_messages(messages):
+            same = known[durable] if durable < len(known) else None
+            entry = same if same is not None and same.data == encode_message(message) else await self._entry(message)
+            entry.fresh = None  # of a whole log few messages are shown
+            entries.append(entry)
+            durable += not entry.facts.ephemeral
+            if len(entries) % _BREATH == 0:
+                await asyncio.sleep(0)
+        return entries
+
+    async def told(self, messages: object) -> list[HostRow]:
+        """The messages of a host's transcript. Raises `MessageError`."""
+        found: list[HostRow] = []
+        for message in check_messages(messages):
+            reading = read_message(message)
+            found.append(HostRow(content_digest(reading), reading.calls, reading.answers, reading.ephemeral))
+            if len(found) % _BREATH == 0:
+                await asyncio.sleep(0)
+        return found
+
+    def stored(self, entries: Iterable[Entry]) -> list[StoredEntry]:
+        """Entries as the store keeps them."""
+        name, read = self._counter.name, self._reader.stored
+        return [StoredEntry(entry.data, encode_facts(entry.facts, name), read(entry)) for entry in entries]
+
+    def learn(self, rules: Iterable[StoredRules]) -> None:
+        """Take what the store has kept of the rules of messages."""
+        self._reader.learn(rules)
+
+    def unread(self, entry: Entry) -> StoredRules | None:
+        """The rules of a message of which the store has kept none of the present version."""
+        return None if self._reader.is_known(entry) else self._reader.stored(entry)
+
+    async def _entry(self, message: Message) -> Entry:
+        """The entry of a checked message; long texts are counted off the event loop."""
+        if text_length(message) > _LONG_TEXT:
+            return await self._in_thread(lambda: self._made(message))
+        return self._made(message)
+
+    def _made(self, message: Message) -> Entry:
+        entry = make_entry(message, self._counter.count, self._counter.name)
+        self._reader.of(entry)  # here, for a long message is read in a thread
+        return entry

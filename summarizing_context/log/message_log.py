@@ -1,0 +1,345 @@
+"""The session in memory: entries, groups, segments, kept up as messages come.
+
+Appending is O(1) amortised. It knows nothing of summaries, providers or stores.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+
+from summarizing_context.extraction.importance import ImportanceIndex, Member
+from summarizing_context.extraction.rules import CueRules
+from summarizing_context.log.digests import group_digest, message_digest, range_hash
+from summarizing_context.log.entries import Entry, Role
+from summarizing_context.log.groups import GroupCutter
+from summarizing_context.log.pins import NO_PINS, Candidates, PinList
+from summarizing_context.log.repairs import Read
+from summarizing_context.log.repeats import Run, is_repeat, may_repeat
+from summarizing_context.log.rules import RuleLog, RuleReader
+from summarizing_context.log.segments import Group, Limits, Segment, SegmentCutter, Sources, render_entries
+from summarizing_context.messages.provider_bindings import Bounds
+from summarizing_context.messages.validation import Message
+
+_LEADING = frozenset({Role.SYSTEM, Role.DEVELOPER})
+
+_FRESH = 64  # entries that are kept parsed too, beside those of the newest group: more than come between two views
+
+
+class MessageLog:
+    """A growing log. `extend` adds to it; everything else reads."""
+
+    def __init__(
+        self, limits: Limits, image_tokens: int, *, keep_system: bool = True, reader: RuleReader | None = None
+    ) -> None:
+        self._limits = limits
+        self._reader = RuleReader(CueRules()) if reader is None else reader
+        self._keep_system = keep_system  # else system rows between others stay only as long as other rows do
+        self._image_tokens = image_tokens
+        self.entries: list[Entry] = []
+        self.version = 0  # how often the log was replaced
+        self.kept = 0  # entries that were not worked out again when it was replaced last
+        self.riders: list[tuple[int, Entry]] = []  # ephemeral messages, each before the entry of this index
+        self._rider_tokens = 0
+        self.leading = 0  # system and developer rows at the beginning
+        self.tokens = array("q", [0])  # cost of the first n entries
+        self.segments: list[Segment] = []
+        self.hashes: list[str] = []  # range hash of each segment
+        self.repeated: set[str] = set()  # those that stand more than once
+        self._known: set[str] = set()
+        self.group_starts = array("q")
+        self._closed = 0  # entries in closed groups
+        self._fresh = 0  # first entry that may be kept parsed
+        self._repeats = array("q")  # entries that say exactly what the one before says
+        self._humans = array("q")
+        self._steps = array("q")  # assistant rows; of several in a row, the first
+        self._systems: list[int] = []
+        self._criticals: list[int] = []
+        self.rules = RuleLog()
+        self.importance = ImportanceIndex()
+        self.pinned: PinList = NO_PINS  # by a call
+        self._groups = GroupCutter()
+        self._cutter = SegmentCutter(limits)
+        self._sources = Sources()
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def history_tokens(self) -> int:
+        """Cost of the whole log, ephemeral messages included."""
+        return self.tokens[-1] + self._rider_tokens
+
+    @property
+    def step_tokens(self) -> float:
+        """Mean tokens of a step, one request with what it brought; the whole log until there is an answer."""
+        return (self.tokens[-1] - self.tokens[self.leading]) / max(1, len(self._steps))
+
+    @property
+    def newest_human(self) -> int | None:
+        """The newest entry that a person wrote."""
+        return self._humans[-1] if self._humans else None
+
+    @property
+    def covered_by_segments(self) -> int:
+        """Entries that stand in closed segments or before them."""
+        return self.segments[-1].stop if self.segments else self.leading
+
+    @property
+    def closed_groups_stop(self) -> int:
+        """First entry that is not in a closed group."""
+        return self._closed
+
+    @property
+    def newest_group(self) -> tuple[int, int]:
+        """Entries of the newest group, open or closed; none if the log has no groups."""
+        if self._groups.is_open:
+            return self._groups.start, len(self.entries)
+        return self.group_starts[-1] if self.group_starts else self._closed, self._closed
+
+    def group_start(self, index: int) -> int:
+        """First entry of the group that an entry stands in."""
+        if index >= self._closed:
+            return min(index, self._groups.start) if self._groups.is_open else index
+        at = bisect_right(self.group_starts, index)
+        return self.group_starts[at - 1] if at else index
+
+    def bounds(self) -> Bounds:
+        """What was said before a beginning that is rewritten now. A turn goes from one human message to the next;
+        the newest may still go on."""
+        return Bounds(len(self.entries), self._humans[-1] if self._humans else 0)
+
+    def extend(self, entry: Entry) -> None:
+        """Add one message at the end."""
+        facts, index = entry.facts, len(self.entries)
+        if facts.ephemeral:
+            entry.fresh = None
+            self._ride(index, entry)
+            return
+        self.entries.append(entry)
+        self.tokens.append(self.tokens[-1] + entry.cost(self._image_tokens))
+        if index == self.leading and facts.role in _LEADING:
+            self._lead()
+            return
+        step = self._groups.add(facts.calls, facts.answers, turn=facts.turn)
+        entry.digest = message_digest(facts.content, step.first_call, step.answered)
+        self._note_places(index, entry)
+        for start, stop in step.closed:
+            self._close_group(start, stop)
+        self._forget_readings(min(index + 1 - _FRESH, self.newest_group[0]))
+
+    def replace(self, log: Sequence[Entry]) -> None:
+        """Make `log` the whole log. What stands before the first difference is not worked out again."""
+        version, pinned = self.version + 1, self.pinned
+        stop = self._forget(self.common_prefix(log))
+        self.version, self.kept, self.riders, self._rider_tokens = version, stop, [], 0
+        durable = 0
+        for entry in log:
+            if entry.facts.ephemeral:
+                self._ride(min(durable, len(self.entries)), entry)
+                continue
+            durable += 1
+            if durable > stop:
+                self.extend(entry)
+        self.take_pins(pinned)
+
+    def take_pins(self, pinned: PinList) -> None:
+        """Have these pins, as far as what they pin is in the log."""
+        self.pinned = pinned.held_by([entry.facts.content for entry in self.entries]) if pinned.pins else pinned
+
+    def common_prefix(self, log: Sequence[Entry]) -> int:
+        """How many durable entries of `log` are those of this one, byte for byte."""
+        durable = (entry for entry in log if not entry.facts.ephemeral)
+        same = 0
+        for ours, theirs in zip(self.entries, durable, strict=False):
+            if ours.data != theirs.data:
+                break
+            same += 1
+        return same
+
+    def messages(self) -> list[dict[str, object]]:
+        """Every message of the log, in order, as fresh copies."""
+        if not self.riders:
+            return [entry.message() for entry in self.entries]
+        found: list[dict[str, object]] = []
+        at = 0
+        for index, rider in self.riders:
+            found += [entry.message() for entry in self.entries[at:index]]
+            found.append(rider.message())
+            at = index
+        return found + [entry.message() for entry in self.entries[at:]]
+
+    def read(self, index: int) -> tuple[Read, int]:
+        """A log entry, read, and its cost."""
+        entry = self.entries[index]
+        read = entry.read(index)
+        if index >= self._fresh:
+            entry.fresh = (read.message, read.reading)
+        return read, entry.cost(self._image_tokens)
+
+    def cost(self, index: int) -> int:
+        """Tokens that a log entry costs when it is sent."""
+        return self.tokens[index + 1] - self.tokens[index]
+
+    def group_range(self, number: int) -> tuple[int, int]:
+        """The entries of a closed group."""
+        starts = self.group_starts
+        return starts[number], starts[number + 1] if number + 1 < len(starts) else self._closed
+
+    def group(self, number: int) -> tuple[Sequence[Read], Sequence[int]]:
+        """The messages of a closed group, read, and their costs."""
+        start, stop = self.group_range(number)
+        reads, costs = zip(*map(self.read, range(start, stop)), strict=True)
+        return reads, costs
+
+    def repeats(self, index: int, stop: int) -> Run:
+        """The entry with those right behind it that repeat it, as far as `stop`."""
+        rider = bisect_right(self.riders, index, key=lambda rider: rider[0])
+        if rider < len(self.riders):
+            stop = min(stop, self.riders[rider][0])
+        end, at = index + 1, bisect_right(self._repeats, index)
+        while end < stop and at < len(self._repeats) and self._repeats[at] == end:
+            end, at = end + 1, at + 1
+        return Run(index, end)
+
+    def runs(self, start: int, stop: int) -> list[Run]:
+        """Every run of repeats between two entries."""
+        found: list[Run] = []
+        for at in range(bisect_right(self._repeats, start), bisect_left(self._repeats, stop)):
+            index = self._repeats[at]
+            if not found or index >= found[-1].stop:
+                found += [run] if (run := self.repeats(index - 1, stop)).times > 1 else []
+        return found
+
+    def rider(self, number: int) -> tuple[int, Message, int]:
+        """An ephemeral message, the entry that it stands before, and its cost."""
+        index, entry = self.riders[number]
+        return index, entry.message(), entry.cost(self._image_tokens)
+
+    def render(self, start: int, stop: int, *, apart: bool = True) -> str:
+        """A range of entries, written down for a summarizer."""
+        return render_entries(self.entries[start:stop], apart=apart)
+
+    def content(self, leaf: int) -> str:
+        """What a summarizer reads of a segment."""
+        return self.source(leaf)()
+
+    def source(self, leaf: int, sources: Sources | None = None) -> Callable[[], str]:
+        """What gives the content of a segment, in any thread; `sources` where others than the session's write it."""
+        segment = self.segments[leaf]
+        first_part = self.hashes[leaf - segment.part]
+        return (sources or self._sources).source(segment, first_part, self.entries[segment.start : segment.stop])
+
+    def candidates(self, cut: int) -> Candidates:
+        """Entries before `cut` that could be pinned."""
+        stop = min(cut, self._steps[0]) if self._steps else cut
+        humans = self._humans[: bisect_left(self._humans, cut)]
+        opening = [index for index in range(self.leading, stop) if self._opens(index)]
+        pinned = [index for index in self.pinned.indexes[::-1] if index < cut]
+        return Candidates(
+            opening or list(humans[:1]),
+            humans[-1] if humans else None,
+            self._systems[: bisect_left(self._systems, cut)][::-1],
+            [*pinned, *self._criticals[: bisect_left(self._criticals, cut)][::-1]],
+        )
+
+    def staying(self, start: int, stop: int) -> set[int]:
+        """Entries that stay whole in every view if they can: critical ones, and system and developer rows that no hook
+        has put in."""
+        marked = (self._criticals, self._systems)
+        return {index for rows in marked for index in rows[bisect_left(rows, start) : bisect_left(rows, stop)]}
+
+    def _forget_readings(self, stop: int) -> None:
+        """Keep entries parsed from `stop` on only."""
+        for index in range(self._fresh, stop):
+            self.entries[index].fresh = None
+        self._fresh = max(self._fresh, stop)
+
+    def _ride(self, index: int, entry: Entry) -> None:
+        self.riders.append((index, entry))
+        self._rider_tokens += entry.cost(self._image_tokens)
+
+    def _opens(self, index: int) -> bool:
+        facts = self.entries[index].facts
+        return facts.role == Role.USER and not facts.answers
+
+    def _lead(self) -> None:
+        self.leading += 1
+        self._closed = self.leading
+        self._groups = GroupCutter(self.leading)
+        self._cutter = SegmentCutter(self._limits, self.leading)
+
+    def _note_places(self, index: int, entry: Entry) -> None:
+        facts = entry.facts
+        if facts.human:
+            self._humans.append(index)
+            self.rules.add(index, self._reader.of(entry))
+        if facts.role == Role.ASSISTANT and (not index or self.entries[index - 1].facts.role != Role.ASSISTANT):
+            self._steps.append(index)
+        if self._keep_system and facts.role in _LEADING and not facts.hook:
+            self._systems.append(index)
+        if facts.critical:
+            self._criticals.append(index)
+
+    def _close_group(self, start: int, stop: int) -> None:
+        members = self.entries[start:stop]
+        digest = group_digest([entry.digest for entry in members])
+        size = sum(entry.facts.size for entry in members)
+        if self._says_it_again(start, stop):
+            self._repeats.append(start)
+        self.group_starts.append(start)
+        self._closed = stop
+        traits = [Member(one.facts.traits, one.facts.critical) for one in members]
+        self.importance.add(traits, self.rules.strengths(start, stop))
+        for segment in self._cutter.add(Group(start, stop, size, digest, members[0].facts.turn)):
+            self.segments.append(segment)
+            digests = (entry.digest for entry in self.entries[segment.start : segment.stop])
+            self._note_hash(range_hash(digests, segment.part, segment.parts))
+
+    def _says_it_again(self, start: int, stop: int) -> bool:
+        """Whether a group, which is about to be noted, is a repeat of the one message before."""
+        if stop - start > 1 or not self.group_starts or self.group_starts[-1] != start - 1:
+            return False
+        before, entry = self.entries[start - 1 : stop]
+        if entry.facts.content != before.facts.content or entry.facts.critical != before.facts.critical:
+            return False
+        if self._repeats and self._repeats[-1] == start - 1 and entry.data == before.data:
+            return True
+        return may_repeat(message := entry.message()) and is_repeat(message, before.message())
+
+    def _note_hash(self, hash: str) -> None:
+        if hash in self._known:
+            self.repeated.add(hash)
+        self._known.add(hash)
+        self.hashes.append(hash)
+
+    def _forget(self, keep: int) -> int:
+        """Go back to the last segment boundary that the first `keep` entries settle; how many entries remain.
+
+        The segment after a boundary may have decided it, so that one has to be whole as well.
+        """
+        settled = max(0, bisect_right(self.segments, keep, key=lambda segment: segment.stop) - 1)
+        while settled and not self.segments[settled - 1].last_part:
+            settled -= 1
+        if not settled:
+            self.__init__(  # type: ignore[misc]
+                self._limits, self._image_tokens, keep_system=self._keep_system, reader=self._reader
+            )
+            return 0
+        stop = self.segments[settled - 1].stop
+        del self.entries[stop:], self.tokens[stop + 1 :]
+        kept, self.hashes, self.repeated, self._known = self.hashes[:settled], [], set(), set()
+        for hash in kept:
+            self._note_hash(hash)
+        del self.segments[settled:]
+        del self.group_starts[bisect_left(self.group_starts, stop) :]
+        del self._repeats[bisect_left(self._repeats, stop) :]
+        del self._humans[bisect_left(self._humans, stop) :], self._steps[bisect_left(self._steps, stop) :]
+        del self._systems[bisect_left(self._systems, stop) :], self._criticals[bisect_left(self._criticals, stop) :]
+        self.rules.forget(stop)
+        self.importance.forget(len(self.group_starts))
+        self._closed = stop
+        self._fresh = min(self._fresh, stop)
+        self._groups, self._cutter = GroupCutter(stop), SegmentCutter(self._limits, stop)
+        return stop

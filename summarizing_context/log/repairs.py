@@ -1,0 +1,162 @@
+"""What a provider would refuse to see, put right in the view: named, counted, never in the log.
+
+Pure. A group is shown with each result right after its call. Calls abandoned without a result get a stand-in
+result; a result that came too late, or for no call at all, is a fenced note; a message that answers calls of
+several messages is shown split. Split call lines behind one that waits are held back until a result comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Literal, NamedTuple
+
+from summarizing_context.log.groups import OpenCalls
+from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.parts import Part, is_result
+from summarizing_context.messages.reading import Reading
+from summarizing_context.messages.validation import Message
+
+Repair = Literal[
+    "shrunk",
+    "stand_in_result",
+    "late_result_note",
+    "split_results",
+    "content_none",
+    "thinking_dropped",
+    "chain_dropped",
+    "pin_note",
+    "calls_folded",
+    "repeats_joined",
+]
+
+NOTES: frozenset[Repair] = frozenset({"late_result_note", "pin_note"})  # fenced texts
+
+NO_RESULT = "[no result of this call was recorded]"
+
+
+class Read(NamedTuple):
+    """A message of a group, with its place in the log."""
+
+    seq: int
+    message: Message
+    reading: Reading
+
+
+class Piece(NamedTuple):
+    """One message as it is to be shown."""
+
+    seq: int  # of the log entry that it shows, or that made it necessary
+    message: Message
+    repairs: tuple[Repair, ...] = ()
+
+
+class _Unit:
+    """A message with calls, and the pieces that answer it."""
+
+    def __init__(self, read: Read, piece: Piece, ordinals: dict[int, Part], *, before: list[Piece]) -> None:
+        self.read, self.piece, self.ordinals = read, piece, ordinals
+        self.before = before  # notes of what it answers too late
+        self.results: list[Piece] = []
+
+
+def show_group(group: Sequence[Read], *, closed: bool, given_up: Collection[int] = ()) -> list[Piece]:
+    """The pieces of a group in the order of the view. Those of an open group are a prefix of what it will show.
+
+    `given_up` names messages whose open calls were given up for others that are no longer in the group.
+    """
+    if len(group) == 1 and not group[0].reading.calls and not group[0].reading.answers:
+        return [_whole(group[0])]
+    book, units, deferred = OpenCalls(), list[_Unit](), list[Piece]()
+    for read in group:
+        _place(read, book, units, deferred)
+    shown: list[Piece] = []
+    waiting = book.unanswered()
+    lost = waiting | book.given_up
+    for unit in units:
+        shown += [*unit.before, unit.piece, *unit.results]
+        if not closed and unit.read.seq not in given_up and not waiting.isdisjoint(unit.ordinals):
+            return shown
+        shown += _stand_ins(unit.read.seq, [part for ordinal, part in unit.ordinals.items() if ordinal in lost])
+    return shown + deferred if closed else shown
+
+
+def note(read: Read, parts: Iterable[Part] | None = None) -> Piece:
+    """Results that no call waits for, as a message that anybody may send."""
+    chosen = [part for part in (read.reading.parts if parts is None else parts) if part.kind == "result"]
+    said = "\n".join(text for part in chosen for text in part.texts)
+    text = fence("late_result", said, call=" ".join(_attribute(part.id) for part in chosen))
+    return Piece(read.seq, {"role": "user", "content": text}, ("late_result_note",))
+
+
+def present(message: Message) -> tuple[Message, tuple[Repair, ...]]:
+    """The message with a content that every provider accepts: never missing, never null."""
+    if message.get("content") is None:
+        return {**message, "content": ""}, ("content_none",)
+    return message, ()
+
+
+def _whole(read: Read) -> Piece:
+    return Piece(read.seq, *present(read.message))
+
+
+def _place(read: Read, book: OpenCalls, units: list[_Unit], deferred: list[Piece]) -> None:
+    """Put one message of a group where the view will show it."""
+    parts = [part for part in read.reading.parts if part.kind != "extra"]  # these go with what they stand beside
+    answers, made = set(read.reading.answers), set(read.reading.calls)
+    results = [part for part in parts if part.kind == "result" and part.id in answers]
+    calls = [part for part in parts if part.kind == "call" and part.id in made]
+    first, places = book.take([part.id for part in calls], [part.id for part in results])
+    found = list(zip(results, places, strict=True))
+    answered = sorted({place[0] for _, place in found if place is not None})
+    orphans = [part for part, place in found if place is None]
+    rest = any(part.kind != "result" for part in parts) or bool(read.reading.calls)
+    if len(answered) == 1 and not orphans and not read.reading.calls and (book.complete(answered[0]) or not rest):
+        units[answered[0]].results.append(_whole(read))
+        return
+    for unit in answered:
+        blocks = {part.block for part, place in found if place is not None and place[0] == unit}
+        units[unit].results.append(_split(read, blocks, calls=False))
+    late = [note(read, orphans)] if orphans else []
+    if not results:
+        remainder = _whole(read)
+    elif rest:
+        remainder = _split(read, {part.block for part in parts} - {part.block for part in results})
+    else:
+        deferred += late
+        return
+    if calls:
+        units.append(_Unit(read, remainder, {first + n: part for n, part in enumerate(calls)}, before=late))
+    else:
+        deferred += [*late, remainder]
+
+
+def _split(read: Read, blocks: set[int], *, calls: bool = True) -> Piece:
+    """The message with only some of its content blocks. A tool message, which has none, stays whole."""
+    message, repairs = present(read.message)
+    if not calls and "tool_calls" in message:
+        message = {key: value for key, value in message.items() if key != "tool_calls"}
+    content = message["content"]
+    if not isinstance(content, list) or is_result(message):
+        return Piece(read.seq, message, repairs)
+    chosen = [block for at, block in enumerate(content) if at in blocks]
+    return Piece(read.seq, {**message, "content": chosen}, ("split_results",))
+
+
+def _stand_ins(index: int, missing: Sequence[Part]) -> list[Piece]:
+    """Results for calls that never got one, in the shape in which the calls were made."""
+    blocks: list[dict[str, Any]] = []
+    pieces: list[Piece] = []
+    for part in missing:
+        if part.shape == "tool_use":
+            blocks.append({"type": "tool_result", "tool_use_id": part.id, "content": NO_RESULT, "is_error": True})
+        else:
+            message = {"role": "tool", "tool_call_id": part.id, "content": NO_RESULT}
+            pieces.append(Piece(index, message, ("stand_in_result",)))
+    if blocks:
+        repairs: tuple[Repair, ...] = tuple("stand_in_result" for _ in blocks)
+        pieces.append(Piece(index, {"role": "user", "content": blocks}, repairs))
+    return pieces
+
+
+def _attribute(text: str) -> str:
+    return "".join(char for char in text if char.isalnum() or char in "-_.:")[:64]

@@ -1,0 +1,197 @@
+"""Estimate the tokens of a text from the classes of its bytes.
+
+Pure, and equal on every host: segments are cut by this measure, never by a session's own counter. The weights were
+fitted by least squares to o200k_base on 10.8M tokens of real agent transcripts; the mean error is 3 % a transcript,
+where chars/4 has 12 %. Random letters, base64 and hex cost more than words; `scripts` counts what is not ASCII.
+"""
+
+from __future__ import annotations
+
+import string
+
+from summarizing_context.messages.letter_pairs import pairs_of, repeated_pairs, seldom_pairs
+from summarizing_context.messages.scripts import beyond_ascii
+
+MESSAGE_TOKENS = 4  # framing of one message
+
+_SCALE = 10_000  # integer arithmetic: no rounding that a platform could do otherwise
+
+_LETTER, _UPPER, _DIGIT, _SPACE, _DOUBLE_SPACE = 1_764, 1_197, 6_365, 1_665, 65
+
+_NEWLINE, _PUNCTUATION, _CONTROL = 9_502, 6_221, 10_000
+
+_SELDOM = 12_000  # a pair of letters that words seldom have
+
+_CHANGE = 21_000  # from a lower-case letter to a capital or a digit
+
+_LONE = 20_000  # more for a change to a capital that no lower-case letter follows, as it would within a name
+
+_MIXED, _MIXED_END = 20_000, 8_000  # a digit and a letter that begin or end a group; a letter and a digit that end one
+
+_END = 8_600  # where a token must end; less than one, so that the cost of ordinary words stays
+
+_SPLIT = 4_000  # a seldom pair, beside such ends
+
+_PIECE_OF_WORD = 8_000  # more for what stands before a mark: it is a token of its own
+
+_ESCAPE = 2_015  # a line break or a tab costs as JSON writes it at least what it costs itself
+
+_CHANCE = 40_000  # so much of it may stand in any words
+
+_PIECE = 500_000  # characters counted at once: one call over megabytes would hold every other thread up
+
+_LOWERS = string.ascii_lowercase.encode()
+
+_UPPERS = string.ascii_uppercase.encode()
+
+_DIGITS = string.digits.encode()
+
+_PUNCTUATIONS = string.punctuation.encode()
+
+_NON_ASCIIS = bytes(range(128, 256))
+
+_ASCIIS = bytes(range(128))
+
+
+def _table(**classes: str) -> bytes:
+    """A table that makes one letter of each class, and a full stop of all else."""
+    table = bytearray(b"." * 256)
+    for letter, members in classes.items():
+        for member in members:
+            table[ord(member)] = ord(letter)
+    return bytes(table)
+
+
+_BEHIND_A_WORD = "digit space newline sign opening backslash"
+
+_ENDS = {  # classes of bytes, and those before which a token of o200k_base ends
+    "lower": _BEHIND_A_WORD,
+    "escape": _BEHIND_A_WORD,  # the small letters that are one behind a backslash
+    "upper": _BEHIND_A_WORD,
+    "apostrophe": _BEHIND_A_WORD,  # as in don't
+    "digit": "lower escape upper apostrophe space newline sign opening backslash",
+    "space": "digit opening",
+    "newline": "lower escape upper apostrophe digit space sign opening backslash",
+    "sign": "digit space",
+    "opening": "",
+    "backslash": "digit space",
+    "mark": "",  # the first byte of one that stands above or below the letter before it
+    "other": "",
+}
+
+_SMALL, _LETTERS = ("lower", "escape"), ("lower", "escape", "upper")
+
+_NO_GROUP = tuple(name for name in _ENDS if name not in (*_LETTERS, "digit"))
+
+_NUMBERS = {name: number for number, name in enumerate(_ENDS, start=1)}
+
+_PAIRS = (  # pairs of classes that are counted, each by a name; of two names a pair has the later
+    (b".", _LETTERS, _NO_GROUP),  # a group of letters and digits ends
+    (b",", ("digit",), _NO_GROUP),
+    (b"1", _NO_GROUP, ("digit",)),  # a group begins with a digit
+    (b"a", ("digit",), _LETTERS),
+    (b"2", ("upper",), ("digit",)),
+    (b"3", _SMALL, ("digit",)),
+    (b"A", _SMALL, ("upper",)),
+    (b"b", ("upper",), _SMALL),
+    (b"m", _LETTERS, ("mark",)),
+    (b"n", ("backslash",), ("escape",)),  # a line break or a tab as JSON writes it
+    (b"s", ("space",), ("space",)),
+    (b"t", ("space",), ("digit",)),
+)
+
+
+def _code(first: str, second: str) -> int:
+    return _NUMBERS[second] << 4 | _NUMBERS[first]
+
+
+def _classes() -> bytes:
+    """The class of each byte, in both halves."""
+    table = bytearray([_NUMBERS["other"]] * 256)
+    for name, members in (
+        ("lower", string.ascii_lowercase),
+        ("escape", "bfnrt"),
+        ("upper", string.ascii_uppercase),
+        ("digit", string.digits),
+        ("space", " \t\v\f"),
+        ("newline", "\r\n"),
+        ("sign", string.punctuation),
+        ("apostrophe", "'"),
+        ("opening", '("'),
+        ("backslash", "\\"),
+        ("mark", "\xcc\xcd"),
+    ):
+        for member in members:
+            table[ord(member)] = _NUMBERS[name]
+    return bytes(number << 4 | number for number in table)
+
+
+def _names() -> bytes:
+    table = bytearray(256)
+    for name, firsts, seconds in _PAIRS:
+        for first in firsts:
+            for second in seconds:
+                table[_code(first, second)] = name[0]
+    return bytes(table)
+
+
+_CLASSES, _NAMES = _classes(), _names()
+
+_NO_ENDS = bytes(set(range(256)) - {_code(one, other) for one, others in _ENDS.items() for other in others.split()})
+
+
+def estimate_text(text: str) -> int:
+    """Estimated tokens of `text`, rounded up; 0 for an empty text."""
+    if not text:
+        return 0
+    if len(text) > _PIECE:
+        return sum(estimate_text(text[at : at + _PIECE]) for at in range(0, len(text), _PIECE))
+    data = text.encode("utf-8", "surrogatepass")
+    pairs, seldom = pairs_of(data, _CLASSES), seldom_pairs(data)
+    named = pairs.translate(_NAMES)
+    after_lowers = data.translate(None, _LOWERS)
+    rest = after_lowers.translate(None, _UPPERS)
+    letters, uppers = len(data) - len(rest), len(after_lowers) - len(rest)
+    spaces, newlines = rest.count(b" "), rest.count(b"\n")
+    rest = rest.translate(None, b" \n")
+    after_digits = rest.translate(None, _DIGITS)
+    digits = len(rest) - len(after_digits)
+    after_punctuation = after_digits.translate(None, _PUNCTUATIONS)
+    control = len(after_punctuation.translate(None, _NON_ASCIIS))
+    scaled = (
+        letters * _LETTER
+        + uppers * _UPPER
+        + digits * _DIGIT
+        + spaces * _SPACE
+        + data.count(b"  ") * _DOUBLE_SPACE
+        + newlines * _NEWLINE
+        + (len(after_digits) - len(after_punctuation)) * _PUNCTUATION
+        + control * _CONTROL
+        + named.count(b"n") * _ESCAPE
+        + _beyond_words(data, named, seldom, letters, digits)
+    )
+    if len(after_punctuation) > control:
+        scaled += beyond_ascii(data.translate(None, _ASCIIS).decode("utf-8", "surrogatepass"))
+        scaled += named.count(b"m") * _PIECE_OF_WORD
+    at_least = (len(pairs.translate(None, _NO_ENDS)) + named.count(b"st")) * _END + seldom * _SPLIT
+    if at_least > scaled:
+        scaled = max(scaled, at_least - repeated_pairs(data) * _SPLIT)
+    return -(-scaled // _SCALE)
+
+
+def _beyond_words(data: bytes, named: bytes, seldom: int, letters: int, digits: int) -> int:
+    """What letters and digits cost more where they make no words. A longer text never costs less: another letter takes
+    no more from it than the letter costs by itself."""
+    by_pair = seldom * _SELDOM - letters * _LETTER
+    groups = named.count(b"1a") + named.count(b"a."), named.count(b"2,") + named.count(b"3,")
+    by_pair = max(by_pair, by_pair - digits * _LETTER + groups[0] * _MIXED + groups[1] * _MIXED_END)
+    capitals = named.count(b"A")
+    lone = capitals - named.count(b"Ab") - named.endswith(b"A", 0, -1)
+    by_kind = (capitals + named.count(b"3")) * _CHANGE + lone * _LONE - (letters + digits) * _LETTER
+    by_kind = max(_CHANCE, by_kind)
+    if by_pair > by_kind:
+        by_pair -= repeated_pairs(data) * _SELDOM
+    return max(by_pair, by_kind) - _CHANCE
+
+
+ESTIMATE = "estimate"  # the name of the counter that is the built-in estimate

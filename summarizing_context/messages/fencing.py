@@ -1,0 +1,179 @@
+"""Fences: set text about the past apart, so that it can neither pose as a message nor end its own fence.
+
+Pure, and linear in the text. Tags are compared after NFKD, without marks, invisible and control characters, in lower
+case; letters of other scripts count as the ASCII ones that they look like.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import accumulate
+from typing import NamedTuple
+
+_OPENERS = "<≮‹«〈《⟨⟪˂ᐸᚲ❬❮❰⦉⦑⧼≺⋖𝈶"
+
+_CLOSERS = ">≯›»〉》⟩⟫˃ᐳ❭❯❱⦊⦒⧽≻⋗𝈷"
+
+_SLASHES = "/\\∕⁄⧸⧹⟋⟍╱╲⧵"
+
+_FILLERS = "\u115f\u1160\u2800"  # letters and signs without ink
+
+_INVISIBLE = frozenset(("Mn", "Me", "Cf", "Cc", "Cs", "Co", "Cn"))
+
+_ALIKE = dict.fromkeys(_OPENERS, "<") | dict.fromkeys(_CLOSERS, ">") | dict.fromkeys(_SLASHES, "/")
+
+for _letter, _others in {
+    "a": "аαɑᴀ", "b": "в", "c": "сϲᴄ", "d": "ԁᴅ", "e": "еεᴇ", "g": "ԍɡɢց", "h": "һнʜհη", "i": "іιıɩɪ", "j": "јϳ",
+    "k": "кκᴋ", "l": "ӏʟ", "m": "мᴍ", "n": "пɴո", "o": "оοօσᴏ", "p": "рρᴘ", "q": "ԛ", "r": "гʀ", "s": "ѕꜱ", "t": "тτᴛ",
+    "u": "υսᴜμ", "v": "ѵνᴠ", "w": "ԝωᴡ", "x": "хχ", "y": "уγʏ",
+}.items():  # fmt: skip
+    _ALIKE |= dict.fromkeys(_others, _letter)
+
+_OPENING = f"{_OPENERS}＜﹤\u2329"
+
+_COMPOUND = re.compile(r"[^\W\d_][^\W_]*[-_][^\W_]")
+
+_CLOSER = re.compile(f"[{_CLOSERS}＞﹥\u232a]")
+
+_GAPS = re.compile(r"[-_ ]+")
+
+_LONGEST = 40  # characters of a name
+
+_FARTHEST = 200  # characters from a name to its closing bracket
+
+
+class Tag(NamedTuple):
+    """Where a tag stands, and what it says first, folded; words behind its name may be attributes of it."""
+
+    start: int  # of its opening bracket
+    stop: int  # behind its closing bracket; behind its name, where there is none
+    words: str
+    closes: bool
+
+
+class _Looks(dict[int, str]):
+    """What the character of each code point looks like; filled as they are met."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        self[code] = " " if char.isspace() else "".join(map(_look, unicodedata.normalize("NFKD", char).casefold()))
+        return self[code]
+
+
+def _look(char: str) -> str:
+    kind = unicodedata.category(char)
+    if kind in _INVISIBLE or char in _FILLERS:
+        return ""
+    return "-" if kind == "Pd" else "_" if kind == "Pc" else _ALIKE.get(char, char)
+
+
+_looks = _Looks()
+
+
+def folded(text: str) -> str:
+    """`text` as it is compared: what a reader takes for the same is the same."""
+    return text.translate(_looks)
+
+
+def is_blank(text: str) -> bool:
+    """Whether a reader sees nothing in `text`."""
+    return not any(_looks[ord(char)].strip() for char in text)
+
+
+def find_tags(text: str, names: frozenset[str]) -> Iterator[Tag]:
+    """The tags in `text` that are called by one of `names`, which are spelled without gaps."""
+    if not _may_open(text):
+        return
+    for opener in _openers(names).finditer(text):
+        tag = _read_tag(text, opener.end())
+        if _is_called(tag, names):
+            yield tag
+
+
+def find_line_tags(text: str, names: frozenset[str]) -> Iterator[Tag]:
+    """The tags with which a line of `text` begins and that are called so, or by several words."""
+    if not _may_open(text):
+        return
+    for opener in _line_openers(names).finditer(text):
+        tag = _read_tag(text, opener.end())
+        if _COMPOUND.match(tag.words) or _is_called(tag, names):
+            yield tag
+
+
+def _may_open(text: str) -> bool:
+    """Whether a tag could begin anywhere: seen at once, where looking for names takes long."""
+    return "<" in text or (not text.isascii() and any(opening in text for opening in _OPENING))
+
+
+def _is_called(tag: Tag, names: frozenset[str]) -> bool:
+    return any(name in names for name in accumulate(_GAPS.split(tag.words)))
+
+
+# What is looked for first: quick, right about names in ASCII, and generous with all others.
+
+
+@lru_cache
+def _openers(names: frozenset[str]) -> re.Pattern[str]:
+    return re.compile(rf"[{_OPENING}](?=[\s/\\]*+(?:{_beginnings(names)}))", re.IGNORECASE)
+
+
+@lru_cache
+def _line_openers(names: frozenset[str]) -> re.Pattern[str]:
+    starts = rf"[a-z][a-z0-9]*+(?:[-_]|[^ -~\s])|{_beginnings(names)}"
+    indent = rf"[^!-~\n{_OPENING}]*+"  # quotation marks, as in «a_name», begin no tag here
+    return re.compile(rf"^{indent}[<≮＜﹤](?=[\s/\\]*+(?:{starts}))", re.MULTILINE | re.IGNORECASE)
+
+
+def _beginnings(names: frozenset[str]) -> str:
+    starts = {f"{name[0]}(?:[-_ ]?{name[1]}|[^ -~])" for name in names}
+    return "|".join((*sorted(starts), r"[^ -~\s]"))
+
+
+def _read_tag(text: str, at: int) -> Tag:
+    start, words, closes = at - 1, "", False
+    while at < len(text) and len(words) < _LONGEST:
+        look = _looks[ord(text[at])]
+        if words == "" and look in ("/", " "):
+            closes = closes or look == "/"
+        elif look in ("-", "_", " ") or look.isalnum():
+            words += look
+        elif look:
+            break
+        at += 1
+    closer = _CLOSER.search(text, at, at + _FARTHEST)
+    return Tag(start, closer.end() if closer else at, words, closes)
+
+
+OURS = frozenset(  # spelled without gaps
+    {
+        *("history", "summary", "earliermessage", "lateresult", "sessionrecord", "memories", "recalled"),
+        *("ledger", "standingrules"),
+    }
+)
+
+_NEUTRALIZED = OURS | {"systemreminder"}  # which models are taught to obey
+
+
+def fence(tag: str, text: str, **attributes: object) -> str:
+    """`text` between an opening and a closing tag; tags of ours inside it lose their meaning."""
+    listed = "".join(f' {name}="{value}"' for name, value in attributes.items())
+    return f"<{tag}{listed}>\n{neutral(text)}\n</{tag}>"
+
+
+def within_fence(fenced: str, change: Callable[[str], str]) -> str:
+    """A fenced text with its inside changed; the fence stays whole."""
+    opening, _, rest = fenced.partition("\n")
+    inside, _, closing = rest.rpartition("\n")
+    return f"{opening}\n{change(inside)}\n{closing}"
+
+
+def neutral(text: str) -> str:
+    """`text` in which no tag of ours, nor a host's reminder, opens or closes anything: its bracket is another one."""
+    pieces, done = [], 0
+    for tag in find_tags(text, _NEUTRALIZED):
+        pieces += [text[done : tag.start], "("]
+        done = tag.start + 1
+    return "".join((*pieces, text[done:])) if done else text

@@ -1,0 +1,153 @@
+"""Fields of a message: which are never sent, which are its frame, and what stands in all the others.
+
+Pure. A provider is sent every field but those named in `NEVER_SENT` and those that begin with an underscore, which are
+notes of ours and of hosts. Roles, types and short ids and flags are the frame, which a message's framing pays for.
+What else stands in a field is text that a model reads, or sealed: sent, but for nobody to read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from summarizing_context.messages.validation import Message, canonical_json
+
+NEVER_SENT = frozenset({"metadata", "critical", "ephemeral", "timestamp", "created", "created_at", "usage"})
+
+_KINDS = frozenset({"role", "type"})  # without them a message means another thing
+
+_IDS = frozenset({"id", "tool_call_id", "tool_use_id", "call_id", "item_id", "file_id"})
+
+_FRAME = (
+    _KINDS
+    | _IDS
+    | {
+        *("filename", "name", "tool", "index", "status", "is_error", "visibility", "caller", "cache_control"),
+        *("format", "detail", "media_type", "mime_type", "mimeType"),
+    }
+)
+
+_LONG_ID, _LONG_WORD = 8, 24  # characters from which a part of the frame counts
+
+_LONG_ADDRESS = 2_000
+
+_BINARY = re.compile(r"[A-Za-z0-9+/=_-]{256,}")  # base64 and the like
+
+_CODED = re.compile(r"[A-Za-z0-9+/=_.:-]+")
+
+_LINES = str.maketrans("", "", "\r\n")
+
+_WORDS = frozenset({"thinking", "text", "summary", "reasoning"})  # of thinking, what is meant to be read
+
+_SEALS = frozenset({"signature", "data", "encrypted_content"})
+
+
+class Sent(NamedTuple):
+    """What stands in a value: texts that a model reads, and what travels along unread."""
+
+    texts: tuple[str, ...] = ()
+    sealed: tuple[str, ...] = ()
+
+
+def odd_keys(holder: Mapping[str, Any], known: Collection[str]) -> list[str]:
+    """The fields beside those that a shape knows in which there is anything to send, in one order."""
+    return [key for key in sorted(holder) if key not in known and _is_told(key, holder[key])]
+
+
+def odd_fields(holder: Mapping[str, Any], known: Collection[str]) -> Sent:
+    """What stands in the fields beside those that a shape knows, each with its name."""
+    texts: list[str] = []
+    sealed: list[str] = []
+    for key in odd_keys(holder, known):
+        value = read_value(holder[key])
+        if key in _IDS:  # nobody reads it: what a message says is the same under another id
+            value = Sent((), (*value.texts, *value.sealed))
+        (texts if value.texts else sealed).append(key)
+        texts += value.texts
+        sealed += value.sealed
+    return Sent(tuple(texts), tuple(sealed))
+
+
+def without_odd(holder: Mapping[str, Any], known: Collection[str]) -> Message:
+    """The holder without these fields; who speaks stays, however long."""
+    odd = set(odd_keys(holder, known)) - {"role"}
+    return {key: value for key, value in holder.items() if key not in odd}
+
+
+def read_value(value: object) -> Sent:
+    """A JSON value as one text, itself or its canonical JSON, with `…` for each run of base64."""
+    text = value if isinstance(value, str) else canonical_json(value)
+    sealed = tuple(_BINARY.findall(text))
+    rest = _BINARY.sub("…", text) if sealed else text
+    return Sent((rest,) if rest != "…" else (), sealed)
+
+
+def read_thinking(value: object) -> Sent:
+    """Readable thinking, of a block, a list of them or a text; signatures and encrypted data are sealed."""
+    texts: list[str] = []
+    sealed: list[str] = []
+    for key, text in _leaves(value, "text"):
+        is_sealed = key in _SEALS or (key not in _WORDS and _CODED.fullmatch(text) is not None)
+        (sealed if is_sealed else texts).append(text)
+    return Sent(tuple(texts), tuple(sealed))
+
+
+def read_media(block: Mapping[str, Any]) -> Sent:
+    """Words that travel with an image, a sound or a file; itself it is charged as a whole.
+
+    They are its title, its context, its text if it is a text document, and whatever else is no payload.
+    """
+    source = block.get("source")
+    inside = source.get("data") if isinstance(source, dict) and source.get("type") == "text" else None
+    first = [text for text in (block.get("title"), block.get("context"), inside) if isinstance(text, str) and text]
+    rest = [text for _, text in _leaves(block, "") if text not in first and not _is_payload(text)]
+    words = [text for text in rest if _CODED.fullmatch(text) is None]
+    return Sent((*first, *words), tuple(text for text in rest if _CODED.fullmatch(text)))
+
+
+def long_frame(id: str) -> tuple[str, ...]:
+    """An id, where it is too long to be paid for by the framing."""
+    return () if _is_short("id", id) else (id,)
+
+
+def long_word(text: str) -> tuple[str, ...]:
+    """A role, or the name of a field, where it is too long to be paid for by the framing."""
+    return (text,) if len(text) > _LONG_WORD or not text.isascii() else ()
+
+
+def _is_short(key: str, text: str) -> bool:
+    """Whether a part of the frame is paid for by the framing."""
+    most = _LONG_ID if key in _IDS else _LONG_WORD
+    return len(text) <= most and text.isascii()
+
+
+def _is_told(key: str, value: object) -> bool:
+    if not value or value is True or key.startswith("_"):
+        return False
+    is_frame = key in _FRAME or isinstance(value, int | float)
+    return not is_frame or not _is_short(key, value if isinstance(value, str) else canonical_json(value))
+
+
+def _leaves(value: object, key: str) -> Iterator[tuple[str, str]]:
+    """The strings inside a value that are no part of a frame, each with the key that it stands under."""
+    if isinstance(value, str):
+        if value and not (key in _FRAME and _is_short(key, value)):
+            yield key, value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _leaves(item, key)
+    elif isinstance(value, dict):
+        for name in sorted(value, key=lambda name: (name == "summary", name != "thinking", name)):
+            if not name.startswith("_"):
+                yield from (("", name) for name in long_word(name))
+                yield from _leaves(value[name], name)
+
+
+def _is_payload(text: str) -> bool:
+    """Whether a text is a medium itself: encoded, or its address."""
+    if text.startswith(("http://", "https://")):
+        return len(text) <= _LONG_ADDRESS
+    head, found, _ = text[:200].partition(";base64,")
+    data = text[len(head) + len(found) :] if found else text
+    return _CODED.fullmatch(data.translate(_LINES)) is not None

@@ -1,0 +1,115 @@
+"""What a provider ties to messages: signed thinking, the response that a chain goes on from, tools loaded on the way.
+
+Pure. Once the beginning of a conversation reads differently, a provider refuses thinking that it signed before, and
+a chain would go on from a history that was meant to be gone. Whether that is so, `tail` is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from summarizing_context.messages.validation import Message
+
+CHAIN_KEYS = ("openai:response_id",)  # in metadata
+
+THINKING_FIELDS = (  # beside the content, in the order in which they are read
+    *("reasoning_content", "thinking", "thinking_block", "redacted_thinking", "reasoning", "reasoning_details"),
+)
+
+LOADED_TOOLS = "openai:tool_search_items"  # in metadata; without it calls of these tools are unknown
+
+_SIGNED = ("thinking", "redacted_thinking")
+
+_LEFT_OUT = {"type": "text", "text": "[thinking left out]"}
+
+
+class Bounds(NamedTuple):
+    """How much of the log was said under a beginning that has been rewritten since."""
+
+    rewritten: int = 0  # entries before it
+    settled: int = 0  # entries before it stand in finished turns as well; never more than `rewritten`
+
+
+def has_signed_thinking(message: Message) -> bool:
+    """Whether a provider has signed, or encrypted, thinking of this message."""
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    beside = [message[key] for key in THINKING_FIELDS if message.get(key)]
+    return any(map(_is_signed, blocks)) or any(map(_holds_signed, beside))
+
+
+def without_thinking(message: Message) -> Message:
+    """The message without its thinking, wherever a host keeps it; never without any content."""
+    kept = {key: value for key, value in message.items() if key not in THINKING_FIELDS}
+    content = kept.get("content")
+    if isinstance(content, list):
+        kept["content"] = [block for block in content if not _thinks(block)] or [dict(_LEFT_OUT)]
+    return _with_wire_content(kept, lambda blocks: [block for block in blocks if not _thinks(block)])
+
+
+def without_wire_content(message: Message) -> Message:
+    """The message without the exact copy of its blocks that a host may keep beside them, and would send instead."""
+    return _with_wire_content(message, None)
+
+
+def has_chain(message: Message) -> bool:
+    """Whether the next request could go on from the response that this message was."""
+    metadata = message.get("metadata")
+    return isinstance(metadata, Mapping) and any(key in metadata for key in CHAIN_KEYS)
+
+
+def without_chain(message: Message) -> Message:
+    """The message as one that no chain goes on from."""
+    kept = {key: value for key, value in message["metadata"].items() if key not in CHAIN_KEYS}
+    return {**message, "metadata": kept}
+
+
+def loaded_tools(message: Message) -> Message | None:
+    """What is left of a covered message that loaded tools: a row that still loads them. None for other messages."""
+    metadata = message.get("metadata")
+    if not isinstance(metadata, dict) or not metadata.get(LOADED_TOOLS):
+        return None
+    return {
+        "role": "assistant",
+        "content": "[tools were loaded here]",
+        "metadata": {LOADED_TOOLS: metadata[LOADED_TOOLS]},
+    }
+
+
+def _with_wire_content(message: Message, change: Any) -> Message:
+    """The message with its copy changed, or without it where `change` is None."""
+    metadata = message.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    ours = metadata.get("anthropic")
+    if not isinstance(ours, dict) or not isinstance(ours.get("wire_content"), list):
+        return message
+    rest = {key: value for key, value in ours.items() if key != "wire_content"}
+    changed = rest if change is None else {**rest, "wire_content": change(ours["wire_content"])}
+    return {**message, "metadata": {**metadata, "anthropic": changed}}
+
+
+def _thinks(block: object) -> bool:
+    return isinstance(block, dict) and block.get("type") in _SIGNED
+
+
+def _holds_signed(field: object) -> bool:
+    return any(map(_is_signed, field)) if isinstance(field, list) else _is_signed(field)
+
+
+def _is_signed(block: object) -> bool:
+    """A signature, or encrypted thinking. OpenAI's state, which no prefix binds, has neither."""
+    if not isinstance(block, dict):
+        return False
+    if block.get("type") == "redacted_thinking":
+        return True
+    signature = block.get("signature")
+    return isinstance(signature, str) and bool(signature)
+
+
+def without_loaded_tools(message: Message) -> Message:
+    """The message without the tools that it loads."""
+    metadata = message.get("metadata")
+    if not isinstance(metadata, dict) or LOADED_TOOLS not in metadata:
+        return message
+    return {**message, "metadata": {key: value for key, value in metadata.items() if key != LOADED_TOOLS}}

@@ -1,0 +1,133 @@
+"""Writing messages down for a summarizer: labels, bodies, nothing volatile.
+
+Pure. Each part of a message stands under a line `### <label>`. A body line that looks like a label gets a
+backslash in front, so no text can forge one. There are no positions, clocks or ids in it: equal ranges are
+written equally wherever they stand. What is too long for one reader is cut in `cutting`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from summarizing_context.messages.authorship import split_pieces, split_words
+from summarizing_context.messages.parts import Part
+from summarizing_context.messages.reading import Reading, is_reminder
+
+RENDERER_VERSION = "1"
+
+INJECTED = "injected"  # in pages, of what a host put into a row of the user's
+
+BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+
+_BY_USERS = ("user", "user note")
+
+_MARK = "### "  # of a label, at the beginning of a line
+
+
+def render_messages(readings: Sequence[Reading], *, apart: bool = True, numbered: bool = False) -> str:
+    """The messages of a range in log order, every word of them. Exact repeats stand once, with their count.
+
+    `apart`: what a host put into a row of the user's stands under a label of its own. Texts that enter the keys of
+    rollups are written without, as they were first. `numbered`: each label ends with the message's place in the range,
+    such as `[1]`.
+    """
+    said = [reading.said for reading in readings]
+    repeats = Counter(reading for reading in said if not reading.calls and not reading.answers)
+    names: dict[str, str] = {}
+    lines: list[str] = []
+    for number, reading in enumerate(said, 1):
+        if (count := repeats.get(reading, 1)) > 0:
+            if count > 1:
+                repeats[reading] = 0
+            for part in reading.parts:
+                if part.texts or part.kind != "extra":
+                    ending = (f" ({count} times)" if count > 1 else "") + (f" [{number}]" if numbered else "")
+                    _render_part(reading, part, names, ending, lines, apart=apart)
+    return "\n".join(lines)
+
+
+def render_children(texts: Sequence[str]) -> str:
+    """Summaries to be rolled up, oldest first."""
+    return "\n".join(f"### summary {n} of {len(texts)}\n{_escape(text)}" for n, text in enumerate(texts, 1))
+
+
+def render_topic(topic: str, record: str) -> str:
+    """A topic, and a record in which it is to be looked for."""
+    return f"### topic\n{_escape(topic)}\n{record}"
+
+
+def _render_part(
+    reading: Reading, part: Part, names: dict[str, str], ending: str, lines: list[str], *, apart: bool
+) -> None:
+    label = part_label(reading, part, names)
+    for who, texts in _by_author(reading, part, label) if apart else ((label, part.texts),):
+        lines.append(f"### {who}{ending}")
+        lines.extend(_escape(text) for text in texts if text)
+    if part.media and part.kind != "media":
+        lines.append(f"[{len(part.media)} image or file]")
+
+
+def _by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[str, Sequence[str]]]:
+    if label not in _BY_USERS or part.kind == "extra" or not reading.human or part.put_in:
+        yield ("user note" if label == "user" else label), part.texts
+        return
+    for typed, put_in in map(split_words, part.texts):
+        if typed.strip() or not put_in:
+            yield "user", (typed,)
+        if put_in:
+            yield "user note", (put_in,)
+
+
+def parts_by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[str, str]]:
+    """A part in pages: its words in their order, each run under what it is, what a host put in as `injected`."""
+    media = [f"[{len(part.media)} image or file]"] if part.media else []
+    if label not in _BY_USERS or part.kind == "extra":
+        yield label, "\n".join([*part.texts, *media])
+        return
+    own = reading.human and not part.put_in
+    pieces = [piece for text in part.texts for piece in split_pieces(text)] if own else []
+    if all(piece.typed for piece in pieces):
+        yield ("user" if own else INJECTED), "\n".join([*part.texts, *media])
+        return
+    yield from (("user" if piece.typed else INJECTED, piece.text.strip("\n")) for piece in pieces)
+
+
+def part_label(reading: Reading, part: Part, names: dict[str, str]) -> str:
+    """What a part of a message is; `names` holds the tools of the calls that wait for their results."""
+    role = _one_line(reading.role)
+    if part.kind == "call":
+        names[part.id] = _one_line(part.name) or "tool"
+        return f"{role} calls {names[part.id]}"
+    if part.kind == "result":
+        known = names.pop(part.id, None)
+        kind = "late result" if known is None else "failed result" if part.failed else "result"
+        return f"{kind} of {known or 'tool'}"
+    if part.kind == "thinking":
+        return f"{role} thinks"
+    if part.kind == "media":
+        return f"{role} media"
+    if part.kind == "extra":
+        return f"{role} note"
+    note = role == "user" and (not reading.turn or any(is_reminder(text) for text in part.texts))
+    return f"{role} note" if note else role
+
+
+def _escape(text: str) -> str:
+    """A body in which no line looks like a label. Found by plain searches: one regex over megabytes would hold up
+    every other thread."""
+    kept: list[str] = []
+    done, at = 0, text.find(_MARK)
+    while at >= 0:
+        start = at
+        while start > done and text[start - 1] == "\\":
+            start -= 1
+        if start == 0 or text[start - 1] in BREAKS:
+            kept += (text[done:start], "\\")
+            done = start
+        at = text.find(_MARK, at + len(_MARK))
+    return "".join((*kept, text[done:])) if kept else text
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

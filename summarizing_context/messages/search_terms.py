@@ -1,0 +1,199 @@
+"""Words for searching: what of a message is indexed, what a query asks for, what a hit shows.
+
+Pure. Queries are plain words without operators. Scripts without spaces between words are indexed by pairs of letters.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+
+from summarizing_context.messages.reading import read_content, read_message
+from summarizing_context.messages.redaction import Redact, redact_reading
+from summarizing_context.messages.validation import decode_message
+
+MOST_TERMS = 24  # of a query; a pasted page is searched by its first words
+
+SNIPPET = 200  # characters
+
+_WORD = re.compile(r"[^\W_]+")
+
+_RUN = re.compile(r"\S+")
+
+_MOST_RUNS = 1_000  # of a query, that are looked at
+
+_STEM = 4  # letters after which the end of a word may differ
+
+_MOST_PLACES = 50  # of a term in a text, that are weighed for a snippet
+
+_MOST_TRIES = 500  # to find them
+
+_WIDE = 4  # times a snippet: of a text, what is shown of it without its spaces
+
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai, Lao, Burmese, Khmer
+    "\u3040-\u312f\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"  # kana, Chinese characters
+)
+
+
+def searchable(message: bytes, redact: Redact | None = None) -> str:
+    """The texts of a stored message, of what `redact` leaves of it; nothing for bytes that hold none.
+
+    A released version is indexed by it, and the index forgets by it: another one needs a migration that indexes anew.
+    """
+    try:
+        decoded = decode_message(message)
+        reading = read_content(decoded) if redact is None else read_message(decoded)
+    except Exception:  # not JSON, or no message: written by other means
+        return ""
+    if redact is not None:
+        reading = redact_reading(decoded, reading, redact)
+    text = "\n".join(reading.texts)
+    if text.isascii():  # known at once, where writing megabytes and reading them again holds up every other thread
+        return text
+    return text.encode("utf-8", "replace").decode("utf-8")  # SQLite takes no lone surrogates
+
+
+def indexed_words(text: str) -> str:
+    """A text as it is indexed: with spaces around letters of scripts that have none between words."""
+    return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
+
+
+def words_of(text: str) -> Iterator[str]:
+    """The words of a text, in small letters; of unspaced scripts each two letters that stand together."""
+    for found in _WORD.finditer(text):  # not all in one go, which would hold every other thread up
+        if (word := found[0]).isascii():
+            yield word.lower()
+        else:
+            yield from _parts([piece.lower() for piece in indexed_words(word).split()])
+
+
+def word_set(text: str) -> frozenset[str]:
+    """The words of a text that is short, or a piece of a longer one."""
+    return frozenset(_WORD.findall(text.lower()) if text.isascii() else words_of(text))
+
+
+def query_terms(query: str, most: int = MOST_TERMS) -> list[str]:
+    """What a query asks for: each run of characters without a space, and its words where it has several."""
+    terms: dict[str, None] = {}
+    for run in islice(_RUN.finditer(unicodedata.normalize("NFC", query)), _MOST_RUNS):
+        words = [piece.lower() for word in _WORD.findall(run[0]) for piece in indexed_words(word).split()]
+        if words:
+            terms[" ".join(words)] = None
+        if len(words) > 1:
+            terms.update(dict.fromkeys(_parts(words)))
+        if len(terms) >= most:
+            break
+    return list(terms)[:most]
+
+
+def coverage(terms: Sequence[str], text: str) -> float:
+    """Which part of the terms a text holds, from 0 to 1; the ends of words may differ."""
+    if not terms:
+        return 0.0
+    lowered = text.lower()
+    return sum(_holds(lowered, term) for term in terms) / len(terms)
+
+
+def snippet(terms: Sequence[str], text: str) -> str:
+    """Where a text holds most of the terms, on one line."""
+    if len(text) <= _WIDE * SNIPPET and len(whole := " ".join(text.split())) <= SNIPPET:
+        return whole
+    start = _best_place(terms, text)
+    stop = start + _WIDE * SNIPPET
+    flat = " ".join(text[start:stop].split())
+    has_more = len(flat) > SNIPPET or stop < len(text)
+    return ("…" if start else "") + flat[:SNIPPET].strip() + ("…" if has_more else "")
+
+
+def _best_place(terms: Sequence[str], text: str) -> int:
+    """Where a snippet begins."""
+    lowered = text.lower()
+    if len(lowered) != len(text):  # places in one are none in the other
+        return 0
+    found = sorted(place for term in terms for place in _places(term, lowered))
+    best = max(found, key=lambda place: _within(found, place), default=0)  # the first of several
+    start = max(0, best - SNIPPET // 4)
+    return max(start, text.find(" ", start, best) + 1) if start else 0  # at the beginning of a word
+
+
+def _parts(words: Sequence[str]) -> Iterator[str]:
+    """The words of a run; neighbours of an unspaced script by two."""
+    unspaced = [len(word) == 1 and _UNSPACED.match(word) is not None for word in words]
+    for at, word in enumerate(words):
+        if not unspaced[at]:
+            yield word
+        elif at + 1 < len(words) and unspaced[at + 1]:
+            yield f"{word} {words[at + 1]}"
+        elif not (at and unspaced[at - 1]):
+            yield word
+
+
+def _holds(lowered: str, term: str) -> bool:
+    return _stem(term) in lowered if " " not in term else _phrase(term).search(lowered) is not None
+
+
+@lru_cache(maxsize=1_000)
+def _phrase(term: str) -> re.Pattern[str]:
+    """Words one after another, with anything but words between them, or nothing between unspaced letters."""
+    *words, last = term.split(" ")
+    between = [r"[\W_]*" if _UNSPACED.match(word) else r"[\W_]+" for word in words]
+    return re.compile(
+        "".join(re.escape(word) + gap for word, gap in zip(words, between, strict=True)) + re.escape(_stem(last))
+    )
+
+
+def _within(places: Sequence[int], start: int) -> int:
+    return bisect_left(places, start + SNIPPET * 3 // 4) - bisect_left(places, start)
+
+
+def _places(term: str, lowered: str) -> list[int]:
+    """Where words begin as the term does, or its first word; the first places."""
+    is_unspaced = _UNSPACED.match(term) is not None
+    begins = term.replace(" ", "") if is_unspaced else _stem(term.split(" ", 1)[0])
+    places: list[int] = []
+    at = -1
+    for _ in range(_MOST_TRIES):
+        at = lowered.find(begins, at + 1)
+        if at < 0 or len(places) == _MOST_PLACES:
+            break
+        if is_unspaced or not at or not _WORD.match(lowered[at - 1]):
+            places.append(at)
+    return places
+
+
+def _stem(term: str) -> str:
+    return term if len(term) <= _STEM else term[: max(_STEM, len(term) - 3)]
+
+
+_LEAST_STEM = 4  # letters that words of one family share
+
+_COMMON_WORDS = """
+a about after again all also an and any are as at be been before but by can could did do does for from
+go had has have how i if in into is it its let me my no not now of on or our out please should so some
+than that the their them then there these they this to too up us was we were what when where which who
+why will with would you your
+"""
+
+_COMMON = frozenset(_COMMON_WORDS.split())
+
+
+def telling_words(text: str, most: int) -> list[str]:
+    """The first of a text's words that are not common ones, each once."""
+    return list(dict.fromkeys(word for word in words_of(text) if word not in _COMMON))[:most]
+
+
+def stems(text: str) -> frozenset[str]:
+    """Beginnings of a text's words by which their families are known, without common words."""
+    words = (word for word in words_of(text) if word not in _COMMON)
+    return frozenset(word[: max(_LEAST_STEM, len(word) - 3)] for word in words)
+
+
+def likeness(asked: frozenset[str], held: frozenset[str]) -> float:
+    """How much of their words two texts share, by their stems, from 0 to 1: of the shorter one's."""
+    fewest = min(len(asked), len(held))
+    return len(asked & held) / max(fewest, 4) if fewest else 0.0  # of two or three words, one alike says little

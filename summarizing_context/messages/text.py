@@ -1,0 +1,212 @@
+"""Text helpers: sentences, lines, words, clipping, tables, and output that a terminal does not act upon.
+
+Pure, and linear in the text: every pattern is bounded or runs over disjoint classes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+LONGEST = 300  # characters of a shown sentence or line
+
+GONE = "…"
+
+_ANSI = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8}[@-~]?|\][^\x07\x1b\n]{0,2048}(?:\x07|\x1b\\)?|[@-Z\\-_])?")
+
+_EMPTY_LINES = re.compile(r"\n{3,}")
+
+_UNSHOWABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+_BULLET = re.compile(r"(?:(?:[-*+•>]|\\{0,9}#{1,6}|\d{1,3}[.)]|\[[ xX]\])\s+){1,3}")
+
+_SENTENCE_END = re.compile(
+    r"[.!?][\"'”’)\]`*_]{0,3}\s{1,9}(?=[\"'“‘(\[`*_]{0,3}[A-Z0-9/~À-ÖØ-ÞΑ-ΩА-Я\u3040-\uffff])|[。！？]"
+)
+
+_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|Mr|Mrs|Ms|Dr|St|No|Fig|\d{1,3}|[A-Z])\.)\s*\Z")
+
+_NUMBER = re.compile(r"[$€£+~<>=-]{0,3}\d[\d.,]{0,40}")
+
+_BREAK = re.compile(r"[\s;|]|[}\],](?=[\"{\[])")
+
+
+def cleaned(body: str) -> str:
+    """`body` without ANSI escape sequences and runs of empty lines, and with plain line ends."""
+    if "\x1b" in body:
+        body = _ANSI.sub("", body)
+    if "\r" in body:
+        body = body.replace("\r\n", "\n").replace("\r", "\n")
+    return _EMPTY_LINES.sub("\n\n", body) if "\n\n\n" in body else body
+
+
+def shown(text: str) -> str:
+    """`text` on one line, without control characters; lone surrogates are replaced, for no store can encode them."""
+    line = " ".join(text.split())
+    return line if line.isprintable() else _SURROGATE.sub("\ufffd", _UNSHOWABLE.sub("", line))
+
+
+def bare(line: str) -> str:
+    """A line without the marks of lists and headings in front."""
+    line = line.strip()
+    bullet = _BULLET.match(line)
+    return line[bullet.end() :] if bullet else line
+
+
+def split_prose(body: str) -> tuple[list[str], list[str]]:
+    """The sentences of `body`, and its fenced parts. A fence that is never closed is no fence."""
+    if "```" not in body:
+        return list(_sentences(body)), []
+    parts = body.split("```")
+    if len(parts) % 2 == 0:
+        parts[-2:] = ["\n".join(parts[-2:])]
+    return [sentence for part in parts[::2] for sentence in _sentences(part)], parts[1::2]
+
+
+def split_lines(body: str) -> list[str]:
+    """The lines of a log, a listing or a file; a long one in pieces. Empty ones are left out."""
+    lines: list[str] = []
+    for line in body.split("\n"):
+        if len(line) <= LONGEST:
+            if line and not line.isspace():
+                lines.append(line)
+        else:
+            lines.extend(_pieces(line))
+    return lines
+
+
+def clip(text: str, limit: int) -> str:
+    """The first words of `text`, at most `limit` characters with the mark of what is gone; no word is cut."""
+    if len(text) <= limit:
+        return text
+    cut = max(text.rfind(" ", 0, limit - 1), 0)
+    words = text[:cut].rstrip(" ,;:-–—([{\"'`").split(" ")
+    while (
+        words and words[-1][-1:].isdigit() and words[-1].strip("$€£+-~<>=").replace(",", "").replace(".", "").isdigit()
+    ):
+        words.pop()  # a number whose unit would be lost
+    return f"{' '.join(words)} {GONE}" if words and words[0] else GONE
+
+
+def list_whole(names: Iterable[str], limit: int) -> str:
+    """The first names, none of them cut, in about `limit` characters; at least one."""
+    listed = ""
+    for name in names:
+        if listed and len(listed) + len(name) > limit:
+            return f"{listed}, {GONE}"
+        listed += f", {shown(name)}" if listed else shown(name)
+    return listed
+
+
+def _sentences(body: str) -> Iterator[str]:
+    before = ""
+    for raw in body.split("\n"):
+        if raw == before:
+            continue
+        before = raw
+        for sentence in _split_line(bare(raw)):
+            if len(sentence) <= LONGEST:
+                yield sentence
+            else:
+                yield from _pieces(sentence)
+
+
+def _split_line(line: str) -> Iterator[str]:
+    if ". " not in line and "? " not in line and "! " not in line and ".)" not in line and line.isascii():
+        if line:
+            yield line
+        return
+    start = 0
+    for end in _SENTENCE_END.finditer(line):
+        if end.end() - start < 3 or _ABBREVIATION.search(line, max(start, end.end() - 12), end.end()):
+            continue
+        yield line[start : end.end()].rstrip()
+        start = end.end()
+    if start < len(line):
+        yield line[start:]
+
+
+def _pieces(line: str) -> Iterator[str]:
+    """Parts of a long line, cut at white space or between JSON items. A word too long for a part is left out."""
+    start, stop = 0, len(line)
+    while start < stop:
+        if stop - start <= LONGEST:
+            piece, end = line[start:], stop
+        else:
+            window = line[start : start + LONGEST]
+            at = max(window.rfind(mark) for mark in (", ", "; ", "},", ',"', "|")) + 1
+            at = at if at > LONGEST // 2 else max(at, window.rfind(" ") + 1)
+            if at == 0:
+                found = _BREAK.search(line, start + LONGEST)
+                start = found.end() if found else stop
+                continue
+            piece, end = window[:at], start + at
+        if not piece.isspace():
+            yield piece.strip()
+        start = end
+
+
+Words = list[bytes]
+
+_KEPT = b"abcdefghijklmnopqrstuvwxyz0123456789_"
+
+_TABLE = bytes(
+    byte if byte >= 128 or byte in _KEPT else byte + 32 if 65 <= byte <= 90 else 32  # others part the words
+    for byte in range(256)
+)
+
+LINES_TABLE = _TABLE[:10] + b"\n" + _TABLE[11:]  # the same, line by line
+
+
+def words_of(text: str) -> Words:
+    """The words of `text` in lower case, as bytes; an apostrophe parts no word."""
+    return text.encode("utf-8", "surrogatepass").translate(_TABLE, b"'").split()
+
+
+def lower_words(raw: bytes) -> bytes:
+    """`raw` in lower case with a space for whatever parts words; places stay the same."""
+    return raw.translate(_TABLE)
+
+
+def inert(text: str) -> str:
+    """`text` with its lines, and a dot for all that would move, colour, hide or turn round what is shown."""
+    if text.isprintable():
+        return text
+    return "".join(map(_shown, text))
+
+
+def _shown(char: str) -> str:
+    if char.isprintable() or char == "\n":
+        return char
+    return " " if char in ("\t", "\xa0", "\u3000") else "·"
+
+
+_WIDEST = 60  # characters of a cell
+
+
+def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Rows under their columns; figures stand to the right, all else to the left. The last column is not cut."""
+    cells = [list(columns), *([_cell(value, at < len(columns) - 1) for at, value in enumerate(row)] for row in rows)]
+    widths = [max(len(line[at]) for line in cells) for at in range(len(columns))]
+    right = [bool(rows) and all(isinstance(row[at], int | float) for row in rows) for at in range(len(columns))]
+    lines = []
+    for line in cells:
+        placed = zip(line, widths, right, strict=True)
+        lines.append("  ".join(cell.rjust(wide) if figures else cell.ljust(wide) for cell, wide, figures in placed))
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def text_facts(rows: Sequence[tuple[str, object]]) -> str:
+    """Names and values, one a line."""
+    width = max((len(name) for name, _ in rows), default=0)
+    return "\n".join(f"{name.ljust(width)}  {_cell(value, False)}" for name, value in rows)
+
+
+def _cell(value: object, cut: bool) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    text = " ".join(str("–" if value is None else value).split())
+    return text if len(text) <= _WIDEST or not cut else text[: _WIDEST - 1] + "…"

@@ -1,0 +1,172 @@
+"""The door: what may enter the log, and the bytes that it becomes.
+
+Pure. A message enters as a copy, so that nothing a caller does to it later can change the log.
+What a message means is read in `messages`.
+"""
+
+from __future__ import annotations
+
+import json
+import marshal
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from summarizing_context.errors import MessageError
+
+Message = dict[str, Any]
+
+MAX_DEPTH = 100  # levels of nesting; far above what providers send, far below Python's recursion limit
+
+_MAX_INT_BITS = 14_000  # CPython refuses to print integers of more than 4,300 digits
+
+_WIDE = 500  # blocks or calls
+
+_WHERE = 120  # characters of a place in an error
+
+_FIELDS = (
+    "role",
+    "content",
+    "type",
+    "text",
+    "tool_calls",
+    "tool_call_id",
+    "function",
+    "arguments",
+    "input",
+    "metadata",
+)
+
+_encoder = msgspec.json.Encoder()
+
+_SURROGATE_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+
+
+def check_message(message: object) -> Message:
+    """A deep copy of `message`, made of plain JSON values.
+
+    Raises `MessageError` unless it is a mapping with a string `role` for which
+    `json.loads(json.dumps(m)) == m`, nested at most `MAX_DEPTH` levels deep.
+    """
+    try:
+        return _checked(message)
+    except MessageError:
+        raise
+    except Exception as error:  # a mapping or a value with methods of its own
+        raise MessageError(f"a message cannot be read: {type(error).__name__} while copying it") from error
+
+
+def _checked(message: object) -> Message:
+    if not isinstance(message, Mapping):
+        raise MessageError(f"a message is a mapping with a 'role', not {type(message).__name__}")
+    role = message.get("role")
+    if not isinstance(role, str) or not role:
+        problem = "is missing" if role is None else f"is {type(role).__name__}, not a string" if role else "is empty"
+        raise MessageError(f"the message's 'role' {problem}; give it one such as 'user' or 'assistant'")
+    return _copied(message, "message", 1)
+
+
+def snapshot(message: object) -> object | None:
+    """A copy of a message of very many blocks or calls, made at once, to be checked in another thread. None for one of
+    fewer, and for one that holds more than plain values."""
+    if type(message) is not dict or not any(type(value) is list and len(value) > _WIDE for value in message.values()):
+        return None
+    try:
+        return cast(object, marshal.loads(marshal.dumps(message)))
+    except ValueError:  # values with methods of their own, or too deep
+        return None
+
+
+def check_messages(messages: object) -> list[Message]:
+    """Deep copies of several messages; raises `MessageError` that says which one is wrong."""
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+        raise MessageError(f"messages are a list of messages, not {type(messages).__name__}")
+    checked: list[Message] = []
+    for at, message in enumerate(messages):
+        try:
+            checked.append(check_message(message))
+        except MessageError as error:
+            raise MessageError(f"message {at}: {error}") from error
+    return checked
+
+
+def text_length(message: Message) -> int:
+    """Characters of a message, in whatever field, about: enough to know whether counting it takes long."""
+    return sum(len(value) if isinstance(value, str) else len(str(value)) for value in message.values())
+
+
+def encode_message(message: Message) -> bytes:
+    """JSON bytes of a checked message; lone surrogates are written as escapes."""
+    try:
+        buffer = bytearray()
+        _encoder.encode_into(message, buffer)
+        return bytes(buffer)  # no larger than its text, where `encode` leaves room at the end
+    except UnicodeEncodeError:
+        return json.dumps(message, separators=(",", ":")).encode("ascii")
+
+
+def decode_message(data: bytes) -> Message:
+    """The message that `encode_message` wrote, as a fresh value."""
+    try:
+        message: Message = msgspec.json.decode(data)
+    except msgspec.DecodeError:  # escapes of lone surrogates, which only the standard library reads
+        message = json.loads(data)
+    return message
+
+
+def canonical_json(value: object) -> str:
+    """One spelling of a JSON value: keys sorted, no spaces."""
+    try:
+        return msgspec.json.encode(value, order="deterministic").decode()
+    except UnicodeEncodeError:
+        return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _copy(value: object, where: str, depth: int) -> Any:
+    if isinstance(value, str):
+        return _text(value, where)
+    if value is None or value is True or value is False:
+        return value
+    if isinstance(value, int):
+        return _integer(value, where)
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise _refused(where, f"{value} is not a JSON number")
+        return float(value)
+    if depth >= MAX_DEPTH:
+        raise _refused(where, f"nested more than {MAX_DEPTH} levels deep")
+    if isinstance(value, list):
+        return [_copy(item, f"{where}[{index}]", depth + 1) for index, item in enumerate(value)]
+    if isinstance(value, dict):
+        return _copied(value, where, depth + 1)
+    raise _refused(where, f"{type(value).__name__} is not a JSON value")
+
+
+def _copied(holder: Mapping[Any, Any], where: str, depth: int) -> Message:
+    copy: Message = {}
+    for number, (key, value) in enumerate(holder.items(), 1):
+        place = f"{where}.{key}" if type(key) is str and key in _FIELDS else f"{where}.<key {number}>"
+        if not isinstance(key, str):
+            raise _refused(place, f"the key is {type(key).__name__}; JSON keys are strings")
+        copy[_text(key, place)] = _copy(value, place, depth)
+    return copy
+
+
+def _refused(where: str, why: str) -> MessageError:
+    """The error for a value, by its place: no key or value of a message is quoted, for they may be private."""
+    return MessageError(f"{where if len(where) <= _WHERE else f'{where[:_WHERE]}…'}: {why}")
+
+
+def _integer(value: int, where: str) -> int:
+    if value.bit_length() > _MAX_INT_BITS:
+        raise _refused(where, f"the integer has {value.bit_length()} bits; at most {_MAX_INT_BITS} can be written")
+    return int(value)
+
+
+def _text(value: str, where: str) -> str:
+    if not value.isascii() and _SURROGATE_PAIR.search(value):
+        raise _refused(where, "two halves of one character stand as two; join them before adding the message")
+    return value if type(value) is str else str.__str__(value)

@@ -1,0 +1,272 @@
+"""Search by meaning: texts as vectors of an embedding, by OpenAI's protocol or a function of the user's.
+
+A text is embedded once; vectors are kept in the store under the embedding's recipe. Text is redacted first. Where the
+embedding fails, that is told, and search by words goes on.
+"""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import math
+import os
+import time
+import uuid
+from array import array
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import anyio.to_thread
+
+from summarizing_context.errors import SettingsError, StoreError, SummarizerError
+from summarizing_context.messages.redaction import Redaction
+from summarizing_context.messages.search_terms import searchable
+from summarizing_context.stores.base import Match, Owner, Scope, VectorStore
+from summarizing_context.summarizers.openai import KEY_VARIABLE, OFFICIAL, connect
+from summarizing_context.summarizers.sdk import IDENTITY, Fault, Line, recipe_name
+
+
+class Embedder(Protocol):
+    """Turns texts into vectors. An attribute `recipe: str`, if present, names how, so that vectors can be kept."""
+
+    async def embed(self, texts: list[str]) -> Sequence[Sequence[float]]:
+        """A vector for each text, all of one length."""
+
+
+NEAR = 0.7  # cosine from which on texts are alike, unless `similarity_threshold` says otherwise
+
+_AT_ONCE = 32  # texts in one call
+
+_LONGEST = 8_000  # bytes of a text that are embedded: no model sees more tokens in them than bytes
+
+_MOST_NEW = 2_000  # texts that one search embeds, the newest first
+
+_MOST_FAILURES = 8  # calls that fail until a search embeds no further texts; one text of 32 that cannot be takes 6
+
+logger = logging.getLogger(__name__)
+
+
+class EmbeddingSearch:
+    """An embedding, and the vectors made by it."""
+
+    def __init__(
+        self,
+        embedder: Embedder | Callable[[list[str]], Any],
+        vectors: VectorStore,
+        *,
+        redact: Redaction | None,
+        timeout: float,  # seconds for one call
+        owned: bool = False,  # to be closed with this
+    ) -> None:
+        self._embedder, self._owned = embedder, owned
+        self._embed: Callable[[list[str]], Any] = getattr(embedder, "embed", embedder)  # type: ignore[arg-type]
+        named = getattr(embedder, "recipe", None)
+        self._is_named = isinstance(named, str)
+        self._recipe = str(named) if self._is_named else f"unnamed {uuid.uuid4().hex}"
+        self._made: dict[Owner, set[int]] = defaultdict(set)  # that nobody can use later on
+        self._vectors = vectors
+        self._redact = redact
+        self._timeout = timeout
+        self._one_by_one = anyio.CapacityLimiter(1)
+        self._making = anyio.Lock()  # searches at once embed no text twice
+        self._closed = False
+        self._asking = anyio.Lock()
+        self._last_asked: tuple[str | bytes | None, bytes | None] = (
+            None,
+            None,
+        )  # one search asks for messages and for memories
+        self.last_error: str | None = None
+
+    async def close(self) -> None:
+        """End what the embedder and the vectors hold open, if that can be ended."""
+        self._closed = True
+        try:
+            for owner, numbers in list(self._made.items()):
+                await self._vectors.drop(owner, self._recipe, sorted(numbers))
+        except StoreError as error:  # the next purge removes them
+            logger.warning("vectors that nobody needs could not be removed", exc_info=error)
+        for held in (self._embedder if self._owned else None, self._vectors):
+            close = getattr(held, "close", None)
+            if close is not None:
+                await close()
+
+    async def near(self, query: str | bytes, owner: Owner, texts: Mapping[int, str]) -> dict[int, float]:
+        """The cosine of each text with the query, which may be a message of the log, by the texts' numbers; what the
+        embedding failed at is left out."""
+        if not texts or (asked := await self._asked(query)) is None:
+            return {}
+        async with self._making:
+            missing = await self._vectors.missing(owner, self._recipe, list(texts), len(asked))
+            await self._make(owner, {number: texts[number] for number in missing}, len(asked))
+        return await self._vectors.near(owner, self._recipe, list(texts), asked)
+
+    async def matches(self, query: str, scope: Scope, threshold: float, limit: int) -> list[Match]:
+        """Messages of the scope whose meaning is near to the query's, the nearest first."""
+        if (asked := await self._asked(query)) is None:
+            return []
+        rows = await self._vectors.rows(scope)
+        async with self._making:
+            missing = (await self._vectors.missing("row", self._recipe, rows, len(asked)))[:_MOST_NEW]
+            await self._make("row", await self._vectors.messages(missing), len(asked))
+        near = await self._vectors.near("row", self._recipe, rows, asked)
+        best = sorted((row for row in near if near[row] >= threshold), key=lambda row: (-near[row], row))[:limit]
+        return await self._vectors.matches(scope, {row: near[row] for row in best})
+
+    async def _asked(self, query: str | bytes) -> bytes | None:
+        """The vector of a query. Its length is that of all it is compared with: others are made anew."""
+        async with self._asking:
+            known, vector = self._last_asked
+            if known != query:
+                made = await self._embedded([query])
+                vector = made[0] if made else None
+                self._last_asked = (query if made else None), vector
+            return vector
+
+    async def _make(self, owner: Owner, texts: Mapping[int, str | bytes], size: int) -> None:
+        """Make and keep the vectors of these texts. Where a call fails its halves are tried: one text may be why."""
+        numbers = list(texts)
+        pending = deque(numbers[start : start + _AT_ONCE] for start in range(0, len(numbers), _AT_ONCE))
+        failures, until = 0, anyio.current_time() + self._timeout
+        while pending:
+            some = pending.popleft()
+            if vectors := await self._embedded([texts[number] for number in some], size):
+                if self._closed:
+                    return
+                if not self._is_named:  # noted first: what is cancelled now is kept nevertheless
+                    self._made[owner].update(some)
+                await self._vectors.save(owner, self._recipe, dict(zip(some, vectors, strict=True)))
+                continue
+            failures += 1
+            if failures == _MOST_FAILURES or anyio.current_time() > until:
+                return
+            middle = len(some) // 2
+            pending.extendleft(half for half in (some[middle:], some[:middle]) if 0 < len(half) < len(some))
+
+    async def _embedded(self, texts: Sequence[str | bytes], size: int | None = None) -> list[bytes]:
+        """A vector of length 1 for each text; none at all where the embedding fails, which is told."""
+        try:
+            with anyio.fail_after(self._timeout):
+                sent = await anyio.to_thread.run_sync(lambda: list(map(self._sent, texts)), abandon_on_cancel=True)
+                made = await self._called(sent)
+                vectors = await made if inspect.isawaitable(made) else made
+                return await anyio.to_thread.run_sync(_all_packed, vectors, len(texts), size)
+        except Exception as error:  # foreign code; its words may hold the texts
+            why = str(error) if isinstance(error, SummarizerError) else type(error).__name__
+            self.last_error = f"the embedding failed ({why}); what it lacks is found by words alone"
+            logger.warning("an embedding failed", extra={"cause": type(error).__name__, "texts": len(texts)})
+            return []
+
+    async def _called(self, texts: list[str]) -> Any:
+        """What the embedding gives. A plain function may compute for long: it runs in a thread, one call at a time."""
+        if inspect.iscoroutinefunction(self._embed):
+            return self._embed(texts)
+        work = partial(self._embed, texts)
+        return await anyio.to_thread.run_sync(work, abandon_on_cancel=True, limiter=self._one_by_one)
+
+    def _sent(self, source: str | bytes) -> str:
+        """What is embedded of a text, or of a message of the log."""
+        text = searchable(source, self._redact) if isinstance(source, bytes) else source
+        redacted = self._redact(text) if self._redact else text
+        return redacted.encode("utf-8", "replace")[:_LONGEST].decode("utf-8", "ignore") or " "
+
+
+def packed(vector: Sequence[float]) -> bytes:
+    """A vector as it is kept: 32-bit floats, brought to length 1. Raises `ValueError` for what has no direction."""
+    length = math.sqrt(math.fsum(value * value for value in vector))
+    if not length or not math.isfinite(length):
+        raise ValueError("an embedding gave a vector without a direction")
+    return array("f", (value / length for value in vector)).tobytes()
+
+
+def check_embedder(embedder: object) -> None:
+    """Raise `SettingsError` unless this can embed."""
+    if not callable(getattr(embedder, "embed", embedder)):
+        raise SettingsError(
+            f"embedder is {type(embedder).__name__}; it is a function from a list of texts to a list of vectors, or an "
+            "object with such a method `embed`; either may be async"
+        )
+
+
+def _all_packed(vectors: Any, count: int, size: int | None) -> list[bytes]:
+    """As many vectors as there were texts, all of `size` bytes, or of one size where None is given."""
+    made = [packed(vector) for vector in vectors]
+    if len(made) != count:
+        raise ValueError("an embedding gave another number of vectors than it was given texts")
+    if any(len(vector) != (size or len(made[0])) for vector in made):
+        raise ValueError("an embedding gave vectors of several lengths")
+    return made
+
+
+EXAMPLE = "text-embedding-3-small"
+
+_MOST_BYTES = 8_000_000  # of a reply: 32 vectors of 3,072 numbers, written out
+
+
+class OpenAIEmbedder:
+    """Embeds with a model. Safe for any number of tasks of one event loop; close it in the end.
+
+    Without `base_url` or `api_key` the SDK's environment variables hold; the key of the environment for the provider
+    and the address of the environment alone, unless `shares_key` says that the summarizer sends it to this one too.
+    """
+
+    def __init__(
+        self,
+        model: str | None,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        shares_key: bool = False,
+        timeout: float = 60.0,  # seconds without a sign of life
+        now: Callable[[], float] = time.time,  # seconds since 1970, for dates in Retry-After
+    ) -> None:
+        if model is None or not model.strip():
+            raise SettingsError(
+                f"embedding = 'openai' needs embedding_model, for example {EXAMPLE!r}, and there is none"
+            )
+        self.model = model
+        address = base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL
+        its_own = {OFFICIAL, os.environ.get("OPENAI_BASE_URL", OFFICIAL).rstrip("/")}
+        if shares_key or address.rstrip("/") in its_own:
+            key, place = api_key or os.environ.get(KEY_VARIABLE), f" or the environment variable {KEY_VARIABLE}"
+        else:
+            key, place = api_key, f"; {KEY_VARIABLE} is not sent to an embedding_base_url of your own"
+        if not key:
+            raise SettingsError(
+                f"embedding = 'openai' needs a key and there is none; set embedding_api_key{place} "
+                "(any word will do for a server of your own that asks for none)"
+            )
+        server = None if address.rstrip("/") == OFFICIAL else address
+        self.recipe = recipe_name("openai-embeddings", self.model, server=server, options={})
+        self._line = Line(lambda: connect(address, key, timeout), now=now, max_bytes=_MOST_BYTES)
+
+    async def embed(self, texts: list[str]) -> list[Sequence[float]]:
+        """A vector for each text. Raises `SummarizerError` or a subclass where there is none."""
+        reply = await self._line.ask(
+            lambda client: client.embeddings.with_streaming_response.create(
+                model=self.model, input=texts, encoding_format="float", extra_headers=IDENTITY
+            )
+        )
+        return _vectors(reply, len(texts))
+
+    async def close(self) -> None:
+        """Close the connections; afterwards every call fails. May be called twice."""
+        await self._line.close()
+
+
+def _vectors(reply: dict[str, Any], count: int) -> list[Sequence[float]]:
+    """The vectors in the order of the texts: each tells its place."""
+    listed = reply.get("data")
+    rows = [row for row in listed if isinstance(row, dict)] if isinstance(listed, list) else []
+    placed = {row.get("index"): row.get("embedding") for row in rows}
+    found: list[Any] = [placed.get(at) for at in range(count)]
+    if not all(map(_is_vector, found)):
+        raise SummarizerError(Fault.SHAPE)
+    return found
+
+
+def _is_vector(value: object) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(number, int | float) and not isinstance(number, bool) for number in value)

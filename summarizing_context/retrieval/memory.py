@@ -1,0 +1,261 @@
+"""Memory across sessions: what is kept of them, found again by likeness, and brought into the view.
+
+Memories belong to the project, or to the session where it has none. Which of them enter a view is settled before an
+activation, from the newest human message; how they stand there is in `core.memory_block`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import anyio
+
+from summarizing_context.errors import MessageError, SettingsError, StoreError, briefly
+from summarizing_context.extraction.memory_items import normal_subject
+from summarizing_context.messages.search_terms import likeness, query_terms, stems, telling_words
+from summarizing_context.messages.validation import check_message
+from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
+from summarizing_context.retrieval.memory_extraction import tell
+from summarizing_context.session import Session
+from summarizing_context.stores.base import KeptMemory, Match, MemoryScope, MemoryStore, NewMemory, StoredMemory
+from summarizing_context.views.memory_section import told
+
+LIKE = 0.25  # likeness by words from which on a memory is relevant: one of four words; see its test
+
+_MOST = 1_000  # memories that one call returns
+
+_LOOKED_AT = 50  # memories that hold a word of the message
+
+_OFFERED = 20  # memories offered to a view, at most
+
+_LONGEST = 20_000  # characters
+
+_READ = 8_000  # characters of each end of a message, or of a query, that are looked at
+
+_WORDS = 200  # of them that a memory may hold one of
+
+_LEAVE_WITHIN = 1.0  # seconds
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEntry:
+    """A memory that was found."""
+
+    id: str
+    content: str
+    metadata: Mapping[str, Any]
+    score: float  # how near it is to the query, from 0 to 1
+    created_at: str  # ISO 8601, UTC
+    updated_at: str
+
+
+class _Found(NamedTuple):
+    """A memory, and the score from which on it is relevant: another one by meaning than by words."""
+
+    entry: MemoryEntry
+    least: float
+
+
+class Memory:
+    """The memories of a session's project. All methods belong to the session's event loop."""
+
+    def __init__(self, session: Session, meaning: EmbeddingSearch | None) -> None:
+        settings = session.parts.settings
+        self._session = session
+        self._keeper: MemoryStore = session.parts.store.memories
+        self._meaning = meaning
+        self._scope = MemoryScope(settings.project, settings.session_id)
+        self._answered: int | None = None  # human message that the present choice was made for
+        self._looking: asyncio.Task[None] | None = None
+        if settings.memory_include == "auto":
+            session.prepare, session.look_ahead = self._choose, self._choose_by_words
+
+    async def store(self, content: str, metadata: Mapping[str, Any] = NOTHING) -> str:
+        """Keep a memory; its id. What is there already, word for word, keeps its id, and gets the metadata if given.
+
+        Metadata may say in `about` what it is about: it then takes the place, and the id, of an older memory about the
+        same, whose text is kept in the metadata as `replaces`."""
+        return (await self.keep(content, metadata, renew=True)).id
+
+    async def keep(self, content: str, metadata: Mapping[str, Any], *, renew: bool = False) -> KeptMemory:
+        """The same, and what became of it; metadata of what is there already stay, unless they are to be renewed."""
+        self._session.check(writes=True)
+        given = _checked_metadata(metadata)
+        if isinstance(about := given.get("about"), str) and (subject := normal_subject(about)):
+            given["subject"] = subject
+        kept = await self._keeper.add(self._scope, NewMemory(_checked(content), given), renew=renew and bool(given))
+        tell(self._session.parts.tell, kept, given)
+        return kept
+
+    async def retrieve(self, query: str, limit: int = 5) -> list[MemoryEntry]:
+        """The memories nearest to a query in plain words, the nearest first; none whose score is below
+        `similarity_threshold`, where that is set."""
+        self._session.check()
+        if not isinstance(query, str):
+            raise SettingsError(f"a query is a text, not {type(query).__name__}")
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
+            raise SettingsError(f"limit is {briefly(limit)}; it is a number of memories from 1 to {_MOST}")
+        least = self._session.parts.settings.similarity_threshold or 0.0
+        return [found.entry for found in await self._found(query, limit) if found.entry.score >= least][:limit]
+
+    async def matches(self, query: str, limit: int, *, everywhere: bool = False) -> list[Match]:
+        """Memories that hold a word of the query, or come near to its meaning; with `everywhere` of the whole store."""
+        asked = self._session.parts.settings.similarity_threshold
+        found = await self._found(query, limit, everywhere=everywhere)
+        near = [
+            one.entry
+            for one in found
+            if one.entry.score >= (asked if asked is not None else NEAR if one.least == NEAR else 0.0)
+        ]
+        return [_match(one, self._session.id) for one in near[:limit]]
+
+    async def update(self, id: str, content: str, metadata: Mapping[str, Any] | None = None) -> None:
+        """Replace what a memory says, and its metadata if given. Raises `MemoryNotFoundError`."""
+        self._session.check(writes=True)
+        given = None if metadata is None else _checked_metadata(metadata)
+        await self._keeper.update(self._scope, _checked_id(id), _checked(content), given)
+
+    async def forget(self, id: str) -> None:
+        """Remove a memory; its bytes leave the file with the store's next `purge`. Raises `MemoryNotFoundError`."""
+        self._session.check(writes=True)
+        await self._keeper.forget(self._scope, _checked_id(id))
+
+    async def close(self) -> None:
+        """The session ends: learn what it teaches, where the settings ask for it. Never fails; takes a second longer
+        than `memory_wait` at most."""
+        if self._looking is not None:
+            self._looking.cancel()
+        if self._meaning is not None:
+            await self._meaning.close()
+        if (learner := self._session.parts.learner) is not None:
+            with anyio.move_on_after(self._session.parts.settings.memory_wait + _LEAVE_WITHIN):
+                await learner.leave(self._session.parts.settings.memory_wait)
+            await learner.close()
+
+    async def _found(
+        self, query: str, limit: int, *, everywhere: bool = False, message: bytes | None = None
+    ) -> list[_Found]:
+        """The nearest memories: by meaning, and by words those of which the embedding makes no vector. Where a message
+        asks, its meaning is that of the whole message."""
+        scope = None if everywhere else self._scope
+        if self._meaning is None:
+            return await _found_by_words(self._keeper, query, limit, scope)
+        kept = await self._keeper.all(scope)
+        texts = {int(one.id[1:]): one.content for one in kept}
+        near = await self._meaning.near(query if message is None else message, "memory", texts)
+        self._session.last_error = self._meaning.last_error or self._session.last_error
+        found = [_Found(_entry(one, near[int(one.id[1:])]), NEAR) for one in kept if int(one.id[1:]) in near]
+        if len(found) < len(kept):
+            by_words = await _found_by_words(self._keeper, query, limit, scope)
+            found += [one for one in by_words if int(one.entry.id[1:]) not in near]
+        return _nearest(found)
+
+    async def _choose(self) -> None:
+        """Settle which memories the next activation shows: those near to the newest human message. By words at once;
+        a model that embeds is asked meanwhile, and what it finds is shown by an activation after that."""
+        newest = self._session.parts.timeline.newest_human
+        if newest is None or newest == self._answered:
+            return
+        await self._choose_by_words()
+        self._answered = newest
+        if self._meaning is not None:
+            if self._looking is not None:
+                self._looking.cancel()
+            data = self._session.parts.timeline.entries[newest].data
+            self._looking = asyncio.create_task(self._look(self._said(newest), data), name="looking for memories")
+
+    async def _choose_by_words(self) -> None:
+        """The same, but only for now: the next view chooses again."""
+        newest = self._session.parts.timeline.newest_human
+        if newest is None or newest == self._answered:
+            return
+        try:
+            self._offer(await _found_by_words(self._keeper, self._said(newest), _OFFERED, self._scope))
+        except StoreError as error:  # a view is due in any case
+            self._session.last_error = str(error)
+            logger.warning("memories could not be read", exc_info=error)
+
+    def _said(self, index: int) -> str:
+        reading = self._session.parts.timeline.entries[index].read(index).reading
+        return "\n".join(text for part in reading.parts if part.kind == "text" for text in part.texts)
+
+    async def _look(self, said: str, message: bytes) -> None:
+        try:
+            self._offer(await self._found(said, _OFFERED, message=message))
+        except StoreError as error:
+            self._session.last_error = str(error)
+
+    def _offer(self, found: Sequence[_Found]) -> None:
+        asked = self._session.parts.settings.similarity_threshold
+        near = [
+            told(one.entry.content, one.entry.metadata)
+            for one in found
+            if one.entry.score >= (one.least if asked is None else asked)
+        ]
+        self._session.parts.viewer.remember(near[:_OFFERED])
+
+
+async def matches_by_words(keeper: MemoryStore, scope: MemoryScope | None, query: str, limit: int) -> list[Match]:
+    """Memories in scope, or of the whole store, that hold a word of the query, the nearest first."""
+    found = await _found_by_words(keeper, query, limit, scope)
+    return [_match(one.entry, "" if scope is None else scope.session_id) for one in found[:limit]]
+
+
+async def _found_by_words(keeper: MemoryStore, query: str, limit: int, scope: MemoryScope | None) -> list[_Found]:
+    read = query if len(query) <= 2 * _READ else f"{query[:_READ]} {query[-_READ:]}"
+    terms = telling_words(read, _WORDS) or query_terms(read)
+    found = await keeper.find(scope, terms, max(limit, _LOOKED_AT))
+    asked = stems(read)
+    return _nearest([_Found(_entry(one, likeness(asked, stems(one.content))), LIKE) for one in found])
+
+
+def _match(memory: MemoryEntry, session_id: str) -> Match:
+    """A memory as search finds it, in the session and at the message that taught it; else in the session named."""
+    said_in, message = memory.metadata.get("session_id"), memory.metadata.get("message")
+    place = (message, message + 1) if isinstance(message, int) and not isinstance(message, bool) else (0, 0)
+    whose = said_in if isinstance(said_in, str) else session_id
+    return Match("memory", whose, *place, memory.score, memory.content, int(memory.id[1:]))
+
+
+def _nearest(found: list[_Found]) -> list[_Found]:
+    return sorted(found, key=lambda one: -one.entry.score)
+
+
+def _entry(stored: StoredMemory, score: float) -> MemoryEntry:
+    return MemoryEntry(stored.id, stored.content, stored.metadata, score, stored.created_at, stored.updated_at)
+
+
+def _checked(content: object) -> str:
+    if not isinstance(content, str) or not content.strip() or len(content) > _LONGEST:
+        raise SettingsError(f"a memory is a text of 1-{_LONGEST:,} characters, not {type(content).__name__}")
+    try:
+        content.encode()
+    except UnicodeEncodeError:
+        raise SettingsError("a memory holds half a character (a lone surrogate); leave it out") from None
+    return content
+
+
+def _checked_id(id: object) -> str:
+    if not isinstance(id, str):
+        raise SettingsError(f"a memory's id is a string, as store() and retrieve() tell it; not {type(id).__name__}")
+    return id
+
+
+def _checked_metadata(metadata: object) -> dict[str, Any]:
+    """A copy, made of JSON values."""
+    if not isinstance(metadata, Mapping):
+        raise SettingsError(f"a memory's metadata is a mapping of JSON values, not {type(metadata).__name__}")
+    try:
+        copied: dict[str, Any] = check_message({"role": "memory", "metadata": dict(metadata)})["metadata"]
+    except MessageError as error:
+        raise SettingsError(f"a memory's metadata is a mapping of JSON values; {error}") from error
+    return copied

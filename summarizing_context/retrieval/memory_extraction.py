@@ -1,0 +1,460 @@
+"""Memory extraction: memories are read off a log in the background, piece by piece, and kept.
+
+Nothing waits for it. A piece that was read is marked by a hash, so that it is read once, also after a restart or fork.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, Protocol
+
+import anyio.to_thread
+
+from summarizing_context.concurrency import Clock, single_flight
+from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
+from summarizing_context.extraction.definitions import as_said
+from summarizing_context.extraction.memory_items import Item, MemoryItems, decode_items, normal_subject
+from summarizing_context.log.digests import prefix_hashes, range_hash
+from summarizing_context.log.entries import Entry
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.segments import Segment, Sources
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.redaction import Redact, redact_reading
+from summarizing_context.messages.search_terms import stems
+from summarizing_context.messages.truncation import cut_results
+from summarizing_context.stores.base import (
+    KeptMemory,
+    MemoryScope,
+    MemoryStore,
+    NewMemory,
+    Store,
+    StoredSummary,
+    SummaryKey,
+)
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.resilience.retries import RetrySchedule
+from summarizing_context.worker.jobs import Recipe
+
+
+class LogPiece(NamedTuple):
+    """What is read in one go: entries `start` up to `stop`, or a part of one large group."""
+
+    leaf: int  # segment that it is in; one past the last for what is in none yet
+    start: int
+    stop: int
+    hash: str  # names what is read
+    mark: str  # names what of the segment has been read then
+
+
+class UnreadPieces:
+    """The pieces of one session's log. `is_summarized` tells it of a leaf, `open_stop` up to which entry a model has
+    summarized the open segment."""
+
+    def __init__(
+        self,
+        timeline: MessageLog,
+        is_summarized: Callable[[int], bool],
+        open_stop: Callable[[], int],
+        redact: Redact | None = None,
+    ) -> None:
+        self._timeline = timeline
+        self._open_stop = open_stop
+        self._redact = redact
+        self._is_summarized = is_summarized
+        self.reset()
+
+    def reset(self) -> None:
+        """The log was replaced."""
+        self._stops: dict[int, int] = {}  # by leaf: the entry up to which it was read
+        self._begun: dict[int, LogPiece] = {}  # by leaf: what is to be read next, until it is
+        self._first = 0  # leaves before it were read
+        self._asked = 0  # entries before it are to be read now
+        self._sources = Sources(self._redact, numbered=True)
+
+    def ask(self) -> None:
+        """All that stands in closed groups is to be read."""
+        self._asked = self._timeline.closed_groups_stop
+
+    def wanted(self) -> Iterator[LogPiece]:
+        """What is to be read now, oldest first."""
+        segments = self._timeline.segments
+        while self._first < len(segments) and self._stops.get(self._first) == segments[self._first].stop:
+            self._stops.pop(self._first)
+            self._first += 1
+        for leaf in range(self._first, len(segments) + 1):
+            if leaf not in self._begun and (piece := self._next(leaf)) is not None:
+                self._begun[leaf] = piece
+            if leaf in self._begun:
+                yield self._begun[leaf]
+
+    def note(self, piece: LogPiece) -> None:
+        """A piece was read."""
+        if self._begun.pop(piece.leaf, None) is not None:
+            self._stops[piece.leaf] = piece.stop
+
+    def holds(self, piece: LogPiece) -> bool:
+        """Whether the piece stands where it stood: the log may have been replaced meanwhile."""
+        return self._begun.get(piece.leaf) == piece
+
+    def marks(self, leaves: Iterable[int]) -> dict[str, tuple[int, int]]:
+        """For every mark that these leaves may have: the leaf, and the entry up to which it then was read."""
+        known: dict[str, tuple[int, int]] = {}
+        for leaf in leaves:
+            segment = self._segment(leaf)
+            if segment.parts > 1:
+                known[self._timeline.hashes[leaf]] = leaf, segment.stop
+                continue
+            ends = self._group_ends(segment)
+            digests = [entry.digest for entry in self._timeline.entries[segment.start : segment.stop]]
+            hashes = list(prefix_hashes(digests))
+            known.update((hashes[end - segment.start - 1], (leaf, end)) for end in ends)
+        return known
+
+    def take(self, marks: Iterable[tuple[int, int]]) -> None:
+        """So far these leaves were read, by this process or by an earlier one."""
+        for leaf, stop in marks:
+            self._stops[leaf] = max(stop, self._stops.get(leaf, 0))
+
+    @property
+    def leaves(self) -> int:
+        """How many leaves there are, what is in no segment yet included."""
+        return len(self._timeline.segments) + 1
+
+    def source(self, piece: LogPiece) -> Callable[[], str]:
+        """What gives the text of a piece, its messages with their numbers in it, in any thread."""
+        segment = self._segment(piece.leaf)
+        first_part = piece.leaf - segment.part
+        group = self._timeline.hashes[first_part] if segment.parts > 1 else ""
+        return self._sources.source(segment, group, self._timeline.entries[piece.start : piece.stop])
+
+    def _next(self, leaf: int) -> LogPiece | None:
+        segment = self._segment(leaf)
+        start = self._stops.get(leaf, segment.start)
+        is_closed = leaf < len(self._timeline.segments)
+        whole = is_closed and (segment.stop <= self._asked or self._is_summarized(leaf))
+        asked = start if is_closed else min(segment.stop, max(self._asked, self._open_stop()))
+        stop = segment.stop if whole else asked
+        if stop <= start:
+            return None
+        if is_closed and start == segment.start:
+            return LogPiece(leaf, start, stop, self._timeline.hashes[leaf], self._timeline.hashes[leaf])
+        digests = [entry.digest for entry in self._timeline.entries[segment.start : stop]]
+        return LogPiece(leaf, start, stop, range_hash(digests[start - segment.start :]), range_hash(digests))
+
+    def _segment(self, leaf: int) -> Segment:
+        """A leaf; the last is what is in no segment yet."""
+        timeline = self._timeline
+        if leaf < len(timeline.segments):
+            return timeline.segments[leaf]
+        return Segment(timeline.covered_by_segments, timeline.closed_groups_stop, 0)
+
+    def _group_ends(self, segment: Segment) -> list[int]:
+        """Where the groups of a segment end."""
+        starts = self._timeline.group_starts
+        first, last = bisect_left(starts, segment.start), bisect_left(starts, segment.stop)
+        return [*islice(starts, first + 1, last), segment.stop] if first < last else []
+
+
+def shortened(content: str) -> str:
+    """A content without the middles of its long results: what lasts is seldom in them."""
+    cut = cut_results(content)
+    return cut.join([()] * len(cut.left_out))
+
+
+_NOWHERE = -1  # the place of what no single message says
+
+_CUT = "…"  # where a line of a summary was cut
+
+
+class MemoryReader(Protocol):
+    """Reads memories off pieces of a log."""
+
+    name: str  # what it has read is marked by it
+
+    def ready(self) -> bool:
+        """Whether it may be asked now."""
+
+    def next(self, wanted: Iterator[LogPiece]) -> Sequence[LogPiece]:
+        """Which of the pieces it reads in one go."""
+
+    async def read(self, pieces: Sequence[LogPiece]) -> MemoryItems | None:
+        """What they teach; None where they are no longer there."""
+
+
+class Caller(Protocol):
+    """A summarizer with a gate before it."""
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply: ...
+
+    def ready_in(self) -> float | None: ...
+
+
+class ModelMemoryReader:
+    """Asks a model, or takes what one has answered before."""
+
+    name = "model"
+
+    def __init__(
+        self,
+        pieces: UnreadPieces,
+        *,
+        store: Store,
+        session_id: str,
+        caller: Caller,
+        recipe: Recipe,
+    ) -> None:
+        self._pieces, self._store = pieces, store
+        self._session_id, self._caller, self._recipe = session_id, caller, recipe
+        self._place = store.name if recipe.shared and store.name != ":memory:" else id(self)
+
+    def ready(self) -> bool:
+        return self._caller.ready_in() == 0.0
+
+    def next(self, wanted: Iterator[LogPiece]) -> Sequence[LogPiece]:
+        return list(islice(wanted, 1))
+
+    async def read(self, pieces: Sequence[LogPiece]) -> MemoryItems | None:
+        (piece,) = pieces
+        key = SummaryKey(piece.hash, self._recipe.memory)
+        async with single_flight((self._place, key)):
+            found = (
+                (await self._store.find_summaries(self._session_id, [key])).get(key) if self._recipe.shared else None
+            )
+            if found is None:
+                if not self._pieces.holds(piece):
+                    return None
+                reply = await self._caller.summarize(await self._job(piece))
+                found = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
+                if self._recipe.shared:
+                    found = await self._store.save_summary(self._session_id, key, found)
+        if not self._pieces.holds(piece):
+            return None
+        items = decode_items(found.text)
+        within = (item for item in items.kept if item.message <= piece.stop - piece.start)
+        placed = [item._replace(message=piece.start + item.message - 1) for item in within]
+        return MemoryItems(placed, dropped=items.dropped)
+
+    async def _job(self, piece: LogPiece) -> SummaryJob:
+        source = self._pieces.source(piece)
+
+        def made() -> SummaryJob:
+            content = shortened(source())
+            most = self._recipe.max_tokens
+            told = self._recipe.instructions("memory", 0, most)
+            tokens = estimate_text(content)
+            return SummaryJob("memory", told, content, most, 0, piece.start, piece.stop, tokens, piece.hash)
+
+        return await anyio.to_thread.run_sync(made, abandon_on_cancel=True)
+
+
+class OfflineMemoryReader:
+    """Reads by rules, without a model, all in one go. What is learnt leaves its session, so it is redacted too."""
+
+    name = "rules"
+
+    def __init__(
+        self, timeline: MessageLog, lessons: Callable[[Sequence[LogPiece]], MemoryItems], redact: Redact | None
+    ) -> None:
+        self._timeline, self._lessons, self._redact = timeline, lessons, redact
+
+    def ready(self) -> bool:
+        return True
+
+    def next(self, wanted: Iterator[LogPiece]) -> Sequence[LogPiece]:
+        return list(wanted)
+
+    async def read(self, pieces: Sequence[LogPiece]) -> MemoryItems | None:
+        found = self._lessons(pieces)
+        if (redact := self._redact) is None:
+            return found
+        log = self._timeline.entries
+        said = {item.message: log[item.message] for item in found.items if item.message >= 0}
+        ranges = sorted({(piece.start, piece.stop) for piece in pieces})
+        told = [entry for start, stop in ranges for entry in log[start:stop]]
+
+        def clean() -> MemoryItems:
+            lefts = {message: _left_of([entry], redact) for message, entry in said.items()}
+            if any(item.message < 0 and item.text not in found.by_model for item in found.items):
+                lefts[_NOWHERE] = _left_of(told, redact)
+            made = [_redacted(item, lefts, redact, by_model=item.text in found.by_model) for item in found.items]
+            return MemoryItems([item for item in made if item is not None], list(map(redact, found.gone)))
+
+        return await anyio.to_thread.run_sync(clean, abandon_on_cancel=True)
+
+
+def _left_of(entries: Sequence[Entry], redact: Redact) -> str:
+    """What is left of messages, each redacted as a whole, in one line."""
+    reads = [entry.read(0) for entry in entries]
+    texts = [text for read in reads for text in redact_reading(read.message, read.reading, redact).texts]
+    return _flat("\n".join(texts))
+
+
+def _redacted(item: Item, lefts: Mapping[int, str], redact: Redact, *, by_model: bool) -> Item | None:
+    """An item without its secrets. One that was copied from the log may hold a part of what is only known as a whole:
+    None unless it stands in what is left there. A model was told no more than that."""
+    text, about = _flat(redact(item.text)), redact(item.about)
+    if item.message >= 0 or not by_model:
+        left = lefts[max(item.message, _NOWHERE)]
+        if not all(part.strip() in left for part in text.split(_CUT)):
+            return None
+        if as_said(about).casefold() not in left.casefold():
+            about = ""
+    return item._replace(text=text, about=about)
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+_AT_ONCE = 200  # leaves whose marks are looked up in one go
+
+_END_WITHIN = 0.5  # seconds
+
+logger = logging.getLogger(__name__)
+
+
+class MemoryExtractor:
+    """What one session teaches. All methods belong to its event loop; none but the waiting ones wait."""
+
+    def __init__(
+        self,
+        pieces: UnreadPieces,
+        readers: tuple[
+            MemoryReader, MemoryReader
+        ],  # the first reads; on leaving the second what the first has not read
+        keeper: MemoryStore,
+        scope: MemoryScope,
+        *,
+        clock: Clock,
+        cooldown: float,
+        notify: Callable[[str, dict[str, object]], None],
+    ) -> None:
+        self._pieces, self._keeper, self._scope = pieces, keeper, scope
+        self._reader, self._last_reader = readers
+        self._clock, self._notify = clock, notify
+        self._setbacks = RetrySchedule(cooldown)
+        self._task: asyncio.Task[None] | None = None
+        self._closed = False
+        self._is_new = True  # nothing is known yet of what was read of the log
+        self.dropped = 0  # proposals that the record did not bear out
+        self.last_error: str | None = None
+
+    def ask(self) -> None:
+        """Read the log as it stands, in the background."""
+        self._pieces.ask()
+        self.wake()
+
+    def wake(self) -> None:
+        """Go on reading, if there is anything to read."""
+        if not self._closed and (self._task is None or self._task.done()) and (self._is_new or self._next()):
+            self._task = asyncio.create_task(self._run(), name="learning")
+
+    def forget(self) -> None:
+        """The log is another one."""
+        self._pieces.reset()
+        self._is_new = True
+
+    async def settle(self, timeout: float | None = None) -> bool:
+        """Wait until all that is to be read was; whether it was, within so many seconds."""
+        self.wake()
+        if self._task is not None and not self._task.done():
+            await asyncio.wait({self._task}, timeout=timeout)
+        return not self._is_new and next(self._pieces.wanted(), None) is None
+
+    async def leave(self, within: float) -> None:
+        """The session ends: read what has not been read yet. What the first reader does not manage within so many
+        seconds is left to the last one, and to the first when the session is opened again."""
+        self.ask()
+        is_read = await self.settle(within)
+        await self.close()
+        try:
+            if not is_read and not self._is_new and (pieces := list(self._pieces.wanted())):
+                self._reader = self._last_reader
+                if (lessons := await self._reader.read(pieces)) is not None:
+                    await self._keep(pieces, lessons)
+        except Exception as error:  # of what was left behind
+            self._fail(error)
+
+    async def close(self) -> None:
+        """End what is under way."""
+        self._closed = True
+        if self._task is not None and self._task.cancel():
+            await asyncio.wait({self._task}, timeout=_END_WITHIN)
+
+    def _next(self) -> Sequence[LogPiece]:
+        if self._closed or not self._reader.ready():
+            return ()
+        now = self._clock.now()
+        return self._reader.next(one for one in self._pieces.wanted() if not self._setbacks.rests(one.hash, now))
+
+    async def _run(self) -> None:
+        if self._is_new and not await self._recall():
+            return
+        while pieces := self._next():
+            began = self._clock.now()
+            try:
+                lessons = await self._reader.read(pieces)
+                if lessons is not None:
+                    await self._keep(pieces, lessons)
+                self._setbacks.recover(pieces[0].hash, began)
+            except SummarizerNotReady:
+                return  # nothing was tried
+            except Exception as error:  # the session goes on without
+                for piece in pieces:
+                    self._setbacks.note(piece.hash, error, self._clock.now())
+                self._fail(error)
+            if self._is_new and not await self._recall():
+                return
+
+    async def _recall(self) -> bool:
+        """Find out what of a log was read before; whether that is known now."""
+        self._is_new, leaves = False, self._pieces.leaves
+        try:
+            for first in range(0, leaves, _AT_ONCE):
+                marks = self._pieces.marks(range(first, min(first + _AT_ONCE, leaves)))
+                known = await self._keeper.marked(self._scope, self._reader.name, list(marks))
+                if self._is_new:  # replaced meanwhile
+                    return await self._recall()
+                self._pieces.take(marks[mark] for mark in known)
+        except StoreError as error:
+            self._is_new = True
+            self._fail(error)
+            return False
+        return True
+
+    async def _keep(self, pieces: Sequence[LogPiece], lessons: MemoryItems) -> None:
+        memories = [_memory(item, self._scope.session_id) for item in lessons.items]
+        marks = [piece.mark for piece in pieces]
+        kept = await self._keeper.learn(self._scope, self._reader.name, marks, memories, lessons.gone)
+        self.dropped += lessons.dropped
+        for piece in pieces:
+            self._pieces.note(piece)
+        for one, memory in zip(kept, memories, strict=False):
+            tell(self._notify, one, memory.metadata)
+
+    def _fail(self, error: Exception) -> None:
+        known = isinstance(error, SummarizerError | StoreError)
+        self.last_error = str(error) if known else type(error).__name__
+        logger.warning("memories could not be learnt", extra={"cause": type(error).__name__})
+
+
+def tell(notify: Callable[[str, dict[str, object]], None], kept: KeptMemory, metadata: Any) -> None:
+    """Tell of a memory that is new, or that has taken the place of another; never its text."""
+    if kept.change != "known":
+        told = {name: metadata.get(name) for name in ("kind", "source") if isinstance(metadata.get(name), str)}
+        try:
+            notify(f"memory_{kept.change}", {"id": kept.id, **told})
+        except Exception as error:  # an observer's fault is not ours
+            logger.warning("an observer failed", extra={"event": kept.change, "cause": type(error).__name__})
+
+
+def _memory(item: Item, session_id: str) -> NewMemory:
+    is_clear = not item.about or stems(item.about) <= stems(item.text)
+    metadata = {"source": "session", "session_id": session_id, "kind": item.kind, "said_by": item.said_by}
+    place = {"message": item.message, "quote": item.text} if item.message >= 0 else {}
+    subject = {"about": item.about, "subject": normal_subject(item.about)} if item.about else {}
+    return NewMemory(item.text if is_clear else f"{item.about}: {item.text}", {**metadata, **place, **subject})

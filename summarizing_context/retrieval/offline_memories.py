@@ -1,0 +1,105 @@
+"""Memories without a model: constraints, decisions and definitions that later sessions need.
+
+First what the human said, by the ledger, without what was taken back; then what summaries tell besides.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from summarizing_context.extraction.definitions import definitions
+from summarizing_context.extraction.memory_items import HUMAN, Item, MemoryItems
+from summarizing_context.log.ledger import SessionLedger
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.tree import Node
+from summarizing_context.messages.reading import human_texts
+from summarizing_context.retrieval.memory_extraction import LogPiece
+from summarizing_context.worker.summary_cache import SummaryCache
+
+_LATEST, _SUPERSEDED = " (latest)", " (superseded)"  # marks of rules in what stands for a segment
+
+_MOST = 50  # lessons of one session, the newest
+
+_WITHIN = 0.5  # seconds to read summaries, some of which are only made by that
+
+_LONGEST = 2_000  # characters
+
+_HEADINGS = ("## Constraints and corrections", "## Decisions")
+
+_KINDS: Mapping[str, str] = {"constraint": "preference", "decision": "decision"}
+
+_CUT = "…"
+
+
+def offline_memories(
+    timeline: MessageLog, ledger: SessionLedger, book: SummaryCache, cap: int, pieces: Sequence[LogPiece]
+) -> MemoryItems:
+    """The constraints, decisions and facts of some pieces of a log, oldest first, each once."""
+    ranges = sorted({(piece.start, piece.stop) for piece in pieces})
+    facts = [fact for fact in ledger.newest_facts() if fact.kind in ("constraint", "decision")]
+    said = {_flat(fact.value) for fact in facts}
+    valid = [
+        Item(_KINDS[fact.kind], "", _flat(fact.value), fact.start, HUMAN)
+        for fact in facts
+        if any(start <= fact.start < stop for start, stop in ranges)
+    ]
+    known = said | {item.text for item in valid}
+    valid += [item for item in _defined(timeline, ranges) if item.text not in known]
+    items = list({item.text: item for item in sorted(valid, key=lambda item: item.message)}.values())[-_MOST:]
+    told: dict[str, bool] = {}
+    for line, by_model in _told(timeline, book, cap, pieces):
+        if len(items) + len(told) >= _MOST:
+            break
+        if not _is_said(line, said):
+            told[line] = told.get(line, True) and by_model
+    besides = [Item("decision", "", line, -1, "summary") for line in reversed(told)]
+    made = frozenset(line[:_LONGEST] for line, by_model in told.items() if by_model)
+    return MemoryItems([item._replace(text=item.text[:_LONGEST]) for item in [*besides, *items]], by_model=made)
+
+
+def _defined(timeline: MessageLog, ranges: Sequence[tuple[int, int]]) -> Iterator[Item]:
+    """What a human says that something is."""
+    for start, stop in ranges:
+        for index in range(start, stop):
+            entry = timeline.entries[index]
+            if entry.facts.human:
+                for one in definitions(human_texts(entry.read(index).reading)):
+                    yield Item("fact", one.subject, _flat(one.sentence), index, HUMAN)
+
+
+def _told(timeline: MessageLog, book: SummaryCache, cap: int, pieces: Sequence[LogPiece]) -> Iterator[tuple[str, bool]]:
+    """Lines of the sections that outlive a session, in what stands for the pieces, and whether a model wrote them; the
+    newest first, while there is time."""
+    until = time.monotonic() + _WITHIN
+    for piece in sorted(pieces, reverse=True):
+        if time.monotonic() > until:
+            return
+        is_whole = piece.leaf < len(timeline.segments) and piece.hash == timeline.hashes[piece.leaf]
+        made = book.text_of(Node(0, piece.leaf)) if is_whole else book.provisional(range(piece.start, piece.stop), cap)
+        yield from ((line, made.made_by == "model") for line in _section_lines(made.text))
+
+
+def _section_lines(text: str) -> list[str]:
+    """The lines of these sections, the last first, without the marks of a quote."""
+    found: list[str] = []
+    wanted = False
+    for line in text.splitlines():
+        if line.startswith("## "):
+            wanted = line.strip() in _HEADINGS
+        elif wanted and len(line) > 2 and line.startswith("- "):
+            text, superseded = line[2:].strip().removesuffix(_LATEST), line.rstrip().endswith(_SUPERSEDED)
+            if not superseded:
+                found.append(_flat(text.removeprefix('"').removesuffix('"')))
+    return found[::-1]
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _is_said(line: str, said: set[str]) -> bool:
+    if line in said:
+        return True
+    start, cut, _ = line.partition(_CUT)
+    return bool(cut and start) and any(value.startswith(start.strip()) for value in said)

@@ -1,0 +1,215 @@
+"""Recalling: what the log holds about a query and the view does not show, on one page.
+
+Two things share the page. Excerpts of the messages that fit the query best, found by `searching`; and lines of exact
+values (paths, ids, numbers, names) that are most likely needed, ranked in `core.ranking`. A short query asks for
+something, so excerpts get more of the page; a long one describes a situation, and values serve it better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import anyio
+
+from summarizing_context.errors import SettingsError
+from summarizing_context.extraction.values import exact_values, word_parts
+from summarizing_context.log.entries import Entry
+from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.search_terms import query_terms
+from summarizing_context.messages.validation import Message
+from summarizing_context.retrieval.expand import message_parts
+from summarizing_context.retrieval.pages import (
+    Page,
+    PagePart,
+    block_of,
+    excerpt,
+    fenced_page,
+    page_room,
+    read_tokens,
+    term_weights,
+)
+from summarizing_context.retrieval.search import Search, scope_of
+from summarizing_context.retrieval.values import MessageValues, Query, ValueLine, chosen_lines, gather, read_values
+from summarizing_context.session import Session
+from summarizing_context.stores.base import Match
+
+_MOST_TERMS = 64  # of a query
+
+_MATCHES = 200
+
+_EXCERPTED = 12  # matches of which excerpts are shown at most
+
+_SHORT = 12  # words up to which a query asks for something
+
+_ASKED, _DESCRIBED = 0.5, 0.06  # share of the page for excerpts
+
+_LEAST = 24  # tokens of an excerpt
+
+_BYTES = 4_000_000  # of the newest hidden messages, and of the view, that are looked through for values
+
+_FOCUS = 14  # newest messages, whose calls tell what is worked on
+
+_KEPT = 20_000  # messages whose values are remembered
+
+_VALUES = "[exact values by message]"
+
+_NOTHING = "Nothing in the log holds any of these words."
+
+
+class Hidden(NamedTuple):
+    """What a page is made from: the first entries, which the view does not show, and the messages that it shows."""
+
+    entries: Sequence[Entry]
+    shown: Sequence[Message]
+    shown_next: Sequence[Entry]  # those that came after the last view
+    newest: Sequence[tuple[int, Entry]]  # of the whole log
+
+
+class _Found(NamedTuple):
+    """A match that may be excerpted, with the entries of its group up to it."""
+
+    match: Match
+    group: Sequence[Entry]
+
+
+class _Asked(NamedTuple):
+    """What a page is asked for, and has room for."""
+
+    terms: Sequence[str]
+    matches: Sequence[Match]
+    query: Query
+    room: int
+    most: int
+
+
+class Recaller:
+    """Pages of what one session's log holds about something."""
+
+    def __init__(self, session: Session, search: Search) -> None:
+        self._session, self._search = session, search
+        self._values: dict[bytes, MessageValues] = {}  # by content
+
+    async def page(self, query: object, max_tokens: object) -> Page:
+        """The best of what there is, within the tokens."""
+        if not isinstance(query, str):
+            raise SettingsError(f"a query is a text, not {type(query).__name__}")
+        terms, most = query_terms(query, _MOST_TERMS), read_tokens(max_tokens)
+        if not terms:
+            raise SettingsError("the query holds no words; write what to look for in plain words")
+        parts = self._session.parts
+        last = max(0, len(parts.timeline) - 1)
+        room = page_room(most, fenced_page([], f"0-{last}", "recall"), parts.counter.count)
+        where = scope_of("session", self._session.id, None)
+        by_words = await self._search.matches(terms, where, _MATCHES)
+        matches = await self._search.with_meaning(query, by_words, where, _MATCHES)
+        matches = [match for match in matches if match.stop <= len(parts.timeline)]
+        hidden = self._hidden()
+        wanted = Query(word_parts(query), len(parts.timeline), _relevance(matches))
+        asked = _Asked(terms, matches, wanted, room, most)
+        return await anyio.to_thread.run_sync(self._made, asked, self._found(matches, len(hidden.entries)), hidden)
+
+    def _made(self, asked: _Asked, found: Sequence[_Found], hidden: Hidden) -> Page:
+        """The page. Runs beside the event loop: it reads much."""
+        count = self._session.parts.counter.count
+        blocks = self._excerpts(asked, found)
+        left = asked.room - sum(1 + count(block) for _, block in blocks) - count(_VALUES) - 2
+        lines = self._lines(hidden, [block for _, block in blocks], asked.query, left)
+        return self._composed(blocks, lines, asked.most)
+
+    def _composed(self, blocks: list[tuple[Match, str]], lines: list[ValueLine], most: int) -> Page:
+        """The page; where the counter counts more for the whole than for its parts, less of it."""
+        while True:
+            places = [(match.start, match.stop) for match, _ in blocks]
+            places += [(place, place + 1) for line in lines for place in line.places]
+            start, stop = min((a for a, _ in places), default=0), max((b for _, b in places), default=0)
+            shown = [block for _, block in sorted(blocks, key=lambda found: found[0].start)]
+            shown += [_VALUES, *(line.text for line in lines)] if lines else []
+            text = fenced_page(shown or [_NOTHING], f"{start}-{max(start, stop - 1)}", "recall")
+            tokens = self._session.parts.counter.count(text)
+            if tokens <= most or not (blocks or lines):
+                return Page(text, start, stop)
+            surplus = max(1, len(lines) * (tokens - most) // (2 * tokens))  # in few steps, for a page may be large
+            blocks, lines = (blocks, lines[surplus:]) if lines else (blocks[:-1], lines)
+
+    def _hidden(self) -> Hidden:
+        """What the present view does not show; all of the log where nothing is left out."""
+        timeline, latest = self._session.parts.timeline, self._session.parts.viewer.latest
+        stop = latest.state.stop if latest is not None else 0
+        first = max(0, len(timeline) - _FOCUS)
+        working = list(enumerate(timeline.entries[first:], first))
+        if latest is None or stop <= timeline.leading:
+            return Hidden(timeline.entries[:], [], [], working)
+        rows = [*latest.state.head, *(item.message for item in latest.tail.items)]
+        return Hidden(timeline.entries[:stop], rows, timeline.entries[max(stop, latest.tail.next) :], working)
+
+    def _found(self, matches: Sequence[Match], hidden: int) -> list[_Found]:
+        """The best matches that the view does not show, or the best of all where it shows each."""
+        timeline = self._session.parts.timeline
+        left_out = [match for match in matches if match.start < hidden]
+        best = (left_out or matches)[:_EXCERPTED]
+        return [_Found(match, timeline.entries[timeline.group_start(match.start) : match.start + 1]) for match in best]
+
+    def _excerpts(self, asked: _Asked, found: Sequence[_Found]) -> list[tuple[Match, str]]:
+        """As much of the matches as their share of the page holds."""
+        count = self._session.parts.counter.count
+        words = sum(len(term.split()) == 1 for term in asked.terms)
+        left = int(asked.room * (_ASKED if words <= _SHORT else _DESCRIBED))
+        most = max(_LEAST, left // 2)
+        weights = term_weights(asked.terms, [match.text for match in asked.matches])
+        chosen: list[tuple[Match, str]] = []
+        for match, group in found:
+            if left < _LEAST:
+                break
+            if match.kind == "summary" and any(match.start <= other.start < match.stop for other, _ in chosen):
+                continue
+            label = _label(match, group)
+            part = PagePart(match.start, match.stop, 0, label, "")
+            head = count(block_of(part, "")) + 2
+            text = excerpt(match.text, weights, min(most, left - head), count) if left > head + _LEAST // 2 else ""
+            block = block_of(part, text)
+            if text and (cost := 1 + count(block)) <= left:
+                chosen.append((match, block))
+                left -= cost
+        return chosen
+
+    def _lines(self, hidden: Hidden, excerpts: Sequence[str], query: Query, room: int) -> list[ValueLine]:
+        """Lines of values."""
+        if room <= 0:
+            return []
+        rows = (*hidden.shown, *(entry.message() for entry in hidden.shown_next))
+        texts = (text for row in rows for text in read_message(row).texts)
+        shown = {value for text in (*texts, *excerpts) for value in exact_values(text)}
+        focus = frozenset(value for at, entry in hidden.newest for value in self._values_of(at, entry).used)
+        known, asked = gather(self._read(hidden.entries), query), query._replace(focus=focus)
+        return chosen_lines(known, shown, asked, room, self._session.parts.counter.count)
+
+    def _read(self, entries: Sequence[Entry]) -> Iterator[tuple[int, MessageValues]]:
+        """The values of the newest entries, oldest first."""
+        size, first = 0, len(entries)
+        while first and size < _BYTES:
+            first -= 1
+            size += len(entries[first].data)
+        for index, entry in enumerate(entries[first:], first):
+            yield index, self._values_of(index, entry)
+
+    def _values_of(self, index: int, entry: Entry) -> MessageValues:
+        content = entry.facts.content
+        if content not in self._values:
+            if len(self._values) >= _KEPT:
+                self._values.clear()
+            self._values[content] = read_values(entry.read(index).reading)
+        return self._values[content]
+
+
+def _label(match: Match, group: Sequence[Entry]) -> str:
+    if match.kind == "summary":
+        return "summary"
+    return "; ".join(dict.fromkeys(part.label for part in message_parts(match.start, group)))[:80]
+
+
+def _relevance(matches: Sequence[Match]) -> dict[int, float]:
+    """How much each message has to do with the query, from 0 to 1."""
+    best = max((match.score for match in matches), default=0.0)
+    found = {match.start: match.score / best for match in matches if match.kind == "message"} if best > 0 else {}
+    return {index: max(0.0, score) for index, score in found.items()}

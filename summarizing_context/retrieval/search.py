@@ -1,0 +1,115 @@
+"""Searching a session, its project or a whole store in plain words.
+
+The index is the store's; what it lacks of the scope is caught up with before a search, in slices between which
+others may write. With an embedding (see `meaning`), what is near in meaning is found too. Memories are found beside
+messages and summaries: those that the session shares, or, with the scope `all`, those of the whole store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from summarizing_context.errors import SettingsError, briefly
+from summarizing_context.messages.search_terms import coverage, query_terms, snippet
+from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
+from summarizing_context.retrieval.memory import Memory
+from summarizing_context.session import Session
+from summarizing_context.stores.base import Match, Scope, SearchHit, SearchIndex
+
+_SCOPES = ("session", "project", "all")
+
+_MOST = 1_000  # hits
+
+_FLATNESS = 60  # how little a rank counts against the next one, when rankings are fused
+
+_SPARE = 3  # times as many matches are looked at as hits are asked for
+
+
+class Search:
+    """Searches for one session."""
+
+    def __init__(self, session: Session, meaning: EmbeddingSearch | None, memory: Memory) -> None:
+        self._session = session
+        self._memory = memory
+        self._meaning = meaning
+        self._index: SearchIndex = session.parts.store.index
+
+    async def find(self, query: str, scope: str, limit: int) -> list[SearchHit]:
+        """The best hits, the best first."""
+        if not isinstance(query, str):
+            raise SettingsError(f"a query is a text, not {type(query).__name__}")
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
+            raise SettingsError(f"limit is {briefly(limit)}; it is a number of hits from 1 to {_MOST}")
+        settings = self._session.parts.settings
+        where = scope_of(scope, settings.session_id, settings.project)
+        terms = query_terms(query)
+        by_words = best_matches(terms, await self.matches(terms, where, _SPARE * limit))
+        found = await self.with_meaning(query, by_words, where, _SPARE * limit)
+        memories = await self._memory.matches(query, limit, everywhere=scope == "all")
+        return best_hits(terms, fused(found, memories) if memories else found, limit)
+
+    async def matches(self, terms: Sequence[str], where: Scope, limit: int) -> list[Match]:
+        """What holds any of the terms, once all that is there by now is indexed."""
+        await self._index.complete(where)
+        return await self._index.find(terms, where, limit)
+
+    async def with_meaning(self, query: str, by_words: list[Match], where: Scope, limit: int) -> list[Match]:
+        """Matches by words, and those by meaning where there is an embedding, as one ranking."""
+        if self._meaning is None or not query.strip():
+            return by_words
+        threshold = self._session.parts.settings.similarity_threshold
+        near = await self._meaning.matches(query, where, NEAR if threshold is None else threshold, limit)
+        self._session.last_error = self._meaning.last_error or self._session.last_error
+        return fused(by_words, near)
+
+
+def scope_of(scope: str, session_id: str, project: str | None) -> Scope:
+    """Where to search. Raises `SettingsError` for anything but `session`, `project` and `all`."""
+    if scope not in _SCOPES:
+        raise SettingsError(f"scope is {briefly(scope)}; it is one of {', '.join(_SCOPES)}")
+    if scope == "project" and project is None:
+        raise SettingsError("scope is 'project' but the session has none; set project, or search 'session' or 'all'")
+    return Scope(session_id, session_id if scope == "session" else None, project if scope == "project" else None)
+
+
+def best_matches(terms: Sequence[str], matches: Sequence[Match]) -> list[Match]:
+    """Matches by words, those that hold more of the terms first."""
+    scored = [match._replace(score=match.score * (0.5 + coverage(terms, match.text))) for match in matches]
+    return sorted(scored, key=lambda match: -match.score)
+
+
+def fused(*rankings: Sequence[Match]) -> list[Match]:
+    """Several rankings as one, by reciprocal rank: what stands high in any of them, or in all, comes first."""
+    scores: dict[tuple[bool, int], float] = {}
+    matches: dict[tuple[bool, int], Match] = {}
+    for ranking in rankings:
+        for rank, match in enumerate(ranking, 1):
+            known = match.kind == "memory", match.row
+            scores[known] = scores.get(known, 0.0) + 1 / (_FLATNESS + rank)
+            matches.setdefault(known, match)
+    best = sorted(matches, key=lambda known: -scores[known])
+    return [matches[known]._replace(score=scores[known]) for known in best]
+
+
+def best_hits(terms: Sequence[str], matches: Sequence[Match], limit: int) -> list[SearchHit]:
+    """Hits, in the order of the matches; what several sessions hold is a hit in each of them.
+
+    A summary is told only where nothing in it is.
+    """
+    hits: list[SearchHit] = []
+    for match in matches:
+        words, id = snippet(terms, match.text), f"m{match.row}" if match.kind == "memory" else None
+        found = (SearchHit(*place, match.score, words, match.kind, id) for place in match.places)
+        hits += [hit for hit in found if hit.kind != "summary" or not any(_holds(hit, known) for known in hits)]
+        if len(hits) >= limit:
+            break
+    return hits[:limit]
+
+
+def _holds(summary: SearchHit, hit: SearchHit) -> bool:
+    return (
+        hit.kind != "memory"
+        and summary.session_id == hit.session_id
+        and summary.start <= hit.start
+        and hit.stop <= summary.stop
+    )

@@ -1,0 +1,5 @@
+"""Settings of a session: values, defaults, sources and validation.
+
+`values` holds `Settings`; `checks`, `rules` and `nesting` validate what a program, a file or the environment gives.
+Every problem of a source is reported at once, as one `SettingsError`.
+"""

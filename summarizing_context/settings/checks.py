@@ -1,0 +1,132 @@
+"""Check settings from one or more places against their rules, and tell all problems at once.
+
+Pure. Which settings there are is said in `settings`; what one value may be, in `settings_rules`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import Field, dataclass
+from typing import Any
+
+from summarizing_context.errors import SettingsError
+from summarizing_context.settings.nesting import GROUPS
+from summarizing_context.settings.rules import Refused, Rule, shown
+
+KEY_ALIASES = {"compaction_strategy": "strategy"}
+
+SUMMARIES_PER_SEGMENT = 9  # a summary may be at most this part of its segment
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Settings from one place, under the names that the place uses."""
+
+    values: Mapping[Any, Any]
+    label: Callable[[str], str] = str  # how a problem names one of them
+    is_text: bool = False  # every value is text that is still to be parsed
+    problems: Sequence[str] = ()  # that were seen when it was read
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """One value of one source."""
+
+    value: Any
+    source: Source
+    key: Any  # as the source has it
+
+    def __str__(self) -> str:
+        return self.source.label(self.key) if isinstance(self.key, str) else shown(self.key)
+
+
+def accepted(settings: Sequence[Field[Any]], sources: Iterable[Source]) -> dict[str, Any]:
+    """The given settings as they are to be kept, a later source over an earlier one; `SettingsError` otherwise."""
+    known = {setting.name: setting for setting in settings}
+    problems: list[str] = []
+    given: dict[Any, _Given] = {}
+    for source in sources:
+        problems += source.problems
+        given |= _named(source, problems)
+    kept: dict[str, Any] = {}
+    for name, one in given.items():
+        if name not in known:
+            problems.append(_unknown(one, known))
+            continue
+        try:
+            kept[name] = _accept(known[name].metadata["rule"], one)
+        except Refused as refusal:
+            problems.append(_refused(known[name], one, str(refusal)))
+    problems += _contradictions(known, kept, given)
+    if problems:
+        raise SettingsError(problems)
+    return kept
+
+
+def _named(source: Source, problems: list[str]) -> dict[Any, _Given]:
+    """A source's values by the settings' own names."""
+    named: dict[Any, _Given] = {}
+    for key, value in source.values.items():
+        one = _Given(value, source, key)
+        name = KEY_ALIASES.get(key, key) if isinstance(key, str) else f"({shown(key)})"
+        if name in named:
+            problems.append(f"{one} is given twice, as {named[name]} too; leave one out")
+        named[name] = one
+    return named
+
+
+def _accept(rule: Rule, one: _Given) -> Any:
+    return rule.accept(rule.parse(one.value) if one.source.is_text else one.value)
+
+
+def _unknown(one: _Given, known: Iterable[str]) -> str:
+    if not isinstance(one.key, str):
+        return f"unknown setting {one}: a name is a string"
+    near = difflib.get_close_matches(one.key[:100], [*known, *KEY_ALIASES, *GROUPS], n=1, cutoff=0.4)
+    hint = f"did you mean {_beside(one, near[0])}?" if near else "the configuration page lists all settings"
+    value = "" if isinstance(one.value, str | bytes) else f" = {shown(one.value)}"  # a text may be a misspelt key's
+    return f"unknown setting {one}{value}; {hint}"
+
+
+def _beside(one: _Given, name: str) -> str:
+    """How a source would call a setting that stands where `one` does."""
+    where = str(one)
+    return where.removesuffix(one.key) + name if where.endswith(one.key) else one.source.label(name)
+
+
+def _refused(setting: Field[Any], one: _Given, reason: str) -> str:
+    value = f"<{type(one.value).__name__}, not shown>" if setting.metadata["secret"] else shown(one.value)
+    rule: Rule = setting.metadata["rule"]
+    return f"{one} = {value} is refused{f' ({reason})' if reason else ''}; allowed: {rule.allowed}"
+
+
+def _contradictions(known: Mapping[str, Field[Any]], kept: Mapping[str, Any], given: Mapping[Any, _Given]) -> list[str]:
+    """What is wrong between settings that are right one by one."""
+    refused = {name for name in given if name not in kept}
+    values = {name: kept.get(name, setting.default) for name, setting in known.items()}
+
+    def told(name: str) -> str:
+        return f"{given[name]} = {values[name]}" if name in given else f"{name} = {values[name]} (the default)"
+
+    found = []
+    for lower, upper, is_fine, must in _relations(values):
+        if not is_fine and lower not in refused and upper not in refused:
+            found.append(f"{told(lower)} must be {must} {told(upper)}")
+    return found
+
+
+def _relations(values: Mapping[str, Any]) -> Iterator[tuple[str, str, bool, str]]:
+    """Each pair of settings that belong together, whether they agree, and what is asked of the first."""
+    for lower, upper in (
+        ("low_water", "high_water"),
+        ("segment_min", "segment_target"),
+        ("segment_target", "segment_max"),
+    ):
+        yield lower, upper, values[lower] < values[upper], "below"
+    cap = -(-values["segment_target"] // SUMMARIES_PER_SEGMENT)
+    fits = values["summary_max_tokens"] <= cap
+    yield "summary_max_tokens", "segment_target", fits, f"at most {cap:,}, a ninth of"
+    most = values["max_messages"]
+    for counted in ("keep_recent", "summarize_threshold"):
+        yield counted, "max_messages", None in (values[counted], most) or values[counted] <= most, "at most"

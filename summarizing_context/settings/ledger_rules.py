@@ -1,0 +1,149 @@
+"""The table of what tools do: which argument of a call names a path, a command, a URL or an identifier, and what the
+call does to it.
+
+Pure. Rules are tried from the top; a host's own come first. Applying them to calls is `reading_calls`' work.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from typing import Literal, get_args
+
+from summarizing_context.errors import SettingsError, briefly
+
+RuleKind = Literal["path", "command", "url", "identifier"]
+
+PATH_KEYS = (
+    *("file_path", "path", "filename", "file", "filepath", "target_file", "notebook_path", "file_name"),
+    *("filePath", "targetFile", "fileName", "paths", "files", "file_paths", "uri"),
+)
+
+COMMAND_KEYS = ("command", "cmd", "script")
+
+_URL_KEYS = ("url", "urls", "href", "link")
+
+_PATHS, _COMMANDS, _URLS = "|".join(PATH_KEYS), "|".join(COMMAND_KEYS), "|".join(_URL_KEYS)
+
+_FROM = "source|source_path|src|old_path|from|from_path|path|file_path"
+
+_TO = "destination|destination_path|dest|dst|new_path|to|to_path|target"
+
+TOOL, ANY = "{tool}", "*"
+
+_NAMES = 4_096  # that are remembered: a model may make them up
+
+_NAME_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRule:
+    """What one argument of a tool's call stands for.
+
+    `tool` is one word of its name, or several joined by `_`, whatever their case (`str_replace` is in
+    `StrReplaceTool`); alternatives are parted by `|`, and `*` is any tool. Where a call has an argument `command` of
+    one word, that word is looked at before the name. `key` names the argument, again with alternatives.
+    `operation` is what the call does, in the past tense: `read`, `edited`, `deployed`; `{tool}` is its name. With the
+    key `*` an identifier is any short argument of one word with a digit in it.
+    """
+
+    tool: str
+    kind: RuleKind
+    key: str
+    operation: str
+
+    def __post_init__(self) -> None:
+        texts = (self.tool, self.key, self.operation)
+        if not all(isinstance(text, str) and text.strip() for text in texts):
+            raise SettingsError(
+                f"a ledger rule needs a tool, a key and an operation, each a text; it has {briefly(texts, 120)}"
+            )
+        if self.kind not in get_args(RuleKind):
+            kinds = ", ".join(get_args(RuleKind))
+            raise SettingsError(f"a ledger rule is about one of {kinds}; this one says kind={briefly(self.kind)}")
+
+
+RULES: tuple[LedgerRule, ...] = (
+    LedgerRule("undo", "path", _PATHS, "undid an edit of"),
+    LedgerRule("edit|multiedit|str_replace|replace|insert|patch", "path", _PATHS, "edited"),
+    LedgerRule("update", "path", _PATHS, "updated"),
+    LedgerRule("modify|change", "path", _PATHS, "modified"),
+    LedgerRule("apply", "path", _PATHS, "applied"),
+    LedgerRule("extend|append", "path", _PATHS, "extended"),
+    LedgerRule("write", "path", _PATHS, "wrote"),
+    LedgerRule("save", "path", _PATHS, "saved"),
+    LedgerRule("create|add|mkdir", "path", _PATHS, "created"),
+    LedgerRule("delete", "path", _PATHS, "deleted"),
+    LedgerRule("remove|rm|unlink", "path", _PATHS, "removed"),
+    LedgerRule("drop", "path", _PATHS, "dropped"),
+    LedgerRule("close", "path", _PATHS, "closed"),
+    LedgerRule("archive", "path", _PATHS, "archived"),
+    LedgerRule("move|rename", "path", _TO, "created"),
+    LedgerRule("move|rename", "path", _FROM, "moved"),
+    LedgerRule("copy", "path", _TO, "created"),
+    LedgerRule("copy", "path", _FROM, "read"),
+    LedgerRule("read|view|open|cat|get|show|fetch", "path", _PATHS, "read"),
+    LedgerRule("grep|search|glob|find", "path", _PATHS, "searched"),
+    LedgerRule("ls|list", "path", _PATHS, "listed"),
+    LedgerRule("*", "path", _PATHS, "used"),
+    LedgerRule("*", "command", _COMMANDS, "ran"),
+    LedgerRule("*", "url", _URLS, "fetched"),
+    LedgerRule("create|add|book|update|edit|modify|change|set|apply|assign|send", "identifier", "*", TOOL),
+    LedgerRule("delete|remove|cancel|close|archive|merge|refund|restart|deploy", "identifier", "*", TOOL),
+    LedgerRule("*", "identifier", "*", "used"),
+)
+
+
+class LedgerRules:
+    """The rules that apply to a tool's name; looked up once for each name."""
+
+    def __init__(self, own: Sequence[LedgerRule] = ()) -> None:
+        self._rules = [(rule, tuple(map(_words, rule.tool.split("|")))) for rule in (*own, *RULES)]
+        self._own = len(own)
+        self._known: dict[tuple[str, str], tuple[LedgerRule, ...]] = {}
+
+    def rules_for(self, tool: str, word: str) -> tuple[LedgerRule, ...]:
+        """Rules in the order in which they apply to a call of `tool`; `word` is its one-word `command`, or empty."""
+        found = self._known.get((tool, word))
+        if found is None:
+            found = self._look_up([_words(name) for name in (word, tool) if name])
+            if len(self._known) < _NAMES:
+                self._known[tool, word] = found
+        return found
+
+    def _look_up(self, names: list[tuple[str, ...]]) -> tuple[LedgerRule, ...]:
+        """A host's own rules, then those for the first name, for the second, for any."""
+        ranked = []
+        for place, (rule, words) in enumerate(self._rules):
+            at = next((at for at, name in enumerate(names) if _matches(words, name)), None)
+            if at is not None or () in words:
+                ranked.append((place >= self._own, len(names) if at is None else at, place, rule))
+        return tuple(rule for *_, rule in sorted(ranked, key=lambda found: found[:3]))
+
+
+def _matches(alternatives: Sequence[tuple[str, ...]], name: tuple[str, ...]) -> bool:
+    """Whether a name holds the words of an alternative one after another."""
+    return any(words and any(name[at : at + len(words)] == words for at in range(len(name))) for words in alternatives)
+
+
+@lru_cache(maxsize=1_024)
+def _words(name: str) -> tuple[str, ...]:
+    return tuple(word.lower() for word in _NAME_WORD.findall(name[:200]))
+
+
+def check_rules(rules: object) -> tuple[LedgerRule, ...]:
+    """A host's rules, each a `LedgerRule` or a mapping of its four fields; or `SettingsError`."""
+    if isinstance(rules, str | Mapping) or not isinstance(rules, Iterable):
+        raise SettingsError(f"ledger_rules is {type(rules).__name__}; it is a sequence of LedgerRule")
+    return tuple(map(_rule, rules))
+
+
+def _rule(given: object) -> LedgerRule:
+    if isinstance(given, LedgerRule):
+        return given
+    names = [field.name for field in fields(LedgerRule)]
+    if not isinstance(given, Mapping) or sorted(map(str, given)) != sorted(names):
+        raise SettingsError(f"ledger_rules holds a {type(given).__name__}; each is a LedgerRule of {', '.join(names)}")
+    return LedgerRule(**given)

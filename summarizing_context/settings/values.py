@@ -1,0 +1,267 @@
+"""The settings: their names, defaults, units and bounds, and the places they are read from.
+
+One frozen value, refused as a whole with all its problems at once. What each kind of value accepts is in
+`settings_rules`; what the settings do is said by whoever reads them.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, Self, TypeVar
+
+from summarizing_context.errors import SettingsError
+from summarizing_context.settings.checks import Source, accepted
+from summarizing_context.settings.ledger_rules import LedgerRule
+from summarizing_context.settings.nesting import flattened
+from summarizing_context.settings.rules import Choice, Flag, Maybe, Number, Place, Rule, Text, ToolTable, Whole, share
+
+ENV_PREFIX = "SUMMARIZING_CONTEXT_"
+
+TOML_TABLE = "summarizing_context"
+
+PLACES = frozenset(  # of the machine: they change no summary
+    ("store", "api_key", "base_url", "embedding_api_key", "embedding_base_url")
+)
+
+_MOST = 1_000_000_000  # of anything that is counted
+
+_DAY = 86_400.0  # seconds
+
+_COUNT = Whole(0, _MOST)
+
+_POSITIVE = Whole(1, _MOST)
+
+_ADDRESS = Maybe(Text(r"https?://[^\s/@?#]+(/[^\s@?#]*)?", "http(s)://host/path, without a password in it"))
+
+_KEY = Maybe(Text(r"\S+", "a string without white space"))
+
+S = TypeVar("S")
+
+
+class DefaultTokens(int):
+    """The default of `max_tokens`: an int that knows that nobody chose it, through `replace` and copies."""
+
+
+def _setting(default: Any, rule: Rule, *, secret: bool = False) -> Any:
+    return field(default=default, repr=not secret, metadata={"rule": rule, "secret": secret})
+
+
+def _checked(cls: type[S]) -> type[S]:
+    """Let a settings class look at all its arguments before any is kept, so that every problem is told at once."""
+    keep: Callable[..., None] = cls.__init__
+
+    @functools.wraps(keep)
+    def checked(self: S, /, *positional: Any, **given: Any) -> None:
+        if positional:
+            raise SettingsError("settings are given by name, as in Settings(store='run.db', session_id='s1')")
+        keep(self, **accepted(fields(cls), [_mapping_source(given)]))  # type: ignore[arg-type]
+
+    cls.__init__ = checked  # type: ignore[assignment]
+    return cls
+
+
+@_checked
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """How a context behaves. Shares are of room: the budget less its leading system rows."""
+
+    # where the log is
+    store: str | Path = _setting(":memory:", Place())
+    session_id: str = _setting("default", Text(r"[A-Za-z0-9._:-]{1,200}", "1-200 characters of A-Za-z0-9._:-"))
+    project: str | None = _setting(None, Maybe(Text(r".{1,200}", "1-200 characters")))  # tag shared by sessions
+
+    # what stands for the past
+    summarizer: Literal["extractive", "openai", "anthropic", "host"] = _setting(
+        "extractive", Choice(("extractive", "openai", "anthropic", "host"))
+    )
+    strategy: str = _setting(
+        "hierarchical",
+        Choice(
+            ("hierarchical", "summarize", "importance", "truncate"),
+            aliases={
+                "summarization": "summarize",
+                "sliding_window": "truncate",
+                "importance_based": "importance",
+            },
+        ),
+    )
+
+    # budget, in tokens
+    max_tokens: int = _setting(DefaultTokens(100_000), _POSITIVE)  # a cap too, when it was set
+    reserved_output: int | None = _setting(None, Maybe(_COUNT))
+    safety_margin: int = _setting(1_000, _COUNT)
+
+    # when the view changes, and what it then holds; shares of room
+    high_water: float = _setting(0.85, share())
+    low_water: float = _setting(0.16, share())
+    min_free: float = _setting(0.12, share())
+    header_target: float = _setting(0.12, share())
+    header_share: float = _setting(0.28, share())
+    message_share: float = _setting(0.25, share())
+    group_share: float = _setting(0.40, share())
+    pin_share: float = _setting(0.10, share())
+    ledger_share: float = _setting(0.06, Number(0, 0.5))  # 0: no ledger in the view
+    ledger_rules: tuple[LedgerRule, ...] = _setting((), ToolTable())  # what tools of a host's own do
+    keep_share: float = _setting(0.20, share())
+    importance_threshold: float = _setting(0.6, Number(0, 1))  # of the strategy importance
+    band: Literal["fidelity", "economy"] = _setting("fidelity", Choice(("fidelity", "economy")))
+    cache_read_price: float = _setting(0.1, Number(0, 100))  # of a token; an uncached one costs 1
+    cache_write_price: float = _setting(1.25, Number(0, 100))
+    start_at: float = _setting(0.5, Number(0, 1))  # share of high water at which background summarizing begins
+
+    # segments and summaries, in estimate tokens
+    segment_min: int = _setting(2_000, _POSITIVE)
+    segment_target: int = _setting(4_000, _POSITIVE)
+    segment_max: int = _setting(8_000, _POSITIVE)
+    summary_max_tokens: int = _setting(400, Whole(16, _MOST))
+
+    # the background work
+    concurrency: int = _setting(8, Whole(1, 1_000))  # summaries in flight
+    call_timeout: float = _setting(60.0, Number(0, _DAY, open_ends=True))  # seconds
+    job_timeout: float = _setting(180.0, Number(0, _DAY, open_ends=True))  # seconds
+    attempts: int = _setting(3, Whole(1, 100))  # calls
+    breaker_failures: int = _setting(4, Whole(1, 1_000))
+    breaker_cooldown: float = _setting(30.0, Number(0, _DAY))  # seconds
+    max_calls_per_hour: int | None = _setting(None, Maybe(_COUNT))
+    max_input_tokens_per_hour: int | None = _setting(None, Maybe(_COUNT))
+    max_calls_per_session: int | None = _setting(None, Maybe(_COUNT))
+    max_input_tokens_per_session: int | None = _setting(None, Maybe(_COUNT))
+    max_wait: float = _setting(0.0, Number(0, 3_600))  # seconds a view may wait at an activation
+
+    # the summarizer's service
+    model: str | None = _setting(None, Maybe(Text(r"\S.{0,199}", "1-200 characters")))
+    base_url: str | None = _setting(None, _ADDRESS)
+    api_key: str | None = _setting(None, _KEY, secret=True)
+
+    extractive_parameters: str | Path | None = _setting(None, Maybe(Place("a path to a TOML file")))  # tuned figures
+
+    prompts: str | Path | None = _setting(None, Maybe(Place("a path to a folder")))  # of a user's own, over the shipped
+
+    prices: str | Path | None = _setting(None, Maybe(Place("a path to a TOML file")))  # over the table of ours
+
+    # counting
+    token_counter: Literal["auto", "tiktoken", "estimate"] = _setting("auto", Choice(("auto", "tiktoken", "estimate")))
+    allow_download: bool = _setting(False, Flag())
+    image_tokens: int = _setting(1_600, _COUNT)  # price of an image
+
+    # the shape of a view
+    idle_after: float | None = _setting(300.0, Maybe(Number(0, 365 * _DAY, open_ends=True)))  # seconds; None = never
+    header_role: Literal["user", "system", "developer"] = _setting("user", Choice(("user", "system", "developer")))
+    merge_user_rows: bool = _setting(False, Flag())
+    max_messages: int | None = _setting(None, Maybe(_POSITIVE))  # a further high water
+    summarize_threshold: int | None = _setting(None, Maybe(_POSITIVE))  # from so many on summaries are made
+    keep_recent: int | None = _setting(None, Maybe(_POSITIVE))  # a floor of the raw tail, in messages
+
+    # finding again
+    embedding: Literal["openai"] | None = _setting(None, Maybe(Choice(("openai",))))  # what turns texts into vectors
+    embedding_model: str | None = _setting(None, Maybe(Text(r"\S.{0,199}", "1-200 characters")))
+    embedding_base_url: str | None = _setting(None, _ADDRESS)
+    embedding_api_key: str | None = _setting(None, _KEY, secret=True)
+    vector_store: Literal["sqlite", "chroma"] = _setting("sqlite", Choice(("sqlite", "chroma")))
+    similarity_threshold: float | None = _setting(None, Maybe(Number(0, 1)))  # None: by what there is to compare with
+    memory_include: Literal["off", "auto"] = _setting("off", Choice(("off", "auto")))
+    memory_max_tokens: int = _setting(1_000, _POSITIVE)
+    memory_extract: bool = _setting(False, Flag())  # learn memories at summaries, checkpoints, and on leaving
+    memory_wait: float = _setting(1.0, Number(0, 3_600))  # seconds that leaving may wait for the model to learn
+
+    # going back
+    checkpoint_interval_messages: int | None = _setting(None, Maybe(_POSITIVE))  # an automatic one every so many
+
+    @property
+    def max_tokens_is_set(self) -> bool:
+        """Whether somebody chose `max_tokens`: then it caps the provider's window too."""
+        return not isinstance(self.max_tokens, DefaultTokens)
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any]) -> Self:
+        """Settings from names and values of the right types, such as a host's configuration."""
+        return cls(**accepted(fields(cls), [_mapping_source(mapping)]))
+
+    @classmethod
+    def from_toml(cls, path: str | os.PathLike[str], table: str = TOML_TABLE) -> Self:
+        """Settings from one table of a TOML file; a dotted name reaches an inner table."""
+        return cls(**accepted(fields(cls), [_toml_source(path, table)]))
+
+    @classmethod
+    def from_json(cls, path: str | os.PathLike[str], table: str | None = None) -> Self:
+        """Settings from a JSON file, all of it or one table; they may stand inside `context_management`."""
+        return cls(**accepted(fields(cls), [_json_source(path, table)]))
+
+    @classmethod
+    def from_env(cls, prefix: str = ENV_PREFIX, environ: Mapping[str, str] | None = None) -> Self:
+        """Settings from the environment: `<prefix><NAME>`; an unknown variable with the prefix is refused."""
+        return cls(**accepted(fields(cls), [_env_source(prefix, environ)]))
+
+    @classmethod
+    def load(
+        cls,
+        file: str | os.PathLike[str] | None = None,
+        /,
+        *,
+        table: str | None = None,
+        prefix: str = ENV_PREFIX,
+        environ: Mapping[str, str] | None = None,
+        **arguments: Any,
+    ) -> Self:
+        """Settings from all places: argument over environment over file, TOML or `.json`, over default."""
+        sources = [] if file is None else [_file_source(file, table)]
+        sources += [_env_source(prefix, environ), _mapping_source(arguments)]
+        return cls(**accepted(fields(cls), sources))
+
+
+def _mapping_source(mapping: Mapping[str, Any]) -> Source:
+    if not isinstance(mapping, Mapping):
+        raise SettingsError(f"settings must be a mapping of names to values, not {type(mapping).__name__}")
+    flat = flattened(mapping)
+    return Source(flat.values, label=flat.label, problems=flat.problems)
+
+
+def _env_source(prefix: str, environ: Mapping[str, str] | None) -> Source:
+    if not isinstance(prefix, str) or not prefix:
+        raise SettingsError("the prefix of environment variables must be a string, and not empty")
+    found = os.environ if environ is None else environ
+    named = {name: text for name, text in found.items() if name.startswith(prefix)}
+    return Source(
+        {name.removeprefix(prefix).lower(): text for name, text in named.items()},
+        label=lambda key: f"environment variable {prefix}{key.upper()}",
+        is_text=True,
+    )
+
+
+def _file_source(path: str | os.PathLike[str], table: str | None) -> Source:
+    is_json = str(path).lower().endswith(".json")
+    return _json_source(path, table) if is_json else _toml_source(path, TOML_TABLE if table is None else table)
+
+
+def _toml_source(path: str | os.PathLike[str], table: str) -> Source:
+    return _table_source(path, _read(path, tomllib.load), str(table))
+
+
+def _json_source(path: str | os.PathLike[str], table: str | None) -> Source:
+    return _table_source(path, _read(path, json.load), table)
+
+
+def _read(path: str | os.PathLike[str], load: Callable[[BinaryIO], Any]) -> Any:
+    try:
+        with Path(path).open("rb") as file:
+            return load(file)
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise SettingsError(f"{path}: the settings cannot be read: {error}") from error
+
+
+def _table_source(path: str | os.PathLike[str], found: Any, table: str | None) -> Source:
+    for name in [] if table is None else table.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        lacks = "holds no table of settings" if table is None else f"has no table [{table}]"
+        raise SettingsError(f"{path}: {lacks}; add it, or name another one")
+    flat = flattened(found)
+    where = f"{path}: " if table is None else f"{path}: [{table}] "
+    problems = [f"{where}{problem}" for problem in flat.problems]
+    return Source(flat.values, label=lambda key: f"{where}{flat.label(key)}", problems=problems)

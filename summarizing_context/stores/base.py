@@ -1,0 +1,412 @@
+"""The protocols that a store satisfies, and the values that travel through them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple, Protocol
+
+
+class SummaryKey(NamedTuple):
+    """What is summarized, and how: the cache key."""
+
+    range_hash: str  # hex
+    recipe_hash: str  # hex
+
+
+Places = Mapping[SummaryKey, tuple[int, int]]  # the log entries, start and stop, for which a summary stands
+
+NOWHERE: Places = MappingProxyType({})
+
+
+class StoredRules(NamedTuple):
+    """The standing rules of one message as the store keeps them beside the log; it does not look into them."""
+
+    digest: bytes  # names the message by its bytes
+    version: str  # of how they were read
+    rules: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """One log entry as the store keeps it; the store looks into neither part."""
+
+    message: bytes  # JSON, as received
+    facts: bytes  # what was derived from it when it was added, so that reopening need not parse the message
+    rules: StoredRules | None = None  # to be written with it; `load` tells them apart from the entries
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSummary:
+    """A summary as the store keeps it."""
+
+    text: str
+    rank: int
+    input_tokens: int  # what it cost; 0 for extractive ones
+    output_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSession:
+    """All that reopening a session needs. `activations` holds (provider key, state), oldest first."""
+
+    session_id: str
+    project: str | None
+    entries: Sequence[StoredEntry]
+    activations: Sequence[tuple[str, bytes]]
+    log_version: int = 0  # how often the log was replaced
+    pins: str = ""  # as they were saved
+    rules: Sequence[StoredRules] = ()  # of every version
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """One line of the list of sessions."""
+
+    session_id: str
+    project: str | None
+    messages: int
+    summaries: int
+    created_at: str  # ISO 8601, UTC
+    updated_at: str
+    writer_pid: int | None  # of the process that has it open, when it lives
+    input_tokens: int = 0  # what its summaries cost when they were made, by it or by another session
+    output_tokens: int = 0
+
+
+class Store(Protocol):
+    """Keeps logs, summaries and activation states; many sessions in one place.
+
+    Every method raises `StoreError` or one of its subclasses, never the driver's own errors.
+    All writes are queued in call order and are durable when the awaitable returns.
+    """
+
+    name: str  # where it is, for statistics
+
+    async def claim(self, session_id: str, *, project: str | None = None) -> None:
+        """Become the session's only writer, creating the session if needed; `SessionInUseError` if it has one.
+
+        Given up by `close`, and by the death of the process.
+        """
+
+    async def load(self, session_id: str) -> StoredSession | None:
+        """The session as committed, or None if there is none."""
+
+    def append(self, session_id: str, entries: Sequence[StoredEntry], committed: Callable[[], None]) -> Awaitable[None]:
+        """Queue entries at the end of the log, at once and in call order.
+
+        `committed` is called on the event loop once they are durable, in the order of the calls, before the
+        awaitable resolves, and also when nobody awaits any longer; it is not called when the write failed.
+        """
+
+    async def replace(
+        self, session_id: str, keep: int, entries: Sequence[StoredEntry], committed: Callable[[], None]
+    ) -> None:
+        """Make the log its own first `keep` entries followed by `entries`, and forget the activation states.
+
+        The old log stays readable to the store (undo, fork) until `purge`. `committed` as in `append`.
+        """
+
+    async def save_activation(self, session_id: str, provider_key: str, state: bytes) -> None:
+        """Keep the newest state of a provider key; of each session the four newest keys remain."""
+
+    async def find_summaries(
+        self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
+    ) -> Mapping[SummaryKey, StoredSummary]:
+        """Those of `keys` that are there, from any session, noted as used by this one at these places."""
+
+    async def save_summary(
+        self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places = NOWHERE
+    ) -> StoredSummary:
+        """Keep a summary unless its key has one, and return the one that is kept: the first write wins."""
+
+    async def sessions(self) -> list[SessionInfo]:
+        """All sessions, the newest change first."""
+
+    async def delete_session(self, session_id: str) -> bool:
+        """Remove a session, and what only it used, so that its text is no longer in the file; False if unknown.
+
+        `SessionInUseError` while another writer has it.
+        """
+
+    async def purge(self) -> int:
+        """Remove every entry and summary that no session uses any longer; bytes freed."""
+
+    async def close(self) -> None:
+        """Finish the queued writes, give up the claims, end the thread. May be called twice."""
+
+
+CHECKPOINT_ID = re.compile(r"c([1-9][0-9]{0,17})")  # no checkpoint is named like that
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A state of a session that can be restored or forked."""
+
+    id: str
+    name: str | None
+    seq: int  # messages in the log then
+    created_at: str  # ISO 8601, UTC
+
+
+class StoredProviderView(NamedTuple):
+    """What one provider was shown at a checkpoint; the store looks into neither part."""
+
+    provider_key: str
+    state: bytes  # as `save_activation` keeps it
+    marks: str  # what else the next view depends on
+
+
+class Place(NamedTuple):
+    """A moment of a session as its writer knows it."""
+
+    log_version: int  # how often the log was replaced
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCheckpoint:
+    """All that going back to a checkpoint needs."""
+
+    checkpoint: Checkpoint
+    entries: Sequence[StoredEntry]
+    showings: Sequence[StoredProviderView]  # the newest last
+    pins: str = ""  # as the session had saved them
+
+
+class CheckpointStore(Protocol):
+    """Checkpoints of all sessions. Those that name one raise `CheckpointNotFoundError` where there is none.
+
+    An id may also be a name: then the newest checkpoint of that name is meant.
+    """
+
+    async def save(
+        self, session_id: str, name: str | None, place: Place, showings: Sequence[StoredProviderView]
+    ) -> Checkpoint | None:
+        """Keep the log's first `place.messages` entries and the showings; None if the log was replaced since."""
+
+    async def load(self, session_id: str, id: str) -> StoredCheckpoint:
+        """A checkpoint with its log."""
+
+    async def restore(
+        self,
+        session_id: str,
+        id: str,
+        place: Place,
+        showings: Sequence[StoredProviderView],
+        committed: Callable[[], None],
+    ) -> Checkpoint | None:
+        """Make a checkpoint of the present, whole log, then make the log and the activation states those of `id`.
+
+        Returns the checkpoint of the present, or None, with nothing done, if the log was replaced since `place`.
+        """
+
+    async def replace(
+        self,
+        session_id: str,
+        place: Place,
+        showings: Sequence[StoredProviderView],
+        keep: int,
+        entries: Sequence[StoredEntry],
+        *,
+        committed: Callable[[], None],
+    ) -> Checkpoint | None:
+        """Make a checkpoint of the present, whole log, unless there is an equal one; then replace the log as `Store`
+        does. Returns as `restore`."""
+
+    async def fork(self, session_id: str, id: str, new_id: str) -> None:
+        """Begin a session that goes on from a checkpoint; no entry is copied. Raises `SessionExistsError`."""
+
+    async def listed(self, session_id: str) -> list[Checkpoint]:
+        """The checkpoints of a session, oldest first."""
+
+    async def delete(self, session_id: str, id: str) -> None:
+        """Forget a checkpoint; what only it needed goes with the next `purge`."""
+
+
+class Scope(NamedTuple):
+    """Which sessions are searched: one, those of a project, or, where both are None, all."""
+
+    nearest: str | None  # session that is named where several share what is found
+    only_session: str | None = None
+    project: str | None = None
+
+
+HitKind = Literal["message", "summary", "memory"]
+
+
+class Match(NamedTuple):
+    """What was found, in the index or among the memories, with its whole text."""
+
+    kind: HitKind
+    session_id: str
+    start: int  # first log entry that it is, or stands for
+    stop: int
+    score: float  # the higher the better; between matches of one search only
+    text: str
+    row: int  # its number in the index, or among the memories
+    elsewhere: tuple[tuple[str, int, int], ...] = ()  # other sessions of the scope that hold it too: id, start, stop
+
+    @property
+    def places(self) -> tuple[tuple[str, int, int], ...]:
+        """Every session of the scope that holds it, the nearest first."""
+        return ((self.session_id, self.start, self.stop), *self.elsewhere)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A message, a range of messages by its summary, or a memory by the message that it was said in, if that is known:
+    else its `start` and `stop` are both 0."""
+
+    session_id: str
+    start: int  # first message of the session's log
+    stop: int  # one past the last
+    score: float  # the higher the better; between hits of one search only
+    snippet: str  # on one line
+    kind: HitKind
+    id: str | None = None  # of a memory
+
+
+class SearchIndex(Protocol):
+    """The index of messages and summaries."""
+
+    async def backlog(self) -> int:
+        """Messages and summaries that are not indexed yet."""
+
+    async def catch_up(self) -> int:
+        """Index a slice of what is missing; how many rows, 0 when all is indexed or nothing may be written."""
+
+    async def complete(self, scope: Scope) -> None:
+        """Index what a scope holds by now, if anything may be written; what is appended meanwhile is left for later."""
+
+    async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
+        """What holds any of the terms, the most relevant first. Terms are letters, digits and spaces."""
+
+
+class MemoryScope(NamedTuple):
+    """Whose memories: those of a project, or, where there is none, of a session."""
+
+    project: str | None
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredMemory:
+    """A memory as the store keeps it."""
+
+    id: str
+    content: str
+    metadata: Mapping[str, Any]
+    created_at: str  # ISO 8601, UTC
+    updated_at: str
+
+
+class NewMemory(NamedTuple):
+    """A memory to be kept. Its metadata may name a `subject`: it then replaces an older one about the same."""
+
+    content: str
+    metadata: Mapping[str, Any]
+
+
+class KeptMemory(NamedTuple):
+    """What became of one."""
+
+    id: str
+    change: Literal["known", "stored", "replaced"]
+
+
+class MemoryStore(Protocol):
+    """Memories of all projects. Those that name one raise `MemoryNotFoundError` where there is none in scope."""
+
+    async def add(self, scope: MemoryScope, memory: NewMemory, *, renew: bool = False) -> KeptMemory:
+        """Keep a memory, unless there is one that says the same: its metadata stay, or are renewed."""
+
+    async def learn(
+        self, scope: MemoryScope, reader: str, marks: Sequence[str], memories: Sequence[NewMemory], gone: Sequence[str]
+    ) -> list[KeptMemory]:
+        """Keep what was read of a log, remove what no longer holds, and note what was read; all or nothing. What is
+        marked as read already is not learnt again."""
+
+    async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
+        """Those of the marks that were noted in this scope."""
+
+    async def update(self, scope: MemoryScope, id: str, content: str, metadata: Mapping[str, Any] | None) -> None:
+        """Replace a memory's content, and its metadata where some are given."""
+
+    async def forget(self, scope: MemoryScope, id: str) -> None:
+        """Remove a memory; its bytes leave the file with the next `purge`."""
+
+    async def all(self, scope: MemoryScope | None) -> list[StoredMemory]:
+        """Those in scope, or of the whole store where that is None, oldest first."""
+
+    async def find(self, scope: MemoryScope | None, terms: Sequence[str], limit: int) -> list[StoredMemory]:
+        """Those in scope that hold any of the terms, the most relevant first; None as in `all`."""
+
+
+Owner = Literal["memory", "row"]  # what a vector belongs to: a memory, or a row of the index
+
+
+class VectorStore(Protocol):
+    """Vectors of length 1, as 32-bit floats, by the recipe of their embedding."""
+
+    def check_usable(self) -> None:
+        """Raise `MissingExtraError` where vectors cannot be compared."""
+
+    async def rows(self, scope: Scope) -> list[int]:
+        """The messages of a scope, the newest of each session first."""
+
+    async def messages(self, rows: Sequence[int]) -> dict[int, bytes]:
+        """Messages, as the log holds them."""
+
+    async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
+        """Those of the numbers that have no vector of this recipe and of so many bytes."""
+
+    async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
+        """Keep vectors; as long as the process lives where nothing may be written."""
+
+    async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
+        """Forget the vectors of a recipe that nobody will use again."""
+
+    async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
+        """The cosine of each vector there is with the query; those of another length are left out."""
+
+    async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
+        """Messages with their texts, in the order of the scores."""
+
+
+class PinStore(Protocol):
+    """What sessions have pinned by calls. It goes along with checkpoints and forks; `load` of a session brings it."""
+
+    async def save(self, session_id: str, pins: str, committed: Callable[[], None]) -> None:
+        """Keep these in the place of those that the session had; `committed` as in `append`."""
+
+
+class RuleKeeper(Protocol):
+    """The standing rules of sessions' messages. `append` and `replace` write them; `load` of a session brings them."""
+
+    async def save(self, session_id: str, rows: Sequence[tuple[int, StoredRules]]) -> None:
+        """Keep the rules of messages that are in the log, each with its place, unless they are kept already."""
+
+
+class SessionStore(Store, Protocol):
+    """A store with all its shelves."""
+
+    @property
+    def rules(self) -> RuleKeeper: ...
+
+    @property
+    def pins(self) -> PinStore: ...
+
+    @property
+    def checkpoints(self) -> CheckpointStore: ...
+
+    @property
+    def index(self) -> SearchIndex: ...
+
+    @property
+    def memories(self) -> MemoryStore: ...
+
+    @property
+    def vectors(self) -> VectorStore: ...

@@ -1,0 +1,56 @@
+"""The way to the connection for everything that a store keeps: who may write, and how reading is done.
+
+Work runs in the writer's thread. What the work is, is its caller's matter.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from summarizing_context.errors import StoreError, StoreReadOnlyError
+from summarizing_context.stores.sqlite.files import Claims, read
+from summarizing_context.stores.sqlite.schema import transaction
+from summarizing_context.stores.sqlite.writer import Result, Work, Writer
+
+
+class Access:
+    """What the parts of one store share."""
+
+    def __init__(self, path: Path | None, writer: Writer, claims: Claims, *, read_only: bool, wait: float) -> None:
+        self.path = path
+        self.name = str(path or ":memory:")
+        self.writer = writer
+        self.claims = claims
+        self.read_only = read_only
+        self._wait = wait  # seconds for a locked file
+
+    async def read(self, work: Work[Result]) -> Result:
+        """Run `work` on one state of the file."""
+        return await self.writer.submit(lambda connection: self._in_one_state(connection, work), alone=True)
+
+    async def write(
+        self, session_id: str, work: Work[Result], *, committed: Callable[[], None] | None = None
+    ) -> Result:
+        """Run `work` for a session that this store has claimed; it is durable when this returns."""
+        self.refuse_unless_claimed(session_id)
+        return await self.writer.submit(work, committed=committed)
+
+    def refuse_if_read_only(self, what: str) -> None:
+        """Raise where nothing may be written."""
+        if self.read_only:
+            raise StoreReadOnlyError(f"{self.name}: cannot {what}, the store was opened with read_only=True")
+
+    def refuse_unless_claimed(self, session_id: str) -> None:
+        """Raise unless this store may write to the session."""
+        self.refuse_if_read_only("write to a session")
+        self.writer.check_open()
+        if not self.claims.holds(session_id):
+            raise StoreError(f"{self.name}: session {session_id!r} is not claimed by this store; claim it first")
+
+    def _in_one_state(self, connection: sqlite3.Connection, work: Work[Result]) -> Result:
+        if self.read_only and self.path is not None:
+            return read(self.path, self._wait, work)
+        with transaction(connection, "deferred"):
+            return work(connection)

@@ -1,0 +1,176 @@
+"""Logs and activation states in SQLite: heads, branches and entries.
+
+Functions on a connection, within the transaction of their caller.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from itertools import starmap
+from typing import NamedTuple
+
+from summarizing_context.errors import SessionExistsError, StoreError
+from summarizing_context.stores.base import SessionInfo, StoredEntry, StoredSession
+from summarizing_context.stores.sqlite.faults import damaged
+from summarizing_context.stores.sqlite.rules import add_rules, forget_rules, rules_of
+from summarizing_context.stores.sqlite.schema import SQL
+
+KEPT_ACTIVATIONS = 4  # provider keys of a session
+
+
+class Head(NamedTuple):
+    """Where a log ends. `taken`: the next place is not for this branch to fill."""
+
+    branch: int
+    stop: int
+    taken: bool
+
+
+def open_session(connection: sqlite3.Connection, session_id: str, project: str | None, pid: int) -> None:
+    """Create the session if there is none, and note its writer."""
+    if not has_session(connection, session_id):
+        branch = _begin_branch(connection, session_id, parent=None, stop=0)
+        values = {"session_id": session_id, "project": project, "branch": branch, "now": now()}
+        connection.execute(SQL["create_session"], values)
+    connection.execute(SQL["note_writer"], {"session_id": session_id, "project": project, "pid": pid})
+
+
+def has_session(connection: sqlite3.Connection, session_id: str) -> bool:
+    """Whether there is such a session."""
+    return connection.execute(SQL["session"], {"session_id": session_id}).fetchone() is not None
+
+
+def append(connection: sqlite3.Connection, session_id: str, entries: Sequence[StoredEntry]) -> None:
+    """Add entries at the end of the log."""
+    head = head_of(connection, session_id)
+    branch = head.branch
+    if head.taken:
+        branch = _begin_branch(connection, session_id, parent=branch, stop=head.stop)
+    _write(connection, session_id, Head(branch, head.stop, False), entries)
+
+
+def replace(connection: sqlite3.Connection, session_id: str, keep: int, entries: Sequence[StoredEntry]) -> None:
+    """Let the log go on from its first `keep` entries; the old branch stays until `purge`."""
+    head = head_of(connection, session_id)
+    if not 0 <= keep <= head.stop:
+        raise StoreError(
+            f"session {session_id!r} has {head.stop} entries, so {keep} of them cannot be kept; "
+            f"give a number from 0 to {head.stop}"
+        )
+    branch = _begin_branch(connection, session_id, parent=head.branch, stop=keep)
+    forget_rules(connection, session_id, keep)
+    _write(connection, session_id, Head(branch, keep, False), entries)
+    _forget_what_was_shown(connection, session_id)
+
+
+def move(connection: sqlite3.Connection, session_id: str, branch: int, stop: int) -> None:
+    """Let the log be the one that another head lists; what stood behind it stays until `purge`."""
+    forget_rules(connection, session_id)
+    _write(connection, session_id, Head(branch, stop, False), [])
+    _forget_what_was_shown(connection, session_id)
+
+
+def fork(connection: sqlite3.Connection, session_id: str, new_id: str, head: Head) -> None:
+    """A new session of the same project, whose log begins with the one that `head` lists."""
+    if has_session(connection, new_id):
+        raise SessionExistsError(new_id)
+    (project,) = connection.execute(SQL["project"], {"session_id": session_id}).fetchone()
+    branch = _begin_branch(connection, new_id, parent=head.branch, stop=head.stop)
+    values = {"session_id": new_id, "project": project, "branch": branch, "now": now()}
+    connection.execute(SQL["create_session"], values)
+    _write(connection, new_id, Head(branch, head.stop, False), [])
+    connection.execute(SQL["copy_uses"], {"session_id": session_id, "fork": new_id})
+
+
+def _forget_what_was_shown(connection: sqlite3.Connection, session_id: str) -> None:
+    known = {"session_id": session_id}
+    connection.execute(SQL["note_replacement"], known)
+    connection.execute(SQL["forget_activations"], {**known, "keep": 0})
+    connection.execute(SQL["age_uses"], known)
+
+
+def save_activation(connection: sqlite3.Connection, session_id: str, provider_key: str, state: bytes) -> None:
+    """Keep a state as the newest of its session, and drop the oldest beyond four."""
+    head_of(connection, session_id)
+    values = {"session_id": session_id, "provider_key": provider_key, "state": state}
+    connection.execute(SQL["save_activation"], values)
+    connection.execute(SQL["forget_activations"], {"session_id": session_id, "keep": KEPT_ACTIVATIONS})
+
+
+def load(connection: sqlite3.Connection, session_id: str, path: str) -> StoredSession | None:
+    """The session as it stands, or None."""
+    known = {"session_id": session_id}
+    session = connection.execute(SQL["session"], known).fetchone()
+    if session is None:
+        return None
+    entries = read_entries(connection, head_of(connection, session_id), path)
+    activations = connection.execute(SQL["activations"], known).fetchall()
+    return StoredSession(
+        session_id, session[0], entries, activations, session[2], session[3], rules_of(connection, session_id)
+    )
+
+
+def read_entries(connection: sqlite3.Connection, head: Head, path: str) -> list[StoredEntry]:
+    """The log that a head lists."""
+    entries: list[StoredEntry] = []
+    for branch_range in connection.execute(SQL["ranges"], {"branch": head.branch, "stop": head.stop}).fetchall():
+        entries.extend(starmap(StoredEntry, connection.execute(SQL["entries"], branch_range)))
+    if len(entries) != head.stop:
+        raise damaged(path)
+    return entries
+
+
+def list_sessions(connection: sqlite3.Connection) -> list[SessionInfo]:
+    """All sessions, the newest change first; the writer is whoever noted itself last."""
+    return list(starmap(SessionInfo, connection.execute(SQL["sessions"])))
+
+
+def noted_writer(connection: sqlite3.Connection, session_id: str) -> int | None:
+    """The process that noted itself last as the session's writer."""
+    row = connection.execute(SQL["session"], {"session_id": session_id}).fetchone()
+    return None if row is None else row[1]
+
+
+def owner(connection: sqlite3.Connection, head: Head) -> int:
+    """The branch on which the last entry of a head's log lies; the oldest one for an empty log."""
+    branch = head.branch
+    while True:
+        parent, left_at = connection.execute(SQL["parent"], {"branch": branch}).fetchone()
+        if parent is None or head.stop > left_at:
+            return branch
+        branch = parent
+
+
+def head_of(connection: sqlite3.Connection, session_id: str) -> Head:
+    """Where the session's log ends."""
+    row = connection.execute(SQL["head"], {"session_id": session_id}).fetchone()
+    if row is None:
+        raise StoreError(f"there is no session {session_id!r}; claim it to create it")
+    return Head(*row)
+
+
+def _begin_branch(connection: sqlite3.Connection, session_id: str, *, parent: int | None, stop: int) -> int:
+    """A new branch on `parent` at `stop`, or rather on that ancestor from which the last kept entry comes."""
+    while parent is not None:
+        grandparent, left_at = connection.execute(SQL["parent"], {"branch": parent}).fetchone()
+        if stop > left_at:
+            break
+        parent = grandparent
+    values = {"session_id": session_id, "parent": parent, "parent_stop": stop}
+    return connection.execute(SQL["begin_branch"], values).lastrowid or 0
+
+
+def _write(connection: sqlite3.Connection, session_id: str, head: Head, entries: Sequence[StoredEntry]) -> None:
+    rows = [(head.branch, head.stop + i, entry.message, entry.facts) for i, entry in enumerate(entries)]
+    connection.executemany(SQL["add_entry"], rows)
+    read = ((head.stop + i, entry.rules) for i, entry in enumerate(entries))
+    add_rules(connection, session_id, ((position, rules) for position, rules in read if rules is not None))
+    values = {"session_id": session_id, "branch": head.branch, "stop": head.stop + len(rows), "now": now()}
+    connection.execute(SQL["move_head"], values)
+
+
+def now() -> str:
+    """The time as it is noted: ISO 8601, UTC."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")

@@ -1,0 +1,205 @@
+"""Memories and pins in SQLite.
+
+Memories are texts that sessions of a project keep for later ones, found by their words.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from summarizing_context.errors import MemoryNotFoundError
+from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, StoredMemory
+from summarizing_context.stores.sqlite import log
+from summarizing_context.stores.sqlite.access import Access
+from summarizing_context.stores.sqlite.schema import SQL
+
+
+class SqliteMemories:
+    """The memories of one store."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def add(self, scope: MemoryScope, memory: NewMemory, *, renew: bool = False) -> KeptMemory:
+        """Keep a memory, unless there is one that says the same: its metadata stay, or are renewed."""
+        self._access.refuse_if_read_only("store a memory")
+        return await self._access.writer.submit(lambda connection: _keep(connection, scope, memory, renew))
+
+    async def learn(
+        self, scope: MemoryScope, reader: str, marks: Sequence[str], memories: Sequence[NewMemory], gone: Sequence[str]
+    ) -> list[KeptMemory]:
+        """Keep what was read of a log, remove what no longer holds, and note what was read; all or nothing. What is
+        marked as read already is not learnt again."""
+        self._access.refuse_if_read_only("store a memory")
+
+        def work(connection: sqlite3.Connection) -> list[KeptMemory]:
+            if not (new := set(marks) - _marked(connection, scope, reader, marks)):
+                return []
+            for mark in new:
+                connection.execute(SQL["add_mark"], {**scope._asdict(), "mark": mark, "reader": reader})
+            for content in gone:
+                row = connection.execute(SQL["same_memory"], {**scope._asdict(), "content": content}).fetchone()
+                if row is not None and _find(connection, scope, f"m{row[0]}")[1].metadata.get("source") == "session":
+                    remove(connection, row[0], content)
+            return [_keep(connection, scope, memory, renew=False) for memory in memories]
+
+        return await self._access.writer.submit(work)
+
+    async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
+        """Those of the marks that were noted in this scope."""
+        return await self._access.read(lambda connection: _marked(connection, scope, reader, marks))
+
+    async def update(self, scope: MemoryScope, id: str, content: str, metadata: Mapping[str, Any] | None) -> None:
+        """Replace a memory's content, and its metadata where some are given."""
+        self._access.refuse_if_read_only("update a memory")
+
+        def work(connection: sqlite3.Connection) -> None:
+            _, old = _find(connection, scope, id)
+            _change(connection, old, content, old.metadata if metadata is None else metadata)
+
+        await self._access.writer.submit(work)
+
+    async def forget(self, scope: MemoryScope, id: str) -> None:
+        """Remove a memory; its bytes leave the file with the next `purge`."""
+        self._access.refuse_if_read_only("forget a memory")
+
+        def work(connection: sqlite3.Connection) -> None:
+            number, old = _find(connection, scope, id)
+            remove(connection, number, old.content)
+
+        await self._access.writer.submit(work)
+
+    async def all(self, scope: MemoryScope | None) -> list[StoredMemory]:
+        """Those in scope, or of the whole store where that is None, oldest first."""
+        return await self._access.read(
+            lambda connection: [_memory(row) for row in connection.execute(SQL["memories"], _within(scope))]
+        )
+
+    async def find(self, scope: MemoryScope | None, terms: Sequence[str], limit: int) -> list[StoredMemory]:
+        """Those in scope that hold any of the terms, the most relevant first; None as in `all`."""
+        if not terms:
+            return []
+        values = {**_within(scope), "match": " OR ".join(f'"{term}"' for term in terms), "most": limit}
+        return await self._access.read(
+            lambda connection: [_memory(row) for row in connection.execute(SQL["match_memories"], values)]
+        )
+
+
+def remove(connection: sqlite3.Connection, number: int, content: str) -> None:
+    """Remove a memory with its words and vectors."""
+    connection.execute(SQL["unindex_memory"], {"id": number, "content": content})
+    connection.execute(SQL["remove_memory"], {"id": number})
+    connection.execute(SQL["remove_vector"], {"owner": "memory", "number": number})
+
+
+def remove_of_session(connection: sqlite3.Connection, session_id: str) -> None:
+    """A session is about to go: its own memories go with it, those of its project stay."""
+    for number, content in connection.execute(SQL["own_memories"], {"session_id": session_id}).fetchall():
+        remove(connection, number, content)
+    for name in ("disown_memories", "remove_own_marks", "disown_marks"):
+        connection.execute(SQL[name], {"session_id": session_id})
+
+
+def _keep(connection: sqlite3.Connection, scope: MemoryScope, memory: NewMemory, renew: bool) -> KeptMemory:
+    content, metadata = memory
+    values = {**scope._asdict(), "content": content, "metadata": json.dumps(metadata)}
+    row = connection.execute(SQL["same_memory"], values).fetchone()
+    if row is not None:
+        if renew:
+            connection.execute(SQL["update_memory"], {**values, "id": row[0], "now": log.now()})
+        return KeptMemory(f"m{row[0]}", "known")
+    if (old := _same_message(connection, scope, memory)) is not None:
+        _change(connection, old, content, {**old.metadata, **metadata})
+        return KeptMemory(old.id, "known")
+    if (old := _same_subject(connection, scope, metadata)) is not None:
+        if _is_newer(old, metadata):
+            return KeptMemory(old.id, "known")
+        _change(connection, old, content, {**metadata, "replaces": old.content})
+        return KeptMemory(old.id, "replaced")
+    id = connection.execute(SQL["add_memory"], {**values, "now": log.now()}).lastrowid
+    connection.execute(SQL["index_memory"], {"id": id, "content": content})
+    return KeptMemory(f"m{id}", "stored")
+
+
+def _same_message(connection: sqlite3.Connection, scope: MemoryScope, memory: NewMemory) -> StoredMemory | None:
+    """What was learnt of the same words of the same message, by rules or by a model."""
+    quote, place = memory.metadata.get("quote"), {**scope._asdict(), "message": memory.metadata.get("message")}
+    if not quote or memory.metadata.get("session_id") != scope.session_id:
+        return None
+    for row in connection.execute(SQL["memories_of_message"], place):
+        old = str((found := _memory(row)).metadata.get("quote", ""))
+        if old and (old in quote or quote in old):
+            return found
+    return None
+
+
+def _same_subject(
+    connection: sqlite3.Connection, scope: MemoryScope, metadata: Mapping[str, Any]
+) -> StoredMemory | None:
+    if not isinstance(subject := metadata.get("subject"), str) or not subject:
+        return None
+    row = connection.execute(SQL["memory_of_subject"], {**scope._asdict(), "subject": subject}).fetchone()
+    return None if row is None else _memory(row)
+
+
+def _is_newer(old: StoredMemory, metadata: Mapping[str, Any]) -> bool:
+    """Whether what is there was said later in the same session: parts of a log may be read in any order."""
+    known, new = old.metadata.get("message"), metadata.get("message")
+    same = old.metadata.get("session_id") == metadata.get("session_id") is not None
+    return same and isinstance(known, int) and isinstance(new, int) and known > new
+
+
+def _change(connection: sqlite3.Connection, old: StoredMemory, content: str, metadata: Mapping[str, Any]) -> None:
+    number = int(old.id[1:])
+    connection.execute(SQL["unindex_memory"], {"id": number, "content": old.content})
+    values = {"id": number, "content": content, "metadata": json.dumps(metadata), "now": log.now()}
+    connection.execute(SQL["update_memory"], values)
+    connection.execute(SQL["index_memory"], {"id": number, "content": content})
+    connection.execute(SQL["remove_vector"], {"owner": "memory", "number": number})
+
+
+def _marked(connection: sqlite3.Connection, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
+    values = {**scope._asdict(), "reader": reader, "marks": json.dumps(list(marks))}
+    return {mark for (mark,) in connection.execute(SQL["marked"], values)}
+
+
+def _within(scope: MemoryScope | None) -> dict[str, Any]:
+    return {"project": None, "session_id": "", "everything": scope is None, **(scope._asdict() if scope else {})}
+
+
+def _find(connection: sqlite3.Connection, scope: MemoryScope, id: str) -> tuple[int, StoredMemory]:
+    number = int(id[1:]) if id[:1] == "m" and id[1:].isascii() and id[1:].isdigit() and len(id) < 19 else None
+    row = connection.execute(SQL["memory"], {**scope._asdict(), "id": number}).fetchone()
+    if row is None:
+        raise MemoryNotFoundError("there is no memory of this id here; retrieve() and store() tell the ids there are")
+    return row[0], _memory(row)
+
+
+def _memory(row: Sequence[Any]) -> StoredMemory:
+    id, content, metadata, created_at, updated_at = row
+    return StoredMemory(f"m{id}", content, json.loads(metadata), created_at, updated_at)
+
+
+class SqlitePins:
+    """The pins of one store."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+
+    async def save(self, session_id: str, pins: str, committed: Callable[[], None]) -> None:
+        """Keep these in the place of those that the session had."""
+        await self._access.write(session_id, lambda connection: save(connection, session_id, pins), committed=committed)
+
+
+def save(connection: sqlite3.Connection, session_id: str, pins: str) -> None:
+    """Within the transaction of the caller."""
+    connection.execute(SQL["save_pins"], {"session_id": session_id, "pins": pins})
+
+
+def pins_of(connection: sqlite3.Connection, session_id: str) -> str:
+    """What a session has pinned."""
+    (pins,) = connection.execute(SQL["pins"], {"session_id": session_id}).fetchone()
+    return str(pins)

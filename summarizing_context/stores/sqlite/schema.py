@@ -1,0 +1,121 @@
+"""The named queries of the folder `sql`, transactions, and numbered migrations.
+
+Each migration is one file `sql/NNNN_<what>.sql`, applied once, in order, whole or not at all.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Literal
+
+from summarizing_context.errors import StoreVersionError
+
+_NAME = re.compile(r"^-- ([a-z_]+): .*$", re.MULTILINE)
+
+
+def read_sql(filename: str) -> str:
+    """The text of a file in the folder `sql`."""
+    return (files("summarizing_context.stores.sqlite") / "sql" / filename).read_text(encoding="utf-8")
+
+
+def split_queries(text: str) -> dict[str, str]:
+    """Queries by name: each begins with a line `-- name: purpose` and ends where the next begins."""
+    parts = _NAME.split(text)
+    return {name: body.strip().removesuffix(";") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+_PARTS = ("queries", "checkpoints", "search", "memories", "pins", "rules")
+
+SQL = {name: text for part in _PARTS for name, text in split_queries(read_sql(f"{part}.sql")).items()}
+
+
+def roll_back(connection: sqlite3.Connection) -> None:
+    """Undo the open transaction, unless SQLite has done so already, as it does when the disk is full."""
+    if connection.in_transaction:
+        connection.execute("rollback")
+
+
+@contextmanager
+def transaction(
+    connection: sqlite3.Connection, mode: Literal["immediate", "deferred"] = "immediate"
+) -> Iterator[sqlite3.Connection]:
+    """All or nothing; `deferred` for reading one state of the file with several queries."""
+    connection.execute(f"begin {mode}")
+    try:
+        yield connection
+        connection.execute("commit")
+    except BaseException:
+        roll_back(connection)
+        raise
+
+
+_FILENAME = re.compile(r"^(\d{4})_\w+\.sql$")
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    """One step of the schema: `number` is the file's version once it is done."""
+
+    number: int
+    script: str
+
+
+@cache
+def known_migrations() -> tuple[Migration, ...]:
+    """All that this version of the package ships, in order."""
+    names = sorted(entry.name for entry in (files("summarizing_context.stores.sqlite") / "sql").iterdir())
+    found = [(match, name) for name in names if (match := _FILENAME.match(name))]
+    return tuple(Migration(int(match[1]), read_sql(name)) for match, name in found)
+
+
+def newest_version() -> int:
+    """The schema version that this version of the package reads and writes."""
+    return known_migrations()[-1].number
+
+
+def schema_version(connection: sqlite3.Connection) -> int:
+    """The version that the file has; 0 for an empty one."""
+    return int(connection.execute("pragma user_version").fetchone()[0])
+
+
+def refuse_newer(version: int, path: str, *, known: int) -> None:
+    """Raise `StoreVersionError` for a file that a newer version of the package wrote."""
+    if version > known:
+        raise StoreVersionError(
+            f"{path}: its schema version is {version} but this version of summarizing-context knows {known} at most; "
+            "upgrade summarizing-context, or use another file. The file was left as it is"
+        )
+
+
+def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migration]) -> None:
+    """Bring the file to the last of `migrations`, one transaction each, its new version in the same one."""
+    refuse_newer(schema_version(connection), path, known=migrations[-1].number)
+    for migration in migrations:
+        if schema_version(connection) < migration.number:
+            _apply(connection, migration)
+
+
+def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
+    with transaction(connection):
+        if schema_version(connection) >= migration.number:  # another process was quicker
+            return
+        for statement in _statements(migration.script):
+            connection.execute(statement)
+        connection.execute(f"pragma user_version = {migration.number:d}")
+
+
+def _statements(script: str) -> Iterator[str]:
+    # `executescript` would commit before it begins, so the statements are found and run one by one.
+    lines: list[str] = []
+    for line in script.splitlines():
+        lines.append(line)
+        if ";" in line and sqlite3.complete_statement("\n".join(lines)):
+            yield "\n".join(lines)
+            lines.clear()
+    yield "\n".join(lines)  # comments, or a last statement without its semicolon

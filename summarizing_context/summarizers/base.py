@@ -1,0 +1,45 @@
+"""The summarizer protocol: a job goes in, a summary comes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryJob:
+    """One summary still to be made: what to read, how to, and how long the answer may be."""
+
+    kind: Literal["segment", "rollup", "memory"]  # `memory`: what of a range later sessions need to know
+    instructions: str  # for the system slot
+    content: str  # data to be summarized, as `core.rendering` writes it; never instructions
+    max_tokens: int  # cap of the answer
+    rank: int  # 0 for a segment, n+1 for a rollup of rank-n nodes
+    start: int  # first log entry it stands for
+    stop: int  # one past the last
+    source_tokens: int  # estimate of `content`
+    range_hash: str  # hex; names the content
+    attempt: int = 1
+
+    @property
+    def prompt(self) -> str:
+        """Instructions, a blank line, content: for summarizers with a single text slot."""
+        return f"{self.instructions}\n\n{self.content}"
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryReply:
+    """A summarizer's answer, when it can say more than the text."""
+
+    text: str
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    truncated: bool = False  # cut off by the length limit
+    cached_tokens: int | None = None  # of the input, what the provider read from its prompt cache
+
+
+class Summarizer(Protocol):
+    """Turns a job into a summary. An attribute `recipe: str`, if present, names it for the shared cache."""
+
+    async def summarize(self, job: SummaryJob) -> str | SummaryReply:
+        """Summarize one job. Raise `SummarizerError` if it cannot be done now."""

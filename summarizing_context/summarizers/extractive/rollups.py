@@ -1,0 +1,133 @@
+"""Merging neighbouring summaries into one, section by section, oldest first.
+
+Pure. Constraints stay before everything else; of the states the latest wins; what repeats is said once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from summarizing_context.messages.text import words_of
+from summarizing_context.summarizers.extractive.actions import Listings, add_up, rank_deed, unite_named
+from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters, Facts
+from summarizing_context.summarizers.extractive.sayings import insists
+from summarizing_context.summarizers.extractive.scoring import (
+    choose_diverse,
+    count_values,
+    dampen,
+    is_from_file,
+    relevance,
+    weigh_words,
+)
+from summarizing_context.summarizers.extractive.sections import (
+    CONSTRAINTS,
+    DECISIONS,
+    DONE,
+    ERRORS,
+    FACTS,
+    INTENT,
+    STATE,
+    STRICT_RANK,
+    Count,
+    Line,
+    Sections,
+    empty_sections,
+    fit,
+    is_rendered,
+    nothing_readable,
+    read_sections,
+    split_children,
+    unescape_labels,
+)
+from summarizing_context.summarizers.extractive.segments import leaf_sections
+
+_POOL = 64  # lines of one section that compete by MMR
+
+
+def rollup_sections(content: str, max_tokens: int, count: Count, by: ExtractiveParameters = SHIPPED) -> Sections:
+    """All lines that the merged summary may hold, ranked within their sections."""
+    texts = split_children(content)
+    share = max(max_tokens // max(len(texts), 1), 40)
+    children = [_read_child(unescape_labels(text), share, count, by) for text in texts]
+    sections = empty_sections()
+    sections[INTENT] = _merge_intents([child[INTENT] for child in children])
+    sections[CONSTRAINTS] = _merge_constraints([child[CONSTRAINTS] for child in children])
+    sections[ERRORS] = _merge_errors([child[ERRORS] for child in children])
+    sections[STATE] = next((_by_place(child[STATE]) for child in reversed(children) if child[STATE]), [])
+    done, decided, facts = (
+        [line.text for child in children for line in child[section]] for section in (DONE, DECISIONS, FACTS)
+    )
+    listed = Listings(by)
+    others = [text for text in done if not listed.read(text)]
+    sections[DONE] = [*listed.lines(), *_thin(add_up(others), rank_deed, by.facts)]
+    sections[DECISIONS] = _thin(decided, count_values, by.facts)
+    named, facts = unite_named(facts, by)
+    sections[FACTS] = [*named, *_thin(facts, _rank_fact, by.facts)]
+    if not any(sections):
+        sections[FACTS] = nothing_readable(content)
+    return sections
+
+
+def _read_child(text: str, share: int, count: Count, by: ExtractiveParameters) -> Sections:
+    """A child's sections. A segment so short that its own text stands for it is summarized first."""
+    if is_rendered(text):
+        text = fit(leaf_sections(text, by), by.leaf, share, count, strict=by.room.strict)
+    return read_sections(text)
+
+
+def _merge_intents(children: Sequence[Sequence[Line]]) -> list[Line]:
+    """The first request, then what humans insist on, then the newest requests."""
+    texts = list(dict.fromkeys(line.text for lines in children for line in lines))
+    most = len(texts)
+    return [Line(text, 2 * most if at == 0 else at + most * insists(text)) for at, text in enumerate(texts)]
+
+
+def _merge_constraints(children: Sequence[Sequence[Line]]) -> list[Line]:
+    texts = _last_of_each(line.text for lines in children for line in lines)
+    return [Line(text, STRICT_RANK) for text in texts]
+
+
+def _merge_errors(children: Sequence[Sequence[Line]]) -> list[Line]:
+    """The newest first to be kept, and before them those without a known fix."""
+    texts = _last_of_each(line.text for lines in children for line in lines)
+    return [Line(text, at + (0 if " → " in text else len(texts))) for at, text in enumerate(texts)]
+
+
+def _by_place(lines: Sequence[Line]) -> list[Line]:
+    """Lines of which the later ones are kept longer."""
+    return [Line(line.text, at) for at, line in enumerate(lines)]
+
+
+def _rank_fact(text: str) -> int:
+    return dampen(count_values(text) * (2 if is_from_file(text) else 4), text)
+
+
+def _thin(texts: Iterable[str], rank: Callable[[str], int], by: Facts) -> list[Line]:
+    """Each line once, ranked by what it adds; what says nothing new is left out."""
+    lines = _last_of_each(texts)
+    words = [words_of(text) for text in lines]
+    weights = weigh_words(words, (), by)
+    newest = len(lines)
+    candidates = [
+        (
+            1 + relevance(words[at], weights, by.length) * _worth(rank(text), by) * (newest + by.recency * at) * 4,
+            words[at],
+        )
+        for at, text in enumerate(lines)
+    ]
+    pool = sorted(range(len(lines)), key=lambda at: (-candidates[at][0], -at))[:_POOL]
+    chosen = [pool[index] for index in choose_diverse([candidates[at] for at in pool], (), _POOL, by.diversity)]
+    ranks = {at: len(chosen) - place for place, at in enumerate(chosen)}
+    return [Line(lines[at], ranks[at]) for at in sorted(ranks)]
+
+
+def _worth(rank: int, by: Facts) -> int:
+    return by.plain + by.rich * rank
+
+
+def _last_of_each(texts: Iterable[str]) -> list[str]:
+    kept: dict[str, None] = {}
+    for text in texts:
+        kept.pop(text, None)
+        kept[text] = None
+    return list(kept)

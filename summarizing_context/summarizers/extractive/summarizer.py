@@ -1,0 +1,150 @@
+"""The extractive summarizer, and briefs of one to three lines.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from summarizing_context.concurrency import WorkerThread
+from summarizing_context.errors import SummarizerError
+from summarizing_context.extraction.values import find_drops
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.extractive.actions import named_line
+from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters
+from summarizing_context.summarizers.extractive.rollups import rollup_sections
+from summarizing_context.summarizers.extractive.sections import (
+    FACTS,
+    NAMES,
+    PRIORITY,
+    Count,
+    Sections,
+    fit,
+    is_rendered,
+    nothing_readable,
+    read_sections,
+    shorten,
+)
+from summarizing_context.summarizers.extractive.segments import leaf_sections
+from summarizing_context.summarizers.extractive.skims import SKIM_SHARES, skim_sections
+
+_MOST_LINES = 3
+
+_MOST_TRIED = 4  # bullets of one section
+
+_LEAST = 6  # tokens for which another bullet is worth a try
+
+
+def brief_sections(summary: str, max_tokens: int, count: Count) -> str:
+    """At most `max_tokens` of a summary text, a line for each of the sections it can still speak of."""
+    sections = read_sections(summary)
+    lines: list[str] = []
+    left = max_tokens
+    for section in PRIORITY:
+        if len(lines) == _MOST_LINES or left < _LEAST:
+            break
+        told, left = _tell(section, _by_importance(sections, section), left, count)
+        if told:
+            lines.append(told)
+    while lines and count("\n".join(lines)) > max_tokens:
+        lines.pop()
+    return "\n".join(lines) if lines else _best(sections, summary, max_tokens, count)
+
+
+def _by_importance(sections: Sections, section: int) -> list[str]:
+    return [line.text for line in sections[section]][::-1][:_MOST_TRIED]
+
+
+def _tell(section: int, texts: list[str], left: int, count: Count) -> tuple[str, int]:
+    told = f"{NAMES[section]}:"
+    for text in texts:
+        cost = count(f"{told} {text}\n" if told.endswith(":") else f" · {text}")
+        if cost <= left:
+            told += f" {text}" if told.endswith(":") else f" · {text}"
+            left -= cost
+    return ("" if told.endswith(":") else told), left
+
+
+def _best(sections: Sections, summary: str, max_tokens: int, count: Count) -> str:
+    texts = [text for section in PRIORITY for text in _by_importance(sections, section)[:1]]
+    return shorten(texts[0] if texts else nothing_readable(summary)[0].text, max_tokens, count)
+
+
+RECIPE = "extractive/v5"  # another name whenever the same content would give other bytes
+
+_ROOM_FOR_NAMES = 200  # tokens; a shorter summary has none for values that it does not tell of
+
+
+def summarize_extractively(
+    content: str,
+    *,
+    kind: Literal["segment", "rollup"] = "segment",
+    max_tokens: int,
+    count: Callable[[str], int],
+    parameters: ExtractiveParameters = SHIPPED,
+) -> str:
+    """The summary of a job's content in the fixed sections, at most `max_tokens` (at least 1) by `count`.
+
+    All of `content` is read. The result is empty only where `content` is.
+    """
+    if not content:
+        return ""
+    strict = parameters.room.strict
+    if kind == "rollup":
+        merged = rollup_sections(content, max_tokens, count, parameters)
+        return fit(merged, parameters.rollup, max_tokens, count, strict=strict)
+    sections = leaf_sections(content, parameters)
+    text = fit(sections, parameters.leaf, max_tokens, count, strict=strict)
+    if max_tokens < _ROOM_FOR_NAMES or not (values := find_drops(content, text)):
+        return text
+    sections[FACTS] = [named_line(values, parameters), *sections[FACTS]]
+    return fit(sections, parameters.leaf, max_tokens, count, strict=strict)
+
+
+def skim(content: str, *, max_tokens: int, count: Callable[[str], int]) -> str:
+    """A mini summary of a segment's content by a quick look over all of it; for many segments at once."""
+    return fit(skim_sections(content), SKIM_SHARES, max_tokens, count) if content else ""
+
+
+def brief_of(content_or_summary: str, *, max_tokens: int = 60, count: Callable[[str], int]) -> str:
+    """One to three lines with the most important of a summary, or of a short segment that is its own summary."""
+    if not content_or_summary:
+        return ""
+    text = content_or_summary
+    if is_rendered(text):
+        text = fit(skim_sections(text), SKIM_SHARES, 4 * max_tokens, count)
+    return brief_sections(text, max_tokens, count)
+
+
+class ExtractiveSummarizer:
+    """Summarizes one job at a time in one worker thread, which starts with the first job."""
+
+    def __init__(self, *, count: Callable[[str], int], parameters: ExtractiveParameters = SHIPPED) -> None:
+        self.recipe = f"{RECIPE}, {parameters.name}" if parameters.name else RECIPE
+        self._count = count
+        self._parameters = parameters
+        self._thread = WorkerThread("extractive")
+        self._closed = False
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        """The summary of a job. When cancelled, the thread only finishes the segment it is reading."""
+        if self._closed:
+            raise SummarizerError("the extractive summarizer is closed; open a new context to summarize again")
+        text = await self._thread.run(lambda: self._run(job))
+        return SummaryReply(text, input_tokens=0, output_tokens=0)
+
+    async def close(self) -> None:
+        """Drop the jobs that wait, let the running one finish, and end the thread. May be called twice."""
+        self._closed = True
+        await self._thread.close()
+
+    def _run(self, job: SummaryJob) -> str:
+        return summarize_extractively(
+            job.content,
+            kind="rollup" if job.kind == "rollup" else "segment",
+            max_tokens=job.max_tokens,
+            count=self._count,
+            parameters=self._parameters,
+        )

@@ -1,0 +1,195 @@
+"""Summaries through a provider that the host has mounted: its model, its key, its account.
+
+Speaks Amplifier's request format, which is imported at the first call. Retries, limits and the check of what a summary
+says are `resilient`'s; which provider it is, the adapter's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from summarizing_context.errors import (
+    SummarizerError,
+    SummarizerNotReady,
+    SummarizerRateLimited,
+    SummarizerRefused,
+    SummarizerTimeout,
+)
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.provider_window import read_provider
+from summarizing_context.summarizers.sdk import THINKING_TOKENS, Fault, fenced, most_tokens, recipe_name, token_count
+from summarizing_context.summarizers.verification.replies import Refusal
+
+CANCEL_CHECK = 1.0  # seconds after which to ask again whether the host is still being cancelled
+
+in_summary: ContextVar[bool] = ContextVar("in_summary", default=False)  # so that a meter can tell our calls apart
+
+_CUT_OFF = ("length", "max_tokens", "max_output_tokens", "incomplete", "model_context_window_exceeded")
+
+_DECLINED = ("refusal", "content_filter")
+
+_FAULTS = {
+    "AuthenticationError": Fault.KEY,
+    "AccessDeniedError": Fault.KEY,
+    "NotFoundError": Fault.NOT_FOUND,
+    "ContextLengthError": Fault.REQUEST,
+    "InvalidRequestError": Fault.REQUEST,
+    "ProviderUnavailableError": Fault.OVERLOADED,
+    "NetworkError": Fault.CONNECTION,
+    "AbortError": Fault.CANCELLED,
+}
+
+
+class HostSummarizer:
+    """Summarizes with a mounted provider. `find` gives it, or None; it is asked at each call.
+
+    `model` overrides the provider's own. Thinking and streaming are off. `cancel` ends what is under way. What the
+    host has cancelled is no failure of its provider: it raises `SummarizerNotReady`.
+    """
+
+    def __init__(
+        self,
+        find: Callable[[], Any],
+        *,
+        model: str | None = None,
+        is_cancelled: Callable[[], bool] = lambda: False,
+        thinking_tokens: int = THINKING_TOKENS,
+    ) -> None:
+        self._find = find
+        self._model = model
+        self.is_cancelled = is_cancelled
+        self._thinking_tokens = thinking_tokens
+        self._calls: set[asyncio.Future[Any]] = set()
+        self._cancelled: set[asyncio.Future[Any]] = set()  # those of them that `cancel` has ended
+
+    @property
+    def recipe(self) -> str:
+        """Names the provider and the model that answer now."""
+        window = read_provider(self._find())
+        return recipe_name("host", f"{window.name}/{self._model or window.model or 'default'}", server=None, options={})
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        """The model's answer; raises `SummarizerError` or a subclass when there is none that could serve."""
+        provider = self._find()
+        if provider is None:
+            raise SummarizerError(Fault.NO_PROVIDER)
+        if self.is_cancelled():
+            raise _held_back()
+        limit = most_tokens(job.max_tokens, self._thinking_tokens)
+        return read_response(await self._ask(provider, _request(job, self._model, limit)), limit)
+
+    async def cancel(self) -> None:
+        """End the calls under way, at the host's wish."""
+        self._cancelled |= self._calls
+        for call in tuple(self._calls):
+            call.cancel()
+
+    async def _ask(self, provider: Any, request: Any) -> Any:
+        mark = in_summary.set(True)
+        try:
+            call = asyncio.ensure_future(provider.complete(request, **_options(provider.complete, self._model)))
+        finally:
+            in_summary.reset(mark)
+        self._calls.add(call)
+        failure: SummarizerError
+        try:
+            return await call
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            failure = self._cancelled_or(call, SummarizerError(Fault.CANCELLED))
+        except Exception as error:
+            failure = self._cancelled_or(call, _failure_of(error))
+        finally:
+            self._calls.discard(call)
+            self._cancelled.discard(call)
+        raise failure  # out here, so that it does not carry the provider's error along
+
+    def _cancelled_or(self, call: asyncio.Future[Any], failure: SummarizerError) -> SummarizerError:
+        """A call that the host cancels may end with any error; it tells nothing of the provider."""
+        return _held_back() if call in self._cancelled or self.is_cancelled() else failure
+
+
+def read_response(response: Any, limit: int) -> SummaryReply:
+    """The summary in a provider's answer, whose output was limited to `limit` tokens."""
+    blocks = _field(response, "content")
+    if isinstance(blocks, str):
+        blocks = [{"type": "text", "text": blocks}]
+    if not isinstance(blocks, list | tuple):
+        raise SummarizerError(Fault.SHAPE)
+    if _field(response, "tool_calls") or any(_field(block, "type") == "tool_call" for block in blocks):
+        raise SummarizerRefused(Refusal.NOT_TEXT)
+    reason = _field(response, "finish_reason")
+    if reason in _DECLINED:
+        raise SummarizerRefused(Refusal.DECLINED)
+    texts = (_field(block, "text") for block in blocks if _field(block, "type") == "text")
+    text = "".join(text for text in texts if isinstance(text, str))
+    usage = _usage(_field(response, "usage"))
+    output_tokens = token_count(usage, "output_tokens")
+    cut = reason in _CUT_OFF if isinstance(reason, str) and reason else (output_tokens or 0) >= limit
+    if not text.strip() and not cut:
+        raise SummarizerRefused(Refusal.EMPTY)
+    return SummaryReply(text, token_count(usage, "input_tokens", "cache_write_tokens"), output_tokens, truncated=cut)
+
+
+def _held_back() -> SummarizerNotReady:
+    return SummarizerNotReady(Fault.CANCELLED, retry_after=CANCEL_CHECK)
+
+
+def _request(job: SummaryJob, model: str | None, limit: int) -> Any:
+    from amplifier_core import ChatRequest, Message
+
+    return ChatRequest(
+        messages=[Message(role="system", content=job.instructions), Message(role="user", content=fenced(job))],
+        tools=None,
+        stream=False,
+        max_output_tokens=limit,
+        model=model,
+        metadata={"stream": False},  # what a host's streaming overlay looks at
+    )
+
+
+def _options(complete: Any, model: str | None) -> dict[str, Any]:
+    """What providers honour only beside the request, as far as this one takes it."""
+    wanted: dict[str, Any] = {"extended_thinking": False}  # a session's configuration can force it otherwise
+    if model is not None:
+        wanted["model"] = model
+    try:
+        taken = inspect.signature(complete).parameters.values()
+    except (TypeError, ValueError):
+        return wanted
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in taken):
+        return wanted
+    names = {parameter.name for parameter in taken}
+    return {name: value for name, value in wanted.items() if name in names}
+
+
+def _failure_of(error: Exception) -> SummarizerError:
+    """What a provider's error means, by its class: its words may hold the text of messages."""
+    if isinstance(error, SummarizerError):
+        return error
+    kinds = [kind.__name__ for kind in type(error).__mro__]
+    if "RateLimitError" in kinds or "QuotaExceededError" in kinds:
+        return SummarizerRateLimited(Fault.RATE_LIMITED, retry_after=_seconds(getattr(error, "retry_after", None)))
+    if "LLMTimeoutError" in kinds or isinstance(error, TimeoutError):
+        return SummarizerTimeout(Fault.TIMEOUT)
+    if "ContentFilterError" in kinds:
+        return SummarizerRefused(Refusal.DECLINED)
+    return SummarizerError(next((_FAULTS[kind] for kind in kinds if kind in _FAULTS), Fault.SERVER))
+
+
+def _seconds(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _usage(usage: Any) -> dict[str, Any]:
+    return {name: _field(usage, name) for name in ("input_tokens", "cache_write_tokens", "output_tokens")}
+
+
+def _field(holder: Any, name: str) -> Any:
+    return holder.get(name) if isinstance(holder, Mapping) else getattr(holder, name, None)

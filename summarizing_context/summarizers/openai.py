@@ -1,0 +1,182 @@
+"""Summaries by a model behind the OpenAI chat protocol: OpenAI itself, or any compatible server.
+
+The SDK is imported at the first call. Retries, limits and the check of what a summary says are `resilient`'s.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Literal, cast, get_args
+
+from summarizing_context.errors import SettingsError, SummarizerError, SummarizerRefused, briefly
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.sdk import (
+    IDENTITY,
+    MOST_BYTES,
+    THINKING_TOKENS,
+    Fault,
+    HttpStatus,
+    Line,
+    cached_count,
+    check_model,
+    check_options,
+    drop_error_body,
+    fenced,
+    most_tokens,
+    recipe_name,
+    status_failure,
+    token_count,
+    was_cut_off,
+)
+from summarizing_context.summarizers.verification.replies import Refusal
+
+OFFICIAL = "https://api.openai.com/v1"
+
+KEY_VARIABLE = "OPENAI_API_KEY"
+
+EXAMPLE = "gpt-5.4-mini"
+
+LimitName = Literal["max_completion_tokens", "max_tokens"]
+
+LIMIT_NAMES = get_args(LimitName)
+
+
+class OpenAIChatSummarizer:
+    """Summarizes with a chat model. Safe for any number of tasks of one event loop; close it in the end.
+
+    Without `base_url` or `api_key` the SDK's environment variables hold. `options` are further fields of each request,
+    such as `{"reasoning_effort": "low"}`. `limit_name` is the field that limits the output; without it the one that
+    the server accepts is found out. `thinking_tokens` are granted on top of a summary's own, for hidden reasoning.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        limit_name: LimitName | None = None,
+        thinking_tokens: int = THINKING_TOKENS,
+        timeout: float = 60.0,  # seconds without a sign of life
+        max_reply_bytes: int = MOST_BYTES,
+        now: Callable[[], float] = time.time,  # seconds since 1970, for dates in Retry-After
+    ) -> None:
+        self.model = check_model(model, "openai", EXAMPLE)
+        self._options = check_options(options)
+        self._thinking_tokens = thinking_tokens
+        self._limit_name: LimitName = limit_name or "max_completion_tokens"
+        self._limit_name_is_sure = limit_name is not None
+        if self._limit_name not in LIMIT_NAMES:
+            raise SettingsError(f"limit_name = {briefly(limit_name)} is refused; allowed: {' or '.join(LIMIT_NAMES)}")
+        address = base_url or os.environ.get("OPENAI_BASE_URL") or OFFICIAL
+        key = api_key or os.environ.get(KEY_VARIABLE)
+        if not key:
+            raise SettingsError(
+                f"summarizer = 'openai' needs a key and there is none; set api_key or the environment variable "
+                f"{KEY_VARIABLE} (any word will do for a server of your own that asks for none)"
+            )
+        server = None if address.rstrip("/") == OFFICIAL else address
+        self.recipe = recipe_name("openai", self.model, server=server, options=self._options)
+        self._line = Line(lambda: connect(address, key, timeout), now=now, max_bytes=max_reply_bytes)
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        """The model's answer; raises `SummarizerError` or a subclass when there is none that could serve."""
+        return await self.complete(job.instructions, fenced(job), job.max_tokens)
+
+    async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
+        """What the model says to instructions and one message, in about `max_tokens`; raises as `summarize` does."""
+        limit = most_tokens(max_tokens, self._thinking_tokens)
+        messages = [{"role": "system", "content": system}, {"role": "user", "content": user}]
+        try:
+            reply = await self._ask(messages, {self._limit_name: limit})
+        except SummarizerError as error:
+            if self._limit_name_is_sure or not _is_refused_request(error):
+                raise
+            other: LimitName = "max_tokens" if self._limit_name == "max_completion_tokens" else "max_completion_tokens"
+            reply = await self._ask(messages, {other: limit})  # servers know one of the names, some refuse the other
+            self._limit_name = other
+        self._limit_name_is_sure = True
+        return read_completion(reply, limit)
+
+    async def close(self) -> None:
+        """Close the connections; afterwards every call fails. May be called twice."""
+        await self._line.close()
+
+    async def _ask(self, messages: list[dict[str, str]], limit: Mapping[str, int]) -> dict[str, Any]:
+        def send(client: Any) -> AbstractAsyncContextManager[Any]:
+            request = client.chat.completions.with_streaming_response.create(
+                model=self.model,
+                messages=messages,
+                extra_headers=IDENTITY,
+                extra_body=self._options or None,
+                **limit,
+            )
+            return cast("AbstractAsyncContextManager[Any]", request)
+
+        return await self._line.ask(send)
+
+
+def read_completion(reply: Mapping[str, Any], limit: int) -> SummaryReply:
+    """The summary in a chat completion; `limit` is what its output was limited to, in tokens."""
+    choices = reply.get("choices")
+    if not isinstance(choices, list):
+        raise _error_in(reply)
+    choice = choices[0] if choices else None
+    if choice is None:
+        raise SummarizerRefused(Refusal.EMPTY)
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    if not isinstance(message, Mapping):
+        raise SummarizerError(Fault.SHAPE)
+    reason, usage = choice.get("finish_reason"), reply.get("usage")
+    text = _text_of(message)
+    if reason == "content_filter" or message.get("refusal"):
+        raise SummarizerRefused(Refusal.DECLINED)
+    if message.get("tool_calls") or message.get("function_call"):
+        raise SummarizerRefused(Refusal.NOT_TEXT)
+    output_tokens = token_count(usage, "completion_tokens")
+    cut = was_cut_off(reason, ("length",), output_tokens, limit)
+    if not text.strip() and not cut:
+        raise SummarizerRefused(Refusal.EMPTY)
+    cached = cached_count(usage, "prompt_tokens_details", "cached_tokens")
+    return SummaryReply(text, token_count(usage, "prompt_tokens"), output_tokens, truncated=cut, cached_tokens=cached)
+
+
+def _text_of(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise SummarizerRefused(Refusal.NOT_TEXT)
+    parts = [part for part in content if isinstance(part, Mapping)]
+    if any(part.get("type") == "refusal" for part in parts):
+        raise SummarizerRefused(Refusal.DECLINED)
+    return "".join(text for part in parts if isinstance(text := part.get("text"), str))
+
+
+def _error_in(reply: Mapping[str, Any]) -> SummarizerError:
+    """What an error means that came with the status of a success, as some servers send it."""
+    error = reply.get("error")
+    code = error.get("code") if isinstance(error, Mapping) else None
+    if isinstance(code, int) and 300 <= code < 600:
+        return status_failure(code)
+    return SummarizerError(Fault.SERVER if error else Fault.SHAPE)
+
+
+def _is_refused_request(error: SummarizerError) -> bool:
+    return isinstance(error.__cause__, HttpStatus) and error.__cause__.status_code in (400, 422)
+
+
+def connect(address: str, key: str, timeout: float) -> Any:
+    """A client of the SDK, without retries and redirects."""
+    import openai
+
+    http = openai.DefaultAsyncHttpxClient(
+        timeout=timeout, follow_redirects=False, event_hooks={"response": [drop_error_body]}
+    )
+    client = openai.AsyncOpenAI(base_url=address, api_key=key, max_retries=0, timeout=timeout, http_client=http)
+    _ = client.chat.completions.with_streaming_response  # loads modules, better now than on the event loop
+    return client

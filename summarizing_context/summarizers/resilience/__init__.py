@@ -1,0 +1,1 @@
+"""Limits around a summarizer: retries, time limits, a circuit breaker, caps on calls and tokens."""

@@ -1,0 +1,397 @@
+"""Call a summarizer under limits: retries, time limits, breaker, caps, and a check of every reply."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+import anyio
+import anyio.to_thread
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
+
+from summarizing_context.concurrency import Clock
+from summarizing_context.errors import (
+    SettingsError,
+    SummarizerError,
+    SummarizerNotReady,
+    SummarizerRefused,
+    SummarizerTimeout,
+)
+from summarizing_context.summarizers.base import Summarizer, SummaryJob, SummaryReply
+from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters
+from summarizing_context.summarizers.extractive.summarizer import ExtractiveSummarizer
+from summarizing_context.summarizers.host import CANCEL_CHECK, HostSummarizer
+from summarizing_context.summarizers.resilience.limits import Breaker, Caps, Limits, ResilientStatistics, Spent, Ticket
+from summarizing_context.summarizers.resilience.retries import (
+    TERSE,
+    JobRun,
+    NotAdmitted,
+    giving_up,
+    seconds_asked_for,
+    told,
+)
+from summarizing_context.summarizers.verification.replies import (
+    check_reply,
+    reply_text,
+    reported_cached,
+    reported_usage,
+)
+
+logger = logging.getLogger(__name__)
+
+GRACE = 0.5  # seconds that a cancelled call has to end
+
+Reply = TypeVar("Reply")
+
+_left_behind: set[asyncio.Task[Any]] = set()  # asyncio itself keeps only weak references to its tasks
+
+
+async def call_within(seconds: float, call: Coroutine[Any, Any, Reply], *, grace: float = GRACE) -> Reply:
+    """What `call` returns or raises; `SummarizerTimeout` after so many seconds.
+
+    When the caller is cancelled, so is the call, and the cancellation goes on. A cancellation that nobody asked of
+    the caller (the call awaited something that was cancelled elsewhere) is a failure of the call: `SummarizerError`.
+    """
+    task = asyncio.create_task(call)
+    try:
+        await asyncio.wait({task}, timeout=max(seconds, 0.0))
+    except BaseException:
+        await _end(task, grace)
+        _failure_of(task)  # looked at, or asyncio would complain that nobody did
+        raise
+    in_time = task.done()
+    await _end(task, grace)
+    if task.done() and not task.cancelled() and (in_time or not isinstance(task.exception(), Exception)):
+        return _result_of(task)
+    if not in_time:
+        raise SummarizerTimeout(f"no reply within {seconds:g} seconds") from _failure_of(task)
+    raise SummarizerError("the call to the summarizer was cancelled by something else than its caller")
+
+
+def told_by(summarizer: object, name: str) -> str | None:
+    """A text that a summarizer tells of itself in an attribute; None if it does not."""
+    try:
+        value = getattr(summarizer, name, None)
+    except Exception as error:
+        raise SettingsError(
+            f"the attribute {name} of the summarizer {type(summarizer).__name__} raised {type(error).__name__}; "
+            "it is a text, or left out"
+        ) from error
+    return value if isinstance(value, str) else None
+
+
+def _result_of(task: asyncio.Task[Reply]) -> Reply:
+    """What the call returned or raised. Beside `Exception` only what ends a program passes."""
+    failure = task.exception()
+    if failure is None or isinstance(failure, Exception | KeyboardInterrupt | SystemExit):
+        return task.result()
+    raise SummarizerError("the summarizer raised an exception that is no Exception") from failure
+
+
+async def _end(task: asyncio.Task[Any], grace: float) -> None:
+    """Cancel the call and give it a moment; what does not end then is left behind."""
+    if task.done():
+        return
+    task.cancel()
+    task.add_done_callback(_note_end)
+    _left_behind.add(task)
+    with anyio.CancelScope(shield=True):
+        await asyncio.wait({task}, timeout=grace)
+    if not task.done():
+        logger.warning("a summarizer did not end when it was cancelled; its call was left behind")
+
+
+def _note_end(task: asyncio.Task[Any]) -> None:
+    """Forget an ended call, and look at its error, or asyncio would complain that nobody did."""
+    _left_behind.discard(task)
+    _failure_of(task)
+
+
+def _failure_of(task: asyncio.Task[Any]) -> BaseException | None:
+    return task.exception() if task.done() and not task.cancelled() else None
+
+
+__all__ = ["Limits", "ResilientStatistics", "ResilientSummarizer"]
+
+COUNTED_CHARS = 20_000  # a longer reply is estimated, as counting it would hold up the loop
+
+_backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """A call that was let through."""
+
+    job: SummaryJob
+    ticket: Ticket
+    spent: Spent
+    seconds: float  # its time limit
+
+
+class ResilientSummarizer:
+    """A summarizer that fails only with `SummarizerError`, within limits, and whose replies can be used.
+
+    Ask `ready_in` before starting a job. Safe for any number of tasks of one event loop.
+
+    A call that takes too long is cancelled once. If it swallows that, it is left behind after half a second, with a
+    warning; it may go on running until its event loop ends, but holds up neither its job nor the closing of a
+    context. The same happens when a job is cancelled: its cancellation is passed to the call and always goes on.
+    """
+
+    def __init__(
+        self,
+        inner: Summarizer,
+        *,
+        limits: Limits,
+        clock: Clock,
+        count: Callable[[str], int],  # must measure as `SummaryJob.source_tokens` does
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+        terse: str = TERSE,
+    ) -> None:
+        self._inner = inner
+        self.recipe = told_by(inner, "recipe")  # its name for the shared cache, if it has one
+        self.model = told_by(inner, "model")  # whose prices count, if it tells
+        self._limits = limits
+        self._clock = clock
+        self._count = count
+        self._sleep = sleep
+        self._terse = terse
+        self._breaker = Breaker(failures=limits.breaker_failures, cooldown=limits.breaker_cooldown)
+        self._caps = Caps(limits)
+        self._output_tokens = self._cached_tokens = self._refused_replies = self._failed_jobs = 0
+        self._dropped_lines = 0
+        self._checking = anyio.Lock()
+        self._held_until = float("-inf")  # the inner one has asked not to be called before
+        self._last_error: str | None = None
+
+    def ready_in(self) -> float | None:
+        """Seconds until a job may be started; 0.0 is now, None is never again in this session (a cap is reached)."""
+        now = self._clock.now()
+        room = self._caps.ready_in(now)
+        return None if room is None else max(room, self._breaker.ready_in(now), self._held_until - now)
+
+    def may_start(self) -> bool:
+        return self.ready_in() == 0.0
+
+    def statistics(self) -> ResilientStatistics:
+        return ResilientStatistics(
+            model_calls=self._caps.calls,
+            input_tokens=self._caps.tokens,
+            output_tokens=self._output_tokens,
+            refused_replies=self._refused_replies,
+            failed_jobs=self._failed_jobs,
+            breaker=self._breaker.state(self._clock.now()),
+            last_error=self._last_error,
+            cached_tokens=self._cached_tokens,
+            dropped_lines=self._dropped_lines,
+        )
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        """A checked summary of the job, its usage filled in.
+
+        Raises `SummarizerError` or a subclass when the job is given up. When `may_start` is false it does so at once
+        and without a call, and `retry_after` says when to come back.
+        """
+        run = JobRun(job, self._clock.now() + self._limits.job_timeout, self._terse)
+        retrying = AsyncRetrying(
+            sleep=self._sleep,
+            retry=retry_if_exception_type(Exception),
+            wait=lambda state: self._wait(state, run),
+            stop=lambda state: self._is_over(state, run),
+            reraise=True,
+        )
+        try:
+            self._refuse_unless_ready()
+            return await retrying(self._attempt, run)
+        except Exception as error:
+            if run.salvaged is not None:
+                self._dropped_lines += run.salvaged.dropped
+                return run.salvaged.reply
+            self._failed_jobs += run.calls > 0 and not isinstance(error, SummarizerNotReady)
+            raise giving_up(run, error, ready_in=self.ready_in()) from (run.failure or error)
+
+    async def _attempt(self, run: JobRun) -> SummaryReply:
+        call = self._begin(run)
+        try:
+            reply = await self._answer(call)
+            self._note_usage(call, reply)
+            most = self._limits.max_reply_chars
+            checked = await self._aside(lambda: check_reply(reply, run.job, self._count, max_chars=most))
+        except SummarizerNotReady as error:
+            self._note_held(call, error)
+            raise
+        except Exception as error:
+            self._note_failure(run, call, error)
+            raise
+        except BaseException:
+            self._breaker.abandoned(call.ticket)
+            raise
+        self._breaker.succeeded(call.ticket)
+        output_tokens = self._count(checked.text) if checked.output_tokens is None else checked.output_tokens
+        return await self._checked(run, replace(checked, input_tokens=call.spent.tokens, output_tokens=output_tokens))
+
+    async def _answer(self, call: _Call) -> object:
+        """The reply to a call. Input is paid for where one came, also one that cannot serve; else it is not counted."""
+        is_answered = False
+        try:
+            reply = await call_within(call.seconds, self._ask(call.job))
+            is_answered = True
+        except SummarizerRefused:
+            is_answered = True
+            raise
+        finally:
+            if not is_answered:
+                self._caps.correct(call.spent, 0)
+        return reply
+
+    async def _checked(self, run: JobRun, reply: SummaryReply) -> SummaryReply:
+        """The reply, if its source bears it out. A model that makes things up answers: no case for the breaker."""
+        try:
+            return await self._aside(lambda: run.check_against_source(reply))
+        except SummarizerRefused as error:
+            self._note_refusal(run, error)
+            raise
+
+    async def _aside(self, check: Callable[[], SummaryReply]) -> SummaryReply:
+        """What a check says. It reads the whole source, which takes milliseconds, so a thread does it; one at a time,
+        or the event loop would have to wait for many of them before its turn comes."""
+        async with self._checking:
+            return await anyio.to_thread.run_sync(check, abandon_on_cancel=True)
+
+    async def _ask(self, job: SummaryJob) -> object:
+        return await self._inner.summarize(job)
+
+    def _refuse_unless_ready(self) -> None:
+        wait = self.ready_in()
+        if wait is None:
+            raise NotAdmitted("a cap of this session is reached; raise it to go on")
+        if wait > 0:
+            raise NotAdmitted(f"calls are held back for {wait:.1f} seconds by the breaker, an hourly cap or the host")
+
+    def _begin(self, run: JobRun) -> _Call:
+        """Let a call through and count it, or raise `NotAdmitted`."""
+        now, job = self._clock.now(), run.next_job()
+        if now >= run.deadline:
+            raise NotAdmitted("the job's time is used up")
+        tokens = self._count(job.prompt)
+        ticket = self._breaker.begin(now)
+        if ticket is None:
+            raise NotAdmitted("the breaker is open")
+        spent = self._caps.admit(now, tokens)
+        if spent is None:
+            self._breaker.abandoned(ticket)
+            raise NotAdmitted("a cap on calls or input tokens has no room for it")
+        run.note_call()
+        self._warn_of_caps(now)
+        return _Call(job, ticket, spent, min(self._limits.call_timeout, run.deadline - now))
+
+    def _is_over(self, state: RetryCallState, run: JobRun) -> bool:
+        """Whether to give the job up rather than sleep and try again."""
+        if run.calls >= self._limits.attempts or run.asked_tersely or self._breaker.tripped:
+            return True
+        if isinstance(_error_of(state), NotAdmitted | SummarizerNotReady):
+            return True
+        now = self._clock.now()
+        return self._caps.ready_in(now) != 0.0 or now + state.upcoming_sleep >= run.deadline
+
+    def _wait(self, state: RetryCallState, run: JobRun) -> float:
+        """Seconds before the next attempt: a refused reply is answered at once, a failure after a while."""
+        backoff = 0.0 if run.refused else _backoff(state)
+        return max(backoff, self._breaker.ready_in(self._clock.now()))
+
+    def _note_usage(self, call: _Call, reply: object) -> None:
+        """Count what the call cost, whether or not its reply will do."""
+        input_tokens, output_tokens = reported_usage(reply)
+        self._cached_tokens += reported_cached(reply) or 0
+        if input_tokens is not None:
+            self._caps.correct(call.spent, input_tokens)
+            self._warn_of_caps(self._clock.now())
+        if output_tokens is None:
+            text = reply_text(reply) or ""
+            output_tokens = self._count(text) if len(text) <= COUNTED_CHARS else len(text) // 4
+        self._output_tokens += output_tokens
+
+    def _note_refusal(self, run: JobRun, error: Exception) -> None:
+        run.note_failure(error)
+        self._refused_replies += isinstance(error, SummarizerRefused)
+        self._last_error = told(error)
+
+    def _note_failure(self, run: JobRun, call: _Call, error: Exception) -> None:
+        self._note_refusal(run, error)
+        self._breaker.failed(call.ticket, self._clock.now(), seconds_asked_for(error))
+
+    def _note_held(self, call: _Call, error: SummarizerNotReady) -> None:
+        """The inner one can answer nobody now: no failure, but it is not called again before it says so."""
+        self._breaker.abandoned(call.ticket)
+        wait = seconds_asked_for(error) or self._limits.breaker_cooldown
+        self._held_until = max(self._held_until, self._clock.now() + wait)
+
+    def _warn_of_caps(self, now: float) -> None:
+        for warning in self._caps.new_warnings(now):
+            logger.warning("summarizer: %d of %d used of %s", warning.used, warning.cap, warning.name)
+
+
+def _error_of(state: RetryCallState) -> BaseException | None:
+    return state.outcome.exception() if state.outcome is not None else None
+
+
+class ClosableSummarizer(Summarizer, Protocol):
+    """A summarizer that holds connections."""
+
+    async def close(self) -> None: ...
+
+
+class ChatModel(ClosableSummarizer, Protocol):
+    """A model behind a provider's SDK: it summarizes, and answers whatever else it is asked."""
+
+    model: str
+    recipe: str
+
+    async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
+        """Its answer. Raise `SummarizerError` if there is none now."""
+
+
+class ExtractiveCaller:
+    """The extractive summarizer behind a gate that is always open."""
+
+    def __init__(self, count: Callable[[str], int], parameters: ExtractiveParameters = SHIPPED) -> None:
+        self._summarizer = ExtractiveSummarizer(count=count, parameters=parameters)
+        self.recipe = self._summarizer.recipe
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        return await self._summarizer.summarize(job)
+
+    def ready_in(self) -> float | None:
+        return 0.0
+
+    def statistics(self) -> ResilientStatistics:
+        return ResilientStatistics(0, 0, 0, 0, 0, "closed", None)
+
+    async def close(self) -> None:
+        await self._summarizer.close()
+
+
+class ModelCaller(ResilientSummarizer):
+    """A provider's summarizer, made for one context and closed with it."""
+
+    def __init__(self, inner: ClosableSummarizer, *, limits: Limits, clock: Clock, count: Callable[[str], int]) -> None:
+        super().__init__(inner, limits=limits, clock=clock, count=count)
+        self._close = inner.close
+
+    async def close(self) -> None:
+        await self._close()
+
+
+class HostCaller(ResilientSummarizer):
+    """A provider that the host has mounted; while the host is being cancelled it is asked nothing."""
+
+    def __init__(self, inner: HostSummarizer, *, limits: Limits, clock: Clock, count: Callable[[str], int]) -> None:
+        super().__init__(inner, limits=limits, clock=clock, count=count)
+        self._is_cancelled = inner.is_cancelled
+
+    def ready_in(self) -> float | None:
+        room = super().ready_in()
+        return max(room, CANCEL_CHECK) if room is not None and self._is_cancelled() else room

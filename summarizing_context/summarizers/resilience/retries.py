@@ -1,0 +1,211 @@
+"""Retries: how far a job's attempts have come, what is asked next, and when a failed summary is tried again."""
+
+from __future__ import annotations
+
+import json
+import math
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from summarizing_context.errors import (
+    SummarizerError,
+    SummarizerNotReady,
+    SummarizerRateLimited,
+    SummarizerRefused,
+    SummarizerTimeout,
+)
+from summarizing_context.extraction.memory_items import encode_items, read_items
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.sdk import Fault
+from summarizing_context.summarizers.verification.gate import trim, unsupported_literals
+from summarizing_context.summarizers.verification.replies import Refusal
+from summarizing_context.summarizers.verification.sources import SourceValues, grounds_of
+
+LONGEST_NAP = 3_600.0  # seconds
+
+_DOUBLINGS = 16  # of the pause before what was refused is asked for again: half a minute becomes three weeks
+
+
+@dataclass(slots=True)
+class FailedSummary:
+    """A summary that could not be made, and when to try again."""
+
+    times: int
+    at: float
+    retry_at: float
+    refused: bool  # an answer came, but none that can serve
+
+
+class RetrySchedule:
+    """Those of one session, by range hash; times in seconds of the session's clock."""
+
+    def __init__(self, cooldown: float) -> None:
+        self._cooldown = cooldown
+        self._setbacks: dict[str, FailedSummary] = {}
+
+    def note(self, hash: str, error: Exception, now: float) -> None:
+        """An attempt failed with `error`."""
+        times = self._setbacks[hash].times + 1 if hash in self._setbacks else 1
+        refused = isinstance(error, SummarizerRefused)
+        wait = getattr(error, "retry_after", None) or self._cooldown
+        if refused:  # its content may never do: ask for it less and less often
+            wait = self._cooldown * 2 ** min(times - 1, _DOUBLINGS)
+        self._setbacks[hash] = FailedSummary(times, now, now + wait, refused)
+
+    def recover(self, hash: str, began: float) -> None:
+        """A summary came: what failed before it was asked for, for want of a summarizer, need not rest any longer."""
+        self._setbacks.pop(hash, None)
+        for setback in self._setbacks.values():
+            if not setback.refused and setback.at <= began:
+                setback.retry_at = began
+
+    def rests(self, hash: str, now: float) -> bool:
+        """Whether it is not to be tried yet."""
+        setback = self._setbacks.get(hash)
+        return setback is not None and setback.retry_at > now
+
+    def naps(self, now: float) -> list[float]:
+        """Seconds until each that rests may be tried."""
+        return [setback.retry_at - now for setback in self._setbacks.values() if setback.retry_at > now]
+
+
+LONGEST_PAUSE = 3600.0  # seconds; a provider that asks for more is asked again after this
+
+TERSE = (
+    "Your last answer could not be used. Answer with the summary alone, in at most {words} words: "
+    "no preamble, no code fence, no copied passages."
+)
+
+UNSUPPORTED = (
+    "Your last answer held values that the record does not: {values}. Write the summary again: copy every path, "
+    "number, id, address and quote as it stands in the record, and leave out what does not stand there."
+)
+
+NO_ITEMS = "Your last answer could not be used. Answer with one JSON object a line, as described, or with [] alone."
+
+_MOST_NAMED = 12
+
+_LONGEST_NAME = 80  # characters
+
+TELLING_ERRORS = (SummarizerNotReady, SummarizerTimeout, SummarizerRefused, SummarizerRateLimited)  # told apart
+
+
+class NotAdmitted(SummarizerError):
+    """The breaker, a cap or the job's time let no call through. Never leaves this package: see `giving_up`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Salvaged:
+    """What is left of a reply that held unsupported literals."""
+
+    reply: SummaryReply
+    dropped: int  # lines
+
+
+@dataclass
+class JobRun:
+    """One job on its way."""
+
+    job: SummaryJob
+    deadline: float  # by the clock
+    terse: str  # added to the instructions after a refused reply
+    calls: int = 0
+    failure: Exception | None = None  # of the last call
+    refused: bool = False  # a reply was refused
+    asked_tersely: bool = False
+    unsupported: list[str] = field(default_factory=list)  # literals of the last reply, for the model alone
+    salvaged: Salvaged | None = None  # a reply without the lines that hold such literals
+
+    @cached_property
+    def grounds(self) -> SourceValues:
+        return grounds_of(self.job)
+
+    def next_job(self) -> SummaryJob:
+        """What to ask now: the job with its attempt's number, and tersely after a refused reply."""
+        if not self.refused:
+            return replace(self.job, attempt=self.calls + 1)
+        if self.job.kind == "memory":
+            return replace(self.job, attempt=self.calls + 1, instructions=f"{self.job.instructions}\n\n{NO_ITEMS}")
+        line = self._naming() if self.unsupported else self.terse.format(words=max(self.job.max_tokens // 2, 1))
+        return replace(self.job, attempt=self.calls + 1, instructions=f"{self.job.instructions}\n\n{line}")
+
+    def _naming(self) -> str:
+        named = [json.dumps(value[:_LONGEST_NAME], ensure_ascii=False) for value in self.unsupported[:_MOST_NAMED]]
+        return UNSUPPORTED.format(values=", ".join(named))
+
+    def note_call(self) -> None:
+        self.calls += 1
+        self.asked_tersely = self.refused
+
+    def check_against_source(self, reply: SummaryReply) -> SummaryReply:
+        """The reply, if its source bears out all of its literals; else `SummarizerRefused`, and what can be kept is.
+        Of memories those are left that the source says too."""
+        if self.job.kind == "memory":
+            if (items := read_items(reply.text, self.job.content)) is None:
+                raise SummarizerRefused(Refusal.NO_ITEMS)
+            return replace(reply, text=encode_items(items))
+        self.unsupported = unsupported_literals(reply.text, self.grounds)
+        if not self.unsupported:
+            return reply
+        text, dropped = trim(reply.text, self.grounds)
+        if text and (self.salvaged is None or len(text) > len(self.salvaged.reply.text)):
+            self.salvaged = Salvaged(replace(reply, text=text), dropped)
+        raise SummarizerRefused(Refusal.UNSUPPORTED)
+
+    def note_failure(self, error: Exception) -> None:
+        self.failure = error
+        self.refused = self.refused or isinstance(error, SummarizerRefused)
+
+
+def seconds_asked_for(error: Exception) -> float:
+    """The provider's `retry_after`, up to `LONGEST_PAUSE`; 0 where it is no sound number of seconds."""
+    seconds = error.retry_after if isinstance(error, SummarizerError) else None
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float):
+        return 0.0
+    return min(float(seconds), LONGEST_PAUSE) if math.isfinite(seconds) and seconds > 0 else 0.0
+
+
+def told(error: BaseException) -> str:
+    """One short line on a failure: class names, status codes and our own constants.
+
+    Never an exception's own words: those of a provider, or of a user's summarizer, may hold the text of messages.
+    """
+    cause = error.__cause__
+    name = f"{_name(error)} from {_name(cause)}" if isinstance(cause, Exception) else _name(error)
+    said = error.args[0] if error.args else None
+    return f"{name}: {said.value}" if isinstance(said, Refusal | Fault) else name
+
+
+def giving_up(run: JobRun, error: Exception, *, ready_in: float | None) -> SummarizerError:
+    """What to raise when a job is given up: of the kind of its last failure, naming the job by its hash only.
+
+    Its `retry_after` is the provider's for this job; for a job that was not begun, the time until one may be. So a
+    job that fails again and again can be put off for longer than the others, and is not each time the probe.
+    """
+    failure = error if isinstance(error, SummarizerNotReady) else run.failure or error
+    kind = next((kind for kind in TELLING_ERRORS if isinstance(failure, kind)), SummarizerError)
+    kind = kind if run.calls else SummarizerNotReady
+    reason = str(failure) if isinstance(failure, NotAdmitted) else told(failure)
+    calls = "1 call" if run.calls == 1 else f"{run.calls} calls"
+    return kind(
+        f"no summary of {run.job.kind} {run.job.range_hash[:8]} after {calls}: {reason}; "
+        "the log is safe, a stand-in is shown until it is tried again",
+        retry_after=(ready_in if kind is SummarizerNotReady else seconds_asked_for(failure)) or None,
+    )
+
+
+def _name(error: BaseException) -> str:
+    code = _status_code(error)
+    return type(error).__name__[:80] + (f" {code}" if code is not None else "")
+
+
+def _status_code(error: BaseException) -> int | None:
+    """The HTTP status code that an error of an SDK carries, if any."""
+    with suppress(Exception):  # attributes of foreign errors may be properties that raise
+        for holder in (error, getattr(error, "response", None)):
+            for name in ("status_code", "status"):
+                code = getattr(holder, name, None)
+                if isinstance(code, int) and 100 <= code < 600:
+                    return code
+    return None

@@ -1,0 +1,194 @@
+"""Budget and room: the tokens that a view may use, and how they are shared out.
+
+The budget follows from the caller, the provider and the settings, corrected by reported usage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from summarizing_context.errors import SettingsError, briefly
+from summarizing_context.messages.counters import Calibration
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.provider_window import ProviderWindow
+
+ANSWER = 4_096  # tokens kept for an answer of whose size nobody has told
+
+LEAST_ROOM = 40  # tokens beside the system rows without which no view is worth sending
+
+_MOST = 2**63 - 1  # tokens of a budget
+
+LEAST_CAP = 64  # tokens that a shrunk message keeps; halved with every squeeze
+
+MAX_SQUEEZE = 4
+
+FLOOR_SHARE = 1 / 3  # of room, that messages which must stay leave to all others
+
+_LEAST_FLOOR = 128  # tokens
+
+BARE = 8  # squeezes with which a view is nothing but the newest message, in half of the room; in less with more
+
+MAX_BARE = BARE + 1
+
+
+class Shares(NamedTuple):
+    """Shares of room; the meaning of each is in the table of settings."""
+
+    high_water: float = 0.85
+    low_water: float = 0.16
+    min_free: float = 0.12
+    header_target: float = 0.12
+    header_share: float = 0.28
+    message_share: float = 0.25
+    group_share: float = 0.40
+    pin_share: float = 0.10
+    keep_share: float = 0.20
+
+
+class Room(NamedTuple):
+    """Tokens to share out. Each step of `squeeze` halves what headers, pins and single messages may take.
+
+    Messages that must stay are paid first, as the leading system rows are: shares are of what is left then.
+    """
+
+    tokens: int
+    shares: Shares
+    squeeze: int = 0
+    staying: int = 0  # tokens of messages that must stay
+
+    @property
+    def staying_cap(self) -> int:
+        """What messages that must stay may take. The rest is the floor: with it the session goes on working, and an
+        activation can free what it has to."""
+        if self.is_bare:
+            return 0
+        floor = max(FLOOR_SHARE * self.tokens, 2 * self.min_free, _LEAST_FLOOR)
+        return max(0, int(self.tokens - floor))
+
+    def setting_aside(self, staying: int) -> Room:
+        """The room in which messages that must stay cost so many tokens."""
+        return self._replace(staying=min(staying, self.staying_cap))
+
+    @property
+    def shared(self) -> int:
+        """What is shared out."""
+        return self.tokens - self.staying
+
+    @property
+    def is_bare(self) -> bool:
+        """There is no room for anything but the newest message."""
+        return self.squeeze >= BARE
+
+    @property
+    def high(self) -> float:
+        """A view above this asks for an activation."""
+        return self.staying + self.shares.high_water * self.shared
+
+    @property
+    def low(self) -> float:
+        """What an activation leaves of the raw tail, about."""
+        return self.shares.low_water * self.shared
+
+    @property
+    def min_free(self) -> float:
+        """What an activation frees at least."""
+        return self.shares.min_free * self.tokens
+
+    @property
+    def header_target(self) -> float:
+        return self._squeezed(self.shares.header_target)
+
+    @property
+    def header_share(self) -> float:
+        return self._squeezed(self.shares.header_share)
+
+    @property
+    def least_cap(self) -> int:
+        return LEAST_CAP >> self.squeeze
+
+    @property
+    def pin_cap(self) -> int:
+        return max(self.least_cap, int(self._squeezed(self.shares.pin_share)))
+
+    @property
+    def keep_cap(self) -> int:
+        """What important groups may take that stay word for word."""
+        return int(self._squeezed(self.shares.keep_share))
+
+    def message_cap(self, shown_of_group: int) -> int:
+        """What the next message of a group may take, of which so much is shown already."""
+        if self.is_bare:
+            return self.tokens >> (self.squeeze - BARE + 1)
+        left_for_group = (self._squeezed(self.shares.group_share) - shown_of_group) / 2
+        return max(self.least_cap, int(min(self._squeezed(self.shares.message_share), left_for_group)))
+
+    def _squeezed(self, share: float) -> float:
+        return share * self.shared / (1 << self.squeeze)
+
+
+def choose_budget(
+    token_budget: object, window: int | None, max_output: int | None, *, max_tokens: int, cap: bool, margin: int
+) -> int:
+    """Tokens a view may use: exactly `token_budget` if given, else the provider's window less its output and a
+    margin (capped by `max_tokens` if the user set that), else `max_tokens`.
+
+    Raises `SettingsError` unless `token_budget` is None or a positive int.
+    """
+    if token_budget is not None:
+        if isinstance(token_budget, bool) or not isinstance(token_budget, int) or not 0 < token_budget <= _MOST:
+            raise SettingsError(f"token_budget is {briefly(token_budget, 60)}; it is a positive int (tokens), or None")
+        return token_budget
+    if window is None or window <= 0:
+        return max_tokens
+    output = min(
+        ANSWER if max_output is None else max_output, window // 2
+    )  # tiny windows: never more than half for the answer
+    budget = max(window - output - margin, (window - output) // 2)
+    return min(budget, max_tokens) if cap else budget
+
+
+_TOLD_FROM = 0.02  # part of a budget by which it has to differ from the one told last
+
+Notify = Callable[[str, dict[str, Any]], None]
+
+
+class BudgetPolicy:
+    """Chooses budgets and remembers the last. `notify` is told when they change, and what usage has taught."""
+
+    def __init__(self, settings: Settings, notify: Notify) -> None:
+        self._settings = settings
+        self._notify = notify
+        self._calibration = Calibration()
+        self._told: tuple[str, int] | None = None  # provider key and budget
+
+    def choose(self, token_budget: int | None, window: ProviderWindow) -> int:
+        """The budget of a request, in tokens. `SettingsError` for a `token_budget` that is no positive int."""
+        settings = self._settings
+        tokens = window.window if window.window is None else self._calibration.own_tokens(window.window)
+        return choose_budget(
+            token_budget,
+            tokens,
+            settings.reserved_output if settings.reserved_output is not None else window.max_output,
+            max_tokens=int(settings.max_tokens),
+            cap=settings.max_tokens_is_set,
+            margin=settings.safety_margin,
+        )
+
+    def note(self, window: ProviderWindow, budget: int) -> None:
+        """A view was made for this provider and budget."""
+        key, before = self._told or (None, 0)
+        if key != window.key or abs(budget - before) > _TOLD_FROM * before:
+            self._told = (window.key, budget)
+            told = {"budget": budget, "before": before or None, "provider": window.key, "window": window.window}
+            self._notify("budget_changed", told)
+
+    def observe(self, total: int, view_tokens: int | None) -> None:
+        """The provider counted so many tokens for a view of so many tokens of ours."""
+        if view_tokens is None or total == 0:
+            return
+        before, self._calibration = self._calibration, self._calibration.observed(total, view_tokens)
+        if self._calibration is not before:
+            ratio, samples = self._calibration.ratio, self._calibration.samples
+            told = {"ratio": round(ratio, 4), "samples": samples, "reported": total, "counted": view_tokens}
+            self._notify("usage_calibrated", told)

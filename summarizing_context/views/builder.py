@@ -1,0 +1,346 @@
+"""Views of a session for each provider: what is shown now, and when it has to cover more of the past.
+
+In memory. Whether a view activates is decided in `deciding`; committing a decision and handing views out is the
+context's work.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from summarizing_context.concurrency import Pace, Pause
+from summarizing_context.errors import BudgetError
+from summarizing_context.log.ledger import SessionLedger
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.messages.estimate import MESSAGE_TOKENS
+from summarizing_context.views.activation import ActivationReport, ActivationRequest, Reason, cuts_to_count
+from summarizing_context.views.budget import LEAST_ROOM, Room
+from summarizing_context.views.planner import ActivationPlanner
+from summarizing_context.views.provider_view import Change, ProviderView, ViewMarks, ViewPolicy
+from summarizing_context.views.reshaping import Reshaping
+from summarizing_context.views.shrinking import Price
+from summarizing_context.views.system_prompt import SystemRows
+from summarizing_context.views.tail import Reads, Tail, feed, late_start, log_name
+from summarizing_context.views.view import ActivationState, RepairCounts, View, activated, common_prefix, copied, merged
+from summarizing_context.worker.open_ranges import CoveredRange
+from summarizing_context.worker.summary_cache import SummaryCache
+
+MAX_KEYS = 4  # providers whose state is kept
+
+
+class Viewer:
+    """Makes the views of one session. Plain functions: nothing here waits."""
+
+    def __init__(
+        self,
+        timeline: MessageLog,
+        book: SummaryCache,
+        policy: ViewPolicy,
+        price: Price,
+        counter: str,
+        *,
+        ledger: SessionLedger | None = None,
+    ) -> None:
+        self._timeline = timeline
+        self._book = book
+        self.pace = price.pace or Pace()
+        self._reads = Reads(timeline, self.pace)
+        self._policy = policy
+        self._price = price
+        self._decider = ActivationPlanner(self._reads, book, policy, price, ledger)
+        self._counter = counter
+        self.leading = SystemRows(timeline, price)
+        self._reshaping = Reshaping(self._reads, self._decider, self.leading, price)
+        self._showings: OrderedDict[str, ProviderView] = OrderedDict()
+        self.repairs = RepairCounts()
+        self.latest: ProviderView | None = None
+        self.reopened = False  # an earlier process has shown views of this log
+
+    @property
+    def showings(self) -> list[ProviderView]:
+        """What each provider is shown, the latest last."""
+        return list(self._showings.values())
+
+    @property
+    def covers(self) -> bool:
+        """Whether any view shows summaries in place of messages."""
+        return any(showing.state.stop > self._timeline.leading for showing in self._showings.values())
+
+    def remember(self, texts: Sequence[str]) -> None:
+        """What the next activation shows of earlier sessions, the most relevant first."""
+        self._decider.memories = texts
+
+    def pin_anew(self) -> None:
+        """What is pinned by calls has changed: the next view of each provider shows it, if that fits."""
+        for showing in self._showings.values():
+            showing.pins_changed = True
+
+    def start_anew(self) -> None:
+        """The log is another one: nothing of it has been shown by this viewer."""
+        self._showings.clear()
+        self.latest, self.reopened = None, True
+        self._keep_shown()
+
+    def restore(self, key: str, state: ActivationState, marks: ViewMarks | None = None) -> None:
+        """Take up a committed state; with `marks` that of a checkpoint, which is told with the next view."""
+        room = Room(state.room, self._policy.shares, state.squeeze, state.staying)
+        if state.counter != self._counter:
+            head = sum(map(self._price.message, state.head))
+            state = msgspec.structs.replace(state, head_tokens=head, counter=self._counter)
+        pins = sum(map(self._price.message, (*state.before, *state.after)))
+        state = msgspec.structs.replace(state, pin_tokens=pins)
+        told = marks is not None or self._policy.merge_user_rows  # where rows met is not kept with a state
+        tail = Tail(
+            state.stop,
+            room,
+            self._price,
+            state.folded,
+            state.bounds,
+            since=state.since,
+            repeats_stop=state.repeats_stop,
+        )
+        showing = ProviderView(key, state, tail, pending="restored" if told else None)
+        if marks is not None:
+            showing.attempted_at, showing.attempted_length = marks.attempted_at, marks.attempted_length
+            showing.ends, showing.resumed = frozenset(marks.ends), marks.shown
+        self._showings[key] = self.latest = showing
+        self._keep_shown()
+
+    def forget(self, reason: Reason) -> None:
+        """The log was replaced: every provider starts over, and its next view is an activation."""
+        for showing in self._showings.values():
+            self._start_over(showing, reason)
+        self._keep_shown()
+
+    def change(
+        self,
+        key: str,
+        budget: int,
+        asked: Reason | None = None,
+        *,
+        focus: str | None = None,
+        wish: ActivationRequest | None = None,
+    ) -> Change | None:
+        """Bring a provider's tail up to date and decide whether its next view activates.
+
+        `asked` is a reason to activate although there is no need: `explicit`, `idle`, `provider_changed`. With a
+        `focus` its header gets a note about that topic; a `wish` says what else is asked for.
+        Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit; and `Pause`
+        where the pace allows it.
+        """
+        room = Room(self._room_tokens(budget), self._policy.shares)
+        showing = self._showing(key, room)
+        marks = showing.attempted_at, showing.attempted_length, showing.pins_changed
+        try:
+            with self.pace.decision():
+                return self._changed(showing, room, budget, asked, focus=focus, wish=wish)
+        except Pause:
+            showing.attempted_at, showing.attempted_length, showing.pins_changed = marks
+            raise
+
+    def _changed(
+        self,
+        showing: ProviderView,
+        room: Room,
+        budget: int,
+        asked: Reason | None,
+        *,
+        focus: str | None,
+        wish: ActivationRequest | None,
+    ) -> Change | None:
+        room = room.setting_aside(showing.state.staying)
+        if showing.state.system != self.leading.name:
+            asked = self._note_prompt(showing) or asked
+        if self._reshaping.has_turn_ended(showing):
+            showing.pending = showing.pending or showing.state.reason
+        tail, skipped = self._fed(showing, room)
+        reason = showing.pending or asked
+        proposal = self._decider.propose(showing, tail, room, skipped, asked, focus=focus, wish=wish)
+        if proposal is None and skipped:  # it has to be looked at whole after all
+            tail, skipped = showing.tail, 0
+            feed(self._reads, tail)
+            proposal = self._decider.propose(showing, tail, room, 0, asked, focus=focus, wish=wish)
+        now = self._head_tokens(showing) + tail.tokens + skipped
+        if proposal is None:
+            if now > room.tokens:
+                raise self._too_small(showing, budget, now)
+            return self._reshaping.change(showing, room, now)
+        if reason is None:
+            before = Room(showing.state.room, self._policy.shares).setting_aside(showing.state.staying)
+            reason = "budget_lowered" if room.tokens < before.tokens and now <= before.high else "high_water"
+        system = self.leading.tokens
+        sizes = system + now, system + proposal.tokens, now - proposal.tokens
+        report = ActivationReport(True, reason, *sizes, *proposal.word_for_word)
+        state = activated(showing.state, proposal, reason, self._counter, self.leading.name)
+        return Change(
+            showing, showing.state, state, proposal.tail, (*proposal.pins.before, *proposal.pins.after), report
+        )
+
+    def would_compact(self, key: str, budget: int, asked: Reason | None = None) -> bool:
+        """Whether the next view would activate, for whatever reason. Changes nothing.
+
+        Raises `BudgetError` as `change` does.
+        """
+        showings = self._showings
+        self._showings = OrderedDict((name, replace(one) if name == key else one) for name, one in showings.items())
+        try:
+            return self.change(key, budget, asked) is not None
+        finally:
+            self._showings = showings
+
+    def apply(self, change: Change) -> bool:
+        """An activation is committed: show what it decided. False if the log was replaced in between."""
+        showing = change.showing
+        if showing.state is not change.before:
+            return False
+        old, new = showing.tail, change.tail
+        uncounted = len(old.items) - showing.counted - new.joined_of(old.items[showing.counted :])
+        same = (old.room, old.next) == (new.room, new.next) and new.folded in ((), old.folded)
+        showing.counted = max(0, len(new.items) - uncounted) if same else 0
+        self.repairs.note([pin for pin in change.pins if pin.message not in showing.state.head])
+        self.repairs.note_changed(old.items, new.items[: showing.counted])
+        showing.state, showing.tail, showing.pending = change.state, change.tail, None
+        self.latest = showing
+        showing.pins_changed = False
+        self._keep_shown()
+        return True
+
+    def view(self, key: str, activation: ActivationReport | None) -> View:
+        """The view as `change` has left it, as fresh copies: what came since then is for the next one."""
+        showing = self._showings[key]
+        self._showings.move_to_end(key)
+        self.latest = showing
+        self.repairs.note(showing.tail.items[showing.counted :])
+        showing.counted = len(showing.tail.items)
+        messages = [*self.leading.messages(), *showing.state.head, *(item.message for item in showing.tail.items)]
+        if showing.resumed is not None:
+            showing.last, showing.resumed = messages[: showing.resumed], None
+        stable = common_prefix(showing.last, messages)
+        showing.last = messages
+        fixed = self.leading.fixed_tokens
+        tokens = self.leading.tokens - fixed + self._head_tokens(showing) + showing.tail.tokens
+        if self._policy.merge_user_rows:
+            showing.ends = frozenset(end for end in showing.ends if end < stable) | {stable}
+            messages = merged(messages, showing.ends)
+            stable = common_prefix(showing.merged, messages)
+            showing.merged = messages
+            tokens -= MESSAGE_TOKENS * (len(showing.last) - len(messages))
+        return View(copied(messages), tokens, stable, activation, fixed)
+
+    def tokens(self, key: str, budget: int) -> tuple[int, float]:
+        """What the whole view costs, and its high water."""
+        room = Room(self._room_tokens(budget), self._policy.shares)
+        showing = self._showings.get(key) or self._new_showing(key, room)
+        room = room.setting_aside(showing.state.staying)
+        tail, skipped = self._fed(showing, room)
+        system = self.leading.tokens
+        head = self._head_tokens(showing)
+        return system + head + tail.tokens + skipped, system + self._decider.waters(room).high(head)
+
+    def raw_messages(self, key: str, wish: ActivationRequest | None) -> int:
+        """How many messages of a provider's view stay raw because they were to stay so; 0 where more could be covered
+        for a wish, at a price."""
+        showing = self._showings.get(key)
+        if showing is None:
+            return 0
+        least = 1 if wish is None else wish.keep_messages
+        if least is None or (wish and cuts_to_count(showing.tail, showing.state.cut, self._timeline.segments, least)):
+            return 0
+        return len(showing.tail.items)
+
+    def high_water(self, max_tokens: int) -> float:
+        """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
+        room = self.latest.state.room if self.latest else max(0, max_tokens - self.leading.tokens)
+        head = self._head_tokens(self.latest) if self.latest else 0
+        aside = self.latest.state.staying if self.latest else 0
+        return self._decider.waters(Room(room, self._policy.shares).setting_aside(aside)).high(head)
+
+    def _room_tokens(self, budget: int) -> int:
+        room = budget - self.leading.tokens
+        if room < LEAST_ROOM:
+            leading = self.leading
+            raise BudgetError(leading.tokens + LEAST_ROOM, budget, leading.costs(), leading.what)
+        return room
+
+    def _showing(self, key: str, room: Room) -> ProviderView:
+        """The showing of a provider. A new one starts with the whole log; its first view is told if others were."""
+        showing = self._showings.get(key)
+        if showing is None:
+            showing = self._new_showing(key, room)
+            self._showings[key] = showing
+            while len(self._showings) > MAX_KEYS:
+                self._showings.popitem(last=False)
+        return showing
+
+    def _new_showing(self, key: str, room: Room) -> ProviderView:
+        state = ActivationState(
+            room=room.tokens,
+            stop=self._timeline.leading,
+            counter=self._counter,
+            system=self.leading.name,
+            repeats_stop=len(self._timeline),
+        )
+        pending: Reason | None = "provider_changed" if self._showings else "restored" if self.reopened else None
+        tail = Tail(self._timeline.leading, room, self._price, repeats_stop=state.repeats_stop)
+        return ProviderView(key, state, tail, pending=pending, pins_changed=bool(self._timeline.pinned.texts))
+
+    def _note_prompt(self, showing: ProviderView) -> Reason | None:
+        """Another system prompt leads: where a view was shown with the old one, the next is an activation."""
+        if showing.last or showing.state.serial:
+            showing.pending = showing.pending or "system_changed"
+            return "system_changed"
+        showing.state = msgspec.structs.replace(showing.state, system=self.leading.name)
+        return None
+
+    def _start_over(self, showing: ProviderView, reason: Reason) -> None:
+        old = showing.state
+        showing.state = ActivationState(
+            serial=old.serial,
+            room=old.room,
+            stop=self._timeline.leading,
+            counter=self._counter,
+            repeats_stop=len(self._timeline),
+        )
+        room = Room(old.room, self._policy.shares)
+        showing.tail = Tail(self._timeline.leading, room, self._price, repeats_stop=showing.state.repeats_stop)
+        showing.pending, showing.attempted_at, showing.counted = reason, None, 0
+        showing.pins_changed = bool(self._timeline.pinned.texts)
+
+    def _keep_shown(self) -> None:
+        """Tell what has to be made because views show it."""
+        states = [showing.state for showing in self._showings.values()]
+        self._book.notes.keep(state.focus for state in states)
+        self._book.open.keep(CoveredRange(state.stop, state.nodes) for state in states)
+
+    def _head_tokens(self, showing: ProviderView) -> int:
+        return showing.state.head_tokens
+
+    def _fed(self, showing: ProviderView, room: Room) -> tuple[Tail, int]:
+        """The tail with what is new. A backlog far larger than the room is not shown first only to be covered then:
+        another tail, which starts late in it, stands in, and the tokens before it are told."""
+        tokens = self._timeline.tokens
+        if showing.state.stop < self._timeline.leading:  # leading rows came after an empty view
+            showing.state = msgspec.structs.replace(showing.state, stop=self._timeline.leading)
+            if showing.tail.items:  # ephemeral messages, which the new rows come before
+                showing.pending = showing.pending or "system_changed"
+            stop = showing.state.repeats_stop
+            showing.tail = Tail(self._timeline.leading, showing.tail.room, self._price, repeats_stop=stop)
+        tail, late, skipped = showing.tail, None, 0
+        backlog = tokens[-1] - tokens[tail.next]
+        if backlog > 3 * room.tokens and (start := late_start(self._timeline, tail.next, room)) > tail.next:
+            repeats = tail.repeats_stop
+            name = ("late", log_name(self._timeline), start, room, tail.bounds, repeats)
+            late = self.pace.once(name, lambda: Tail(start, room, self._price, (), tail.bounds, repeats_stop=repeats))
+            skipped = tail.tokens + tokens[start] - tokens[tail.next]
+        feed(self._reads, late or tail)
+        return late or tail, skipped
+
+    def _too_small(self, showing: ProviderView, budget: int, now: int) -> BudgetError:
+        """The floor does not fit: the newest group is still open and cannot be shrunk further."""
+        tail = showing.tail
+        rows = [(item.seq, item.tokens) for item in tail.items[-5:]]
+        return BudgetError(self.leading.tokens + now, budget, rows, "newest messages")

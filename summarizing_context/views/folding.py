@@ -1,0 +1,155 @@
+"""Folding: calls that are left out of a view together with their results, where a group is too wide to be shown.
+
+Pure. How many are folded is decided in `activation`; `repairs` shows the others as if only they had been made. A note
+before the group counts what is folded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from summarizing_context.log.groups import OpenCalls
+from summarizing_context.log.repairs import Piece, Read, Repair
+from summarizing_context.messages.parts import Part, call_id, is_result
+from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.validation import Message
+
+Folded = tuple[int, ...]  # ordinals of calls within their group
+
+
+class Calls(NamedTuple):
+    """The calls of a group, as far as folding goes."""
+
+    answered: tuple[Folded, ...]  # those with a result, in the order of the results; equal ids of a message together
+    made: int
+
+    def oldest(self, count: int) -> Folded:
+        """The first `count` of the answered ones."""
+        return tuple(sorted({ordinal for together in self.answered[:count] for ordinal in together}))
+
+    @property
+    def but_newest(self) -> Folded:
+        """All but what was answered last, those in flight too; none where nothing is answered."""
+        newest = frozenset(self.answered[-1]) if self.answered else frozenset[int](self.all)
+        return tuple(ordinal for ordinal in range(self.made) if ordinal not in newest)
+
+    @property
+    def all(self) -> Folded:
+        """Those in flight too."""
+        return tuple(range(self.made))
+
+
+class Paired(NamedTuple):
+    """A message of a group, and the ordinals of the calls that it makes and answers; -1 where no call waits for it."""
+
+    read: Read
+    made: list[tuple[str, int]]
+    answered: list[tuple[Part, int]]
+
+
+class Pairs(NamedTuple):
+    """A group, paired."""
+
+    lines: Sequence[Paired] = ()
+    given_up: AbstractSet[int] = frozenset()  # calls that no result may answer any more
+
+    @property
+    def rows_given_up(self) -> frozenset[int]:
+        """Log entries that make such calls."""
+        return frozenset(
+            read.seq for read, made, _ in self.lines if any(ordinal in self.given_up for _, ordinal in made)
+        )
+
+
+def pair(group: Sequence[Read]) -> Pairs:
+    """The messages of a group with the calls that they make and answer."""
+    book = OpenCalls()
+    lines: list[Paired] = []
+    for read in group:
+        calls, answers = set(read.reading.calls), set(read.reading.answers)
+        results = [part for part in read.reading.parts if part.kind == "result" and part.id in answers]
+        ids = [part.id for part in read.reading.parts if part.kind == "call" and part.id in calls]
+        first, places = book.take(ids, [part.id for part in results])
+        ordinals = [-1 if place is None else place[1] for place in places]
+        lines.append(
+            Paired(read, [(id, first + n) for n, id in enumerate(ids)], list(zip(results, ordinals, strict=True)))
+        )
+    return Pairs(lines, book.given_up)
+
+
+def calls_of(pairs: Pairs) -> Calls:
+    """Which calls of a group could be folded: those of messages behind one that waits are not shown anyway."""
+    came = [ordinal for _, _, results in pairs.lines for _, ordinal in results if ordinal >= 0]
+    over = pairs.given_up | set(came)
+    waits, together = False, dict[int, Folded]()
+    for _, made, _ in pairs.lines:
+        for same in () if waits else _together(made):
+            together.update(dict.fromkeys(same, same))
+        waits = waits or any(ordinal not in over for _, ordinal in made)
+    answered = dict.fromkeys(together[ordinal] for ordinal in came if ordinal in together)
+    return Calls(tuple(answered), sum(len(made) for _, made, _ in pairs.lines))
+
+
+def without_calls(pairs: Pairs, folded: Collection[int]) -> list[Read]:
+    """The group as it would be if the folded calls had never been made."""
+    rest: list[Read] = []
+    for read, made, answered in pairs.lines:
+        if not made and len(answered) == 1 and answered[0][1] in folded and is_result(read.message):
+            continue
+        ids = {id for id, ordinal in made if ordinal in folded}
+        blocks = {part.block for part, ordinal in answered if ordinal in folded}
+        message = _without(read, ids, blocks) if ids or blocks else read.message
+        if message is read.message:
+            rest.append(read)
+        elif message is not None:
+            rest.append(Read(read.seq, message, read_message(message)))
+    return rest
+
+
+def hides_newest(pairs: Pairs, folded: Collection[int]) -> bool:
+    """Whether the last message of a group does nothing but answer folded calls."""
+    last, gone = pairs.lines[-1], frozenset(folded)
+    return not last.made and bool(last.answered) and all(ordinal in gone for _, ordinal in last.answered)
+
+
+def _together(made: Sequence[tuple[str, int]]) -> Iterable[Folded]:
+    """The calls of a message, those with equal ids together."""
+    same: dict[str, list[int]] = {}
+    for id, ordinal in made:
+        same.setdefault(id, []).append(ordinal)
+    return map(tuple, same.values())
+
+
+def fold_note(seq: int, calls: int, *, brief: bool = False) -> Piece:
+    """What stands before a group of which so many calls are folded."""
+    what = "1 tool call and its result" if calls == 1 else f"{calls} tool calls and their results"
+    what = f"{calls} calls" if brief else what
+    repairs: tuple[Repair, ...] = tuple("calls_folded" for _ in range(calls))
+    return Piece(seq, {"role": "user", "content": f"[{what} left out]"}, repairs)
+
+
+def _without(read: Read, ids: set[str], blocks: set[int]) -> Message | None:
+    """The message without these calls and result blocks; None if nothing is left. Words that stood beside calls go
+    with the last of them."""
+    message = dict(read.message)
+    if is_result(message) and blocks:
+        return None
+    words = not ids or any(id not in ids for id in read.reading.calls)
+    gone = blocks | {part.block for part in read.reading.parts if part.kind == "call" and part.id in ids}
+    results = {part.block for part in read.reading.parts if part.kind == "result"}
+    listed, content = message.get("tool_calls"), message.get("content")
+    if isinstance(listed, list):
+        message["tool_calls"] = [each for each in listed if not (isinstance(each, dict) and _id(each) in ids)]
+        if not message["tool_calls"]:
+            del message["tool_calls"]
+    if isinstance(content, list):
+        kept = [block for at, block in enumerate(content) if at not in gone and (words or at in results)]
+        message["content"] = kept
+        return message if kept or "tool_calls" in message else None
+    return message if words else None
+
+
+def _id(call: Message) -> str:
+    return call_id(call.get("id"))

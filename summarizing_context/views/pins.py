@@ -1,0 +1,238 @@
+"""Pinned messages: covered messages that stay in the view word for word, by a mark, a call or their importance.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple, Protocol
+
+from summarizing_context.extraction.importance import Ranked
+from summarizing_context.log.pins import Candidates
+from summarizing_context.log.repairs import Piece, Read, Repair, present
+from summarizing_context.log.repeats import Run
+from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.provider_bindings import Bounds, has_signed_thinking, loaded_tools, without_thinking
+from summarizing_context.messages.validation import Message, canonical_json
+from summarizing_context.views.budget import Room
+from summarizing_context.views.shrinking import Price, says_nothing
+from summarizing_context.views.tail import Tail, TailItem, holds_count, shown_once, shown_within
+
+_OPENING_ROWS = 8  # of the first human message that are shown though they are not critical
+
+_MISSES = 32  # candidates without room after which only those are read whose log entry would fit
+
+
+class Source(Protocol):
+    """The log that pins are taken from."""
+
+    def read(self, index: int) -> tuple[Read, int]:
+        """A log entry and its tokens."""
+        ...
+
+    def cost(self, index: int) -> int:
+        """Its tokens, without reading it."""
+        ...
+
+    def repeats(self, index: int, stop: int) -> Run:
+        """The entry with those right behind it that repeat it, as far as `stop`."""
+        ...
+
+
+class Staying(NamedTuple):
+    """Critical messages and system rows that the room can hold, and those that it cannot."""
+
+    items: tuple[TailItem, ...] = ()
+    left_out: tuple[int, ...] = ()
+    said: frozenset[str] = frozenset()
+
+    @property
+    def tokens(self) -> int:
+        return sum(item.tokens for item in self.items)
+
+
+class Pins(NamedTuple):
+    """What is pinned before and after the header, and what found no room."""
+
+    before: tuple[TailItem, ...]
+    after: tuple[TailItem, ...]
+    tokens: int
+    unshown: tuple[int, ...] = ()  # messages that should stay and are not shown whole, in the order of the log
+    rules_left_out: int = 0  # standing rules and pinned texts
+    opening_stop: int = 0  # behind the last log entry for which those before the header stand
+
+
+NO_PINS = Pins((), (), 0, ())
+
+
+def choose_staying(candidates: Candidates, source: Source, room: Room, beside: int, price: Price) -> Staying:
+    """As many critical messages and system rows as the room can hold where such rows of the tail take `beside` tokens.
+
+    What is pinned by a call goes first, then critical messages, then system rows; of each the newest. They stay whole,
+    but for one that is alone more than all of them may take: that is shown as the tail would show a message.
+    """
+    items: list[TailItem] = []
+    left_out: list[int] = []
+    said = set[str]()
+    left = room.staying_cap - beside
+    for index in dict.fromkeys((*candidates.critical, *candidates.system)):
+        if len(left_out) >= _MISSES and source.cost(index) > left:
+            left_out.append(index)
+            continue
+        piece, cost = _piece(*source.read(index), price)
+        cap = cost if cost <= room.staying_cap else room.message_cap(0)
+        pin = shown_within(piece, cost, cap, price)
+        name = canonical_json(pin.message)
+        if name in said:
+            continue
+        if pin.tokens > left:
+            left_out.append(index)
+            continue
+        said.add(name)
+        items.append(pin)
+        left -= pin.tokens
+    return Staying(tuple(items), tuple(left_out), frozenset(said))
+
+
+def choose_pins(candidates: Candidates, staying: Staying, source: Source, room: Room, price: Price) -> Pins:
+    """What stays, with the rest of the first human message and the latest one, up to the pin share each."""
+    held = {pin.seq for pin in staying.items}
+    others = _shown_together([index for index in candidates.first if index not in held], source, room, price)
+    latest = candidates.latest_human
+    if latest is not None and latest not in {*held, *candidates.first}:
+        pin = shown_within(*_piece(*source.read(latest), price), room.pin_cap, price)
+        others += [pin] if canonical_json(pin.message) not in staying.said else []
+    pins = sorted((*staying.items, *others), key=lambda pin: pin.seq)
+    first = set(candidates.first)
+    split = max((at + 1 for at, pin in enumerate(pins) if pin.seq in first), default=0)
+    cut = (pin.seq for pin in staying.items if pin.left_out)
+    whole = {pin.seq for pin in others if not pin.left_out}
+    unshown = sorted({*staying.left_out, *cut} - whole)
+    before, tokens = tuple(pins[:split]), sum(pin.tokens for pin in pins)
+    stops = {run.start: run.stop for run in _runs([*candidates.first], source)}
+    ends = (stops[pin.seq] if "repeats_joined" in pin.repairs else pin.seq + 1 for pin in before)
+    return Pins(before, tuple(pins[split:]), tokens, tuple(unshown), opening_stop=max(ends, default=0))
+
+
+def _shown_together(indexes: Sequence[int], source: Source, room: Room, price: Price) -> list[TailItem]:
+    """Rows that form one message, repeats once: short ones whole, the pin share divided among the long ones."""
+    rows = [(*source.read(run.start), run.times) for run in _runs(indexes, source)[:_OPENING_ROWS]]
+    left = room.pin_cap
+    pins: list[TailItem] = []
+    for done, (row, tokens, times) in enumerate(sorted(rows, key=lambda row: row[1])):
+        cap = left // (len(rows) - done)
+        if cap < room.least_cap // 4:
+            continue
+        piece, cost = _piece(row, tokens, price)
+        if times > 1 and holds_count(cap, price):
+            pins.append(shown_once(piece, cost, times, cap, price))
+        else:
+            pins.append(shown_within(piece, cost, cap, price))
+        left -= pins[-1].tokens
+    return sorted(pins, key=lambda pin: pin.seq)
+
+
+def _runs(indexes: Sequence[int], source: Source) -> list[Run]:
+    """These log entries, in their order, those together that repeat one another."""
+    runs: list[Run] = []
+    end = 0
+    for index in indexes:
+        if runs and runs[-1].stop == index < end:
+            runs[-1] = Run(runs[-1].start, index + 1)
+        else:
+            runs.append(Run(index, index + 1))
+            end = source.repeats(index, indexes[-1] + 1).stop
+    return runs
+
+
+def _piece(read: Read, tokens: int, price: Price) -> tuple[Piece, int]:
+    """The message as a pin shows it whole, and its tokens."""
+    message: Message
+    repairs: tuple[Repair, ...]
+    if (tools := loaded_tools(read.message)) is not None:
+        message, repairs, tokens = tools, ("pin_note",), price.message(tools)
+    elif read.reading.calls or read.reading.answers:  # alone it would ask for, or answer, what is not there
+        text = fence("earlier_message", "\n".join(read.reading.texts), role=read.reading.role)
+        message = {"role": "user", "content": text}
+        repairs = ("pin_note",)
+        tokens = price.message(message)
+    else:
+        message, repairs = present(read.message)
+        if has_signed_thinking(message):
+            message, repairs = without_thinking(message), (*repairs, "thinking_dropped")
+            tokens = price.message(message)
+    return Piece(read.seq, message, repairs), tokens
+
+
+_KEEPING_MISSES = 16  # groups without room after which no smaller one is looked for
+
+KeptSource = Callable[[int], tuple[Sequence[Read], Sequence[int]]]  # messages of a group, and their tokens
+
+
+class Kept(NamedTuple):
+    """A group as it is shown."""
+
+    start: int
+    stop: int
+    items: tuple[TailItem, ...]
+    tokens: int
+
+
+def keep_groups(
+    ranked: Iterable[Ranked], source: KeptSource, room: Room, left: int, *, within: tuple[Bounds, Price], pins: Pins
+) -> list[Kept]:
+    """The most important groups, in the order of the log, in at most `left` tokens. What is pinned whole is not shown
+    twice."""
+    pinned = {item.seq for item in pins.after if not item.left_out}
+    chosen: list[Kept] = []
+    misses = 0
+    for one in ranked:
+        reads, costs = source(one.group)
+        if reads[0].seq < pins.opening_stop or all(read.seq in pinned for read in reads):
+            continue
+        kept = _shown(reads, costs, room, within)
+        if kept is None:
+            continue
+        if kept.tokens <= left:
+            chosen.append(kept)
+            left -= kept.tokens
+        else:
+            misses += 1
+            if misses == _KEEPING_MISSES:
+                break
+    return sorted(chosen)
+
+
+def with_kept(pins: Pins, groups: Sequence[Kept]) -> Pins:
+    """Pins with kept groups among them, in the order of the log; blocks that are no message of it stay behind."""
+    if not groups:
+        return pins
+    inside = {seq for group in groups for seq in range(group.start, group.stop)}
+    singles = [item for item in pins.after if item.seq >= 0 and item.seq not in inside]
+    blocks = [item for item in pins.after if item.seq < 0]
+    placed = sorted(chain(((item.seq, (item,)) for item in singles), ((group.start, group.items) for group in groups)))
+    after = (*_flat(items for _, items in placed), *blocks)
+    return pins._replace(after=after, tokens=sum(item.tokens for item in (*pins.before, *after)))
+
+
+def _flat(items: Iterable[Sequence[TailItem]]) -> Iterator[TailItem]:
+    return chain.from_iterable(items)
+
+
+def _shown(reads: Sequence[Read], costs: Sequence[int], room: Room, within: tuple[Bounds, Price]) -> Kept | None:
+    """The group as a tail would show it. None for one that says more than messages do: tools that it loads, thinking
+    that must stay while its turn goes on; nor for a note of which no word would be left."""
+    bounds, price = within
+    for read in reads:
+        if loaded_tools(read.message) is not None:
+            return None
+        if read.seq >= bounds.settled and has_signed_thinking(read.message):
+            return None
+    start, stop = reads[0].seq, reads[-1].seq + 1
+    tail = Tail(start, room._replace(squeeze=room.squeeze + 1), price, (), bounds)
+    tail.take(reads, costs, closed=True)
+    if all(says_nothing(item.message) for item in tail.items):
+        return None
+    return Kept(start, stop, tuple(tail.items), tail.tokens)

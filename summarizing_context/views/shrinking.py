@@ -1,0 +1,429 @@
+"""Shrink a message or a note: head and tail stay, and the cut says how many tokens are left out.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from math import ceil
+from typing import Any, NamedTuple
+
+from summarizing_context.concurrency import Pace
+from summarizing_context.messages.estimate import MESSAGE_TOKENS
+from summarizing_context.messages.fencing import within_fence
+from summarizing_context.messages.fields import long_frame
+from summarizing_context.messages.parts import (
+    BESIDE_CONTENT,
+    Part,
+    as_blocks,
+    as_parts,
+    call_id,
+    content_key,
+    is_result,
+    is_wordless_media,
+)
+from summarizing_context.messages.provider_bindings import THINKING_FIELDS, without_wire_content
+from summarizing_context.messages.reading import Reading, read_content
+from summarizing_context.messages.truncation import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, Count, cut_middle
+from summarizing_context.messages.validation import Message, canonical_json
+from summarizing_context.views.joining import LEFT_OUT, extras_cost, joined, media_left_out, muted, without_extras_of
+
+LONGEST_TOKEN = 64  # characters; texts of which each token were longer are taken for too long
+
+_LONG = 100_000  # tokens of a message that is made ready to be shrunk in a thread
+
+_MANY = 200  # calls or blocks of one
+
+_JOINED = frozenset({"text", "media", "opaque"})  # kinds of parts that may become one
+
+
+class Shrunk(NamedTuple):
+    """A message as shown, and what it costs."""
+
+    message: Message
+    tokens: int
+
+
+class Price(NamedTuple):
+    """How tokens are counted in this session."""
+
+    count: Count
+    image_tokens: int
+    pace: Pace | None = None  # of the session's decisions, which keeps what it takes long to work out
+
+    def remembered(self) -> Count:
+        """The counter for texts that are asked for again and again."""
+        return lru_cache(maxsize=512)(self.count)
+
+    def within(self, texts: Sequence[str], cap: int) -> int | None:
+        """Cost of texts that take at most `cap` tokens; None for others. Far too long ones are not counted."""
+        if sum(map(len, texts)) > LONGEST_TOKEN * max(0, cap):
+            return None
+        cost = sum(map(self.count, texts))
+        return cost if cost <= cap else None
+
+    def message(self, message: Message) -> int:
+        """Cost of a message: 4 + its texts + its images."""
+        return self.reading(read_content(message))
+
+    def reading(self, reading: Reading) -> int:
+        """Cost of a message that is read."""
+        return MESSAGE_TOKENS + sum(map(self.count, reading.sent)) + self.image_tokens * reading.media
+
+
+def shrink_message(message: Message, tokens: int, cap: int, price: Price, *, mute: bool = False) -> Shrunk:
+    """`message`, which costs `tokens`, brought down to `cap` tokens or as near as its calls and results allow.
+
+    Its texts are cut each where it stands; those too many for that, as one. To `mute` it is to leave none where even
+    the heads of texts are too much.
+    """
+    if tokens <= cap:
+        return Shrunk(message, tokens)
+    return _shrinking(message, tokens, price).to(cap, mute=mute)
+
+
+def _shrinking(message: Message, tokens: int, price: Price) -> Shrinking:
+    """The message, ready to be shrunk; a long one is made ready once in a decision, in a thread if need be."""
+    if price.pace is None or not _is_long(message, tokens):
+        return Shrinking(message, tokens, price)
+    long = _long_ones(price.pace)
+    known = next((one for one in long if one.tokens == tokens and _is_same(one.message, message)), None)
+    if known is None:
+        known = Shrinking(message, tokens, price)
+        price.pace.apart(lambda: long.append(known.ahead()))
+    return known
+
+
+def _is_long(message: Message, tokens: int) -> bool:
+    lists = [value for value in message.values() if isinstance(value, list)]
+    return tokens > _LONG or sum(map(len, lists)) > _MANY
+
+
+def _long_ones(pace: Pace) -> list[Shrinking]:
+    return pace.once("long messages", list[Shrinking])
+
+
+def _is_same(one: Message, other: Message) -> bool:
+    return one is other or (one.keys() == other.keys() and all(value is other[key] for key, value in one.items()))
+
+
+class Shrinking:
+    """A message that costs `tokens`, to be shrunk to one cap or another: what no cap changes is worked out once."""
+
+    def __init__(self, message: Message, tokens: int, price: Price) -> None:
+        self.message = message
+        self._in_parts = content_key(message) == "parts"
+        self._blocks = as_blocks(message) if self._in_parts else message
+        self.tokens = tokens
+        self._price = price
+
+    def ahead(self) -> Shrinking:
+        """Itself, with all worked out that any cap may need."""
+        _ = self._least, self._bare, self._silent, self._measured
+        return self
+
+    def to(self, cap: int, *, mute: bool = False) -> Shrunk:
+        """The message within a cap that is less than it costs."""
+        shown, cost = self._shrunk(cap, mute=mute)
+        return Shrunk(as_parts(shown) if self._in_parts else shown, cost)
+
+    def _shrunk(self, cap: int, *, mute: bool) -> Shrunk:
+        least, price = self._least, self._price
+        if least.tokens < cap:
+            is_bare = 2 * self._measured.extras > cap
+            if is_bare and self._bare.tokens <= cap:
+                return self._bare
+            cut = _cut_to(self._bare_measured if is_bare else self._measured, cap, price)
+            if cut is None or cut.tokens > cap:
+                cut = _cut_to(self._joined, cap, price)
+            if cut is not None and cut.tokens <= cap:
+                return cut
+        if mute and least.tokens > cap:
+            least = self._silent
+        return least if least.tokens < self.tokens else Shrunk(self._blocks, self.tokens)
+
+    @cached_property
+    def _reading(self) -> Reading:
+        return read_content(self._blocks)
+
+    @cached_property
+    def _measured(self) -> _Measured:
+        return _measure(self._blocks, self._reading, self.tokens, self._price)
+
+    @cached_property
+    def _joined(self) -> _Measured:
+        """The message with its words in one text."""
+        one, words = joined(self._blocks, self._reading), self.tokens - self._price.image_tokens * self._reading.media
+        return _measure(one, read_content(one), words, self._price)
+
+    @cached_property
+    def _least(self) -> Shrunk:
+        """That with the head of its text alone."""
+        heads = _rebuild(self._joined, 0, self._price) or self._joined.message
+        return Shrunk(heads, self._price.message(heads))
+
+    @cached_property
+    def _bare(self) -> Shrunk:
+        """It without its extras."""
+        if not self._measured.extras:
+            return Shrunk(self._blocks, self.tokens)
+        bare = without_extras_of(self._blocks, self._measured.extras)
+        return Shrunk(bare, self._price.message(bare))
+
+    @cached_property
+    def _bare_measured(self) -> _Measured:
+        bare = self._bare.message
+        return _measure(bare, read_content(bare), self.tokens, self._price)
+
+    @cached_property
+    def _silent(self) -> Shrunk:
+        silent = muted(self._blocks, self._reading)
+        return Shrunk(silent, self._price.message(silent))
+
+
+class _Measured(NamedTuple):
+    """The parts of a message that costs `tokens`, and what they cost, whatever the cap."""
+
+    message: Message
+    parts: list[Part]  # without thinking and extras
+    sizes: list[float]  # tokens of each, about
+    thoughts: tuple[str, ...]
+    has_thinking: bool
+    extras: int
+    frames: int  # of calls
+    images: int
+    crowd: float  # tokens below which hardly a word of each text could stay; 0 where that does not matter
+
+
+def _measure(message: Message, reading: Reading, tokens: int, price: Price) -> _Measured:
+    read = [part for part in reading.parts if part.kind != "extra"]
+    parts = [part for part in read if part.kind != "thinking"]
+    thoughts = [text for part in read if part.kind == "thinking" for text in part.sent]
+    frames = sum(price.count(text) for part in parts for text in _frame_of(part))
+    images = price.image_tokens * sum(len(part.media) for part in parts)
+    words = max(1, tokens - MESSAGE_TOKENS - frames - images)
+    scale = words / max(1, sum(len(text) for part in read for text in _within(part)))
+    sizes = [scale * sum(map(len, _within(part))) for part in parts]
+    least = min(LEAST_CUT, max(sizes, default=0))
+    crowd = sum(min(size, least) for size in sizes) if sum(part.kind in _JOINED for part in parts) > 1 else 0.0
+    extras = extras_cost(reading, price.count)
+    has_thinking = len(parts) < len(read)
+    return _Measured(message, parts, sizes, (*thoughts, *reading.again), has_thinking, extras, frames, images, crowd)
+
+
+def _frame_of(part: Part) -> tuple[str, ...]:
+    """What of a call or a result cannot be cut."""
+    return (part.name, *long_frame(part.id)) if part.kind in ("call", "result") else ()
+
+
+def _within(part: Part) -> Sequence[str]:
+    """What of a part can be: its id is the last of what nobody reads."""
+    return part.sent[: len(part.sent) - len(long_frame(part.id))] if part.kind in ("call", "result") else part.sent
+
+
+def _cut_to(measured: _Measured, cap: int, price: Price) -> Shrunk | None:
+    """A message with its texts cut until it costs `cap` tokens, if it can; None where they are too many to be cut."""
+    if measured.crowd > cap:  # seen at once, where it would take long to find out
+        return None
+    share = cap - MESSAGE_TOKENS
+    shown: Shrunk | None = None
+    for attempt in range(9):  # what a cut costs is known only after counting it: aim lower until it fits
+        rebuilt = _rebuild(measured, max(0, share), price)
+        if rebuilt is None:
+            return shown
+        shown = Shrunk(rebuilt, price.message(rebuilt))
+        if shown.tokens <= cap or share <= 0:
+            break
+        share = min(share - 1, share * cap // shown.tokens) if attempt < 4 else share // 2
+    return shown
+
+
+def _rebuild(measured: _Measured, share: int, price: Price) -> Message | None:
+    """The message without thinking, its texts within `share` tokens together; None where it has several and hardly a
+    word of each could stay."""
+    thinking = price.within(measured.thoughts, share // 2) if measured.has_thinking else None
+    keep_thinking = thinking is not None
+    share -= (thinking or 0) + measured.extras
+    keep_media = share - measured.frames >= 2 * measured.images
+    media = measured.images if keep_media else 0
+    sizes = measured.sizes
+    level = _water_level(sizes, share - measured.frames - media)
+    if measured.crowd and level < min(LEAST_CUT, max(sizes, default=0)):
+        return None
+    caps = [ceil(size) if size <= level else int(level) for size in sizes]
+    return _Rewriter(measured.message, keep_media, keep_thinking, price.count).rewrite(
+        list(zip(measured.parts, sizes, caps, strict=True))
+    )
+
+
+def _water_level(sizes: list[float], share: float) -> float:
+    """The cap at which parts of these sizes fill `share` together: small parts stay whole."""
+    left = max(0.0, share)
+    for done, size in enumerate(sorted(sizes)):
+        if size * (len(sizes) - done) >= left:
+            return left / (len(sizes) - done)
+        left -= size
+    return max(sizes, default=0.0)
+
+
+class _Rewriter:
+    """Puts shorter texts where a message's parts stand."""
+
+    def __init__(self, message: Message, keep_media: bool, keep_thinking: bool, count: Count) -> None:
+        self._message = dict(without_wire_content(message))
+        self._keep_media = keep_media
+        self._keep_thinking = keep_thinking
+        self._count = count
+
+    def rewrite(self, plan: list[tuple[Part, float, int]]) -> Message:
+        for key in () if self._keep_thinking else THINKING_FIELDS:
+            self._message.pop(key, None)
+        content = self._message.get("content")
+        listed = iter([(size, cap) for part, size, cap in plan if part.kind == "call" and part.block < 0])
+        plan = self._beside_content(plan)
+        if isinstance(content, list) and not is_result(self._message):
+            self._message["content"] = self._blocks(content, plan)
+        else:
+            self._message["content"] = self._plain(content, plan)
+        if isinstance(calls := self._message.get("tool_calls"), list):
+            shown = {part.id for part, _, _ in plan if part.kind == "call" and part.block >= 0}
+            caps = {part.id: (size, cap) for part, size, cap in plan if part.kind == "call" and part.block >= 0}
+            self._message["tool_calls"] = [
+                self._listed_call(call, shown, caps, listed) for call in calls if isinstance(call, dict)
+            ]
+        return self._message
+
+    def _beside_content(self, plan: list[tuple[Part, float, int]]) -> list[tuple[Part, float, int]]:
+        """Cut the fields that stand beside the content, in their own form; what of the plan is left."""
+        found = [key for key in BESIDE_CONTENT if self._message.get(key)]
+        first = len(plan) - len(found)
+        for key, (_, size, cap) in zip(found, plan[first:], strict=True):
+            value = self._message[key]
+            if size <= cap:
+                continue
+            if isinstance(value, str):
+                self._message[key] = self._cut(value, size, cap)
+            elif key == "function_call" and isinstance(value, dict):
+                self._message[key] = self._with_arguments(value, size, cap)
+            else:
+                del self._message[key]
+        return plan[:first]
+
+    def _plain(self, content: object, plan: list[tuple[Part, float, int]]) -> Any:
+        """Content that is one text, or a tool's result. Whatever else `tool_calls` lists is not content."""
+        texts = [(part, size, cap) for part, size, cap in plan if part.kind != "call" and part.block < 0]
+        short = "".join(self._cut("\n".join(part.texts), size, cap) for part, size, cap in texts[:1]) if content else ""
+        if not isinstance(content, list):
+            return short
+        if not self._keep_media:
+            gone = media_left_out([part for part, _, _ in texts[:1]])
+            short = "\n".join([text for text in (short, *gone) if text])
+        return [{"type": "text", "text": short}, *self._media_of(content)]
+
+    def _blocks(self, content: list[Any], plan: list[tuple[Part, float, int]]) -> list[Any]:
+        by_block = {part.block: (part, size, cap) for part, size, cap in plan if part.block >= 0}
+        rebuilt = [
+            self._block(block, *by_block[at]) if at in by_block else block
+            for at, block in enumerate(content)
+            if at in by_block or self._keep_thinking
+        ]
+        return [block for block in rebuilt if block is not None] or [dict(LEFT_OUT)]
+
+    def _block(self, block: Any, part: Part, size: float, cap: int) -> Any:
+        if size <= cap and (self._keep_media or not part.media):
+            return block
+        short = self._cut("\n".join(part.texts), size, cap)
+        if part.kind == "call":
+            key = "input" if "input" in block or "arguments" not in block else "arguments"
+            return {**block, key: self._arguments(block.get(key, {}), size, cap)}
+        if part.kind == "result":
+            key = "output" if "output" in block and "content" not in block else "content"
+            inner = block.get(key)
+            media = self._media_of(inner) if isinstance(inner, list) else []
+            if not self._keep_media:
+                short = "\n".join([text for text in (short, *media_left_out([part])) if text])
+            return {**block, key: [{"type": "text", "text": short}, *media] if isinstance(inner, list) else short}
+        if part.kind == "media" and self._keep_media:
+            return block
+        if part.kind == "media":
+            short = f"[{block.get('type')} left out]" + (f" {short}" if short else "")
+        if part.kind == "text" and isinstance(block, dict):
+            return {**block, "refusal" if block.get("type") == "refusal" else "text": short}
+        return {"type": "text", "text": short}
+
+    def _listed_call(self, call: dict[str, Any], shown: set[str], caps: dict[str, Any], listed: Any) -> Any:
+        id = call_id(call.get("id"))
+        size, cap = caps[id] if id in shown else next(listed, (0.0, 0))
+        if size <= cap:
+            return call
+        for holder in ("function", "custom"):
+            if isinstance(inner := call.get(holder), dict):
+                return {**call, holder: self._with_arguments(inner, size, cap)}
+        return self._with_arguments(call, size, cap)
+
+    def _with_arguments(self, holder: dict[str, Any], size: float, cap: int) -> dict[str, Any]:
+        key = next((key for key in ("arguments", "input", "args") if key in holder), "arguments")
+        return {**holder, key: self._arguments(holder.get(key, {}), size, cap)}
+
+    def _arguments(self, arguments: Any, size: float, cap: int) -> Any:
+        """Arguments keep their form: an object stays an object, JSON text stays JSON text."""
+        if not isinstance(arguments, str):
+            return self._fields(arguments, size, cap) if isinstance(arguments, dict) else {}
+        try:
+            parsed = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return self._cut(arguments, size, cap)
+        return canonical_json(self._fields(parsed, size, cap) if isinstance(parsed, dict) else {})
+
+    def _fields(self, fields: dict[str, Any], size: float, cap: int) -> dict[str, Any]:
+        texts = {key: value if isinstance(value, str) else canonical_json(value) for key, value in fields.items()}
+        scale = size / max(1, sum(len(key) + len(text) for key, text in texts.items()))
+        level = _water_level([len(text) * scale for text in texts.values()], cap - scale * sum(map(len, texts)))
+        if level < 1:
+            return {"…": f"{len(texts)} arguments left out"} if cap >= LEAST_KEPT else {}
+        return {
+            key: fields[key] if len(text) * scale <= level else self._cut(text, len(text) * scale, int(level))
+            for key, text in texts.items()
+        }
+
+    def _media_of(self, blocks: list[Any]) -> list[Any]:
+        if not self._keep_media:
+            return []
+        return [block for block in blocks if is_wordless_media(block)]
+
+    def _cut(self, text: str, size: float, cap: int) -> str:
+        return cut_middle(text, int(size), cap, self._count)
+
+
+_NO_WORD = "[… {} tokens left out …]"  # of a note whose very fence has no room
+
+
+def shrink_note(message: Message, tokens: int, cap: int, price: Price, *, mute: bool = False) -> Shrunk:
+    """A fenced note brought down to `cap` tokens: only what stands inside its fence is cut. To `mute` it is to leave
+    none of it where even the words of the cut are too much."""
+    if tokens <= cap:
+        return Shrunk(message, tokens)
+    fenced = message["content"]
+    frame = MESSAGE_TOKENS + price.count(within_fence(fenced, lambda _: ""))
+    inside = max(0, tokens - frame)
+    text = within_fence(fenced, lambda text: cut_middle(text, inside, max(0, cap - frame), price.count))
+    if frame + SHORT_MARK_TOKENS > cap:
+        text = _NO_WORD.format(inside)
+    note = {**message, "content": text}
+    cost = price.message(note)
+    if mute and cost > cap:
+        note = {**message, "content": LEFT_OUT["text"]}
+        cost = price.message(note)
+    return Shrunk(note, cost) if cost < tokens else Shrunk(message, tokens)
+
+
+def says_nothing(message: Message) -> bool:
+    """Whether a note was brought down so far that nothing of it is left."""
+    before, _, after = _NO_WORD.partition("{}")
+    content = message.get("content")
+    if not isinstance(content, str) or "\n" in content:
+        return False
+    return content == LEFT_OUT["text"] or (content.startswith(before) and content.endswith(after))

@@ -1,0 +1,471 @@
+"""The raw tail of a view: the newest groups as shown, kept up to date with the log."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from itertools import islice
+from math import inf
+from typing import NamedTuple, TypeVar
+
+from summarizing_context.concurrency import Pace
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.repairs import NOTES, Piece, Read, Repair, present, show_group
+from summarizing_context.log.repeats import Run, count_note, with_count
+from summarizing_context.messages.provider_bindings import (
+    Bounds,
+    has_chain,
+    has_signed_thinking,
+    without_chain,
+    without_thinking,
+)
+from summarizing_context.messages.validation import Message
+from summarizing_context.views.budget import MAX_SQUEEZE, Room
+from summarizing_context.views.folding import Calls, Folded, Pairs, calls_of, fold_note, pair, without_calls
+from summarizing_context.views.shrinking import LONGEST_TOKEN, Price, Shrunk, shrink_message, shrink_note
+
+_SAME_PRICE = frozenset({"content_none", "chain_dropped"})
+
+
+class TailItem(NamedTuple):
+    """A message as it stands in the view. Its dict is never handed out, only copies of it."""
+
+    seq: int
+    message: Message
+    tokens: int
+    left_out: int  # tokens that shrinking left out
+    repairs: tuple[Repair, ...]
+
+
+class Mark(NamedTuple):
+    """The end of a shown group: where the tail may be cut."""
+
+    stop: int  # log entry
+    items: int  # shown up to here, since the tail's beginning
+    tokens: int
+
+
+_MANY = 10**6  # times that a message may well be repeated
+
+_UNBOUND = Bounds()
+
+_SHRUNK = 8  # times what it takes to show a message whole
+
+PARTS = 16  # of a group that are paired in the time in which one message is shown
+
+Known = dict[tuple[int, int, bool], tuple[Message, Shrunk]]  # by a message's identity, which holding it keeps
+
+
+def _unbound(seq: int, message: Message, bounds: Bounds) -> tuple[Message, tuple[Repair, ...]]:
+    """The message of log entry `seq` without what a rewritten beginning has made void, and what that took."""
+    repairs: tuple[Repair, ...] = ()
+    if seq < bounds.settled and has_signed_thinking(message):
+        message, repairs = without_thinking(message), ("thinking_dropped",)
+    if seq < bounds.rewritten and has_chain(message):
+        message, repairs = without_chain(message), (*repairs, "chain_dropped")
+    return message, repairs
+
+
+def shown_within(
+    piece: Piece, cost: int, cap: int, price: Price, *, known: Known | None = None, mute: bool = False
+) -> TailItem:
+    """A piece that costs `cost` tokens, shrunk to `cap` tokens if it is larger; to nothing, if it is to be mute."""
+    name = (id(piece.message), cap, mute)
+    if known is not None and name in known:
+        _, (message, tokens) = known[name]
+    else:
+        shrink = shrink_message if NOTES.isdisjoint(piece.repairs) else shrink_note
+        message, tokens = shrunk = shrink(piece.message, cost, cap, price, mute=mute)
+        if known is not None:
+            known[name] = piece.message, shrunk
+    repairs: tuple[Repair, ...] = (*piece.repairs, "shrunk") if tokens < cost else piece.repairs
+    return TailItem(piece.seq, message, tokens, cost - tokens, repairs)
+
+
+def shown_once(piece: Piece, cost: int, times: int, cap: int, price: Price) -> TailItem:
+    """A piece that stands so many times in a row, with their number, shrunk to `cap` tokens if it is larger. It costs
+    `cost` tokens without."""
+    message = with_count(piece.message, times)
+    whole = tokens = price.message(message)
+    repairs: tuple[Repair, ...] = (*piece.repairs, "repeats_joined")
+    if whole > cap:
+        message = with_count(shrink_message(piece.message, cost, cap - (whole - cost), price).message, times)
+        tokens = price.message(message)
+    return TailItem(
+        piece.seq, message, tokens, max(0, whole - tokens), (*repairs, "shrunk") if tokens < whole else repairs
+    )
+
+
+def holds_count(cap: int, price: Price) -> bool:
+    """Whether a message of at most `cap` tokens has room for how often it was sent."""
+    return 2 * price.count(count_note(_MANY)) <= cap
+
+
+class Tail:
+    """Shown messages from `start` on. Feed it groups in order with `take`. `folded` are calls of its first group, of
+    which nothing stands before entry `since`. Repeats are shown once as far as `repeats_stop`."""
+
+    def __init__(
+        self,
+        start: int,
+        room: Room,
+        price: Price,
+        folded: Folded = (),
+        bounds: Bounds = _UNBOUND,
+        *,
+        since: int = 0,
+        pairs: Pairs | None = None,
+        known: Known | None = None,
+        repeats_stop: int = 0,
+    ) -> None:
+        self.start = start
+        self.room = room
+        self.folded = folded
+        self.since = since
+        self.runs: list[Run] = []  # repeats that are shown once
+        self.known = known  # what was shrunk for other tails
+        self._pairs = pairs  # of its first group, where somebody has paired it already
+        self.bounds = bounds
+        self.next = start  # first entry whose group is not wholly shown
+        self.items: list[TailItem] = []
+        self.tokens = 0
+        self.marks: list[Mark] = [Mark(start, 0, 0)]
+        self._price = price
+        self.repeats_stop = repeats_stop if repeats_stop and self._can_join else 0
+        self._open_items = 0
+        self._open_tokens = 0
+        self._open_staying = 0  # of what is shown of the open group, what must stay
+        self._bound: list[tuple[int, TailItem]] = []  # shown with thinking or a chain, and where: counted as in marks
+        self._taking: tuple[tuple[int, int, bool], list[Piece], dict[int, int]] | None = None  # the group taken last
+        self.riders = 0  # ephemeral messages of the log that were shown or passed by
+        self._base_items = 0  # dropped by `cut_at`: marks count from the first beginning
+        self._base_tokens = 0
+
+    def take(
+        self,
+        group: Sequence[Read],
+        tokens: Sequence[int],
+        *,
+        closed: bool,
+        staying: Collection[int] = (),
+        most: float = inf,
+        pace: Pace | None = None,
+    ) -> None:
+        """Show a group, or what is new of an open one; of a tail that comes to cost more than `most`, nobody needs the
+        rest. `tokens` are the costs of its messages, `staying` those that must stay. Where `pace` pauses it, it goes on
+        from there when it is given the group again."""
+        folds = bool(self.folded) and group[0].seq == self.start
+        pieces, costs = self._pieces_of(group, tokens, closed=closed, folds=folds, pace=pace)
+        for piece in islice(pieces, self._open_items - folds, None):
+            self._show(piece, costs.get(piece.seq, 0), piece.seq in staying)
+            self._open_items += 1
+            if self.tokens > most:
+                return
+            if pace is not None:
+                pace.spend(_SHRUNK if self.items[-1].left_out else 1)
+        if closed:
+            self._close(group[-1].seq + 1)
+
+    def take_repeats(self, read: Read, cost: int, run: Run, *, staying: bool) -> None:
+        """Show the first of messages that repeat it, for all of them."""
+        message, repairs = present(read.message)
+        piece = Piece(read.seq, message, repairs)
+        item = shown_once(piece, cost, run.times, self.room.staying_cap if staying else 0, self._price)
+        if item.left_out:
+            item = shown_once(piece, cost, run.times, self.room.message_cap(0), self._price)
+        self._add(item)
+        self.runs.append(run)
+        for stop in range(run.start + 1, run.stop + 1):
+            self._close(stop)
+
+    def pass_by(self, index: int, message: Message, tokens: int) -> None:
+        """Show an ephemeral message after the groups taken so far; it belongs to none."""
+        shown, repairs = present(message)
+        cost = self._append(Piece(index, shown, repairs), tokens, self.room.message_cap(0))
+        last = self.marks[-1]
+        self.marks[-1] = last._replace(items=last.items + 1, tokens=last.tokens + cost)
+
+    def after(self, stop: int) -> int:
+        """Tokens of the tail if it were cut at `stop`, which is the end of a shown group."""
+        return self.tokens - (self.mark(stop).tokens - self._base_tokens)
+
+    def mark(self, stop: int) -> Mark:
+        """The mark at the end of the group that ends with entry `stop - 1`."""
+        mark = self.marks[bisect_left(self.marks, stop, key=lambda mark: mark.stop)]
+        assert mark.stop == stop, (mark.stop, stop)
+        return mark
+
+    def binds(self, stop: int, bounds: Bounds) -> bool:
+        """Whether what it shows behind `stop` would read differently within `bounds`."""
+        first = self.mark(stop).items if self._bound else 0
+        return any(at >= first and _unbound(item.seq, item.message, bounds)[1] for at, item in self._bound)
+
+    def joins(self, stop: int, runs: Sequence[Run]) -> bool:
+        """Whether of what it shows behind `stop` these are the repeats that are shown once."""
+        wanted = list(runs) if runs and self._can_join else []
+        return [run for run in self.runs if run.stop > stop] == wanted
+
+    def joined_of(self, items: Sequence[TailItem]) -> int:
+        """How many of these items, which were shown each by itself, stand in others' rows here."""
+        starts = [run.start for run in self.runs]
+        ats = [(item.seq, bisect_right(starts, item.seq) - 1) for item in items] if starts else []
+        return sum(at >= 0 and self.runs[at].start < seq < self.runs[at].stop for seq, at in ats)
+
+    def cut_at(self, stop: int, bounds: Bounds | None = None, *, repeats_stop: int | None = None) -> Tail:
+        """This tail without everything before `stop`, which is the end of a shown group. Within other `bounds` it
+        must not `binds` anything, and up to another `repeats_stop` be what `joins` the repeats."""
+        whole = Mark(stop, self._base_items, self._base_tokens)  # with ephemeral messages before its first group
+        mark = whole if stop == self.start else self.mark(stop)
+        within = self.bounds if bounds is None else bounds
+        fold, since = (self.folded, self.since) if stop == self.start else ((), 0)
+        repeats = self.repeats_stop if repeats_stop is None else repeats_stop
+        rest = Tail(stop, self.room, self._price, fold, within, since=since, repeats_stop=repeats)
+        rest.runs = [run for run in self.runs if run.start >= stop]
+        rest.next, rest._open_items, rest._open_tokens = self.next, self._open_items, self._open_tokens
+        rest._open_staying = self._open_staying
+        rest.items = self.items[mark.items - self._base_items :]
+        rest.tokens = self.tokens - (mark.tokens - self._base_tokens)
+        rest.marks = self.marks[bisect_left(self.marks, stop, key=lambda mark: mark.stop) :]
+        rest._base_items, rest._base_tokens = mark.items, mark.tokens
+        rest._bound = [(at, item) for at, item in self._bound if at >= mark.items]
+        rest.riders = self.riders
+        return rest
+
+    @property
+    def _can_join(self) -> bool:
+        return not self.room.is_bare and holds_count(self.room.message_cap(0), self._price)
+
+    def _pieces_of(
+        self, group: Sequence[Read], tokens: Sequence[int], *, closed: bool, folds: bool, pace: Pace | None
+    ) -> tuple[list[Piece], dict[int, int]]:
+        """The pieces of a group and the costs of its messages, without the calls that it folds."""
+        name = (group[0].seq, len(group), closed)
+        if self._taking is None or self._taking[0] != name:
+            costs = {read.seq: cost for read, cost in zip(group, tokens, strict=True)}
+            rest, given_up = self._rest_of(group, costs) if folds else (group, frozenset())
+            self._taking = name, show_group(rest, closed=closed, given_up=given_up), costs
+            if pace is not None:
+                pace.spend(sum(1 + len(read.reading.parts) for read in group) // PARTS)
+        return self._taking[1], self._taking[2]
+
+    def _rest_of(self, group: Sequence[Read], costs: dict[int, int]) -> tuple[Sequence[Read], frozenset[int]]:
+        """The group without its folded calls, which a note counts, and the messages whose open calls they have had
+        given up; `costs` are brought up to date."""
+        before = sum(costs.values())
+        pairs = self._pairs
+        if pairs is None or len(pairs.lines) != len(group):
+            pairs = pair(group)
+        rest = [read for read in without_calls(pairs, frozenset(self.folded)) if read.seq >= self.since]
+        whole = {id(read) for read in group}
+        costs.update({read.seq: self._price.message(read.message) for read in rest if id(read) not in whole})
+        if not self._open_items:
+            seq, message, repairs = fold_note(self.start, len(self.folded), brief=self.room.is_bare)
+            left_out = before - sum(costs[read.seq] for read in rest)
+            self._add(TailItem(seq, message, self._price.message(message), left_out, repairs))
+            self._open_items = 1
+        return rest, pairs.rows_given_up
+
+    def _show(self, piece: Piece, cost: int, stays: bool) -> None:
+        message, repairs = _unbound(piece.seq, piece.message, self.bounds)
+        if repairs:
+            piece = Piece(piece.seq, message, (*piece.repairs, *repairs))
+        if not (_SAME_PRICE.issuperset(piece.repairs) or (cost > self.room.tokens and self._is_long_note(piece))):
+            cost = self._price.message(piece.message)
+        if stays and self._open_staying + cost <= self.room.staying_cap:
+            self._open_staying += self._append(piece, cost, cost)
+        else:
+            self._open_tokens += self._append(piece, cost, self.room.message_cap(self._open_tokens))
+
+    def _is_long_note(self, piece: Piece) -> bool:
+        """A note that costs about what the message does, and in any case more than there is room for."""
+        long = LONGEST_TOKEN * self.room.tokens
+        return not NOTES.isdisjoint(piece.repairs) and len(piece.message["content"]) > long
+
+    def _append(self, piece: Piece, cost: int, cap: int) -> int:
+        item = shown_within(piece, cost, cap, self._price, known=self.known, mute=self.room.is_bare)
+        self._add(item)
+        return item.tokens
+
+    def _add(self, item: TailItem) -> None:
+        if has_signed_thinking(item.message) or has_chain(item.message):
+            self._bound.append((self._base_items + len(self.items), item))
+        self.items.append(item)
+        self.tokens += item.tokens
+
+    def _close(self, stop: int) -> None:
+        self.next, self._taking = stop, None
+        self._open_items = self._open_tokens = self._open_staying = 0
+        self.marks.append(Mark(stop, self._base_items + len(self.items), self._base_tokens + self.tokens))
+
+
+Made = TypeVar("Made")
+
+_LONG = 400_000  # bytes of a message that is read in a thread
+
+_TAILS_MANY = 400  # calls or blocks of one, about
+
+_BRIEF = 10_000  # bytes of one that cannot have so many
+
+
+class Reads:
+    """The log as a decision reads it: each message once, long ones in a thread."""
+
+    def __init__(self, timeline: MessageLog, pace: Pace) -> None:
+        self.timeline = timeline
+        self.pace = pace
+
+    def read(self, index: int) -> tuple[Read, int]:
+        """A log entry, read, and its cost."""
+        entry = self.timeline.entries[index]
+        name, cost = ("read", entry, index), self.timeline.cost(index)
+        if entry.fresh is None and _is_long(entry.data):
+            return self.pace.once_apart(name, partial(entry.read, index)), cost
+        return self.pace.once(name, lambda: self.timeline.read(index)[0], 1), cost
+
+    def cost(self, index: int) -> int:
+        """Tokens that a log entry costs when it is sent."""
+        return self.timeline.cost(index)
+
+    def repeats(self, index: int, stop: int) -> Run:
+        """The entry with those right behind it that repeat it, as far as `stop`."""
+        return self.timeline.repeats(index, stop)
+
+    def group(self, number: int) -> tuple[Sequence[Read], Sequence[int]]:
+        """The messages of a closed group, read, and their costs."""
+        return self.between(*self.timeline.group_range(number))
+
+    def between(self, start: int, stop: int) -> tuple[Sequence[Read], Sequence[int]]:
+        """Log entries, read, and their costs."""
+        if stop - start == 1:
+            return self._each(start, stop)
+        return self.pace.once(("between", log_name(self.timeline), start, stop), lambda: self._each(start, stop))
+
+    def _each(self, start: int, stop: int) -> tuple[Sequence[Read], Sequence[int]]:
+        reads, costs = zip(*map(self.read, range(start, stop)), strict=True)
+        return reads, costs
+
+
+def _is_long(data: bytes) -> bool:
+    """Whether it would hold the event loop up to read a message."""
+    return len(data) > _LONG or (len(data) > _BRIEF and data.count(b"{") > _TAILS_MANY)
+
+
+def feed(reads: Reads, tail: Tail, most: float = inf) -> None:
+    """Show a tail what it has not shown yet. Costs what is new, not what the log holds. A tail that comes to cost more
+    than `most` tokens is of no use: it is left as it is."""
+    timeline, pace = reads.timeline, reads.pace
+    number = bisect_left(timeline.group_starts, tail.next)
+    while number < len(timeline.group_starts):
+        _feed_riders(timeline, tail)
+        start, stop = timeline.group_range(number)
+        run = timeline.repeats(start, tail.repeats_stop)
+        number += run.times
+        if run.times > 1:
+            read, cost = reads.read(start)
+            tail.take_repeats(read, cost, run, staying=bool(timeline.staying(*run)))
+        else:
+            group, costs = reads.between(start, stop)
+            tail.take(group, costs, closed=True, staying=timeline.staying(start, stop), most=most, pace=pace)
+        if tail.tokens > most:
+            return
+    _feed_riders(timeline, tail)
+    start, stop = timeline.newest_group
+    if stop > timeline.closed_groups_stop:
+        group, costs = reads.between(start, stop)
+        tail.take(group, costs, closed=False, staying=timeline.staying(start, stop), most=most, pace=pace)
+
+
+class Tails:
+    """Makes the tails of one decision. One that costs more than its room is not made to its end."""
+
+    def __init__(self, reads: Reads, price: Price, shown: Tail) -> None:
+        self._reads = reads
+        self._timeline = reads.timeline
+        self._price = price
+        self._shown = shown
+        self._bounds = reads.timeline.bounds()
+        self._log = log_name(reads.timeline)
+        self._known: Known = reads.pace.once(("known", self._log), dict)
+
+    @property
+    def newest(self) -> Pairs:
+        """The newest group."""
+        return self._of_newest("pairs", lambda group: pair(self._reads.between(*group)[0]))
+
+    @property
+    def newest_calls(self) -> Calls:
+        """Its calls."""
+        return self._of_newest("calls", lambda _: calls_of(self.newest))
+
+    def _of_newest(self, what: str, make: Callable[[tuple[int, int]], Made]) -> Made:
+        group = self._timeline.newest_group
+        work = sum(1 + len(entry.facts.calls) for entry in self._timeline.entries[slice(*group)]) // PARTS
+        return self._reads.pace.once((what, self._log), lambda: make(group), work)
+
+    def at(self, stop: int, room: Room, folded: Folded) -> Tail:
+        """The tail from entry `stop` on: that which is shown, cut shorter, or where the room is another, a new one."""
+        shown = self._shown
+        same = shown.room == room
+        tightest = room.squeeze >= MAX_SQUEEZE  # then ephemeral messages before the first group give way too
+        fits = same and not folded and not room.is_bare and stop >= shown.start + tightest
+        timeline, end = self._timeline, len(self._timeline)
+        if fits and not shown.binds(stop, self._bounds) and shown.joins(stop, timeline.runs(stop, end)):
+            return shown.cut_at(stop, self._bounds, repeats_stop=end)
+        name = ("tail", self._log, stop, room, folded, tightest)
+        tail = self._reads.pace.once(name, lambda: self._begun(stop, room, folded, tightest=tightest))
+        feed(self._reads, tail, room.tokens)
+        tail.known = None
+        return tail
+
+    def _begun(self, stop: int, room: Room, folded: Folded, *, tightest: bool) -> Tail:
+        """A new tail that shows nothing yet."""
+        since = len(self._timeline) - 1 if room.is_bare and folded else 0
+        pairs = self.newest if folded else None
+        tail = Tail(
+            stop,
+            room,
+            self._price,
+            folded,
+            self._bounds,
+            since=since,
+            pairs=pairs,
+            known=self._known,
+            repeats_stop=len(self._timeline),
+        )
+        tail.riders = self._passed_riders(stop, room) if tightest else 0
+        return tail
+
+    def _passed_riders(self, stop: int, room: Room) -> int:
+        """How many ephemeral messages give way: those before its first group, or all but the newest message."""
+        riders = self._timeline.riders
+        if room.is_bare:
+            return len(riders) - bool(riders and riders[-1][0] == len(self._timeline))
+        return bisect_right(riders, stop, key=lambda rider: rider[0])
+
+
+def log_name(timeline: MessageLog) -> tuple[int, int, int]:
+    """What names the log as it stands."""
+    return timeline.version, len(timeline), len(timeline.riders)
+
+
+def late_start(timeline: MessageLog, first: int, room: Room) -> int:
+    """The last segment boundary after `first` behind which a room's worth of messages stands."""
+    tokens, cap = timeline.tokens, room.message_cap(0)
+    total, at = 0, len(timeline)
+    for segment in reversed(timeline.segments):
+        if segment.stop <= first:
+            break
+        total += sum(min(cap, tokens[n + 1] - tokens[n]) for n in range(segment.stop, at))
+        at = segment.stop
+        if total > room.tokens:
+            return segment.stop
+    return first
+
+
+def _feed_riders(timeline: MessageLog, tail: Tail) -> None:
+    while tail.riders < len(timeline.riders) and timeline.riders[tail.riders][0] <= tail.next:
+        index, message, tokens = timeline.rider(tail.riders)
+        if index > tail.start or tail.start == timeline.leading:
+            tail.pass_by(index, message, tokens)
+        tail.riders += 1

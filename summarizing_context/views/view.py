@@ -1,0 +1,216 @@
+"""The view: what one request sends, and the state that makes the next one begin with it.
+
+Pure. A view is system rows, the first human message, the header, pins, and the raw tail.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from summarizing_context.log.tree import Cut, Form, HeaderNode, Node, stand_ins
+from summarizing_context.messages.provider_bindings import Bounds
+from summarizing_context.messages.validation import Message, decode_message, encode_message
+from summarizing_context.views.activation import ActivationPlan, ActivationReport, Reason
+from summarizing_context.views.folding import Folded
+from summarizing_context.views.pins import Pins
+from summarizing_context.views.tail import TailItem
+from summarizing_context.worker.topic_notes import Focus
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The messages of one request, and what it cost to make room for them.
+
+    `stable_prefix_messages` are the leading messages that the view before, for the same provider, had already,
+    byte for byte: a cache breakpoint after them reads that cache, one at the end writes the next. `tokens` are those of
+    the messages, without a system prompt that the request has brought: that and its tools are the `fixed_tokens`. Both
+    together stay within the budget.
+    """
+
+    messages: list[Message]
+    tokens: int
+    stable_prefix_messages: int
+    activation: ActivationReport | None = None
+    fixed_tokens: int = 0
+
+
+class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What an activation decided: with the log it gives the same view again, in any process."""
+
+    serial: int = 0
+    reason: Reason | None = None
+    room: int = 0  # tokens
+    squeeze: int = 0
+    staying: int = 0  # tokens of the room that are set aside for messages that must stay
+    leaves: int = 0  # segments covered
+    leaves_stop: int = 0  # entries in them
+    stop: int = 0  # entries covered
+    folded: Folded = ()  # calls of the group after them
+    since: int = 0  # entry of that group before which nothing of it is shown
+    tree: tuple[tuple[int, int, Form], ...] = ()  # rank, index, form
+    nodes: tuple[HeaderNode, ...] = ()
+    before: tuple[Message, ...] = ()  # the first human message
+    header: Message | None = None
+    after: tuple[Message, ...] = ()  # the other pins
+    head_tokens: int = 0
+    counter: str = ""
+    keep_from: float | None = None  # how important a group has to be to stay word for word, where a call has said so
+    focus: Focus | None = None  # the topic of the note in the header
+    pin_tokens: int = 0  # of these, all pins
+    pins_left_out: int = 0  # pinned messages that it does not show whole
+    rules_left_out: int = 0  # standing rules and pinned texts
+    system: str = ""  # names the system prompt that the request brought; empty for none
+    bounds: Bounds = Bounds()
+    repeats_stop: int = 0  # entries of which repeats are shown once; those that come later, each by itself
+
+    @property
+    def cut(self) -> Cut:
+        return Cut(self.leaves, self.leaves_stop, self.stop)
+
+    @property
+    def tree_nodes(self) -> tuple[tuple[Node, Form], ...]:
+        return tuple((Node(rank, index), form) for rank, index, form in self.tree)
+
+    @property
+    def header_figures(self) -> dict[str, int]:
+        """What can be told of the header without its text."""
+        return {
+            "header_blocks": len(self.nodes),
+            "header_tokens": sum(node.tokens for node in self.nodes),
+            "stand_ins": stand_ins(self.nodes),
+        }
+
+    @property
+    def head(self) -> list[Message]:
+        """Messages between the system rows and the tail."""
+        header = [] if self.header is None else [self.header]
+        return [*self.before, *header, *self.after]
+
+
+def activated(
+    before: ActivationState, proposal: ActivationPlan, reason: Reason, counter: str, system: str = ""
+) -> ActivationState:
+    """The state after an activation."""
+    cut, header, pins = proposal.cut, proposal.header, proposal.pins
+    return ActivationState(
+        serial=before.serial + 1,
+        reason=reason,
+        room=proposal.room.tokens,
+        squeeze=proposal.room.squeeze,
+        staying=proposal.room.staying,
+        leaves=cut.leaves,
+        leaves_stop=cut.leaves_stop,
+        stop=cut.stop,
+        folded=proposal.tail.folded,
+        since=proposal.tail.since,
+        tree=tuple((node.rank, node.number, form) for node, form in header.tree),
+        nodes=header.nodes,
+        before=tuple(pin.message for pin in pins.before),
+        header=header.message,
+        after=tuple(pin.message for pin in pins.after),
+        head_tokens=proposal.head_tokens,
+        pin_tokens=pins.tokens,
+        pins_left_out=len(pins.unshown),
+        rules_left_out=pins.rules_left_out,
+        counter=counter,
+        keep_from=proposal.keep_from,
+        focus=proposal.focus,
+        system=system,
+        bounds=proposal.tail.bounds,
+        repeats_stop=proposal.tail.repeats_stop,
+    )
+
+
+def with_pins(state: ActivationState, pins: Pins) -> ActivationState:
+    """The state with other pins beside its header."""
+    return msgspec.structs.replace(
+        state,
+        before=tuple(pin.message for pin in pins.before),
+        after=tuple(pin.message for pin in pins.after),
+        head_tokens=state.head_tokens - state.pin_tokens + pins.tokens,
+        pin_tokens=pins.tokens,
+        pins_left_out=len(pins.unshown),
+        rules_left_out=pins.rules_left_out,
+    )
+
+
+def encode_state(state: ActivationState) -> bytes:
+    """A state as the store keeps it."""
+    return encode_message(msgspec.to_builtins(state))
+
+
+def decode_state(data: bytes) -> ActivationState:
+    """The state that `encode_state` wrote. Raises `msgspec.DecodeError` or `ValueError` for anything else."""
+    return msgspec.convert(decode_message(data), ActivationState)
+
+
+def copied(messages: Sequence[Message]) -> list[Message]:
+    """Deep copies, for a caller to do with as it likes."""
+    fresh: list[Message] = msgspec.to_builtins(messages)
+    return fresh
+
+
+def common_prefix(before: Sequence[Message], after: Sequence[Message]) -> int:
+    """How many leading messages are equal."""
+    same = 0
+    for old, new in zip(before, after, strict=False):
+        if old is not new and old != new:
+            break
+        same += 1
+    return same
+
+
+def merged(messages: Sequence[Message], ends: Collection[int]) -> list[Message]:
+    """Neighbouring user rows as one, for back ends that want roles to alternate.
+
+    A row that ended an earlier view (one of so many messages as `ends` says) is not joined to a later one: a view
+    never rewrites what a view before has sent.
+    """
+    joined: list[Message] = []
+    for at, message in enumerate(messages):
+        if joined and at not in ends and _is_plain_user(message) and _is_plain_user(joined[-1]):
+            joined[-1] = {**joined[-1], "content": _blocks(joined[-1]) + _blocks(message)}
+        else:
+            joined.append(message)
+    return joined
+
+
+def _is_plain_user(message: Message) -> bool:
+    plain = message["role"] == "user" and not message.get("tool_calls") and "tool_call_id" not in message
+    return plain and isinstance(message["content"], str | list)
+
+
+def _blocks(message: Message) -> list[Any]:
+    content = message["content"]
+    if isinstance(content, list):
+        return content
+    return [{"type": "text", "text": content}] if content else []
+
+
+_BY_ACTIVATIONS = ("thinking_dropped", "chain_dropped", "repeats_joined")
+
+
+@dataclass(slots=True)
+class RepairCounts:
+    """Repairs of messages as they were first shown, by kind."""
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    left_out: int = 0  # tokens
+
+    def note(self, items: Sequence[TailItem]) -> None:
+        for item in items:
+            self.kinds.update(item.repairs)
+            self.left_out += item.left_out
+
+    def note_changed(self, before: Sequence[TailItem], after: Sequence[TailItem]) -> None:
+        """Messages shown before that an activation has joined, or made lose what was bound to the beginning."""
+        known = {item.seq: item.repairs for item in before}
+        for item in after:
+            self.kinds.update(
+                kind for kind in item.repairs if kind in _BY_ACTIVATIONS and kind not in known.get(item.seq, ())
+            )

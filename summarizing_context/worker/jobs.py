@@ -1,0 +1,178 @@
+"""Jobs and recipes: what a summarizer is asked, and the hash under which its summaries are shared."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal, get_args
+
+from summarizing_context.errors import SummarizerError
+from summarizing_context.log.digests import recipe_hash
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.planning import Want
+from summarizing_context.log.segments import Sources, render_entries
+from summarizing_context.log.tree import NOTE, OPEN, Maker, Node
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.redaction import Redact, Redaction
+from summarizing_context.messages.rendering import RENDERER_VERSION, render_children
+from summarizing_context.messages.truncation import CUTTING_VERSION
+from summarizing_context.settings.values import Settings
+from summarizing_context.stores.base import SummaryKey
+from summarizing_context.summarizers.base import SummaryJob
+from summarizing_context.summarizers.prompts import in_use
+from summarizing_context.summarizers.verification.attribution import ATTRIBUTION_VERSION
+from summarizing_context.summarizers.verification.gate import GATE_VERSION
+from summarizing_context.worker.summary_cache import SummaryCache
+
+_SHARE = 0.4  # of its source that a summary may take
+
+Prompted = Literal["segment", "rollup", "focus", "memory"]
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How this session's summaries are made."""
+
+    maker: Maker  # "model" or "extractive"
+    segment: str  # recipe hash
+    rollup: str
+    shared: bool  # whether the store may keep and offer them under these hashes
+    max_tokens: int
+    instructions: Callable[[Prompted, int, int], str]  # by what is asked for, rank, and the tokens it may take
+    redact: Redact | None = None
+    focus: str = ""  # of notes about a topic
+    memory: str = ""  # of memories
+
+
+class Jobs:
+    """Makes the jobs of one session."""
+
+    def __init__(self, timeline: MessageLog, book: SummaryCache, recipe: Recipe) -> None:
+        self._timeline = timeline
+        self._book = book
+        self._recipe = recipe
+        self._sources = Sources(recipe.redact)  # what is redacted before it is cut
+
+    def prepare(self, want: Want) -> Callable[[], SummaryJob]:
+        """Make a job in two steps: take now what it is made from; the returned function does the work.
+
+        The work takes from milliseconds to seconds for a large message. It may run in any thread, and the log may
+        change meanwhile.
+        """
+        if want.node == NOTE:
+            return self._note(want)
+        if want.node == OPEN:
+            return self._open(want)
+        node, entries = want.node, self._book.entries(want.node)
+        if node.rank == 0:
+            return partial(self._segment, want.hash, self._source(node.number), entries)
+        return partial(self._rollup, want, list(map(self._child, node.children)), entries)
+
+    def key(self, want: Want) -> SummaryKey:
+        recipe = self._recipe
+        if want.node == NOTE:
+            return SummaryKey(want.hash, recipe.focus)
+        return SummaryKey(want.hash, recipe.rollup if want.node.rank > 0 else recipe.segment)
+
+    def _segment(self, hash: str, source: Callable[[], str], entries: range) -> SummaryJob:
+        content = source()
+        if self._recipe.maker == "model":
+            content = self._book.cut_for_model(hash, content)
+        return self._blank("segment", 0, content, hash, entries)
+
+    def _rollup(self, want: Want, children: Sequence[Callable[[], str]], entries: range) -> SummaryJob:
+        content = self._redacted(render_children([text() for text in children]))
+        job = self._blank("rollup", want.node.rank, content, want.hash, entries)
+        return replace(job, kind="rollup", rank=want.node.rank)
+
+    def _note(self, want: Want) -> Callable[[], SummaryJob]:
+        """A note about a topic; for a summarizer it is a segment with instructions of its own."""
+        focus = self._book.notes.focus_of(want.hash)
+        if focus is None:
+            raise SummarizerError("the note is not wanted any longer")
+        covered = self._timeline.entries[focus.start : focus.stop]
+
+        def make() -> SummaryJob:
+            record = render_entries(covered, self._recipe.redact)
+            content = self._book.notes.for_model(self._redacted(focus.text), record)
+            return self._blank("focus", 0, content, want.hash, range(focus.start, focus.stop))
+
+        return make
+
+    def _open(self, want: Want) -> Callable[[], SummaryJob]:
+        """A piece of the open segment, as a segment."""
+        piece = self._book.open.piece_of(want.hash)
+        if piece is None:
+            raise SummarizerError("the piece is not wanted any longer")
+        entries = self._timeline.entries[piece.start : piece.stop]
+        return partial(self._segment, want.hash, partial(render_entries, entries, self._recipe.redact), piece)
+
+    def _source(self, leaf: int) -> Callable[[], str]:
+        return self._timeline.source(leaf, self._sources)
+
+    def _child(self, child: Node) -> Callable[[], str]:
+        """What gives the text of a node to be rolled up; of a segment that is its own summary, the segment anew."""
+        text = self._book.text_of(child)
+        return self._source(child.number) if text.made_by == "verbatim" else partial(self._redacted, text.text)
+
+    def _redacted(self, text: str) -> str:
+        return text if self._recipe.redact is None else self._recipe.redact(text)
+
+    def _blank(self, asked: Prompted, rank: int, content: str, hash: str, entries: range) -> SummaryJob:
+        source = estimate_text(content)
+        most = self._most(source)
+        return SummaryJob(
+            kind="segment",
+            instructions=self._recipe.instructions(asked, rank, most),
+            content=content,
+            max_tokens=most,
+            rank=0,
+            start=entries.start,
+            stop=entries.stop,
+            source_tokens=source,
+            range_hash=hash,
+        )
+
+    def _most(self, source: int) -> int:
+        """Tokens that a summary may take: the cap, or less of a short source, for a reply of more than half of it is
+        refused. In few steps, so that requests begin alike and the provider's cache serves them."""
+        cap = self._recipe.max_tokens
+        if self._recipe.maker != "model":
+            return cap
+        return next((most for most in (cap, 3 * cap // 4, cap // 2) if most <= _SHARE * source), cap // 4)
+
+
+def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Redaction | None) -> Recipe:
+    """The recipe of a session whose summarizer is called `name`; `own` for the extractive one, which reads no prompt.
+
+    A summarizer without a name makes summaries for this session only: nobody could tell them from another's. A
+    `redact` function may say in an attribute `version` what it takes out.
+    """
+    prompts = {purpose: in_use(purpose, settings.prompts) for purpose in get_args(Prompted)}
+    common = {
+        "summarizer": name or f"private/{uuid.uuid4().hex}",
+        "max_tokens": settings.summary_max_tokens,
+        "renderer": RENDERER_VERSION if own else f"{RENDERER_VERSION}, {CUTTING_VERSION}, {ATTRIBUTION_VERSION}",
+        **({} if own else {"gate": GATE_VERSION}),
+        "redacted": redact is not None and not own and str(redact.version),
+    }
+
+    def hash_of(kind: str) -> str:
+        return recipe_hash({**common, "kind": kind, "prompt": None if own else prompts[kind].hash})
+
+    def instructions(kind: Prompted, rank: int, max_tokens: int) -> str:
+        return prompts[kind].render_for_rank(rank, max_tokens=max_tokens)
+
+    return Recipe(
+        maker="extractive" if own else "model",
+        segment=hash_of("segment"),
+        rollup=hash_of("rollup"),
+        shared=name is not None,
+        max_tokens=settings.summary_max_tokens,
+        instructions=instructions,
+        focus=hash_of("focus"),
+        memory=hash_of("memory"),
+        redact=None if own else redact,
+    )

@@ -1,0 +1,250 @@
+"""What stands for each node of the tree: the summaries that are ready, and extractive ones where none is.
+
+In memory only; never waits. The worker adds what it makes; the view asks for texts. Reading a source is counted
+as seen, so that `unseen_tokens` can prove that no text left the raw tail unread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from summarizing_context.extraction.values import find_drops
+from summarizing_context.log.digests import output_hash, rollup_hash
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.tree import HeaderNode, Maker, Node, NodeText
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.rendering import render_children
+from summarizing_context.messages.truncation import KEY_LINES, cut_results
+from summarizing_context.worker.open_ranges import OpenRangeSummaries
+from summarizing_context.worker.topic_notes import Lines, TopicNotes
+
+_FULL_READ = 20_000  # estimated tokens that one activation may have extracted at leisure; beyond that it skims
+
+_SKIM_TOKENS = 100
+
+_SHORT = 60  # tokens below which a provisional text is skimmed
+
+
+class Extract(Protocol):
+    """The extractive pass over a rendered content; reads all of it."""
+
+    def __call__(self, content: str, *, kind: str, max_tokens: int) -> str: ...
+
+
+class Extracts(NamedTuple):
+    """The extractive passes: thorough, quick, shortening a summary; about a topic, to be shown and to be read on."""
+
+    thorough: Extract
+    skim: Callable[[str, int], str]
+    brief: Callable[[str, int], str]
+    key_lines: Callable[[str, int], Sequence[str]]  # of a text that a model does not get to read
+    about: Lines
+    excerpt: Lines
+
+
+class SummaryCache:
+    """Texts of nodes. `maker` is who makes the summaries of this session: a model, or the extractive pass; `every` is
+    after how many messages a piece of the open segment is summarized ahead, if messages are counted."""
+
+    def __init__(
+        self, timeline: MessageLog, extracts: Extracts, *, maker: Maker, cap: int, every: int | None = None
+    ) -> None:
+        self._timeline = timeline
+        self._extracts = extracts
+        self._maker: Maker = maker
+        self._cap = cap
+        self._ready: dict[str, NodeText] = {}  # by range hash
+        self._made: dict[str, NodeText] = {}  # extractive ones, by range hash
+        self._nodes: dict[Node, NodeText] = {}
+        self._rollup_hashes: dict[Node, str] = {}
+        self._seen: set[str] = set()
+        self._unread: dict[str, int] = {}  # tokens cut out of a source that nobody has read
+        self._seen_stop = 0  # entries before it were read by provisional passes
+        self._unread_leaf = 0  # leaves before it are seen
+        self._allowance = _FULL_READ
+        self._drops: dict[Node, tuple[str, tuple[str, ...]]] = {}  # by the text that they are missing from
+        self.stand_ins_made = 0
+        self.notes = TopicNotes(timeline, extracts.about, extracts.excerpt, by_model=maker == "model", cap=cap)
+        self.open = OpenRangeSummaries(timeline, by_model=maker == "model", every=every)
+
+    def begin(self) -> None:
+        """An activation begins: it may read so much at leisure."""
+        self._allowance = _FULL_READ
+
+    def reset(self) -> None:
+        """The log was replaced: places have changed, contents keep their summaries."""
+        self._nodes.clear()
+        self._rollup_hashes.clear()
+        self._drops.clear()
+        self._seen_stop = self._unread_leaf = 0
+        self.notes.reset()
+
+    def entries(self, node: Node) -> range:
+        segments = self._timeline.segments
+        return range(segments[node.leaves.start].start, segments[node.leaves.stop - 1].stop)
+
+    def hash_of(self, node: Node) -> str | None:
+        """The range hash of a node; None for a rollup whose children are not all ready, or if there is no such node."""
+        if node.rank == 0:
+            leaves = self._timeline.hashes
+            return leaves[node.number] if node.number < len(leaves) else None
+        if (known := self._rollup_hashes.get(node)) is not None:
+            return known
+        hashes = [self.hash_of(child) for child in node.children]
+        texts = [self._ready[hash].text for hash in hashes if hash is not None and hash in self._ready]
+        if len(texts) < len(hashes):
+            return None
+        self._rollup_hashes[node] = rollup_hash(node.rank, [output_hash(text) for text in texts])
+        return self._rollup_hashes[node]
+
+    def is_ready(self, node: Node) -> bool:
+        """Whether the session's own summary of a node is there, or it needs none."""
+        hash = self.hash_of(node)
+        return hash is not None and (hash in self._ready or (node.rank == 0 and self._is_own_summary(node)))
+
+    def is_known(self, leaf: Node) -> bool:
+        """Whether the text of a segment need not be worked out."""
+        return leaf in self._nodes or self._timeline.hashes[leaf.number] in self._made or self.is_ready(leaf)
+
+    def passes_of_new(self, node: Node) -> int:
+        """Through how many summarizations a summary of `node` made now has gone."""
+        return 1 + max((self.text_of(child).passes for child in node.children), default=0)
+
+    def add(self, node: Node, hash: str, text: NodeText) -> None:
+        """A summary has been made, or was found. The first for a hash stays."""
+        self._ready.setdefault(hash, text)
+        self._seen.add(hash)
+        if self.hash_of(node) == hash:
+            self._forget(node)
+        else:  # the log was replaced meanwhile: the content may stand somewhere else now
+            self._nodes.clear()
+        if node.rank == 0 and hash in self._timeline.repeated:
+            for index, other in enumerate(self._timeline.hashes):
+                if other == hash:
+                    self._forget(Node(0, index))
+
+    def saw(self, hash: str) -> None:
+        """A source was given to a summarizer: whole, or with all that was cut out of it read by the extractive pass."""
+        if not self._unread.get(hash):
+            self._seen.add(hash)
+
+    def cut_for_model(self, hash: str, content: str) -> str:
+        """A source without the middles of its long results; their key lines, found by reading all of them, instead."""
+        cut = cut_results(content)
+        self._unread[hash] = sum(map(estimate_text, cut.left_out))
+        told: list[Sequence[str]] = []
+        for middle in cut.left_out:
+            told.append(self._extracts.key_lines(middle, KEY_LINES))
+            self._unread[hash] -= estimate_text(middle)
+        return cut.join(told)
+
+    def text_of(self, node: Node) -> NodeText:
+        found = self._nodes.get(node)
+        if found is None:
+            found = self._nodes[node] = self._leaf(node) if node.rank == 0 else self._rollup(node)
+        return found
+
+    def told(self, leaf: int) -> str:
+        """What is known of a segment, for somebody who asks: its summary, or, where none is ready, a quick look at its
+        source. No view depends on that."""
+        if self.is_ready(Node(0, leaf)):
+            return self.text_of(Node(0, leaf)).text
+        return self._extracts.skim(self._timeline.content(leaf), self._cap)
+
+    def leaves(self) -> list[HeaderNode]:
+        """Every segment's summary, as a block of a header that shows all of them."""
+        found = []
+        for number in range(len(self._timeline.segments)):
+            node = Node(0, number)
+            text, entries = self.text_of(node), self.entries(node)
+            whole = HeaderNode(0, number, entries.start, entries.stop, "full", text.made_by, text.passes, text.text)
+            found.append(whole)
+        return found
+
+    def brief(self, text: str, max_tokens: int) -> str:
+        return self._extracts.brief(text, max_tokens)
+
+    def drops(self, node: Node, text: str) -> tuple[str, ...]:
+        """Exact values of a node's source that `text`, shown for it, does not hold. A rollup's source are its
+        children."""
+        if (found := self._drops.get(node)) is None or found[0] != text:
+            children = [self.text_of(child).text for child in node.children]
+            source = render_children(children) if children else self._timeline.content(node.number)
+            found = self._drops[node] = (text, find_drops(source, text))
+        return found[1]
+
+    def provisional(self, piece: range, max_tokens: int) -> NodeText:
+        """What stands for groups that fill no segment yet: the model's summary, or what the extractive pass finds."""
+        self._seen_stop = max(self._seen_stop, piece.stop)
+        if (made := self.open.text_of(piece)) is not None and max_tokens > 0:
+            fits = estimate_text(made.text) <= max_tokens
+            return made if fits else made._replace(text=self._extracts.brief(made.text, max_tokens))
+        return NodeText(self._read(self._timeline.render(piece.start, piece.stop), max_tokens), "provisional", 1)
+
+    def _read(self, content: str, max_tokens: int) -> str:
+        if max_tokens < _SHORT:
+            return self._extracts.skim(content, max(0, max_tokens)) if max_tokens > 0 else ""
+        return self._extracts.thorough(content, kind="segment", max_tokens=max_tokens)
+
+    def unseen_tokens(self, covered: int) -> int:
+        """Tokens of the first `covered` segments that nobody has read."""
+        hashes, segments = self._timeline.hashes, self._timeline.segments
+        while self._unread_leaf < covered and hashes[self._unread_leaf] in self._seen:
+            self._unread_leaf += 1
+        missed = [at for at in range(self._unread_leaf, covered) if hashes[at] not in self._seen]
+        return sum(segments[at].size // segments[at].parts for at in missed if segments[at].stop > self._seen_stop)
+
+    def _leaf(self, node: Node) -> NodeText:
+        hash = self._timeline.hashes[node.number]
+        if (found := self._ready.get(hash)) is not None:
+            return found
+        if self._is_own_summary(node):
+            return self._ready[hash]
+        if (found := self._made.get(hash)) is None:
+            found = self._made[hash] = self._stand_in(node.number)
+            self._seen.add(hash)
+        return found
+
+    def _stand_in(self, leaf: int) -> NodeText:
+        segment = self._timeline.segments[leaf]
+        content = self._timeline.content(leaf)
+        self._allowance -= segment.size // segment.parts
+        if self._allowance < 0:
+            self.stand_ins_made += 1
+            return NodeText(self._extracts.skim(content, min(_SKIM_TOKENS, self._cap)), "stand-in", 1)
+        text = self._extracts.thorough(content, kind="segment", max_tokens=self._cap)
+        if self._maker == "extractive":
+            return NodeText(text, "extractive", 1)
+        self.stand_ins_made += 1
+        return NodeText(text, "stand-in", 1)
+
+    def _rollup(self, node: Node) -> NodeText:
+        children = [self.text_of(child) for child in node.children]
+        hash = rollup_hash(node.rank, [output_hash(child.text) for child in children])
+        if (found := self._ready.get(hash) or self._made.get(hash)) is not None:
+            return found
+        text = self._extracts.thorough(
+            render_children([child.text for child in children]), kind="rollup", max_tokens=self._cap
+        )
+        own = self._maker == "extractive" and all(child.made_by != "stand-in" for child in children)
+        found = NodeText(text, "extractive" if own else "stand-in", 1 + max(child.passes for child in children))
+        self.stand_ins_made += not own
+        self._made[hash] = found
+        return found
+
+    def _is_own_summary(self, leaf: Node) -> bool:
+        """Whether a segment is so short that its own text stands for it; then that is ready."""
+        segment = self._timeline.segments[leaf.number]
+        if segment.parts > 1 or segment.size > 2 * self._cap:
+            return False
+        hash = self._timeline.hashes[leaf.number]
+        self._seen.add(hash)
+        if hash not in self._ready:
+            self._ready[hash] = NodeText(self._timeline.render(segment.start, segment.stop, apart=False), "verbatim", 0)
+        return True
+
+    def _forget(self, node: Node) -> None:
+        """A node says something new: so does every rollup of it."""
+        while self._nodes.pop(node, None) is not None:  # a rollup is kept only while its children are
+            node = node.parent

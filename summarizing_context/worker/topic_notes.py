@@ -1,0 +1,138 @@
+"""Focus and topic notes: what of the covered past concerns a topic that a user named on compacting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from summarizing_context.errors import SettingsError
+from summarizing_context.log.digests import output_hash
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.planning import Want
+from summarizing_context.log.tree import NOTE, Maker, NodeText
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.redaction import Redact, redact_texts
+from summarizing_context.messages.rendering import render_topic
+
+MOST_CHARACTERS = 500
+
+
+class Focus(NamedTuple):
+    """A topic, and the log entries that its note was made from."""
+
+    text: str
+    start: int
+    stop: int
+
+
+def check_focus(focus: object, redact: Redact | None = None) -> str:
+    """A topic on one line, without what cannot be shown; `SettingsError` for what is none. `redact` reads it before,
+    as it was given."""
+    if not isinstance(focus, str):
+        raise SettingsError(f"focus is {type(focus).__name__}; it is a text that names a topic, or None")
+    text = focus if redact is None else redact_texts([("focus", focus)], redact)[0]
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
+    if not any(char.isalnum() for char in line):
+        raise SettingsError("focus names nothing; write the topic that the summaries must keep, or leave it out")
+    if len(line) > MOST_CHARACTERS:
+        raise SettingsError(
+            f"focus has {len(line)} characters; allowed: up to {MOST_CHARACTERS}, so name the topic alone"
+        )
+    return line
+
+
+def note_text(focus: str, lines: str, fits: Callable[[str], bool]) -> str:
+    """The note as it is shown: its topic, and as many of its newest lines as fit. Empty if none does."""
+    kept = [line for line in lines.splitlines() if line.strip()]
+    while kept:
+        text = "\n".join([f'What concerns "{focus}", a topic that was asked for:', *kept])
+        if fits(text):
+            return text
+        kept.pop(0)
+    return ""
+
+
+READ = 64_000  # estimated tokens of the covered past, the newest, that a note is made from
+
+_EXCERPT = 9  # times the cap of a summary; what a model is given to read
+
+_SHORT = 2  # times the cap; what is no longer than that needs no model
+
+_MOST_DRAFTS = 5  # one for each provider, and one that is being decided about
+
+Lines = Callable[[str, str, int], str]  # what a content says about a topic, in so many tokens
+
+
+class _Draft(NamedTuple):
+    """What a note is made from."""
+
+    record: str
+    hash: str  # names topic and record; empty where no model is to write the note
+
+
+class TopicNotes:
+    """Notes of one session. `by_model` says whether a model is to write them."""
+
+    def __init__(self, timeline: MessageLog, about: Lines, excerpt: Lines, *, by_model: bool, cap: int) -> None:
+        self._timeline = timeline
+        self._about = about
+        self._excerpt = excerpt
+        self._by_model = by_model
+        self._cap = cap
+        self._drafts: dict[Focus, _Draft] = {}
+        self._shown: tuple[Focus, ...] = ()
+        self._ready: dict[str, str] = {}  # a model's notes, by hash
+
+    def reset(self) -> None:
+        """The log was replaced: no note is about it any longer."""
+        self._drafts.clear()
+        self._shown = ()
+
+    def start_of(self, leaves: int, stop: int) -> int:
+        """The entry from which on a note reads a past of so many segments, and of entries up to `stop`."""
+        start, read = self._timeline.leading, 0
+        for at in range(leaves - 1, -1, -1):
+            segment = self._timeline.segments[at]
+            read += segment.size // segment.parts
+            if read > READ and at < leaves - 1:  # the newest is read in any case
+                return min(stop, segment.stop)
+        return start
+
+    def text_of(self, focus: Focus, max_tokens: int) -> NodeText:
+        """What is known about a topic: a model's note if it is there, else lines of the record."""
+        draft = self._draft(focus)
+        if (found := self._ready.get(draft.hash)) is not None:
+            return NodeText(found, "model", 1)
+        made_by: Maker = "stand-in" if draft.hash else "extractive"
+        return NodeText(self._about(draft.record, focus.text, min(max_tokens, self._cap)), made_by, 1)
+
+    def for_model(self, topic: str, record: str) -> str:
+        """What a model reads for a note: no more than a segment, picked from the whole record."""
+        return render_topic(topic, self._excerpt(record, topic, _EXCERPT * self._cap))
+
+    def keep(self, focuses: Iterable[Focus | None]) -> None:
+        """These are the topics that views show now; others need no note any longer."""
+        self._shown = tuple(dict.fromkeys(focus for focus in focuses if focus is not None))
+
+    def wanted(self) -> list[Want]:
+        """Notes that a model has still to write."""
+        hashes = [self._draft(focus).hash for focus in self._shown] if self._by_model else []
+        return [Want(NOTE, hash) for hash in hashes if hash and hash not in self._ready]
+
+    def focus_of(self, hash: str) -> Focus | None:
+        """What a wanted note is about; None where it is not wanted any longer."""
+        return next((focus for focus in self._shown if self._draft(focus).hash == hash), None)
+
+    def add(self, hash: str, text: str) -> None:
+        """A model has written a note, or it was found."""
+        self._ready.setdefault(hash, text)
+
+    def _draft(self, focus: Focus) -> _Draft:
+        if (found := self._drafts.get(focus)) is None:
+            record = self._timeline.render(focus.start, focus.stop)
+            is_long = self._by_model and estimate_text(record) > _SHORT * self._cap
+            hash = output_hash(render_topic(focus.text, record)) if is_long else ""
+            found = self._drafts[focus] = _Draft(record, hash)
+            while len(self._drafts) > _MOST_DRAFTS:
+                del self._drafts[next(iter(self._drafts))]
+        return found

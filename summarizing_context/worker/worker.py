@@ -1,0 +1,300 @@
+"""The worker: makes missing summaries in the background, a few at a time.
+
+`planning` says what is missing, `jobs` what is asked, the resilient caller calls. One owner task holds the task group,
+from the first work until `stop`. A failing summarizer never ends it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, TypeVar
+
+import anyio
+
+from summarizing_context.concurrency import Clock, Foreground, WorkerThread, single_flight
+from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
+from summarizing_context.log.ledger import SessionLedger
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.planning import Planner, Want
+from summarizing_context.log.tree import NOTE, OPEN, Node, NodeText
+from summarizing_context.stores.base import Store, StoredSummary
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.resilience.retries import LONGEST_NAP, RetrySchedule
+from summarizing_context.worker.jobs import Jobs, Recipe
+from summarizing_context.worker.summary_cache import SummaryCache
+
+_STOP_WITHIN = 1.5  # seconds
+
+logger = logging.getLogger(__name__)
+
+Found = TypeVar("Found")
+
+
+class Caller(Protocol):
+    """How the worker has its summaries made: a summarizer with a gate before it."""
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply: ...
+
+    def ready_in(self) -> float | None:
+        """Seconds until a job may start; None for never again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Busy:
+    """The hashes that are not to be started now; asked one by one, for there may be many."""
+
+    running: Mapping[str, Want]
+    setbacks: RetrySchedule
+    now: float
+
+    def __contains__(self, hash: object) -> bool:
+        return hash in self.running or (isinstance(hash, str) and self.setbacks.rests(hash, self.now))
+
+
+class Worker:
+    """Background summaries of one session. All methods belong to its event loop."""
+
+    def __init__(
+        self,
+        *,
+        timeline: MessageLog,
+        book: SummaryCache,
+        store: Store,
+        session_id: str,
+        caller: Caller,
+        recipe: Recipe,
+        clock: Clock,
+        concurrency: int,
+        cooldown: float,
+        past_start: Callable[[], bool],
+        foreground: Foreground,
+        preparing: WorkerThread,
+        rollups: bool,
+        notify: Callable[[str, dict[str, object]], None],
+        ledger: SessionLedger | None = None,
+    ) -> None:
+        self._timeline = timeline
+        self._book = book
+        self._store = store
+        self._place = store.name if recipe.shared and store.name != ":memory:" else id(self)
+        self._session_id = session_id
+        self._caller = caller
+        self._recipe = recipe
+        self._jobs = Jobs(timeline, book, recipe)
+        self._clock = clock
+        self._concurrency = concurrency
+        self._past_start = past_start
+        self._foreground = foreground
+        self._preparing = preparing
+        self._notify = notify
+        self._ledger = ledger
+        self._planner = Planner(book, rollups=rollups)
+        self._running: dict[str, Want] = {}
+        self._setbacks = RetrySchedule(cooldown)
+        self._owner: asyncio.Task[None] | None = None
+        self._awake = anyio.Event()
+        self._changed = anyio.Event()
+        self._stopped = False
+        self.failed = 0
+        self.last_error: str | None = None
+
+    @property
+    def pending(self) -> int:
+        """Summaries that are missing and could be made, those being made included."""
+        if not self._past_start():
+            return 0
+        return len(self._wanted()) + self._planner.pending(len(self._timeline.segments))
+
+    def reset(self) -> None:
+        """The log was replaced."""
+        self._planner.reset()
+
+    def wake(self) -> None:
+        """Look for work; cheap when there is none."""
+        if self._stopped or not (self._startable(1) or self._reads_on()):
+            return
+        if self._owner is None or self._owner.done():
+            self._owner = asyncio.create_task(self._own(), name="summarizing worker")
+        self._awake.set()
+
+    async def wait_idle(self, timeout: float | None = None) -> bool:
+        """Wait until nothing runs or could run; False when that took longer than `timeout` seconds, or was stopped."""
+        with anyio.move_on_after(timeout):
+            while not self._stopped and (self._running or self._startable(1) or self._reads_on()):
+                self.wake()
+                await self._changed.wait()
+            return not self._stopped
+        return False
+
+    async def stop(self) -> None:
+        """End every task, within two seconds."""
+        self._stopped = True
+        owner, self._owner = self._owner, None
+        if owner is not None:
+            owner.cancel()
+            await asyncio.wait({owner}, timeout=_STOP_WITHIN)
+            if not owner.done():
+                logger.warning("the summarizing worker did not end in time; abandoned")
+        self._signal()
+
+    async def recall(self, *, everything: bool = False) -> None:
+        """Take from the store every summary that it has for this session's segments and their rollups.
+
+        With `everything` those that are known already are asked for too, so that the store notes their use.
+        """
+        if not self._recipe.shared:
+            return
+        segments, rank, width = len(self._timeline.segments), 0, 1
+        while width <= segments:
+            nodes = [Node(rank, index) for index in range(segments // width)]
+            wants = [Want(node, hash) for node in nodes if (hash := self._book.hash_of(node)) is not None]
+            await self._find([want for want in wants if everything or not self._book.is_ready(want.node)])
+            rank, width = rank + 1, width * 4
+
+    async def _own(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            while True:
+                self._awake = anyio.Event()
+                for want in self._startable(self._concurrency - len(self._running)):
+                    self._running[want.hash] = want
+                    tasks.start_soon(self._make, want)
+                if self._ledger is not None and self._reads_on():
+                    await self._foreground.wait_gap()
+                    ahead = self._ledger.ahead()
+                    self._ledger.take(ahead, await self._preparing.run(partial(ahead.read, self._foreground.give_way)))
+                    self._awake.set()  # a piece each turn
+                elif not self._running:
+                    self._signal()
+                with anyio.move_on_after(self._nap()):
+                    await self._awake.wait()
+
+    def _reads_on(self) -> bool:
+        """Whether the ledger is to be read ahead of need."""
+        return self._ledger is not None and self._ledger.lags and self._past_start()
+
+    def _startable(self, limit: int) -> list[Want]:
+        if limit <= 0 or not self._past_start() or self._caller.ready_in() != 0.0:
+            return []
+        busy = _Busy(self._running, self._setbacks, self._clock.now())
+        first = [want for want in self._wanted() if want.hash not in busy][:limit]
+        return [*first, *self._planner.plan(len(self._timeline.segments), busy, limit - len(first))]
+
+    def _wanted(self) -> list[Want]:
+        """What is wanted beside the tree: notes, and pieces of the open segment."""
+        return [*self._book.notes.wanted(), *self._book.open.wanted()]
+
+    def _nap(self) -> float:
+        """Seconds until something could be started that cannot be now."""
+        naps = self._setbacks.naps(self._clock.now())
+        gate = self._caller.ready_in()
+        if gate:
+            naps.append(gate)
+        return min([max(nap, 0.01) for nap in naps], default=LONGEST_NAP)
+
+    async def _make(self, want: Want) -> None:
+        began = self._clock.now()
+        try:
+            await self._foreground.wait_gap()
+            async with single_flight((self._place, self._jobs.key(want))):
+                if not await self._find([want]):
+                    job = await self._job(want)
+                    if job is None:
+                        return
+                    await self._summarize(want, job)
+            self._setbacks.recover(want.hash, began)
+        except SummarizerNotReady:
+            pass  # nothing was tried: it is planned again when calls are let through
+        except SummarizerError as error:
+            self._fail(want, error)
+        except Exception as error:  # a fault of ours or of a foreign object must not end the worker
+            logger.error("a summary could not be made", extra={"range": want.hash[:8], "cause": type(error).__name__})
+            self._fail(want, error)
+        finally:
+            self._running.pop(want.hash, None)
+            self._awake.set()
+            self._signal()
+
+    async def _job(self, want: Want) -> SummaryJob | None:
+        """What to ask; None where the log was replaced meanwhile. Written down and cut in a thread."""
+        return await self._preparing.run(self._jobs.prepare(want)) if self._is_wanted(want) else None
+
+    def _is_wanted(self, want: Want) -> bool:
+        """Whether the node still stands for what was planned: the log may have been replaced meanwhile."""
+        if want.node == NOTE:
+            return self._book.notes.focus_of(want.hash) is not None
+        if want.node == OPEN:
+            return self._book.open.piece_of(want.hash) is not None
+        return self._book.hash_of(want.node) == want.hash
+
+    def _entries(self, want: Want) -> range | None:
+        """The entries that a summary stands for, for a search to place it; None where it is not wanted any longer."""
+        if want.node == OPEN:
+            return self._book.open.piece_of(want.hash)
+        return self._book.entries(want.node) if want.node.rank >= 0 and self._is_wanted(want) else None
+
+    async def _find(self, wants: list[Want]) -> bool:
+        """Take what the store has already; whether it had all."""
+        if not self._recipe.shared or not wants:
+            return not wants
+        keys = {self._jobs.key(want): want for want in wants}
+        ranges = {key: self._entries(want) for key, want in keys.items()}
+        places = {key: (entries.start, entries.stop) for key, entries in ranges.items() if entries is not None}
+        found = await self._guarded(self._store.find_summaries(self._session_id, list(keys), places))
+        for key, summary in (found or {}).items():
+            self._keep(keys[key], summary.text)
+        return found is not None and len(found) == len(wants)
+
+    async def _summarize(self, want: Want, job: SummaryJob) -> None:
+        self._tell("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})
+        self._book.saw(want.hash)
+        reply = await self._caller.summarize(job)
+        text = reply.text
+        if self._recipe.shared:
+            mine = StoredSummary(text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
+            key = self._jobs.key(want)
+            places = {key: (job.start, job.stop)} if self._is_wanted(want) else {}
+            kept = await self._guarded(self._store.save_summary(self._session_id, key, mine, places))
+            text = kept.text if kept is not None else text
+        self._keep(want, text)
+        self._tell("summary_ready", {"range_hash": want.hash, "rank": job.rank})
+
+    def _keep(self, want: Want, text: str) -> None:
+        if want.node == NOTE:
+            self._book.notes.add(want.hash, text)
+            return
+        if want.node == OPEN:
+            self._book.open.add(want.hash, NodeText(text, self._recipe.maker, 1))
+            return
+        passes = self._book.passes_of_new(want.node) if self._is_wanted(want) else 1
+        self._book.add(want.node, want.hash, NodeText(text, self._recipe.maker, passes))
+
+    def _fail(self, want: Want, error: Exception) -> None:
+        self._setbacks.note(want.hash, error, self._clock.now())
+        self.failed += 1
+        self.last_error = type(error).__name__ if not isinstance(error, SummarizerError) else str(error)
+        self._tell(
+            "summary_failed", {"range_hash": want.hash, "rank": max(0, want.node.rank), "cause": self.last_error}
+        )
+
+    async def _guarded(self, work: Awaitable[Found]) -> Found | None:
+        """A store that fails costs the sharing of a summary, not the summary."""
+        try:
+            return await work
+        except StoreError as error:
+            self.last_error = str(error)
+            logger.warning("summaries are not shared for now", extra={"cause": repr(error)})
+            return None
+
+    def _tell(self, name: str, data: dict[str, object]) -> None:
+        try:
+            self._notify(name, data)
+        except Exception as error:  # an observer's fault is not the worker's
+            logger.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
+
+    def _signal(self) -> None:
+        self._changed.set()
+        self._changed = anyio.Event()
