@@ -9,7 +9,7 @@ import pytest
 
 from summarizing_context.session import usable_state
 from summarizing_context.views.view import ActivationState, encode_state
-from tests.core.making import answer, one_call, timeline, user
+from tests.making import answer, one_call, timeline, user
 
 LOG = [user("go"), one_call("a", "b"), answer("a"), answer("b"), user("more"), one_call("c"), answer("x")]
 

@@ -21,9 +21,9 @@ from summarizing_context.log.tree import Node
 from summarizing_context.messages.redaction import Redaction
 from summarizing_context.worker.jobs import Jobs, make_recipe
 from summarizing_context.worker.summary_cache import SummaryCache
-from tests.core.making import answer, assistant, call, one_call, timeline, user
 from tests.laws.summarizers import short_summary
-from tests.test_summaries import Pass
+from tests.making import answer, assistant, call, one_call, timeline, user
+from tests.worker.test_summaries import Pass
 
 pytestmark = pytest.mark.anyio
 

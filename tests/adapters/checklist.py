@@ -72,7 +72,7 @@ _point(
     11,
     "the first and the last human message are in every view",
     f"{_L}conversation_order.py::test_the_first_human_rows_and_covered_system_rows_stay_in_every_view",
-    "core/test_pins.py::test_the_first_human_message_stands_before_and_the_latest_after",
+    "log/test_pins.py::test_the_first_human_message_stands_before_and_the_latest_after",
 )
 _point(
     12,
@@ -84,19 +84,19 @@ _point(
     13,
     "summaries stand where the past stood, oldest first, in a fenced user row",
     f"{_L}conversation_order.py::test_the_order_of_a_view_is_rules_first_ask_header_tail",
-    "core/test_header.py::test_a_header_is_a_preface_one_block_a_node_and_an_end",
+    "log/test_header.py::test_a_header_is_a_preface_one_block_a_node_and_an_end",
 )
 _point(
     14,
     "one header message, its blocks bounded by the tree; nothing is summarized twice",
-    "core/test_header.py::test_any_header_covers_everything_in_order_within_its_share",
-    "core/test_header.py::test_above_its_target_a_header_is_rolled_up_and_remembers_it",
+    "log/test_header.py::test_any_header_covers_everything_in_order_within_its_share",
+    "log/test_header.py::test_above_its_target_a_header_is_rolled_up_and_remembers_it",
     f"{_L}paid_once.py::test_no_key_is_asked_for_twice_within_a_session",
 )
 _point(
     15,
     "the prompt asks for goal, constraints, decisions, errors, state, facts; a focus can be given",
-    "test_prompt_library.py::test_a_prompt_names_the_fixed_sections_in_their_order",
+    "summarizers/test_prompt_library.py::test_a_prompt_names_the_fixed_sections_in_their_order",
     "test_focus.py::test_a_focus_is_noted_at_once_and_without_a_model",
 )
 _point(
@@ -108,7 +108,7 @@ _point(
 _point(
     17,
     "a view changes only with what is ready and committed; cancelling changes nothing by halves",
-    "test_viewer.py::test_a_change_is_nothing_until_it_is_applied",
+    "views/test_viewer.py::test_a_change_is_nothing_until_it_is_applied",
     "test_context.py::test_a_cancelled_replacement_has_happened_in_both_places_or_in_neither",
 )
 _point(
@@ -121,7 +121,7 @@ _point(
     19,
     "no storm: an activation frees a minimum or does not happen",
     f"{_L}no_storm.py::test_a_thousand_requests_after_a_huge_message_cause_no_storm",
-    "core/test_activation.py::test_an_activation_that_frees_less_than_min_free_does_not_happen",
+    "log/test_activation.py::test_an_activation_that_frees_less_than_min_free_does_not_happen",
 )
 _point(
     20,
@@ -179,7 +179,7 @@ _point(
     29,
     "the budget comes from the provider, sane for tiny windows",
     "test_context.py::test_a_providers_window_gives_the_budget",
-    "core/test_budget.py::test_a_tiny_window_keeps_half_for_the_view",
+    "views/test_budget.py::test_a_tiny_window_keeps_half_for_the_view",
 )
 _point(
     30,
@@ -190,12 +190,12 @@ _point(
     31,
     "the prompt factory is called once a request; rows of hooks stay",
     f"{_A}requests.py::test_the_prompt_factory_is_called_once_a_request_and_stays_out_of_the_log",
-    "test_leading.py::test_it_leads_in_the_place_of_the_logs_own_and_stays_out_of_the_log",
+    "views/test_leading.py::test_it_leads_in_the_place_of_the_logs_own_and_stays_out_of_the_log",
 )
 _point(
     32,
     "developer rows stay",
-    "test_leading.py::test_it_leads_in_the_place_of_the_logs_own_and_stays_out_of_the_log",
+    "views/test_leading.py::test_it_leads_in_the_place_of_the_logs_own_and_stays_out_of_the_log",
     f"{_L}conversation_order.py::test_the_first_human_rows_and_covered_system_rows_stay_in_every_view",
 )
 _point(
@@ -238,7 +238,7 @@ _point(
     39,
     "what summaries cost is told: calls, tokens, money, failures",
     f"{_A}host_summarizer.py::test_a_real_session_is_summarized_by_its_own_provider_and_usage_is_not_misled",
-    "test_prices.py::test_the_cost_of_a_session_is_that_of_the_tokens_it_counted",
+    "summarizers/test_prices.py::test_the_cost_of_a_session_is_that_of_the_tokens_it_counted",
 )
 _point(
     40,
@@ -267,7 +267,7 @@ _point(
 _point(
     44,
     "each block of the header names the messages that it stands for, which the log keeps",
-    "core/test_header.py::test_a_header_is_a_preface_one_block_a_node_and_an_end",
+    "log/test_header.py::test_a_header_is_a_preface_one_block_a_node_and_an_end",
     "cli/test_view.py::test_explain_says_which_past_each_node_stands_for",
 )
 _point(
@@ -285,8 +285,8 @@ _point(
 _point(
     47,
     "a summary is fenced as history, not instructions",
-    "core/test_header.py::test_a_summary_cannot_end_its_fence",
-    "core/test_fencing.py::test_no_text_opens_or_closes_a_fence",
+    "log/test_header.py::test_a_summary_cannot_end_its_fence",
+    "messages/test_fencing.py::test_no_text_opens_or_closes_a_fence",
 )
 _point(
     48,

@@ -10,7 +10,7 @@ import pytest
 from summarizing_context.extraction.rules import CueRules, Rule
 from summarizing_context.log.rules import RuleLog, RuleReader, StandingRule
 from summarizing_context.stores.base import StoredRules
-from tests.core.making import assistant, entry, result, user
+from tests.making import assistant, entry, result, user
 
 PUSH, LINT, SHORT = Rule("Never push.", "must"), Rule("Always lint.", "must"), Rule("Prefer short names.", "prefer")
 

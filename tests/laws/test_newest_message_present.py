@@ -16,7 +16,7 @@ from summarizing_context import Settings, open_context
 from summarizing_context.adapters.amplifier.messages import NOT_YET, fit_rows
 from summarizing_context.concurrency import Pace
 from summarizing_context.views.tail import Reads, feed
-from tests.core.making import entry, room, tail_of, timeline
+from tests.making import entry, room, tail_of, timeline
 
 from .builders import Message, assistant, call, result, user
 from .judge import watched

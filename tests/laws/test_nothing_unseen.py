@@ -13,8 +13,8 @@ from summarizing_context.log.tree import Node
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.truncation import HEAD, LONGEST_RESULT, TAIL
 from summarizing_context.worker.jobs import Jobs, Recipe
-from tests.core.making import timeline
-from tests.test_summaries import book
+from tests.making import timeline
+from tests.worker.test_summaries import book
 
 from .builders import DIALECTS, Message, assistant, call, marked, result, session, user
 from .judge import Judge, watched

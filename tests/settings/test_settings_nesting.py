@@ -1,0 +1,141 @@
+"""Settings in groups: `context_management`, `memory`, `semantic_memory`; and from JSON files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context import Settings, SettingsError, open_context
+from tests.laws.builders import count, session
+from tests.laws.judge import SMALL
+
+MANAGED = {
+    "strategy": "importance_based",
+    "max_messages": 50,
+    "summarize_threshold": 40,
+    "importance_threshold": 0.6,
+    "checkpoint_interval_messages": 10,
+    "semantic_memory": {
+        "enabled": True,
+        "embedding_model": "text-embedding-ada-002",
+        "vector_store": "chroma",
+        "similarity_threshold": 0.7,
+    },
+}
+KEPT = Settings(
+    strategy="importance",
+    importance_threshold=0.6,
+    max_messages=50,
+    summarize_threshold=40,
+    checkpoint_interval_messages=10,
+    memory_include="auto",
+    memory_extract=True,
+    embedding="openai",
+    embedding_model="text-embedding-ada-002",
+    vector_store="chroma",
+    similarity_threshold=0.7,
+)
+
+
+def problems(given: dict[str, Any]) -> str:
+    with pytest.raises(SettingsError) as caught:
+        Settings.from_mapping(given)
+    return str(caught.value)
+
+
+def test_a_group_around_all_settings_is_taken_apart():
+    whole: dict[str, Any] = {"context_management": MANAGED}
+    assert Settings.from_mapping(whole) == KEPT == Settings.from_mapping(MANAGED)
+    assert Settings(**whole) == KEPT == Settings.load(environ={}, **whole)
+    assert "stands inside of itself" in problems({"context_management": whole})
+    assert "enabled = 'yes' is refused; allowed: true or false" in problems({"semantic_memory": {"enabled": "yes"}})
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [("summarization", "summarize"), ("hierarchical", "hierarchical"), ("sliding_window", "truncate")],
+)
+def test_strategies_have_the_names_of_other_documents_too(name: str, ours: str):
+    assert Settings.from_mapping({"context_management": {"strategy": name}}).strategy == ours
+
+
+def test_a_json_file_is_read_whole_or_by_a_table(tmp_path: Path):
+    file = tmp_path / "agent.json"
+    file.write_text(json.dumps({"context_management": MANAGED}))
+    assert Settings.from_json(file) == Settings.load(file, environ={}) == KEPT
+    file.write_text(json.dumps({"agent": {"name": "x", "context_management": MANAGED}}))
+    assert Settings.from_json(file, table="agent.context_management") == KEPT
+    with pytest.raises(SettingsError, match=r"unknown setting .*agent\.json: agent"):
+        Settings.from_json(file)
+
+
+@pytest.mark.parametrize(("content", "said"), [("{", "cannot be read"), ("[]", "no table"), ("5", "no table")])
+def test_a_json_file_that_holds_no_settings_is_refused(tmp_path: Path, content: str, said: str):
+    file = tmp_path / "agent.json"
+    file.write_text(content)
+    with pytest.raises(SettingsError, match=said):
+        Settings.from_json(file)
+
+
+def test_all_problems_are_told_at_once_with_the_place_and_the_nearest_name():
+    told = problems(
+        {
+            "context_management": {
+                "max_mesages": 50,
+                "summarize_threshold": 0,
+                "strategy": "hierarchic",
+                "semantic_memory": {"similarity_treshold": 0.7, "vector_store": "croma", "strategy": "truncate"},
+                "memory": 5,
+            },
+            "context_managment": {},
+        }
+    )
+    for said in (
+        "context_management.max_mesages = 50; did you mean context_management.max_messages?",
+        "context_management.summarize_threshold = 0 is refused",
+        "did you mean hierarchical?",
+        "semantic_memory.similarity_treshold = 0.7; did you mean context_management.semantic_memory.similarity_thresh",
+        "context_management.semantic_memory.vector_store = 'croma' is refused (did you mean chroma?)",
+        "unknown setting context_management.semantic_memory.strategy",
+        "context_management.memory = 5 is refused; allowed: a group of settings",
+        "unknown setting context_managment = {}; did you mean context_management?",
+    ):
+        assert said in told
+
+
+def test_a_setting_that_is_given_inside_and_outside_a_group_is_refused():
+    told = problems({"context_management": {"max_messages": 50}, "max_messages": 40})
+    assert "max_messages is given twice, as context_management.max_messages too" in told
+
+
+def test_summaries_cannot_begin_after_the_view_has_changed():
+    assert "must be at most" in problems({"max_messages": 20, "summarize_threshold": 30})
+
+
+def test_memory_that_is_off_needs_no_vector_store():
+    off = Settings.from_mapping({"semantic_memory": {**MANAGED["semantic_memory"], "enabled": False}})  # type: ignore[dict-item]
+    assert (off.memory_include, off.embedding, off.vector_store) == ("off", None, "sqlite")
+
+
+@pytest.mark.anyio
+async def test_from_the_threshold_on_summaries_are_made_before_the_view_needs_them():
+    log = session(7, 60)
+    for threshold, made in ((None, 0), (len(log), 1), (len(log) + 1, 0)):
+        settings = Settings(**{**SMALL, "max_tokens": 1_000_000, "summarize_threshold": threshold})
+        async with open_context(settings, count_tokens=count) as context:
+            await context.set_messages(log)
+            await context.wait_idle()
+            figures = context.statistics()
+            assert min(1, figures.summaries_ready) == made, (threshold, figures)
+            assert figures.activations == 0
+
+
+def test_the_documented_configuration_is_taken_as_it_stands(tmp_path: Path):
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text(encoding="utf-8")
+    shown = next(block for block in page.split("```json\n") if '"context_management"' in block.partition("```")[0])
+    file = tmp_path / "agent.json"
+    file.write_text(shown.partition("```")[0])
+    assert Settings.from_json(file) == KEPT

@@ -1,0 +1,198 @@
+"""Head and tail of long texts stay, and the cut says what is left out."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.truncation import cut_middle
+from summarizing_context.views.shrinking import Price, shrink_message, shrink_note
+from tests.making import PRICE, answer, assistant, call, result, user
+
+LONG = " ".join(f"word{n}" for n in range(3_000))
+IMAGE = {"type": "image", "source": {"type": "base64", "data": "A" * 999}}
+
+
+def shrink(message: dict, cap: int = 100) -> dict:
+    return shrink_message(message, PRICE.message(message), cap, PRICE).message
+
+
+def test_a_message_within_its_cap_is_the_same_object():
+    message = user("short")
+    assert shrink(message) is message
+
+
+def test_head_and_tail_stay_and_the_cut_tells_its_tokens():
+    text = shrink(user(LONG))["content"]
+    assert text.startswith("word0 word1 ")
+    assert text.endswith(" word2999")
+    left_out = int(text.partition("[… ")[2].partition(" tokens left out …]")[0])
+    assert left_out == pytest.approx(estimate_text(LONG) - 80, abs=40)
+
+
+def test_shrinking_is_deterministic_and_leaves_the_original_alone():
+    message = user([{"type": "text", "text": LONG}])
+    assert shrink(message) == shrink(message)
+    assert message == user([{"type": "text", "text": LONG}])
+
+
+def test_small_parts_stay_whole_beside_long_ones():
+    shown = shrink(call("openai", ("a", "read", {"path": "src/flag.py"}), text=LONG))
+    assert shown["tool_calls"][0]["function"]["arguments"] == '{"path": "src/flag.py"}'
+    short = {"type": "text", "text": "Look."}
+    assert shrink(user([short, {"type": "text", "text": LONG}]))["content"][0] == short
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic", "amplifier"])
+def test_long_arguments_keep_their_form_and_their_short_fields(dialect):
+    shown = shrink(call(dialect, ("a", "write", {"path": "x.py", "text": LONG})))
+    if dialect == "openai":
+        arguments = json.loads(shown["tool_calls"][0]["function"]["arguments"])
+    else:
+        arguments = shown["content"][0]["input"]
+    assert arguments["path"] == "x.py"
+    assert "tokens left out" in arguments["text"]
+    if dialect == "amplifier":
+        assert shown["tool_calls"][0]["arguments"] == arguments
+
+
+def test_arguments_that_are_no_json_are_cut_as_text():
+    message = assistant("") | {"tool_calls": [{"id": "a", "function": {"name": "f", "arguments": "{" + LONG}}]}
+    assert "left out" in shrink(message)["tool_calls"][0]["function"]["arguments"]
+
+
+def test_the_other_keys_of_a_block_stay():
+    block = {"type": "text", "text": LONG, "visibility": None, "cache_control": {"type": "ephemeral"}}
+    (shown,) = shrink(user([block]))["content"]
+    assert shown == block | {"text": shown["text"]}
+
+
+@pytest.mark.parametrize("dialect", ["openai", "anthropic"])
+def test_a_result_keeps_its_call(dialect):
+    message = result(dialect, "a", LONG)
+    shown = shrink(message)
+    if dialect == "openai":
+        assert shown["tool_call_id"] == "a"
+    else:
+        assert shown["content"][0]["tool_use_id"] == "a"
+    assert "word0 " in json.dumps(shown)
+
+
+def test_a_result_under_another_role_keeps_its_words_too():
+    message = {"role": "function", "tool_call_id": "a", "content": [{"type": "text", "text": LONG}]}
+    (block,) = shrink(message)["content"]
+    assert block["text"].startswith("word0 ")
+
+
+def test_thinking_is_dropped_whole():
+    blocks = [{"type": "thinking", "thinking": LONG, "signature": "s"}, {"type": "text", "text": "So."}]
+    assert shrink(assistant(blocks))["content"] == [{"type": "text", "text": "So."}]
+    assert shrink(assistant("So.") | {"reasoning_content": LONG}) == assistant("So.")
+
+
+def test_an_image_that_has_no_room_leaves_a_note_and_its_neighbours_alone():
+    shown = shrink(user([{"type": "text", "text": "Look."}, IMAGE]), 50)
+    assert shown["content"] == [{"type": "text", "text": "Look."}, {"type": "text", "text": "[image left out]"}]
+
+
+def test_an_image_stays_where_there_is_room_for_it():
+    shown = shrink(user([IMAGE, {"type": "text", "text": LONG}]), 400)
+    assert shown["content"][0] == IMAGE
+
+
+@pytest.mark.parametrize("content", [None, "", "hm", [{"type": "text", "text": "hm"}]])
+def test_what_stands_beside_the_content_is_cut_in_its_own_form(content):
+    refused = {"role": "assistant", "content": content, "refusal": LONG}
+    assert "left out" in shrink(refused)["refusal"]
+    called = {"role": "assistant", "content": content, "function_call": {"name": "f", "arguments": LONG}}
+    assert shrink(called)["function_call"]["name"] == "f"
+    for message in (refused, called):
+        assert PRICE.message(shrink(message)) <= 100
+
+
+def test_what_is_listed_as_a_call_and_is_none_goes_away():
+    assert shrink(assistant("hm") | {"tool_calls": [LONG]})["tool_calls"] == []
+
+
+def test_a_cut_that_would_not_be_shorter_is_not_made():
+    assert cut_middle("short", 50, 2, estimate_text) == "short"
+
+
+def test_a_note_is_cut_inside_its_fence():
+    note = user(fence("late_result", LONG, call="a"))
+    text = shrink_note(note, PRICE.message(note), 100, PRICE).message["content"]
+    assert text.startswith('<late_result call="a">\nword0 ')
+    assert text.endswith("word2999\n</late_result>")
+
+
+TEXT = st.text(st.sampled_from('abc XY12\n.,{}世é\x1b"'), max_size=300).map(lambda text: text * 7)
+BLOCK = st.one_of(
+    st.builds(lambda text: {"type": "text", "text": text}, TEXT),
+    st.builds(lambda text: {"type": "thinking", "thinking": text}, TEXT),
+    st.builds(lambda text: {"type": "tool_use", "id": "a", "name": "f", "input": {"path": "x", "text": text}}, TEXT),
+    st.builds(lambda text: {"type": "tool_result", "tool_use_id": "z", "content": text}, TEXT),
+    st.builds(lambda text: {"type": "odd", "inner": [text]}, TEXT),
+)
+MESSAGES = st.one_of(
+    st.builds(user, TEXT | st.lists(BLOCK, max_size=4)),
+    st.builds(lambda text: answer("a", text), TEXT | st.lists(BLOCK, max_size=3)),
+    st.builds(lambda text, more: call("openai", ("a", "f", {"path": "x", "text": text}), text=more), TEXT, TEXT),
+    st.builds(lambda text, more: assistant("") | {"content": text, "refusal": more}, st.none() | TEXT, TEXT),
+    st.builds(lambda text: assistant("") | {"content": None, "function_call": {"name": "f", "arguments": text}}, TEXT),
+)
+
+
+@pytest.mark.parametrize("count", [estimate_text, len, lambda text: len(text) // 4], ids=["estimate", "len", "quarter"])
+@given(message=MESSAGES, cap=st.integers(64, 300))
+@settings(max_examples=80, deadline=None)
+def test_a_shrunk_message_never_exceeds_its_cap_and_costs_what_it_says(count, message, cap):
+    price = Price(count, 100)
+    shown = shrink_message(message, price.message(message), cap, price)
+    assert shown.tokens == price.message(shown.message)
+    assert shown.tokens <= cap
+    assert shown.message["role"] == message["role"]
+
+
+@given(TEXT, st.integers(20, 200))
+@settings(max_examples=80, deadline=None)
+def test_a_cut_keeps_an_end_of_each_side(text, cap):
+    cut = cut_middle(text, estimate_text(text), cap, estimate_text)
+    head, mark, tail = cut.partition("\n[… ")
+    if mark:
+        assert text.startswith(head)
+        assert text.endswith(tail.partition("…]\n")[2])
+
+
+MANY = {
+    "words": user([{"type": "text", "text": f"line {n}"} for n in range(400)]),
+    "unknown": user([{"type": "weird", "n": n} for n in range(400)]),
+    "files": user([IMAGE] * 400),
+    "extras": user("hi") | {f"k{n}": f"v{n}" for n in range(400)},
+    "result": user([{"type": "tool_result", "tool_use_id": "a", "content": [{"type": "text", "text": "x"}] * 400}]),
+    "arguments": call("anthropic", ("a", "f", {f"k{n}": n for n in range(400)})),
+}
+
+
+@pytest.mark.parametrize("cap", [16, 40, 300])
+@pytest.mark.parametrize("kind", MANY)
+def test_very_many_small_parts_fit_any_cap_that_has_room_for_a_word(kind: str, cap: int):
+    shown = shrink_message(MANY[kind], PRICE.message(MANY[kind]), cap, PRICE)
+    assert shown.tokens == PRICE.message(shown.message) <= cap
+    assert shown.message["content"]
+
+
+def test_blocks_that_are_too_many_become_one_text_with_their_first_and_last_words():
+    (block,) = shrink(MANY["words"])["content"]
+    assert block["text"].startswith("line 0\nline 1\n")
+    assert block["text"].endswith("line 399")
+    assert "tokens left out" in block["text"]
+
+
+def test_files_that_are_left_out_among_many_blocks_are_counted():
+    (block,) = shrink(user([{"type": "text", "text": "Look."}, *[IMAGE] * 400]))["content"]
+    assert block["text"] == "Look.\n[400 files left out]"
