@@ -1,12 +1,15 @@
 """Keeps long agent sessions inside the model's window: background summaries, views that never wait.
 
 `open_context(Settings(...))` opens a session; `mount` attaches one to Microsoft Amplifier.
+
+Names are loaded when they are first used, so that importing the package is quick.
 """
 
-from summarizing_context.adapters.amplifier.manager import mount, on_session_ready
-from summarizing_context.assembly import open_context
-from summarizing_context.commands import CommandResult
-from summarizing_context.context import SummarizingContext
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from summarizing_context.errors import (
     BudgetError,
     CassetteError,
@@ -38,20 +41,26 @@ from summarizing_context.errors import (
     TranscriptError,
     WrongEventLoopError,
 )
-from summarizing_context.extraction.ledger import Fact
-from summarizing_context.log.pins import Pin
-from summarizing_context.messages.reading import message_text_parts
-from summarizing_context.retrieval.memory import Memory, MemoryEntry
-from summarizing_context.retrieval.pages import Page
-from summarizing_context.retrieval.tools import memory_tool_schemas, recall_tool_schema
-from summarizing_context.session_budget import BudgetReport
-from summarizing_context.settings.ledger_rules import LedgerRule
-from summarizing_context.settings.values import Settings
-from summarizing_context.statistics import Statistics
-from summarizing_context.stores.base import Checkpoint, SearchHit
-from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.views.activation import ActivationReport
-from summarizing_context.views.view import View
+
+if TYPE_CHECKING:
+    from summarizing_context.adapters.amplifier import mount, on_session_ready
+    from summarizing_context.assembly import open_context
+    from summarizing_context.commands import CommandResult
+    from summarizing_context.context import SummarizingContext
+    from summarizing_context.extraction.ledger import Fact
+    from summarizing_context.log.pins import Pin
+    from summarizing_context.messages.reading import message_text_parts
+    from summarizing_context.retrieval.memory import Memory, MemoryEntry
+    from summarizing_context.retrieval.pages import Page
+    from summarizing_context.retrieval.tools import memory_tool_schemas, recall_tool_schema
+    from summarizing_context.session_budget import BudgetReport
+    from summarizing_context.settings.ledger_rules import LedgerRule
+    from summarizing_context.settings.values import Settings
+    from summarizing_context.statistics import Statistics
+    from summarizing_context.stores.base import Checkpoint, SearchHit
+    from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+    from summarizing_context.views.activation import ActivationReport
+    from summarizing_context.views.view import View
 
 __all__ = [
     "ActivationReport",
@@ -107,3 +116,41 @@ __all__ = [
     "open_context",
     "recall_tool_schema",
 ]
+
+_HOMES = {  # where the names stand that are loaded when they are first used
+    "ActivationReport": "views.activation",
+    "BudgetReport": "session_budget",
+    "Checkpoint": "stores.base",
+    "CommandResult": "commands",
+    "Fact": "extraction.ledger",
+    "LedgerRule": "settings.ledger_rules",
+    "Memory": "retrieval.memory",
+    "MemoryEntry": "retrieval.memory",
+    "Page": "retrieval.pages",
+    "Pin": "log.pins",
+    "SearchHit": "stores.base",
+    "Settings": "settings.values",
+    "Statistics": "statistics",
+    "SummarizingContext": "context",
+    "SummaryJob": "summarizers.base",
+    "SummaryReply": "summarizers.base",
+    "View": "views.view",
+    "memory_tool_schemas": "retrieval.tools",
+    "message_text_parts": "messages.reading",
+    "mount": "adapters.amplifier",
+    "on_session_ready": "adapters.amplifier",
+    "open_context": "assembly",
+    "recall_tool_schema": "retrieval.tools",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -289,12 +289,13 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         settings.store, read_only=options.read_only, gives_way=lambda: foreground.is_busy
     )
     try:
-        parts = _Assembly(settings, options, clock, store, caller, price, foreground).parts(counter)
+        assembled = _Assembly(settings, options, clock, store, caller, price, foreground)
+        parts, meaning = assembled.parts(counter), assembled.meaning()
         await load_session(parts)
     except BaseException:
         await store.close()
         raise
-    return SummarizingContext(parts)
+    return SummarizingContext(parts, meaning)
 
 
 async def open_store(
@@ -368,7 +369,6 @@ class _Assembly:
             closing=self.closing(counting, preparing),
             events=self.options.events,
             read_only=self.options.read_only,
-            meaning=self.meaning(redact),
             redact=recipe.redact,
             learner=learner,
             announce=self.options.announce,
@@ -386,7 +386,8 @@ class _Assembly:
         rules = LedgerRules((*check_rules(self.options.ledger_rules), *self.settings.ledger_rules))
         return SessionLedger(timeline, CallReader(rules, Detectors(error_line, quotes)))
 
-    def meaning(self, redact: Redaction | None) -> EmbeddingSearch | None:
+    def meaning(self) -> EmbeddingSearch | None:
+        redact = None if self.options.redact is None else Redaction(self.options.redact)
         given = self.options.embedder
         own = make_embedder(self.settings, read_only=self.options.read_only) if given is None else None
         embedder = own if given is None else given

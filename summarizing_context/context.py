@@ -20,6 +20,7 @@ from summarizing_context.log.pins import Pin
 from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.counters import usage_total
 from summarizing_context.messages.validation import Message
+from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.expand import Detail, Expander
 from summarizing_context.retrieval.memory import Memory
 from summarizing_context.retrieval.pages import Page, Place
@@ -164,7 +165,7 @@ class Conversation:
         return found._replace(told=places[found.told] if found.told < len(places) else len(told))
 
     async def read_transcript(self, messages: Iterable[Message]) -> tuple[list[HostRow], list[Facts]]:
-        """A host's copy of this log and the log itself, as `core.transcripts` compares them. Raises `MessageError`."""
+        """A host's copy of this log and the log itself, as `log.host_history` compares them. Raises `MessageError`."""
         self._check()
         told = await self._parts.intake.told(messages)
         return told, [entry.facts for entry in self._timeline.entries]
@@ -272,14 +273,14 @@ class SummarizingContext(Conversation):
     Every method raises `ContextClosedError` after closing, and `WrongEventLoopError` in another event loop.
     """
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, meaning: EmbeddingSearch | None = None) -> None:
         super().__init__(parts)
         self._checkpoints = Checkpoints(self._session)
         self._spending = BudgetGauge(self._session)
         self._pinning = PinEditor(self._session)
-        self._memory = Memory(self._session, parts.meaning)
+        self._memory = Memory(self._session, meaning)
         self._memory_tools = MemoryTools(self._memory)
-        self._search = Search(self._session, parts.meaning, self._memory)
+        self._search = Search(self._session, meaning, self._memory)
         self._expanding = Expander(self._session)
         self._recalling = Recaller(self._session, self._search)
         self._recall_tool = RecallTool(self._session, self._expanding, self._recalling)

@@ -15,8 +15,6 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Node, stand_ins
 from summarizing_context.messages.counters import TokenCounter
 from summarizing_context.messages.redaction import Redact
-from summarizing_context.retrieval.embeddings import EmbeddingSearch
-from summarizing_context.retrieval.memory_extraction import MemoryExtractor
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import SessionStore
 from summarizing_context.summarizers.prices import ModelPrice
@@ -52,6 +50,28 @@ class CallFigures(Protocol):
 
     @property
     def last_error(self) -> str | None: ...
+
+
+class MemoryLearner(Protocol):
+    """What a session asks of the background task that extracts memories."""
+
+    dropped: int  # memories that a model proposed and the log did not bear out
+    last_error: str | None
+
+    def ask(self) -> None:
+        """Read the log up to its present end."""
+
+    def forget(self) -> None:
+        """The log was replaced: nothing of it has been read."""
+
+    async def settle(self, timeout: float | None = None) -> bool:
+        """Wait until nothing is left to read; False after `timeout` seconds."""
+
+    async def leave(self, within: float) -> None:
+        """The session ends: read the rest, within so many seconds."""
+
+    async def close(self) -> None:
+        """End what is under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +136,8 @@ class Parts:
     closing: Sequence[Callable[[], Awaitable[None]]]  # after the worker has stopped, in order
     events: Events | None = None
     read_only: bool = False
-    meaning: EmbeddingSearch | None = None
     redact: Redact | None = None  # what of a topic no model may read
-    learner: MemoryExtractor | None = None  # where memories are learnt
+    learner: MemoryLearner | None = None  # where memories are learnt
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None = None  # awaited before an activation; not for long
 
     def tell(self, name: str, data: dict[str, Any]) -> None:

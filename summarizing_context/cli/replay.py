@@ -1,6 +1,6 @@
 """How a replay's figures are shown: the laws, the views, the summaries, in tables that fit into 80 columns.
 
-Counting is `evaluation.figures`' work; running the replay is `replay`'s.
+Counting is `evaluation.replay`' work; running the replay is `replay`'s.
 
 `summarizing-context replay --dry-run`: what summarizing transcripts with a model would ask for, and its price.
 

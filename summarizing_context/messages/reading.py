@@ -1,6 +1,6 @@
 """Reading messages: role, parts, calls made, calls answered, whether a human speaks, and what is charged.
 
-Pure. The shapes that parts stand in are known in `message_parts`.
+Pure. The shapes that parts stand in are known in `parts`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Pure. Each part of a message stands under a line `### <label>`. A body line that looks like a label gets a
 backslash in front, so no text can forge one. There are no positions, clocks or ids in it: equal ranges are
-written equally wherever they stand. What is too long for one reader is cut in `cutting`.
+written equally wherever they stand. What is too long for one reader is cut in `truncation`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Drilling down: a node or a range of the log, one line, a paragraph or in full, page by page.
 
-What stands in segments is told by their summaries, whole messages by themselves. Places are read in `core.places`,
-pages filled in `core.paging`.
+What stands in segments is told by their summaries, whole messages by themselves. Places are read in `retrieval.pages`,
+pages filled in `retrieval.pages`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Memory across sessions: what is kept of them, found again by likeness, and brought into the view.
 
 Memories belong to the project, or to the session where it has none. Which of them enter a view is settled before an
-activation, from the newest human message; how they stand there is in `core.memory_block`.
+activation, from the newest human message; how they stand there is in `views.memory_section`.
 """
 
 from __future__ import annotations

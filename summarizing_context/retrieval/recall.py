@@ -1,7 +1,7 @@
 """Recalling: what the log holds about a query and the view does not show, on one page.
 
-Two things share the page. Excerpts of the messages that fit the query best, found by `searching`; and lines of exact
-values (paths, ids, numbers, names) that are most likely needed, ranked in `core.ranking`. A short query asks for
+Two things share the page. Excerpts of the messages that fit the query best, found by `search_terms`; and lines of exact
+values (paths, ids, numbers, names) that are most likely needed, ranked in `retrieval.values`. A short query asks for
 something, so excerpts get more of the page; a long one describes a situation, and values serve it better.
 """
 

@@ -1,7 +1,7 @@
 """Searching a session, its project or a whole store in plain words.
 
 The index is the store's; what it lacks of the scope is caught up with before a search, in slices between which
-others may write. With an embedding (see `meaning`), what is near in meaning is found too. Memories are found beside
+others may write. With an embedding (see `embeddings`), what is near in meaning is found too. Memories are found beside
 messages and summaries: those that the session shares, or, with the scope `all`, those of the whole store.
 """
 

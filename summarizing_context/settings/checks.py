@@ -1,6 +1,6 @@
 """Check settings from one or more places against their rules, and tell all problems at once.
 
-Pure. Which settings there are is said in `settings`; what one value may be, in `settings_rules`.
+Pure. Which settings there are is said in `settings`; what one value may be, in `rules`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The table of what tools do: which argument of a call names a path, a command, a URL or an identifier, and what the
 call does to it.
 
-Pure. Rules are tried from the top; a host's own come first. Applying them to calls is `reading_calls`' work.
+Pure. Rules are tried from the top; a host's own come first. Applying them to calls is `ledger`' work.
 """
 
 from __future__ import annotations

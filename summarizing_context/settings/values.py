@@ -1,7 +1,7 @@
 """The settings: their names, defaults, units and bounds, and the places they are read from.
 
 One frozen value, refused as a whole with all its problems at once. What each kind of value accepts is in
-`settings_rules`; what the settings do is said by whoever reads them.
+`rules`; what the settings do is said by whoever reads them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Vectors in SQLite, compared exactly by numpy: the extra `vectors`.
 
-Who makes them, and what they mean, is `meaning`'s matter. Messages are numbered as in the index of words.
+Who makes them, and what they mean, is `embeddings`'s matter. Messages are numbered as in the index of words.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ class SummaryJob:
 
     kind: Literal["segment", "rollup", "memory"]  # `memory`: what of a range later sessions need to know
     instructions: str  # for the system slot
-    content: str  # data to be summarized, as `core.rendering` writes it; never instructions
+    content: str  # data to be summarized, as `messages.rendering` writes it; never instructions
     max_tokens: int  # cap of the answer
     rank: int  # 0 for a segment, n+1 for a rollup of rank-n nodes
     start: int  # first log entry it stands for

@@ -1,7 +1,7 @@
 """Summaries through a provider that the host has mounted: its model, its key, its account.
 
 Speaks Amplifier's request format, which is imported at the first call. Retries, limits and the check of what a summary
-says are `resilient`'s; which provider it is, the adapter's.
+says are `caller`'s; which provider it is, the adapter's.
 """
 
 from __future__ import annotations

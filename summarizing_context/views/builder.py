@@ -1,6 +1,6 @@
 """Views of a session for each provider: what is shown now, and when it has to cover more of the past.
 
-In memory. Whether a view activates is decided in `deciding`; committing a decision and handing views out is the
+In memory. Whether a view activates is decided in `planner`; committing a decision and handing views out is the
 context's work.
 """
 

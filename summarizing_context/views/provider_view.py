@@ -1,6 +1,6 @@
 """What a viewer works with: the policy of a session, what each provider is shown, and a change to be committed.
 
-Values; how they come about is in `viewer`.
+Values; how they come about is in `builder`.
 """
 
 from __future__ import annotations

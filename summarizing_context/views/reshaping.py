@@ -1,7 +1,7 @@
 """Reshaping a view in which nothing more has to be covered: a replaced log, another prompt, other pins, a finished
 turn, or what is remembered for the first view.
 
-Whether more has to be covered is decided in `deciding`, which is asked first.
+Whether more has to be covered is decided in `planner`, which is asked first.
 """
 
 from __future__ import annotations

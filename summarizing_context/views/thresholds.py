@@ -1,4 +1,4 @@
-"""Thresholds: how full a view gets before it activates, in the band `fidelity` and in the band `economy`.
+"""Thresholds: how full a view gets before it activates, in the band `fidelity` and in the band `thresholds`.
 
 Pure. A view costs its tokens at the price of reading the cache, every step; an activation costs what it leaves at the
 price of writing, now and then. Between the two lies the cheapest raw tail: the square-root law, of the same form as

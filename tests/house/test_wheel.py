@@ -92,7 +92,7 @@ def test_the_wheel_declares_its_licence_its_command_and_its_entry_point(installe
     (information,) = installed.glob("*.dist-info")
     entries = (information / "entry_points.txt").read_text(encoding="utf-8")
     assert "summarizing-context = summarizing_context.cli:main" in entries
-    assert "context-summarizing = summarizing_context.adapters.amplifier.manager:mount" in entries
+    assert "context-summarizing = summarizing_context.adapters.amplifier:mount" in entries
     assert (information / "licenses" / "LICENSE").is_file()
 
 
@@ -114,7 +114,10 @@ def test_the_hosts_command_validates_the_installed_module(installed: Path, tmp_p
 
 
 def test_an_installed_package_reads_its_own_prompts(installed: Path, tmp_path: Path):
-    script = "from summarizing_context.summarizers.prompts import latest, prompts_root; print(prompts_root()); latest('segment')"
+    script = (
+        "from summarizing_context.summarizers.prompts import latest, prompts_root\n"
+        "print(prompts_root())\nlatest('segment')"
+    )
     done = run_python(["-c", script], cwd=tmp_path, env={"PYTHONPATH": str(installed)})
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith(str(installed / "summarizing_context" / "prompts"))

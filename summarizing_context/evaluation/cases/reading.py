@@ -1,6 +1,6 @@
 """Reading a session for evaluation: the words of each message, the calls that it makes, its tokens.
 
-Pure. The shapes of messages are `core.messages`' business; here calls' arguments are taken apart into values.
+Pure. The shapes of messages are `messages.reading`' business; here calls' arguments are taken apart into values.
 """
 
 from __future__ import annotations

@@ -277,7 +277,8 @@ def _frame(across: _Scale, up: _Scale, below: str, told: Callable[[float], str])
         share = tick / _TICKS
         value = up.low + (up.high - up.low) * share
         y = _scatter_y(up, value)
-        yield f'<line class="grid" x1="{_SCATTER_LEFT}" x2="{_SCATTER_WIDTH - _SCATTER_RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
+        right = _SCATTER_WIDTH - _SCATTER_RIGHT
+        yield f'<line class="grid" x1="{_SCATTER_LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
         yield _text(_SCATTER_LEFT - 8, y + 4, f"{value:.1%}", "end", "faint")
         cost = across.low + (across.high - across.low) * share
         yield _text(_scatter_x(across, cost), _SCATTER_HEIGHT - 26, told(cost), "middle", "faint")

@@ -1,6 +1,6 @@
 """Open a store's file: create it privately, set SQLite up, bring the schema up to date.
 
-What may not be opened is found out by `inspection` first.
+What may not be opened is found out by `files` first.
 """
 
 from __future__ import annotations

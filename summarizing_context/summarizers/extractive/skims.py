@@ -1,6 +1,6 @@
 """A quick look over a whole content: rules, errors, paths and the last words, found by searches at C speed.
 
-Pure. It stands in where hundreds of segments must be shown at once; `leaves` reads the same content thoroughly.
+Pure. It stands in where hundreds of segments must be shown at once; `segments` reads the same content thoroughly.
 """
 
 from __future__ import annotations
