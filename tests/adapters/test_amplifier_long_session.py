@@ -64,7 +64,7 @@ async def test_two_hundred_turns(summarizer: str, summarize: Any, turns: int) ->
             assert figures.summaries_failed > 0 or summarize is hang
     await asyncio.sleep(0.01)  # what was cancelled ends in the loop's next rounds
     assert asyncio.all_tasks() == tasks
-    assert set(threading.enumerate()) == threads
+    assert set(threading.enumerate()) <= threads  # one that ran before may have ended
 
 
 async def test_a_transcript_of_three_windows_is_resumed_and_a_child_gets_a_slice() -> None:

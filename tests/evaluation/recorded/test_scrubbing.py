@@ -38,7 +38,7 @@ CHILD = f"""
 import resource
 resource.setrlimit(resource.RLIMIT_CPU, ({SECONDS}, {SECONDS}))
 from summarizing_context.evaluation.cassettes import Cassette
-from summarizing_context.evaluation.cassettes.scrubbing import scrubbed
+from summarizing_context.evaluation.cassettes.requests import scrubbed
 for piece in {HOSTILE!r}:
     scrubbed((piece * {LARGE})[:{LARGE}])
 """
