@@ -99,9 +99,7 @@ _THINKING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning"})
 
 BESIDE_CONTENT = ("refusal", "function_call", "audio")  # fields that a model reads after all else
 
-KNOWN = NEVER_SENT | {"content", "tool_calls", *THINKING_FIELDS, *BESIDE_CONTENT}
-
-KNOWN_OF_RESULTS = KNOWN | {"tool_call_id"}
+_KNOWN = NEVER_SENT | {"content", "tool_calls", *THINKING_FIELDS, *BESIDE_CONTENT}
 
 
 class Part(NamedTuple):
@@ -170,10 +168,10 @@ def message_parts(message: Message) -> tuple[tuple[Part, ...], tuple[str, ...]]:
     content = message.get(key)
     parts: list[Part] = []
     again: tuple[str, ...] = ()
-    known = KNOWN if key == "content" else KNOWN | {key}
+    known = known_fields(message)
     if is_result(message):
         texts, sealed, media = _flat_texts(content)
-        id, known = call_id(message.get("tool_call_id")), known | KNOWN_OF_RESULTS
+        id = call_id(message.get("tool_call_id"))
         parts.append(Part("result", texts, "", id, -1, media, _failed(message), sealed=(*sealed, *long_frame(id))))
     else:
         thoughts, again = _thinking_fields(message, content)
@@ -183,6 +181,13 @@ def message_parts(message: Message) -> tuple[tuple[Part, ...], tuple[str, ...]]:
         if value := message.get(field):
             parts.append(Part("text", (value,)) if isinstance(value, str) else _opaque(value, -1))
     return (*parts, *_extra(odd_fields(message, known), -1)), (*again, *_loaded(message))
+
+
+def known_fields(message: Message) -> frozenset[str]:
+    """The fields that the parts of a message hold. A list of calls that is no list is a field like any unknown one."""
+    calls = message.get("tool_calls")
+    known = _KNOWN | {content_key(message)} | ({"tool_call_id"} if is_result(message) else frozenset())
+    return known if isinstance(calls, list) or not calls else known - {"tool_calls"}
 
 
 def _loaded(message: Message) -> Iterator[str]:

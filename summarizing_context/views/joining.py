@@ -11,12 +11,11 @@ from typing import Any
 from summarizing_context.messages.fields import long_word, without_odd
 from summarizing_context.messages.parts import (
     BESIDE_CONTENT,
-    KNOWN,
-    KNOWN_OF_RESULTS,
     Part,
     bare_call,
     content_key,
     is_result,
+    known_fields,
     known_keys,
 )
 from summarizing_context.messages.provider_bindings import THINKING_FIELDS, without_loaded_tools, without_wire_content
@@ -40,7 +39,7 @@ def without_extras_of(message: Message, cost: int) -> Message:
 def without_extras(message: Message) -> Message:
     """The message without its extras, wherever they stand."""
     key = content_key(message)
-    bare = without_odd(message, (KNOWN_OF_RESULTS if is_result(message) else KNOWN) | {key})
+    bare = without_odd(message, known_fields(message))
     if isinstance(content := message.get(key), list) and not is_result(message):
         bare[key] = [without_odd(block, known_keys(block)) if isinstance(block, dict) else block for block in content]
     if isinstance(calls := message.get("tool_calls"), list):

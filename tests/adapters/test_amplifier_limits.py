@@ -157,3 +157,20 @@ async def test_without_a_provider_and_without_options_there_is_a_budget() -> Non
     await manager.add_message(row)
     assert [shown["content"] for shown in await manager.get_messages_for_request(provider=None)] == ["Hello"]
     await manager.close()
+
+
+@pytest.mark.parametrize(("calls", "answered", "budget"), [(30, 1, 150), (300, 0, 2_000), (2_000, 1, 8_000)])
+async def test_very_many_calls_in_flight_leave_a_view_within_the_budget(calls: int, answered: int, budget: int) -> None:
+    ids = [f"c{number}" for number in range(calls)]
+    blocks = [{"type": "tool_call", "id": id, "name": "bash", "input": {"command": "ls"}} for id in ids]
+    listed = [{"id": id, "tool": "bash", "arguments": {"command": "ls"}} for id in ids]
+    manager = SummarizingContextManager({"token_counter": "estimate"})
+    await manager.add_message({"role": "user", "content": "Do it."})
+    await manager.add_message({"role": "assistant", "content": blocks, "tool_calls": listed})
+    for id in ids[:answered]:
+        await manager.add_message({"role": "tool", "tool_call_id": id, "content": f"result of {id}"})
+    rows = await manager.get_messages_for_request(token_budget=budget)
+    assert rows
+    assert cost(rows) <= budget
+    assert not answered or "result of c0" in str(rows)
+    await manager.close()

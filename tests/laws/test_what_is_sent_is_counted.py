@@ -203,3 +203,17 @@ async def test_a_frame_of_any_length_leaves_room_for_a_view(rows: list[Message])
         view = await context.get_messages_for_request()
         assert view[-1] == user("go on")
         assert recount(view, estimate_text) <= 1_000
+
+
+@pytest.mark.parametrize("calls", [{"x": "word " * 800}, "word " * 800, {"y": [["word " * 800]]}], ids=["map", "text", "nest"])
+async def test_calls_that_are_no_list_count_as_any_odd_field_does(calls: Any) -> None:
+    """Sixty rows of them fit as little as sixty rows of text."""
+    row = {"role": "assistant", "content": "step", "tool_calls": calls}
+    read = "".join(message_text_parts(row))
+    assert (calls if isinstance(calls, str) else json.dumps(calls, separators=(",", ":"))) in read
+    async with open_context(Settings(max_tokens=4_000, token_counter="estimate")) as context:
+        for _ in range(60):
+            await context.add_message(row)
+        view = await context.get_messages_for_request()
+    assert view[-1]["role"] == "assistant"
+    assert len(json.dumps(view)) < 40_000

@@ -23,7 +23,7 @@ from summarizing_context.adapters.amplifier.tools import AmplifierTool, mount_to
 from summarizing_context.assembly import Options, recipe_of
 from summarizing_context.commands import CommandResult
 from summarizing_context.context import SummarizingContext
-from summarizing_context.errors import ContextClosedError, MessageError, SettingsError, WrongEventLoopError
+from summarizing_context.errors import BudgetError, ContextClosedError, MessageError, SettingsError, WrongEventLoopError
 from summarizing_context.messages.validation import Message
 from summarizing_context.statistics import Statistics
 from summarizing_context.summarizers.host import HostSummarizer
@@ -247,12 +247,20 @@ class SummarizingContextManager:
     async def _rows(
         self, context: SummarizingContext, token_budget: int | None, provider: Any, system: str | None
     ) -> list[Message]:
-        """The rows of a request. What fitting adds to a view is small; where it has no room, the view gets less."""
+        """The rows of a request. What fitting adds to a view is small, but for very many calls in flight; where it has
+        no room, the view gets less, until both fit."""
         view_of = partial(context.get_messages_for_request, system=system, tools=tool_definitions(self._tools()))
         fitted = fit_rows(await view_of(token_budget, provider))
-        view, budget = context.last_view, context.budget().max_tokens
-        if fitted.extra and view is not None and view.tokens + view.fixed_tokens + fitted.extra > budget:
-            fitted = fit_rows(await view_of(budget - fitted.extra, provider))
+        budget = asked = context.budget().max_tokens
+        while fitted.extra and (view := context.last_view) is not None:
+            if view.tokens + view.fixed_tokens + fitted.extra <= budget:
+                break
+            asked = max(budget - fitted.extra, asked // 2) if asked == budget else asked // 2
+            try:
+                fitted = fit_rows(await view_of(asked, provider))
+            except BudgetError as error:  # the least that is shown at all
+                fitted = fit_rows(await view_of(error.required_tokens, provider))
+                break
         return fitted.rows
 
     def _use_summarizer(self, cancellation: Any) -> None:
