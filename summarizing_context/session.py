@@ -222,7 +222,9 @@ class Session:
         if announce is not None:
             async with self.changing:
                 begin()
-                change = await self._decided(decide)
+                if self.look_ahead is not None:
+                    await self.look_ahead()
+                change = await self._decided(partial(decide, ahead=True))
             if change is not None:
                 self._is_announcing = True
                 try:

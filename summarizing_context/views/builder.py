@@ -124,11 +124,13 @@ class Viewer:
         *,
         focus: str | None = None,
         wish: ActivationRequest | None = None,
+        ahead: bool = False,
     ) -> Change | None:
         """Bring a provider's tail up to date and decide whether its next view activates.
 
         `asked` is a reason to activate although there is no need: `explicit`, `idle`, `provider_changed`. With a
-        `focus` its header gets a note about that topic; a `wish` says what else is asked for.
+        `focus` its header gets a note about that topic; a `wish` says what else is asked for. A decision that only
+        looks `ahead` is no attempt: the next one decides the same.
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit; and `Pause`
         where the pace allows it.
         """
@@ -139,8 +141,11 @@ class Viewer:
             with self.pace.decision():
                 return self._changed(showing, room, budget, asked, focus=focus, wish=wish)
         except Pause:
-            showing.attempted_at, showing.attempted_length, showing.pins_changed = marks
+            ahead = True  # it is decided again
             raise
+        finally:
+            if ahead:
+                showing.attempted_at, showing.attempted_length, showing.pins_changed = marks
 
     def _changed(
         self,

@@ -75,3 +75,52 @@ async def test_by_default_no_request_waits_for_a_hook() -> None:
     assert len(await manager.get_messages_for_request()) < 80
     released.set()
     await cleanup()
+
+
+async def told_and_activated(hooks: str, **options: Any) -> tuple[int, int, int]:
+    """How often a hook was told of a compaction, how many followed at once, and the most messages of a late view."""
+    told: list[int] = []
+
+    async def hook(event: str, data: dict[str, Any]) -> None:
+        told.append(data["message_count"])
+
+    coordinator = MockCoordinator()
+    coordinator.hooks.register("context:pre_compact", hook, 0, "hook")
+    config = {"hooks": hooks, "token_counter": "estimate", "idle_after": None, "memory_include": "auto", **options}
+    cleanup = await mount(coordinator, config)
+    manager = coordinator.get("context")
+    await (await manager.opened()).memory.store("The plain words are kept in the seventh drawer")
+    most = 0
+    for number in range(200):
+        await manager.add_message({"role": "user", "content": f"{number} " + "plain words " * 12})
+        if number % 2:
+            view = await manager.get_messages_for_request()
+            most = max(most, len(view) if number > 40 else 0)
+            if hooks == "await":
+                assert len(told) == (await manager.opened()).statistics().activations, f"at message {number}"
+    activations = (await manager.opened()).statistics().activations
+    await cleanup()
+    return len(told), activations, most
+
+
+@pytest.mark.parametrize(
+    "options", [{"max_tokens": 100_000, "max_messages": 12}, {**SMALL, "max_tokens": 2_000}], ids=["messages", "tokens"]
+)
+async def test_each_compaction_is_told_once_before_and_made_as_without_waiting(options: dict[str, Any]) -> None:
+    waiting, background = [await told_and_activated(hooks, **options) for hooks in ("await", "background")]
+    assert waiting == background
+    assert waiting[1] >= 5
+
+
+async def test_what_was_pinned_enters_the_next_view_though_a_hook_is_awaited() -> None:
+    told: list[int] = []
+
+    async def hook(event: str, data: dict[str, Any]) -> None:
+        told.append(data["message_count"])
+
+    manager, cleanup = await filled(hook, hooks="await")
+    await manager.get_messages_for_request()
+    await (await manager.opened()).pin("The port is 6543")
+    assert "6543" in str(await manager.get_messages_for_request())
+    assert told == [80, 80]
+    await cleanup()
