@@ -251,13 +251,20 @@ class Ahead(NamedTuple):
     reader: CallReader
     version: int  # of the log
 
-    def read(self, give_way: Callable[[], None]) -> list[Touch]:
-        """What they say. `give_way` is called between groups."""
+    def read(self, give_way: Callable[[], None]) -> tuple[list[Touch], Exception | None]:
+        """What they say, and the first error in reading them: a group that fails is passed over.
+
+        `give_way` is called between groups.
+        """
         touches: list[Touch] = []
+        failure: Exception | None = None
         for first, group in self.groups:
             give_way()
-            touches += _touches(self.reader, first, group)
-        return touches
+            try:
+                touches += _touches(self.reader, first, group)
+            except Exception as error:  # one group that cannot be read must not keep the others unread
+                failure = failure or error
+        return touches, failure
 
 
 class SessionLedger:

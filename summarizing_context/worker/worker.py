@@ -99,6 +99,7 @@ class Worker:
         self._awake = anyio.Event()
         self._changed = anyio.Event()
         self._stopped = False
+        self._has_told_unreadable = False  # in the log, that reading for the ledger has failed
         self.failed = 0
         self.last_error: str | None = None
 
@@ -163,14 +164,27 @@ class Worker:
                     self._running[want.hash] = want
                     tasks.start_soon(self._make, want)
                 if self._ledger is not None and self._reads_on():
-                    await self._foreground.wait_gap()
-                    ahead = self._ledger.ahead()
-                    self._ledger.take(ahead, await self._preparing.run(partial(ahead.read, self._foreground.give_way)))
+                    await self._read_ahead(self._ledger)
                     self._awake.set()  # a piece each turn
                 elif not self._running:
                     self._signal()
                 with anyio.move_on_after(self._nap()):
                     await self._awake.wait()
+
+    async def _read_ahead(self, ledger: SessionLedger) -> None:
+        """Read a piece of the log for the ledger. A fault in it must not end the worker."""
+        await self._foreground.wait_gap()
+        try:
+            ahead = ledger.ahead()
+            touches, failure = await self._preparing.run(partial(ahead.read, self._foreground.give_way))
+            ledger.take(ahead, touches)
+        except Exception as error:
+            self._ledger, failure = None, error  # it would fail for ever: from now on views read what they need
+        if failure is not None:
+            self.last_error = type(failure).__name__
+            if not self._has_told_unreadable:
+                self._has_told_unreadable = True
+                logger.error("messages could not be read for the ledger", extra={"cause": self.last_error})
 
     def _reads_on(self) -> bool:
         """Whether the ledger is to be read ahead of need."""

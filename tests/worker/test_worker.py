@@ -12,9 +12,12 @@ import pytest
 
 from summarizing_context.concurrency import SHARE, Foreground, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerRefused
+from summarizing_context.log.ledger import CallReader, Detectors, SessionLedger
 from summarizing_context.log.message_log import MessageLog
+from summarizing_context.settings.ledger_rules import LedgerRules
 from summarizing_context.stores.base import Places, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.extractive.quotes import error_line
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
 from summarizing_context.worker.jobs import Recipe
 from summarizing_context.worker.worker import Worker
@@ -405,9 +408,9 @@ async def test_the_ledger_is_read_on_only_in_gaps():
         def ahead(self) -> Ledger:
             return self
 
-        def read(self, give_way: Callable[[], None]) -> int:
+        def read(self, give_way: Callable[[], None]) -> tuple[int, None]:
             give_way()
-            return threading.get_ident()
+            return threading.get_ident(), None
 
         def take(self, ahead: Ledger, thread: int) -> None:
             read.append(thread)
@@ -421,6 +424,41 @@ async def test_the_ledger_is_read_on_only_in_gaps():
         assert await shop.worker.wait_idle(120)
         assert len(read) == 3
         assert threading.get_ident() not in read
+
+
+async def test_a_detector_that_raises_costs_what_it_cannot_read_and_nothing_else(caplog):
+    def failing(text: str) -> tuple[list[str], list[str]]:
+        if "number 7" in text:
+            raise RuntimeError("not for the log")
+        return [text], []
+
+    log = timeline(user(f"Decision number {number}. {'word ' * 90}") for number in range(30))
+    ledger = SessionLedger(log, CallReader(LedgerRules(), Detectors(error_line, failing)))
+    async with Shop(log, ledger=ledger) as shop:
+        with anyio.fail_after(60):
+            assert await shop.worker.wait_idle()
+        assert shop.gate.jobs
+        assert shop.worker.last_error == "RuntimeError"
+        assert not ledger.lags
+        assert {fact.start for fact in ledger.facts()} == set(range(30)) - {7}
+    told = [record for record in caplog.records if record.levelname == "ERROR"]
+    assert [record.getMessage() for record in told] == ["messages could not be read for the ledger"]
+    assert "not for the log" not in caplog.text
+
+
+async def test_a_ledger_that_cannot_be_read_ahead_is_given_up_and_told_once(caplog):
+    class Ledger:
+        lags = True
+
+        def ahead(self) -> Ledger:
+            raise RuntimeError
+
+    async with Shop(ledger=Ledger()) as shop:
+        with anyio.fail_after(60):
+            assert await shop.worker.wait_idle()
+        assert shop.gate.jobs
+        assert shop.worker.last_error == "RuntimeError"
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
 async def test_no_more_is_asked_for_than_a_reply_may_take_of_a_short_source():
