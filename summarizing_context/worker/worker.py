@@ -99,6 +99,7 @@ class Worker:
         self._awake = anyio.Event()
         self._changed = anyio.Event()
         self._stopped = False
+        self._is_reading = False  # ahead, for the ledger
         self._has_told_unreadable = False  # in the log, that reading for the ledger has failed
         self.failed = 0
         self.last_error: str | None = None
@@ -164,22 +165,26 @@ class Worker:
                     self._running[want.hash] = want
                     tasks.start_soon(self._make, want)
                 if self._ledger is not None and self._reads_on():
-                    await self._read_ahead(self._ledger)
-                    self._awake.set()  # a piece each turn
-                elif not self._running:
+                    if not self._is_reading:  # beside the summaries, which do not wait for it
+                        self._is_reading = True
+                        tasks.start_soon(self._read_ahead, self._ledger)
+                elif not self._running and not self._is_reading:
                     self._signal()
                 with anyio.move_on_after(self._nap()):
                     await self._awake.wait()
 
     async def _read_ahead(self, ledger: SessionLedger) -> None:
         """Read a piece of the log for the ledger. A fault in it must not end the worker."""
-        await self._foreground.wait_gap()
         try:
+            await self._foreground.wait_gap()
             ahead = ledger.ahead()
             touches, failure = await self._preparing.run(partial(ahead.read, self._foreground.give_way))
             ledger.take(ahead, touches)
         except Exception as error:
             self._ledger, failure = None, error  # it would fail for ever: from now on views read what they need
+        finally:
+            self._is_reading = False
+            self._awake.set()
         if failure is not None:
             self.last_error = type(failure).__name__
             if not self._has_told_unreadable:

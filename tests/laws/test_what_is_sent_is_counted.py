@@ -205,7 +205,10 @@ async def test_a_frame_of_any_length_leaves_room_for_a_view(rows: list[Message])
         assert recount(view, estimate_text) <= 1_000
 
 
-@pytest.mark.parametrize("calls", [{"x": "word " * 800}, "word " * 800, {"y": [["word " * 800]]}], ids=["map", "text", "nest"])
+WORDS = "word " * 800
+
+
+@pytest.mark.parametrize("calls", [{"x": WORDS}, WORDS, {"y": [[WORDS]]}], ids=["map", "text", "nest"])
 async def test_calls_that_are_no_list_count_as_any_odd_field_does(calls: Any) -> None:
     """Sixty rows of them fit as little as sixty rows of text."""
     row = {"role": "assistant", "content": "step", "tool_calls": calls}
