@@ -21,13 +21,14 @@ from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.planning import Planner, Want
 from summarizing_context.log.tree import NOTE, OPEN, Node, NodeText
-from summarizing_context.stores.base import Store, StoredSummary
+from summarizing_context.stores.base import Store, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.retries import LONGEST_NAP, RetrySchedule
 from summarizing_context.worker.jobs import Jobs, Recipe
 from summarizing_context.worker.summary_cache import SummaryCache
 
 _STOP_WITHIN = 1.5  # seconds
+_MOST_UNSAVED = 256  # summaries kept in memory while the store fails
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +101,7 @@ class Worker:
         self._changed = anyio.Event()
         self._stopped = False
         self._is_reading = False  # ahead, for the ledger
+        self._unsaved: dict[SummaryKey, str] = {}  # summaries that the store failed to take, oldest first
         self._has_told_unreadable = False  # in the log, that reading for the ledger has failed
         self.failed = 0
         self.last_error: str | None = None
@@ -260,12 +262,18 @@ class Worker:
         if not self._recipe.shared or not wants:
             return not wants
         keys = {self._jobs.key(want): want for want in wants}
+        for key, want in list(keys.items()):
+            if (unsaved := self._unsaved.get(key)) is not None:
+                self._keep(want, unsaved)
+                del keys[key]
+        if not keys:
+            return True
         ranges = {key: self._entries(want) for key, want in keys.items()}
         places = {key: (entries.start, entries.stop) for key, entries in ranges.items() if entries is not None}
         found = await self._guarded(self._store.find_summaries(self._session_id, list(keys), places))
         for key, summary in (found or {}).items():
             self._keep(keys[key], summary.text)
-        return found is not None and len(found) == len(wants)
+        return found is not None and len(found) == len(keys)
 
     async def _summarize(self, want: Want, job: SummaryJob) -> None:
         self._tell("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})
@@ -277,6 +285,10 @@ class Worker:
             key = self._jobs.key(want)
             places = {key: (job.start, job.stop)} if self._is_wanted(want) else {}
             kept = await self._guarded(self._store.save_summary(self._session_id, key, mine, places))
+            if kept is None:  # it is not paid again in this session
+                self._unsaved[key] = text
+                while len(self._unsaved) > _MOST_UNSAVED:
+                    self._unsaved.pop(next(iter(self._unsaved)))
             text = kept.text if kept is not None else text
         self._keep(want, text)
         self._tell("summary_ready", {"range_hash": want.hash, "rank": job.rank})

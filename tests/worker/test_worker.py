@@ -14,6 +14,8 @@ from summarizing_context.concurrency import SHARE, Foreground, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerRefused
 from summarizing_context.log.ledger import CallReader, Detectors, SessionLedger
 from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.planning import Want
+from summarizing_context.log.tree import Node
 from summarizing_context.settings.ledger_rules import LedgerRules
 from summarizing_context.stores.base import Places, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
@@ -183,6 +185,18 @@ async def test_a_store_that_fails_costs_only_the_sharing():
         assert await shop.worker.wait_idle(120)
         assert (shop.worker.failed, shop.worker.pending) == (0, 0)
         assert shop.worker.last_error == "the disk is gone"
+
+
+async def test_a_summary_that_the_store_failed_to_take_is_found_in_memory():
+    async with Shop() as shop:
+        shop.store.fails = True
+        assert await shop.worker.wait_idle(120)
+        asked, node = len(shop.gate.jobs), Node(0, 0)
+        want = Want(node, shop.book.hash_of(node) or "")
+        assert await shop.worker._find([want])  # as when the piece of the log that it stood for comes back
+        shop.store.fails = False
+        assert await shop.worker._find([want])
+        assert len(shop.gate.jobs) == asked
 
 
 @pytest.mark.parametrize(
