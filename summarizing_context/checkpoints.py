@@ -6,15 +6,12 @@ import logging
 from collections.abc import Sequence
 from functools import partial
 
-import msgspec
-
 from summarizing_context.errors import PinNotFoundError, SettingsError, StoreError, briefly
 from summarizing_context.log.entries import Entry
-from summarizing_context.log.pins import Pin, PinList, decode_pins, encode_pins
-from summarizing_context.session import Session, read_entries, usable_state
+from summarizing_context.log.pins import Pin, PinList, encode_pins
+from summarizing_context.session import Session
 from summarizing_context.settings.values import Settings
-from summarizing_context.stores.base import CHECKPOINT_ID, Checkpoint, CheckpointStore, StoredCheckpoint
-from summarizing_context.views.provider_view import ViewMarks
+from summarizing_context.stores.base import CHECKPOINT_ID, Checkpoint, CheckpointStore, PinStore, StoredCheckpoint
 
 _LONGEST_NAME = 200
 
@@ -24,10 +21,10 @@ logger = logging.getLogger(__name__)
 class Checkpoints:
     """The checkpoints of one session. All methods belong to its event loop."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, keeper: CheckpointStore, every: int | None) -> None:
         self._session = session
-        self._keeper: CheckpointStore = session.parts.store.checkpoints
-        self._every = session.parts.settings.checkpoint_interval_messages
+        self._keeper = keeper
+        self._every = every  # messages between two automatic ones
         self._noted = session.place  # when it was last looked whether one is due
 
     async def save(self, name: str | None = None) -> Checkpoint:
@@ -37,17 +34,17 @@ class Checkpoints:
             while True:
                 made = await self._keeper.save(self._session.id, name, self._session.place, self._session.showings())
                 if made is not None:  # else a cancelled replacement of the log was still on its way
-                    if self._session.parts.learner is not None:
-                        self._session.parts.learner.ask()
+                    if self._session.learner is not None:
+                        self._session.learner.ask()
                     return made
 
     async def restore(self, id: str) -> Checkpoint:
         """Go back to a checkpoint; the checkpoint of the present that is made before."""
         _check_id(id)
-        session, parts = self._session, self._session.parts
+        session = self._session
         async with session.changing:
             there = await self._keeper.load(session.id, id)
-            entries = await read_entries(parts, there.entries)
+            entries = await session.decoded(there.entries)
             back = partial(self._go_back, entries, there)
             while True:
                 made = await self._keeper.restore(
@@ -55,7 +52,7 @@ class Checkpoints:
                 )
                 if made is not None:
                     break
-            await parts.worker.recall(everything=True)
+            await session.worker.recall(everything=True)
         return made
 
     async def fork(self, id: str, session_id: str) -> str:
@@ -77,10 +74,10 @@ class Checkpoints:
     @property
     def is_due(self) -> bool:
         """Whether a multiple of `checkpoint_interval_messages` was reached since the last one."""
-        timeline, (version, noted) = self._session.parts.timeline, self._noted
-        if version != timeline.version:  # the log was replaced, perhaps by a shorter one
+        log, (version, noted) = self._session.log, self._noted
+        if version != log.version:  # the log was replaced, perhaps by a shorter one
             noted = min(noted, self._session.replaced_by)
-        return self._every is not None and len(timeline) // self._every > noted // self._every
+        return self._every is not None and len(log) // self._every > noted // self._every
 
     async def save_if_due(self) -> None:
         """The automatic checkpoint. A message is in the log in any case: where the store fails, it is told."""
@@ -94,15 +91,7 @@ class Checkpoints:
             logger.warning("an automatic checkpoint could not be kept", exc_info=error)
 
     def _go_back(self, log: Sequence[Entry], there: StoredCheckpoint) -> None:
-        """The store is back at the checkpoint: so are the log in memory, the pins and the views."""
-        session = self._session
-        session.replaced(log)
-        session.parts.timeline.take_pins(decode_pins(there.pins))
-        session.parts.viewer.start_anew()
-        for key, data, marks in there.showings:
-            if (state := usable_state(session.parts, data)) is not None:
-                session.parts.viewer.restore(key, state, msgspec.json.decode(marks, type=ViewMarks))
-        session.asked_at = session.parts.clock.now()  # the view of then comes first, before any for a cold cache
+        self._session.go_back(log, there)
         self._noted = self._session.place
 
 
@@ -129,25 +118,26 @@ _LONGEST = 2_000  # characters of a pinned text
 class PinEditor:
     """The pins of one session. All methods belong to its event loop."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, keeper: PinStore) -> None:
         self._session = session
+        self._keeper = keeper
 
     async def pin(self, what: int | str) -> str:
         """Pin a message or a text; the id of the pin."""
-        timeline = self._session.parts.timeline
+        log = self._session.log
         if isinstance(what, str):
             _check_text(what)
             async with self._session.changing:
-                changed, id = timeline.pinned.with_text(what)
+                changed, id = log.pinned.with_text(what)
                 await self._keep(changed)
             return id
         if isinstance(what, bool) or not isinstance(what, int):
             raise SettingsError(f"what is pinned is a message's index (int) or a text (str), not {type(what).__name__}")
         async with self._session.changing:
-            if not 0 <= what < len(timeline):
-                held = f"the log has {len(timeline)}, from 0 on"
+            if not 0 <= what < len(log):
+                held = f"the log has {len(log)}, from 0 on"
                 raise SettingsError(f"there is no message {briefly(what)} to pin; {held}")
-            changed, id = timeline.pinned.with_message(what, timeline.entries[what].facts.content)
+            changed, id = log.pinned.with_message(what, log.entries[what].facts.content)
             await self._keep(changed)
         return id
 
@@ -156,7 +146,7 @@ class PinEditor:
         if not isinstance(id, str):
             raise SettingsError(f"a pin's id is a string, as pin() and pins() tell it; not {type(id).__name__}")
         async with self._session.changing:
-            changed = self._session.parts.timeline.pinned.without(id)
+            changed = self._session.log.pinned.without(id)
             if changed is None:
                 has = ", ".join(pin.id for pin in self.listed()) or "none"
                 raise PinNotFoundError(f"the session has no pin of this id; it has {has:.200}")
@@ -164,18 +154,18 @@ class PinEditor:
 
     def listed(self) -> list[Pin]:
         """All pins, oldest first."""
-        return list(self._session.parts.timeline.pinned.pins)
+        return list(self._session.log.pinned.pins)
 
     async def _keep(self, changed: PinList) -> None:
         """Commit first, then show it: with the next view, whose prefix ends before the first pin that changes."""
-        parts = self._session.parts
+        session = self._session
 
         def committed() -> None:
-            parts.timeline.pinned = changed
-            parts.viewer.pin_anew()
+            session.log.pinned = changed
+            session.views.pin_anew()
 
-        if changed != parts.timeline.pinned:
-            await parts.store.pins.save(self._session.id, encode_pins(changed), committed)
+        if changed != session.log.pinned:
+            await self._keeper.save(session.id, encode_pins(changed), committed)
 
 
 def _check_text(text: str) -> None:

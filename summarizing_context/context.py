@@ -19,6 +19,7 @@ from summarizing_context.log.host_history import Comparison, HostRow, compare
 from summarizing_context.log.pins import Pin
 from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.counters import usage_total
+from summarizing_context.messages.redaction import Redact
 from summarizing_context.messages.validation import Message
 from summarizing_context.retrieval.embeddings import EmbeddingSearch
 from summarizing_context.retrieval.expand import Detail, Expander
@@ -29,10 +30,11 @@ from summarizing_context.retrieval.search import Search
 from summarizing_context.retrieval.tools import MemoryTools, RecallTool
 from summarizing_context.session import Session
 from summarizing_context.session_budget import BudgetGauge, BudgetReport
-from summarizing_context.statistics import Parts, Statistics, gather
+from summarizing_context.statistics import CallFigures, Statistics
 from summarizing_context.stores.base import Checkpoint, SearchHit
+from summarizing_context.summarizers.prices import ModelPrice
 from summarizing_context.summarizers.provider_window import read_provider
-from summarizing_context.views.activation import ActivationReport, ActivationRequest
+from summarizing_context.views.activation import ActivationReport, ActivationRequest, Reason
 from summarizing_context.views.budget import BudgetPolicy
 from summarizing_context.views.system_prompt import Prompt
 from summarizing_context.views.view import View
@@ -42,8 +44,9 @@ from summarizing_context.worker.topic_notes import check_focus
 class Compactor:
     """The activations that a caller wishes for. All methods belong to the session's event loop."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, session: Session, memory: Memory, redact: Redact | None) -> None:
+        self._session, self._memory = session, memory
+        self._redact = redact  # what of a topic no model may read
 
     async def compact(self, focus: str | None) -> ActivationReport:
         """Cover what is beyond the low water."""
@@ -64,38 +67,62 @@ class Compactor:
 
     def should_compress(self) -> bool:
         """Whether the next view would activate."""
-        return self._session.would_compact()
+        return self._session.would_compact(self._memory.chosen)
 
     async def _activate(self, wish: ActivationRequest | None, focus: str | None = None) -> ActivationReport:
-        session, viewer = self._session, self._session.parts.viewer
-        topic = None if focus is None else await to_thread.run_sync(check_focus, focus, session.parts.redact)
-        if topic is not None and session.parts.settings.strategy == "truncate":
+        session = self._session
+        topic = None if focus is None else await to_thread.run_sync(check_focus, focus, self._redact)
+        if topic is not None and session.settings.strategy == "truncate":
             raise SettingsError("focus has nothing to act on: strategy = 'truncate' makes no summaries; leave it out")
-        report = await session.activate(session.key, session.budget, "explicit", focus=topic, wish=wish)
-        session.parts.worker.wake()
+        memories = await self._memory.choose()
+        report = await session.activate(session.key, session.budget, "explicit", memories, focus=topic, wish=wish)
+        session.wake()
         if report is None:
-            now, _ = viewer.tokens(session.key, session.budget)
-            raw = viewer.raw_messages(session.key, wish)
+            now, _ = session.views.tokens(session.key, session.budget)
+            raw = session.views.raw_messages(session.key, wish)
             return ActivationReport(False, "explicit", now, now, 0, raw)
         return report
 
 
+_LEAVE_WITHIN = 1.0  # seconds
+
 _LONG = 10**9  # seconds: longer than any program runs
 
 
-class Conversation:
-    """A log of messages and the views of it that fit into a model's window."""
+class SummarizingContext:
+    """A session that stays inside the model's window. Made by `open_context`; safe for any number of tasks of the
+    event loop in which it was opened.
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._settings = parts.settings
-        self._session = Session(parts)
-        self._timeline = parts.timeline
-        self._viewer = parts.viewer
+    Every method raises `ContextClosedError` after closing, and `WrongEventLoopError` in another event loop.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        calls: Callable[[], CallFigures],
+        price: ModelPrice | None,
+        redact: Redact | None,
+        meaning: EmbeddingSearch | None,
+        closing: Sequence[Callable[[], Awaitable[None]]],
+    ) -> None:
+        settings, store, log, count = session.settings, session.store, session.log, session.counter.count
+        self._session = session
+        self._calls = calls
+        self._price = price  # of the model that makes the summaries
+        self._closing = closing  # after the worker has stopped, in order
         self._last_view: View | None = None
-        self._compressing = Compactor(self._session)
-        self._budgeting = BudgetPolicy(parts.settings, parts.tell)
-        self._closing: list[Callable[[], Awaitable[None]]] = []  # of what goes beyond the contract
+        self._budgets = BudgetPolicy(settings, session.tell)
+        self._gauge = BudgetGauge(session)
+        self._checkpoints = Checkpoints(session, store.checkpoints, settings.checkpoint_interval_messages)
+        self._pins = PinEditor(session, store.pins)
+        self._memory = Memory(session, store.memories, meaning)
+        self._compactor = Compactor(session, self._memory, redact)
+        self._memory_tools = MemoryTools(self._memory)
+        self._search = Search(settings, store.index, meaning, self._memory)
+        self._expander = Expander(log, session.summaries, count)
+        self._recaller = Recaller(log, session.views, count, self._search)
+        self._recall_tool = RecallTool(session, self._expander, self._recaller)
 
     async def add_message(self, message: Message) -> None:
         """Add a message at the end of the log; durable when this returns (ephemeral ones are kept in memory only).
@@ -104,8 +131,9 @@ class Conversation:
         both cases the log is unchanged.
         """
         self._check(writes=True)
-        await self._session.add(await self._parts.intake.one(message))
-        await self._after_adding()
+        await self._session.add(await self._session.intake.one(message))
+        if self._checkpoints.is_due:
+            await self._checkpoints.save_if_due()
 
     async def get_messages_for_request(
         self,
@@ -125,21 +153,23 @@ class Conversation:
         """
         self._check()
         window = read_provider(provider)
-        budget = self._budgeting.choose(token_budget, window)
-        session, lead = self._session, partial(self._viewer.leading.bring, system, tools)
+        budget = self._budgets.choose(token_budget, window)
+        session = self._session
+        lead = partial(session.views.leading.bring, system, tools)
         # who only looks, and names no provider, sees what the last one was shown
-        key = session.key if provider is None and self._parts.read_only else window.key
-        report = await session.activate(key, budget, "idle" if session.is_idle else None, begin=lead)
-        self._budgeting.note(window, budget)
-        session.key, session.budget, session.asked_at = key, budget, self._parts.clock.now()
-        self._last_view = view = self._viewer.view(key, report)
-        self._parts.worker.wake()
+        key = session.key if provider is None and session.read_only else window.key
+        reason: Reason | None = "idle" if session.is_idle else None
+        report = await session.activate(key, budget, reason, await self._memory.choose(), begin=lead)
+        self._budgets.note(window, budget)
+        session.key, session.budget, session.asked_at = key, budget, session.clock.now()
+        self._last_view = view = session.views.view(key, report)
+        session.wake()
         return view.messages
 
     async def get_messages(self) -> list[Message]:
         """The whole log, as received, as fresh copies."""
         self._check()
-        return self._timeline.messages()
+        return self._session.log.messages()
 
     async def set_messages(self, messages: Iterable[Message]) -> None:
         """Replace the log. Summaries whose range still matches are kept, so that an equal prefix costs nothing.
@@ -148,7 +178,7 @@ class Conversation:
         does; then nothing is replaced.
         """
         self._check(writes=True)
-        await self._session.replace(await self._parts.intake.all(messages, self._timeline.entries))
+        await self._session.replace(await self._session.intake.all(messages, self._session.log.entries))
 
     async def is_transcript(self, messages: Iterable[Message]) -> bool:
         """Whether `messages` are this log as hosts keep it: with nothing missing, by content, but system, developer,
@@ -159,16 +189,16 @@ class Conversation:
         """How far this log and a host's copy of it, `messages`, go together by content. Ephemeral messages of either
         count for nothing. Raises `MessageError`."""
         self._check()
-        told = await self._parts.intake.told(messages)
+        told = await self._session.intake.told(messages)
         places = [at for at, row in enumerate(told) if not row.ephemeral]
-        found = compare([told[at].content for at in places], (entry.facts for entry in self._timeline.entries))
+        found = compare([told[at].content for at in places], (entry.facts for entry in self._session.log.entries))
         return found._replace(told=places[found.told] if found.told < len(places) else len(told))
 
     async def read_transcript(self, messages: Iterable[Message]) -> tuple[list[HostRow], list[Facts]]:
         """A host's copy of this log and the log itself, as `log.host_history` compares them. Raises `MessageError`."""
         self._check()
-        told = await self._parts.intake.told(messages)
-        return told, [entry.facts for entry in self._timeline.entries]
+        told = await self._session.intake.told(messages)
+        return told, [entry.facts for entry in self._session.log.entries]
 
     async def clear(self) -> None:
         """Empty the log. What it held is made a checkpoint first; `delete_checkpoint` gives it up."""
@@ -180,7 +210,7 @@ class Conversation:
         self._check()
         if self._last_view is None:
             window = read_provider(provider)
-            self._session.key, self._session.budget = window.key, self._budgeting.choose(None, window)
+            self._session.key, self._session.budget = window.key, self._budgets.choose(None, window)
 
     async def should_compact(self) -> bool:
         """Whether the next view, for the provider of the last one, would activate: to cover more of the past (for its
@@ -188,9 +218,7 @@ class Conversation:
         pins, signed thinking of a finished turn, memories, a log that was replaced or restored). Nothing is done. Of
         the request itself, its prompt, tools and provider, nothing is known yet."""
         self._check()
-        if self._session.look_ahead is not None:
-            await self._session.look_ahead()
-        return self._session.would_compact()
+        return self._session.would_compact(await self._memory.choose_for_now())
 
     async def compact(self, *, focus: str | None = None) -> ActivationReport:
         """Activate now, and leave about the low water raw, if that frees anything. Asked again with nothing said since,
@@ -204,7 +232,7 @@ class Conversation:
         nothing is summarized.
         """
         self._check()
-        return await self._compressing.compact(focus)
+        return await self._compactor.compact(focus)
 
     async def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until no summary is being made or could be, and no memory is being learnt; False after `timeout`
@@ -213,9 +241,10 @@ class Conversation:
         if timeout is not None and (not isinstance(timeout, int | float) or timeout != timeout):
             raise SettingsError(f"timeout is {briefly(timeout)}; it is a number of seconds, or None")
         with anyio.move_on_after(None if timeout is None else max(0, min(timeout, _LONG))):
-            is_idle = await self._parts.worker.wait_idle()
-            if self._parts.learner is not None:
-                await self._parts.learner.settle()
+            self._session.wake()
+            is_idle = await self._session.worker.wait_idle()
+            if self._session.learner is not None:
+                await self._session.learner.settle()
             return is_idle
         return False
 
@@ -227,16 +256,19 @@ class Conversation:
         self._check()
         total = usage_total(input_tokens, cache_read, cache_write)
         view = self._last_view
-        self._budgeting.observe(total, None if view is None else view.tokens + view.fixed_tokens)
+        self._budgets.observe(total, None if view is None else view.tokens + view.fixed_tokens)
 
     def statistics(self) -> Statistics:
         """The figures of this session since it was opened."""
         self._check()
-        return gather(self._parts, self._session.activations, self._session.last_error)
+        calls = self._calls()
+        price = self._price
+        cost = None if price is None else price.cost(calls.input_tokens, calls.output_tokens, calls.cached_tokens)
+        return self._session.statistics(calls, cost, self._memory.last_error)
 
     def __len__(self) -> int:
         """Messages of the log."""
-        return len(self._timeline) + len(self._timeline.riders)
+        return len(self._session.log) + len(self._session.log.riders)
 
     def __bool__(self) -> bool:
         return True
@@ -253,38 +285,11 @@ class Conversation:
         self._session.closed = True
         with anyio.CancelScope(shield=True):
             async with AsyncExitStack() as ends:  # each of them, whatever the others do
-                for close in reversed(self._parts.closing):
+                for close in reversed(self._closing):
                     ends.push_async_callback(close)
-                for close in self._closing:
-                    ends.push_async_callback(close)
-                await self._parts.worker.stop()
-
-    def _check(self, *, writes: bool = False) -> None:
-        self._session.check(writes=writes)
-
-    async def _after_adding(self) -> None:
-        """Whatever is due now that the log is longer."""
-
-
-class SummarizingContext(Conversation):
-    """A session that stays inside the model's window. Made by `open_context`; safe for any number of tasks of the
-    event loop in which it was opened.
-
-    Every method raises `ContextClosedError` after closing, and `WrongEventLoopError` in another event loop.
-    """
-
-    def __init__(self, parts: Parts, meaning: EmbeddingSearch | None = None) -> None:
-        super().__init__(parts)
-        self._checkpoints = Checkpoints(self._session)
-        self._spending = BudgetGauge(self._session)
-        self._pinning = PinEditor(self._session)
-        self._memory = Memory(self._session, meaning)
-        self._memory_tools = MemoryTools(self._memory)
-        self._search = Search(self._session, meaning, self._memory)
-        self._expanding = Expander(self._session)
-        self._recalling = Recaller(self._session, self._search)
-        self._recall_tool = RecallTool(self._session, self._expanding, self._recalling)
-        self._closing.append(self._memory.close)
+                ends.push_async_callback(self._leave)
+                ends.push_async_callback(self._memory.close)
+                await self._session.worker.stop()
 
     def budget(self) -> BudgetReport:
         """How much of the last request's budget the view takes as it stands; `max_tokens` before the first.
@@ -292,23 +297,23 @@ class SummarizingContext(Conversation):
         In a reopened session that is the budget of the provider that was named last.
         """
         self._check()
-        return self._spending.report()
+        return self._gauge.report()
 
     def has_space(self, message: Message) -> bool:
         """Whether the message fits into the budget as it is, without any compaction. Raises `MessageError`."""
         self._check()
-        return self._spending.has_space(message)
+        return self._gauge.has_space(message)
 
     async def make_space(self, tokens: int) -> ActivationReport:
         """Activate now unless so many tokens are free; the report tells what the view takes after it."""
         self._check()
-        return await self._spending.make_space(tokens)
+        return await self._gauge.make_space(tokens, await self._memory.choose())
 
     def ledger(self) -> list[Fact]:
         """What calls, results and the human's words tell of the whole log, oldest first: paths, commands, errors, URLs,
         identifiers, decisions and constraints. No model is asked."""
         self._check()
-        return self._parts.ledger.facts()
+        return self._session.ledger.facts()
 
     async def summarize(self, keep_recent: int = 10, *, focus: str | None = None) -> ActivationReport:
         """Activate now, and leave only the newest messages raw, so many or a few more: groups stay whole. With a
@@ -319,7 +324,7 @@ class SummarizingContext(Conversation):
         shows it. Raises `SettingsError`.
         """
         self._check()
-        return await self._compressing.summarize(keep_recent, focus)
+        return await self._compactor.summarize(keep_recent, focus)
 
     async def compress(self, importance_threshold: float) -> ActivationReport:
         """Activate now and cover all but the newest group, or `keep_recent` messages: what is at least so important
@@ -329,12 +334,12 @@ class SummarizingContext(Conversation):
         threshold too, until another call sets one or the log is replaced. Raises `SettingsError`.
         """
         self._check()
-        return await self._compressing.compress(importance_threshold)
+        return await self._compactor.compress(importance_threshold)
 
     def should_compress(self) -> bool:
         """As `should_compact`, in a plain function: it knows the memories that were looked up last."""
         self._check()
-        return self._compressing.should_compress()
+        return self._compactor.should_compress()
 
     async def pin(self, index_or_text: int | str) -> str:
         """Keep a message, by its index in the log, or a text in every view; the id to unpin it with.
@@ -343,17 +348,17 @@ class SummarizingContext(Conversation):
         checkpoints and forks; one whose message leaves the log goes with it. Raises `SettingsError`.
         """
         self._check(writes=True)
-        return await self._pinning.pin(index_or_text)
+        return await self._pins.pin(index_or_text)
 
     async def unpin(self, id: str) -> None:
         """Give up what `pin` pinned. Raises `PinNotFoundError`."""
         self._check(writes=True)
-        await self._pinning.unpin(id)
+        await self._pins.unpin(id)
 
     def pins(self) -> list[Pin]:
         """What is pinned by `pin`, oldest first."""
         self._check()
-        return self._pinning.listed()
+        return self._pins.listed()
 
     async def checkpoint(self, name: str | None = None) -> str:
         """Keep the present state of the session: its log (ephemeral messages excepted) and what is shown of it. The id
@@ -417,13 +422,13 @@ class SummarizingContext(Conversation):
         most `max_tokens`, fenced as data; `next_cursor` reads on. Raises `NodeNotFoundError` and `SettingsError`.
         """
         self._check()
-        return self._expanding.page(node_or_range, detail, max_tokens, cursor)
+        return self._expander.page(node_or_range, detail, max_tokens, cursor)
 
     async def recall(self, query: str, max_tokens: int = 2_000) -> Page:
         """What the log holds about a query, in plain words, and the view does not show: excerpts of the best messages,
         and exact values that are likely needed, cited by message. Raises `SettingsError`."""
         self._check()
-        return await self._recalling.page(query, max_tokens)
+        return await self._recaller.page(query, max_tokens)
 
     async def call_recall_tool(self, arguments: object) -> str:
         """The answer to a model's call of `context_recall`, whose schema `recall_tool_schema()` gives. Arguments are an
@@ -447,20 +452,28 @@ class SummarizingContext(Conversation):
         """Which past each block of the present header stands for, oldest first; and, unless `drops` is false, which
         exact values of it the block does not hold."""
         self._check()
-        nodes = [] if self._viewer.latest is None else self._viewer.latest.state.nodes
-        return [node._replace(drops=self._expanding.drops(node)) for node in nodes] if drops else list(nodes)
+        nodes = [] if self._session.views.latest is None else self._session.views.latest.state.nodes
+        return [node._replace(drops=self._expander.drops(node)) for node in nodes] if drops else list(nodes)
 
     def summaries(self) -> list[HeaderNode]:
         """Each segment's own summary as it stands now, oldest first, whether or not a view shows it."""
         self._check()
-        return self._parts.book.leaves()
+        return self._session.summaries.leaves()
 
     def unseen_tokens(self) -> int:
         """Tokens that have left the raw tail and that neither a summarizer nor the extractive pass has read."""
         self._check()
-        latest = self._viewer.latest
-        return 0 if latest is None else self._parts.book.unseen_tokens(latest.state.leaves)
+        latest = self._session.views.latest
+        return 0 if latest is None else self._session.summaries.unseen_tokens(latest.state.leaves)
 
-    async def _after_adding(self) -> None:
-        if self._checkpoints.is_due:
-            await self._checkpoints.save_if_due()
+    async def _leave(self) -> None:
+        """Learn what the session teaches, where the settings ask for it. Never fails; takes a second longer than
+        `memory_wait` at most."""
+        if (learner := self._session.learner) is not None:
+            wait = self._session.settings.memory_wait
+            with anyio.move_on_after(wait + _LEAVE_WITHIN):
+                await learner.leave(wait)
+            await learner.close()
+
+    def _check(self, *, writes: bool = False) -> None:
+        self._session.check(writes=writes)

@@ -7,69 +7,51 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 import msgspec
 
-from summarizing_context.concurrency import Pause, finish_despite_cancellation, running_loop
+from summarizing_context.concurrency import Clock, Events, Foreground, Pause, finish_despite_cancellation, running_loop
 from summarizing_context.errors import ContextClosedError, StoreError, StoreReadOnlyError, WrongEventLoopError
 from summarizing_context.log.entries import Entry, decode_entry
+from summarizing_context.log.intake import Intake
+from summarizing_context.log.ledger import SessionLedger
+from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import decode_pins, encode_pins
-from summarizing_context.statistics import Parts
-from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView, StoredRules
+from summarizing_context.log.tree import Node, stand_ins
+from summarizing_context.messages.counters import TokenCounter
+from summarizing_context.settings.values import Settings
+from summarizing_context.statistics import CallFigures, Statistics
+from summarizing_context.stores.base import (
+    Place,
+    SessionStore,
+    StoredCheckpoint,
+    StoredEntry,
+    StoredProviderView,
+    StoredRules,
+)
 from summarizing_context.views.activation import ActivationReport, ActivationRequest, Reason
+from summarizing_context.views.builder import Viewer
 from summarizing_context.views.memory_section import is_memory_block, memories_in
-from summarizing_context.views.provider_view import Change
+from summarizing_context.views.provider_view import Change, ViewMarks
 from summarizing_context.views.tail import log_name
 from summarizing_context.views.view import ActivationState, decode_state, encode_state
+from summarizing_context.worker.summary_cache import SummaryCache
+from summarizing_context.worker.worker import Worker
 
 _BREATH = 1_000  # entries loaded between two turns of the event loop
 
+_MOST_CHANGES = 8  # of the log while a view is decided
+
+_AT_ONCE = -1.0  # tokens, of which every log has more
+
 logger = logging.getLogger(__name__)
 
-
-async def load_session(parts: Parts) -> None:
-    """Bring back the log, the summaries and the activation states of a session."""
-    session_id = parts.settings.session_id
-    if not parts.read_only:
-        await parts.store.claim(session_id, project=parts.settings.project)
-    stored = await parts.store.load(session_id)
-    if stored is None:
-        raise StoreError(
-            f"{parts.store.name} holds no session {session_id!r}; `summarizing-context sessions` lists them"
-        )
-    parts.intake.learn(stored.rules)
-    unread: list[tuple[int, StoredRules]] = []
-    for at, entry in enumerate(await read_entries(parts, stored.entries)):
-        if (rules := parts.intake.unread(entry)) is not None:
-            unread.append((at, rules))
-        parts.timeline.extend(entry)
-        if at % _BREATH == _BREATH - 1:
-            await asyncio.sleep(0)
-    await _keep_rules(parts, unread)
-    parts.timeline.version = stored.log_version
-    parts.timeline.take_pins(decode_pins(stored.pins))
-    parts.viewer.reopened = bool(stored.entries)
-    await parts.worker.recall()
-    for key, data in stored.activations:
-        if (state := usable_state(parts, data)) is not None:
-            parts.viewer.restore(key, state)
-            for hash in parts.timeline.hashes[: state.leaves]:  # an earlier process has read what it covered
-                parts.book.saw(hash)
+_Decide = Callable[[], Change | None]
 
 
-async def _keep_rules(parts: Parts, rows: Sequence[tuple[int, StoredRules]]) -> None:
-    """Keep what was read of messages on opening, so that it need not be read again."""
-    if not rows or parts.read_only:
-        return
-    try:
-        await parts.store.rules.save(parts.settings.session_id, rows)
-    except StoreError as error:
-        logger.warning("standing rules could not be kept; they are read again when it is opened", exc_info=error)
-
-
-def usable_state(parts: Parts, data: bytes) -> ActivationState | None:
+def usable_state(log: MessageLog, data: bytes) -> ActivationState | None:
     """A stored state; None if it cannot be read, or if the log is cut otherwise than it was when the state was made:
     into other segments by other settings, into other groups by an earlier version."""
     try:
@@ -77,54 +59,145 @@ def usable_state(parts: Parts, data: bytes) -> ActivationState | None:
     except (msgspec.MsgspecError, ValueError) as error:
         logger.warning("an activation state is not readable; it is made anew", extra={"cause": type(error).__name__})
         return None
-    timeline = parts.timeline
-    ends = [0, *(segment.stop for segment in timeline.segments[: state.leaves])]
+    ends = [0, *(segment.stop for segment in log.segments[: state.leaves])]
     if len(ends) <= state.leaves or ends[state.leaves] != state.leaves_stop:
         return None
-    fits = timeline.group_start(state.stop) == state.stop and max(state.stop, state.repeats_stop) <= len(timeline)
+    fits = log.group_start(state.stop) == state.stop and max(state.stop, state.repeats_stop) <= len(log)
     return state if fits else None
 
 
-async def read_entries(parts: Parts, stored: Sequence[StoredEntry]) -> list[Entry]:
-    """Entries as the log holds them; the event loop turns meanwhile."""
-    count, name = parts.counter.count, parts.counter.name
-    entries: list[Entry] = []
-    for at, entry in enumerate(stored, 1):
-        entries.append(decode_entry(entry.message, entry.facts, count, name))
-        if at % _BREATH == 0:
-            await asyncio.sleep(0)
-    return entries
+class MemoryLearner(Protocol):
+    """What a session asks of the background task that extracts memories."""
 
+    dropped: int  # memories that a model proposed and the log did not bear out
+    last_error: str | None
 
-_MOST_CHANGES = 8  # of the log while a view is decided
+    def wake(self) -> None:
+        """Go on reading, if there is anything to read."""
 
-_Decide = Callable[[], Change | None]
+    def ask(self) -> None:
+        """Read the log up to its present end."""
+
+    def forget(self) -> None:
+        """The log was replaced: nothing of it has been read."""
+
+    async def settle(self, timeout: float | None = None) -> bool:
+        """Wait until nothing is left to read; False after `timeout` seconds."""
+
+    async def leave(self, within: float) -> None:
+        """The session ends: read the rest, within so many seconds."""
+
+    async def close(self) -> None:
+        """End what is under way."""
 
 
 class Session:
     """A log and what is shown of it. All methods belong to the event loop in which it was opened."""
 
-    def __init__(self, parts: Parts) -> None:
-        self.parts = parts
-        self.id = parts.settings.session_id
+    def __init__(
+        self,
+        *,
+        settings: Settings,
+        log: MessageLog,
+        summaries: SummaryCache,
+        ledger: SessionLedger,
+        views: Viewer,
+        worker: Worker,
+        learner: MemoryLearner | None,
+        store: SessionStore,
+        intake: Intake,
+        counter: TokenCounter,
+        in_thread: Callable[[Callable[[], object]], Awaitable[object]],
+        foreground: Foreground,
+        clock: Clock,
+        events: Events | None,
+        announce: Callable[[dict[str, Any]], Awaitable[None]] | None,
+        read_only: bool,
+    ) -> None:
+        self.settings = settings
+        self.id = settings.session_id
+        self.log = log
+        self.summaries = summaries
+        self.ledger = ledger
+        self.views = views
+        self.worker = worker
+        self.learner = learner  # where memories are learnt
+        self.store = store
+        self.intake = intake
+        self.counter = counter
+        self.foreground = foreground
+        self.clock = clock
+        self.read_only = read_only
+        self._in_thread = in_thread  # runs what takes long
+        self._events = events
+        self._announce = announce  # awaited before an activation; not for long
         self.changing = anyio.Lock()  # activations and replacements of the log, one at a time
         self.closed = False
         self._is_announcing = False  # an activation: whoever asks for a view meanwhile gets one unannounced
         self.loop = running_loop()
-        self.prepare: Callable[[], Awaitable[None]] | None = None  # awaited before it is decided; not for long
-        self.look_ahead: Callable[[], Awaitable[None]] | None = None  # the same before it is only asked for
-        self.key, self.budget = _asked_last(parts)
-        self.asked_at = parts.clock.now()  # when the last view was asked for
+        self.key, self.budget = "", int(settings.max_tokens)  # of the last request
+        self.asked_at = clock.now()  # when the last view was asked for
         self.activations: Counter[str] = Counter()
         self.last_error: str | None = None
         self.replaced_by = 0  # messages of the log that was put in the place of another last
         self._segments_seen = 0
 
+    async def load(self) -> None:
+        """Bring back the log, the summaries and the activation states of the session."""
+        if not self.read_only:
+            await self.store.claim(self.id, project=self.settings.project)
+        stored = await self.store.load(self.id)
+        if stored is None:
+            raise StoreError(
+                f"{self.store.name} holds no session {self.id!r}; `summarizing-context sessions` lists them"
+            )
+        self.intake.learn(stored.rules)
+        unread: list[tuple[int, StoredRules]] = []
+        for at, entry in enumerate(await self.decoded(stored.entries)):
+            if (rules := self.intake.unread(entry)) is not None:
+                unread.append((at, rules))
+            self.log.extend(entry)
+            if at % _BREATH == _BREATH - 1:
+                await asyncio.sleep(0)
+        await self._keep_rules(unread)
+        self.log.version = stored.log_version
+        self.log.take_pins(decode_pins(stored.pins))
+        self.views.reopened = bool(stored.entries)
+        await self.worker.recall()
+        for key, data in stored.activations:
+            if (state := usable_state(self.log, data)) is not None:
+                self.views.restore(key, state)
+                for hash in self.log.hashes[: state.leaves]:  # an earlier process has read what it covered
+                    self.summaries.saw(hash)
+        if (latest := self.views.latest) is not None and latest.key:  # a provider asked, in an earlier process
+            budget, most = latest.state.room + self.views.leading.tokens, self.budget
+            self.key, self.budget = latest.key, min(budget, most) if self.settings.max_tokens_is_set else budget
+        self.asked_at = self.clock.now()
+        self.worker.start_tokens = self._start_tokens()
+
+    async def decoded(self, stored: Sequence[StoredEntry]) -> list[Entry]:
+        """Entries as the log holds them; the event loop turns meanwhile."""
+        entries: list[Entry] = []
+        for at, entry in enumerate(stored, 1):
+            entries.append(decode_entry(entry.message, entry.facts, self.counter.count, self.counter.name))
+            if at % _BREATH == 0:
+                await asyncio.sleep(0)
+        return entries
+
+    async def _keep_rules(self, rows: Sequence[tuple[int, StoredRules]]) -> None:
+        """Keep what was read of messages on opening, so that it need not be read again."""
+        if not rows or self.read_only:
+            return
+        try:
+            await self.store.rules.save(self.id, rows)
+        except StoreError as error:
+            logger.warning("standing rules could not be kept; they are read again when it is opened", exc_info=error)
+
     @property
     def is_idle(self) -> bool:
         """Whether the provider's prompt cache is taken for cold."""
-        after = self.parts.settings.idle_after
-        return after is not None and self.parts.clock.now() - self.asked_at > after
+        after = self.settings.idle_after
+        return after is not None and self.clock.now() - self.asked_at > after
 
     def check(self, *, writes: bool = False) -> None:
         """Raise unless the session may be used, here and now."""
@@ -136,7 +209,7 @@ class Session:
             loop = self.loop  # a plain function called outside of any loop
         if loop is not self.loop:
             raise WrongEventLoopError("this context was opened in another event loop; open one for each loop")
-        if writes and self.parts.read_only:
+        if writes and self.read_only:
             raise StoreReadOnlyError("this context was opened with read_only=True; open it without to change the log")
 
     async def add(self, entry: Entry) -> None:
@@ -144,33 +217,33 @@ class Session:
         if entry.facts.ephemeral:
             self._extend([entry])
         else:
-            stored = self.parts.intake.stored([entry])
-            with self.parts.foreground.call():
-                await self.parts.store.append(self.id, stored, lambda: self._extend([entry]))
+            stored = self.intake.stored([entry])
+            with self.foreground.call():
+                await self.store.append(self.id, stored, lambda: self._extend([entry]))
 
     async def replace(self, log: list[Entry]) -> None:
         """Make `log` the whole log. Summaries whose range still matches are kept. A log of which anything would be lost
         is made a checkpoint first."""
-        timeline = self.parts.timeline
+        present = self.log
         async with self.changing:
             durable = [entry for entry in log if not entry.facts.ephemeral]
-            keep = timeline.common_prefix(log)
-            if keep == len(timeline) == len(durable) and not timeline.riders and len(durable) == len(log):
+            keep = present.common_prefix(log)
+            if keep == len(present) == len(durable) and not present.riders and len(durable) == len(log):
                 return
-            pinned = timeline.pinned
-            with self.parts.foreground.call():
+            pinned = present.pinned
+            with self.foreground.call():
                 await self._store_replacement(log, durable)
-            if timeline.pinned != pinned:
-                await self.parts.store.pins.save(self.id, encode_pins(timeline.pinned), lambda: None)
-            await self.parts.worker.recall(everything=True)
+            if present.pinned != pinned:
+                await self.store.pins.save(self.id, encode_pins(present.pinned), lambda: None)
+            await self.worker.recall(everything=True)
 
     async def _store_replacement(self, log: Sequence[Entry], durable: Sequence[Entry]) -> None:
         """Commit another log; where the present one holds what that does not, with a checkpoint of it."""
-        timeline, store = self.parts.timeline, self.parts.store
+        store = self.store
         while True:
-            keep = timeline.common_prefix(log)
-            rest, committed = self.parts.intake.stored(durable[keep:]), partial(self.replaced, log)
-            if keep == len(timeline):
+            keep = self.log.common_prefix(log)
+            rest, committed = self.intake.stored(durable[keep:]), partial(self.replaced, log)
+            if keep == len(self.log):
                 return await store.replace(self.id, keep, rest, committed)
             place, showings = self.place, self.showings()
             if await store.checkpoints.replace(self.id, place, showings, keep, rest, committed=committed) is not None:
@@ -179,51 +252,82 @@ class Session:
     @property
     def place(self) -> Place:
         """Where the log stands now."""
-        return Place(self.parts.timeline.version, len(self.parts.timeline))
+        return Place(self.log.version, len(self.log))
 
     def showings(self) -> list[StoredProviderView]:
         """What each provider is shown, as checkpoints keep it."""
         return [
             StoredProviderView(showing.key, encode_state(showing.state), msgspec.json.encode(showing.marks).decode())
-            for showing in self.parts.viewer.showings
+            for showing in self.views.showings
         ]
 
     def replaced(self, log: Sequence[Entry]) -> None:
         """A new log is committed: go on from it."""
-        self.parts.timeline.replace(log)
-        self.replaced_by = len(self.parts.timeline)
-        self.parts.ledger.keep(self.parts.timeline.kept)
-        self.parts.book.reset()
-        self.parts.worker.reset()
-        if self.parts.learner is not None:
-            self.parts.learner.forget()
-        self.parts.viewer.forget("log_replaced")
+        self.log.replace(log)
+        self.replaced_by = len(self.log)
+        self.ledger.keep(self.log.kept)
+        self.summaries.reset()
+        self.worker.reset()
+        if self.learner is not None:
+            self.learner.forget()
+        self.views.forget("log_replaced")
         self._segments_seen = -1  # as many segments as before may be other ones
         self._wake_for_segments()
 
-    def would_compact(self) -> bool:
+    def go_back(self, log: Sequence[Entry], there: StoredCheckpoint) -> None:
+        """The store is back at a checkpoint: so are the log in memory, the pins and the views."""
+        self.replaced(log)
+        self.log.take_pins(decode_pins(there.pins))
+        self.views.start_anew()
+        for key, data, marks in there.showings:
+            if (state := usable_state(self.log, data)) is not None:
+                self.views.restore(key, state, msgspec.json.decode(marks, type=ViewMarks))
+        self.worker.start_tokens = self._start_tokens()
+        self.asked_at = self.clock.now()  # the view of then comes first, before any for a cold cache
+
+    def tell(self, name: str, data: dict[str, Any]) -> None:
+        """Hand an event to whoever observes; an observer's fault must not cost a view."""
+        if self._events is not None:
+            try:
+                self._events.emit(name, data)
+            except Exception as error:
+                logger.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
+
+    def wake(self) -> None:
+        """Have the background look for work, from the size of the log on from which a view may soon show summaries."""
+        self.worker.wake(self._start_tokens())
+        if self.learner is not None:
+            self.learner.wake()
+
+    def _start_tokens(self) -> float:
+        """Tokens of the log beyond which its summaries are made."""
+        if self.views.covers:
+            return _AT_ONCE
+        return self.settings.start_at * self.views.high_water(int(self.settings.max_tokens))
+
+    def would_compact(self, memories: Sequence[str]) -> bool:
         """Whether the next view, for the provider of the last one, would activate."""
-        return self.parts.viewer.would_compact(self.key, self.budget, "idle" if self.is_idle else None)
+        return self.views.would_compact(self.key, self.budget, "idle" if self.is_idle else None, memories)
 
     async def activate(
         self,
         key: str,
         budget: int,
         asked: Reason | None,
+        memories: Sequence[str],
         *,
         focus: str | None = None,
         wish: ActivationRequest | None = None,
         begin: Callable[[], None] = lambda: None,
     ) -> ActivationReport | None:
         """Decide, and see that to its end: the store and the next view begin alike, though the call be cancelled.
+        `memories` of earlier sessions are shown by an activation, the most relevant first.
         `begin` runs first of what must not be parted. Where somebody is to act before, it is decided again after."""
-        decide = partial(self.parts.viewer.change, key, budget, asked, focus=focus, wish=wish)
-        announce = None if self._is_announcing else self.parts.announce
+        decide = partial(self.views.change, key, budget, asked, focus=focus, wish=wish, memories=memories)
+        announce = None if self._is_announcing else self._announce
         if announce is not None:
             async with self.changing:
                 begin()
-                if self.look_ahead is not None:
-                    await self.look_ahead()
                 change = await self._decided(partial(decide, ahead=True))
             if change is not None:
                 self._is_announcing = True
@@ -238,8 +342,6 @@ class Session:
         try:
             begin()
             await self._wait_for_summaries(key, budget)
-            if self.prepare is not None:
-                await self.prepare()
             change = await self._decided(decide)
             return None if change is None else await finish_despite_cancellation(self._make(key, change, decide))
         finally:
@@ -249,17 +351,16 @@ class Session:
         self, key: str, change: Change | None, decide: Callable[[], Change | None]
     ) -> ActivationReport | None:
         """Commit and show; decide again where a cancelled `set_messages` took effect in between."""
-        viewer = self.parts.viewer
+        views = self.views
         while change is not None:
-            if self.parts.announce is None:
-                self.parts.tell("pre_compact", self._told_before(change))
+            if self._announce is None:
+                self.tell("pre_compact", self._told_before(change))
             await self._commit(key, change)
-            if viewer.apply(change):
+            if views.apply(change):
+                self.worker.start_tokens = self._start_tokens()
                 self.activations[change.report.reason] += 1
-                shown = len(viewer.leading.costs()) + len(change.state.head) + len(change.tail.items)
-                self.parts.tell(
-                    "activation", {**change.report._asdict(), "messages": shown, **change.state.header_figures}
-                )
+                shown = len(views.leading.costs()) + len(change.state.head) + len(change.tail.items)
+                self.tell("activation", {**change.report._asdict(), "messages": shown, **change.state.header_figures})
                 self._tell_memories(change)
                 return change.report
             change = await self._decided(decide)
@@ -268,62 +369,94 @@ class Session:
     async def _decided(self, decide: _Decide) -> Change | None:
         """What is decided, in slices, so that no decision keeps the event loop for long. Of a log that others change
         all the while it is decided in one go at last."""
-        pace, timeline = self.parts.viewer.pace, self.parts.timeline
-        log, changes = log_name(timeline), 0
-        with pace.decision(), self.parts.foreground.call():
+        pace = self.views.pace
+        name, changes = log_name(self.log), 0
+        with pace.decision(), self.foreground.call():
             while changes <= _MOST_CHANGES:
                 try:
                     with pace.slice():
                         return decide()
                 except Pause as pause:
-                    await (asyncio.sleep(0) if pause.work is None else self.parts.apart(pause.work))
-                if log_name(timeline) != log:
-                    log, changes = log_name(timeline), changes + 1
+                    await (asyncio.sleep(0) if pause.work is None else self._in_thread(pause.work))
+                if log_name(self.log) != name:
+                    name, changes = log_name(self.log), changes + 1
             return decide()
 
+    def statistics(self, calls: CallFigures, cost: float | None, search_error: str | None) -> Statistics:
+        """The figures as they stand now, with those of the calls to a model and what they cost in dollars."""
+        log, repairs = self.log, self.views.repairs
+        missing = [at for at in range(len(log.segments)) if not self.summaries.is_ready(Node(0, at))]
+        state = self.views.latest.state if self.views.latest is not None else ActivationState()
+        return Statistics(
+            messages=len(log) + len(log.riders),
+            history_tokens=log.history_tokens,
+            segments=len(log.segments),
+            summaries_ready=len(log.segments) - len(missing),
+            summaries_pending=self.worker.pending,
+            summaries_failed=self.worker.failed,
+            activations=self.activations.total(),
+            activations_by_reason=dict(self.activations),
+            model_calls=calls.model_calls,
+            model_input_tokens=calls.input_tokens,
+            model_cached_tokens=calls.cached_tokens,
+            model_output_tokens=calls.output_tokens,
+            estimated_cost=cost,
+            stand_ins=stand_ins(state.nodes),
+            stand_ins_total=self.summaries.stand_ins_made,
+            refused_replies=calls.refused_replies,
+            dropped_lines=calls.dropped_lines,
+            memories_dropped=self.learner.dropped if self.learner else 0,
+            repairs=dict(repairs.kinds),
+            pins_left_out=state.pins_left_out,
+            rules_left_out=state.rules_left_out,
+            elided_tokens=repairs.left_out,
+            max_passes=max((node.passes for node in state.nodes), default=0),
+            breaker=calls.breaker,
+            lag_tokens=sum(log.segments[at].size // log.segments[at].parts for at in missing),
+            token_counter=self.counter.name,
+            store=self.store.name,
+            last_error=calls.last_error
+            or self.worker.last_error
+            or search_error
+            or self.last_error
+            or (self.learner.last_error if self.learner else None),
+        )
+
     def _told_before(self, change: Change) -> dict[str, Any]:
-        return {"messages": len(self.parts.timeline), "tokens": change.report.tokens_before}
+        return {"messages": len(self.log), "tokens": change.report.tokens_before}
 
     def _tell_memories(self, change: Change) -> None:
         """What the view includes now that is no part of the log."""
         for message in change.state.after:
             if is_memory_block(message) and message not in change.before.after:
-                self.parts.tell("include", {"source": "memory", "content": f"{memories_in(message)} memories"})
+                self.tell("include", {"source": "memory", "content": f"{memories_in(message)} memories"})
 
     def _extend(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
-            self.parts.timeline.extend(entry)
+            self.log.extend(entry)
         self._wake_for_segments()
 
     def _wake_for_segments(self) -> None:
-        if len(self.parts.timeline.segments) != self._segments_seen and not self.closed:
-            self._segments_seen = len(self.parts.timeline.segments)
-            self.parts.worker.wake()
+        if len(self.log.segments) != self._segments_seen and not self.closed:
+            self._segments_seen = len(self.log.segments)
+            self.wake()
 
     async def _wait_for_summaries(self, key: str, budget: int) -> None:
         """Only where the settings ask for it, and only before an activation."""
-        longest = self.parts.settings.max_wait
+        longest = self.settings.max_wait
         if longest > 0:
-            now, high = self.parts.viewer.tokens(key, budget)
+            now, high = self.views.tokens(key, budget)
             if now > high:
-                await self.parts.worker.wait_idle(longest)
+                self.wake()
+                await self.worker.wait_idle(longest)
 
     async def _commit(self, key: str, change: Change) -> None:
         """Keep the state. A view is due in any case: where the store fails, it is shown from memory and told."""
-        if self.parts.read_only:
+        if self.read_only:
             return
         try:
-            with self.parts.foreground.call():
-                await self.parts.store.save_activation(self.id, key, encode_state(change.state))
+            with self.foreground.call():
+                await self.store.save_activation(self.id, key, encode_state(change.state))
         except StoreError as error:
             self.last_error = str(error)
             logger.warning("an activation could not be kept; after a restart it is made again", exc_info=error)
-
-
-def _asked_last(parts: Parts) -> tuple[str, int]:
-    """The key and the budget of the last request: where that named a provider, also of one before this process."""
-    latest, most = parts.viewer.latest, int(parts.settings.max_tokens)
-    if latest is None or not latest.key:
-        return "", most
-    budget = latest.state.room + parts.viewer.leading.tokens
-    return latest.key, min(budget, most) if parts.settings.max_tokens_is_set else budget

@@ -5,6 +5,7 @@ Nothing here waits for a model; how an activation is made is in `session`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from summarizing_context.errors import BudgetError, SettingsError, briefly
@@ -40,11 +41,11 @@ class BudgetGauge:
 
     def has_space(self, message: object) -> bool:
         """Whether the whole message fits beside what the view takes."""
-        parts = self._session.parts
-        entry = make_entry(check_message(message), parts.counter.count, parts.counter.name)
-        return self._now() + entry.cost(parts.settings.image_tokens) <= self._session.budget
+        counter = self._session.counter
+        entry = make_entry(check_message(message), counter.count, counter.name)
+        return self._now() + entry.cost(self._session.settings.image_tokens) <= self._session.budget
 
-    async def make_space(self, tokens: int) -> ActivationReport:
+    async def make_space(self, tokens: int, memories: Sequence[str]) -> ActivationReport:
         """Activate unless so many tokens are free."""
         session = self._session
         if isinstance(tokens, bool) or not isinstance(tokens, int) or not 0 <= tokens <= session.budget:
@@ -54,12 +55,12 @@ class BudgetGauge:
         now = self._now()
         report = None
         if now + tokens > session.budget:
-            report = await session.activate(session.key, session.budget, "explicit")
+            report = await session.activate(session.key, session.budget, "explicit", memories)
         return report if report is not None else ActivationReport(False, "explicit", now, now, 0)
 
     def _now(self) -> int:
         """Tokens of the view if nothing more is covered."""
         try:
-            return self._session.parts.viewer.tokens(self._session.key, self._session.budget)[0]
+            return self._session.views.tokens(self._session.key, self._session.budget)[0]
         except BudgetError as error:  # the system rows alone leave no room
             return error.required_tokens

@@ -118,7 +118,7 @@ async def test_adding_and_showing_a_long_message_is_a_call_under_way():
 
     def count(text: str) -> int:
         if opened:
-            busy.append(opened[0]._parts.foreground.is_busy)
+            busy.append(opened[0]._session.foreground.is_busy)
         return len(text) // 4
 
     opened: list[SummarizingContext] = []
@@ -130,7 +130,7 @@ async def test_adding_and_showing_a_long_message_is_a_call_under_way():
             await step
             assert busy
             assert all(busy)
-        assert not context._parts.foreground.is_busy
+        assert not context._session.foreground.is_busy
 
 
 async def test_a_view_in_many_slices_looks_at_each_message_of_a_step_a_few_times_only(monkeypatch: pytest.MonkeyPatch):

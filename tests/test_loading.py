@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import Any
-
 import pytest
 
 from summarizing_context.session import usable_state
@@ -15,8 +12,7 @@ LOG = [user("go"), one_call("a", "b"), answer("a"), answer("b"), user("more"), o
 
 
 def restored(log: list[dict], stop: int) -> ActivationState | None:
-    parts: Any = SimpleNamespace(timeline=timeline(log))
-    return usable_state(parts, encode_state(ActivationState(serial=1, stop=stop)))
+    return usable_state(timeline(log), encode_state(ActivationState(serial=1, stop=stop)))
 
 
 @pytest.mark.parametrize("stop", [0, 1, 4, 5, 6, 7])

@@ -7,10 +7,11 @@ pages filled in `retrieval.pages`.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 from summarizing_context.log.entries import Entry
+from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import HeaderNode, Node
 from summarizing_context.messages.rendering import part_label, parts_by_author
 from summarizing_context.messages.truncation import cut_middle
@@ -27,8 +28,8 @@ from summarizing_context.retrieval.pages import (
     read_tokens,
     stale,
 )
-from summarizing_context.session import Session
 from summarizing_context.views.header import BRIEF_TOKENS
+from summarizing_context.worker.summary_cache import SummaryCache
 
 Detail = Literal["line", "paragraph", "full"]
 
@@ -44,15 +45,15 @@ _NOT_IN_IT = "Not in this summary"
 class Expander:
     """Pages of one session's past."""
 
-    def __init__(self, session: Session) -> None:
-        self._parts = session.parts
+    def __init__(self, log: MessageLog, summaries: SummaryCache, count: Callable[[str], int]) -> None:
+        self._log, self._summaries, self._count = log, summaries, count
 
     def page(self, place: object, detail: object, max_tokens: object, cursor: object) -> Page:
         """The next page of a node, a range or a message."""
-        within = read_place(place, len(self._parts.timeline))
+        within = read_place(place, len(self._log))
         kind = read_detail(detail, Detail)
         begin = read_cursor(cursor, kind, within)
-        count = self._parts.counter.count
+        count = self._count
         named = f"{within.start}-{within.stop - 1}"
         most = read_tokens(max_tokens)
         room = page_room(most, fenced_page([], named, kind), count)
@@ -78,7 +79,7 @@ class Expander:
         return Cursor(kind, part.start, part.number, offset, self._mark(part.start))
 
     def _mark(self, index: int) -> str:
-        return self._parts.timeline.entries[index].facts.content.hex()[:6]
+        return self._log.entries[index].facts.content.hex()[:6]
 
     def _from(self, first: Cursor, stop: int) -> Iterator[PagePart]:
         """All there is to be shown from a place on."""
@@ -91,12 +92,11 @@ class Expander:
 
     def message(self, index: int) -> list[PagePart]:
         """A message whole, each of its parts under its label."""
-        timeline = self._parts.timeline
-        return message_parts(index, timeline.entries[timeline.group_start(index) : index + 1])
+        return message_parts(index, self._log.entries[self._log.group_start(index) : index + 1])
 
     def _told(self, index: int, stop: int, short: bool) -> Iterator[PagePart]:
         """Segments that stand whole before `stop` by their summaries, all else message by message."""
-        segments = self._parts.timeline.segments
+        segments = self._log.segments
         while index < stop:
             leaf = bisect_left(segments, index, key=lambda segment: segment.start)
             if leaf < len(segments) and segments[leaf].start == index and segments[leaf].stop <= stop:
@@ -110,10 +110,10 @@ class Expander:
 
     def drops(self, node: HeaderNode) -> tuple[str, ...]:
         """What a block of the header does not hold of its source; nothing is told of one outside the tree."""
-        return self._parts.book.drops(Node(node.rank, node.number), node.text) if node.rank >= 0 else ()
+        return self._summaries.drops(Node(node.rank, node.number), node.text) if node.rank >= 0 else ()
 
     def _summary(self, leaves: range, short: bool) -> str:
-        book = self._parts.book
+        book = self._summaries
         told = {leaf: book.told(leaf) for leaf in leaves}
         text = "\n".join(told.values())
         if short:
@@ -129,8 +129,8 @@ class Expander:
             flat = " ".join(text[: 4 * _LINE].split())
             text = flat if len(flat) <= _LINE and len(text) <= 4 * _LINE else flat[: _LINE - 1] + "…"
         else:
-            tokens = self._parts.timeline.entries[index].facts.text_tokens
-            text = cut_middle(text, tokens, _PARAGRAPH, self._parts.counter.count)
+            tokens = self._log.entries[index].facts.text_tokens
+            text = cut_middle(text, tokens, _PARAGRAPH, self._count)
         return PagePart(index, index + 1, 0, label, text)
 
 

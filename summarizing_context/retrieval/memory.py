@@ -11,9 +11,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
-
-import anyio
+from typing import Any, NamedTuple, TypeGuard
 
 from summarizing_context.errors import MessageError, SettingsError, StoreError, briefly
 from summarizing_context.extraction.memory_items import normal_subject
@@ -38,8 +36,6 @@ _LONGEST = 20_000  # characters
 _READ = 8_000  # characters of each end of a message, or of a query, that are looked at
 
 _WORDS = 200  # of them that a memory may hold one of
-
-_LEAVE_WITHIN = 1.0  # seconds
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 
@@ -68,16 +64,22 @@ class _Found(NamedTuple):
 class Memory:
     """The memories of a session's project. All methods belong to the session's event loop."""
 
-    def __init__(self, session: Session, meaning: EmbeddingSearch | None) -> None:
-        settings = session.parts.settings
+    def __init__(self, session: Session, keeper: MemoryStore, meaning: EmbeddingSearch | None) -> None:
+        settings = session.settings
         self._session = session
-        self._keeper: MemoryStore = session.parts.store.memories
+        self._keeper = keeper
         self._meaning = meaning
+        self._includes = settings.memory_include == "auto"
         self._scope = MemoryScope(settings.project, settings.session_id)
         self._answered: int | None = None  # human message that the present choice was made for
         self._looking: asyncio.Task[None] | None = None
-        if settings.memory_include == "auto":
-            session.prepare, session.look_ahead = self._choose, self._choose_by_words
+        self._store_error: str | None = None
+        self.chosen: Sequence[str] = ()  # for the next activation, the most relevant first
+
+    @property
+    def last_error(self) -> str | None:
+        """Why memories, or what is near in meaning, could not be found of late."""
+        return (None if self._meaning is None else self._meaning.last_error) or self._store_error
 
     async def store(self, content: str, metadata: Mapping[str, Any] = NOTHING) -> str:
         """Keep a memory; its id. What is there already, word for word, keeps its id, and gets the metadata if given.
@@ -93,7 +95,7 @@ class Memory:
         if isinstance(about := given.get("about"), str) and (subject := normal_subject(about)):
             given["subject"] = subject
         kept = await self._keeper.add(self._scope, NewMemory(_checked(content), given), renew=renew and bool(given))
-        tell(self._session.parts.tell, kept, given)
+        tell(self._session.tell, kept, given)
         return kept
 
     async def retrieve(self, query: str, limit: int = 5) -> list[MemoryEntry]:
@@ -104,12 +106,12 @@ class Memory:
             raise SettingsError(f"a query is a text, not {type(query).__name__}")
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
             raise SettingsError(f"limit is {briefly(limit)}; it is a number of memories from 1 to {_MOST}")
-        least = self._session.parts.settings.similarity_threshold or 0.0
+        least = self._session.settings.similarity_threshold or 0.0
         return [found.entry for found in await self._found(query, limit) if found.entry.score >= least][:limit]
 
     async def matches(self, query: str, limit: int, *, everywhere: bool = False) -> list[Match]:
         """Memories that hold a word of the query, or come near to its meaning; with `everywhere` of the whole store."""
-        asked = self._session.parts.settings.similarity_threshold
+        asked = self._session.settings.similarity_threshold
         found = await self._found(query, limit, everywhere=everywhere)
         near = [
             one.entry
@@ -130,16 +132,11 @@ class Memory:
         await self._keeper.forget(self._scope, _checked_id(id))
 
     async def close(self) -> None:
-        """The session ends: learn what it teaches, where the settings ask for it. Never fails; takes a second longer
-        than `memory_wait` at most."""
+        """End what is looked for in the background."""
         if self._looking is not None:
             self._looking.cancel()
         if self._meaning is not None:
             await self._meaning.close()
-        if (learner := self._session.parts.learner) is not None:
-            with anyio.move_on_after(self._session.parts.settings.memory_wait + _LEAVE_WITHIN):
-                await learner.leave(self._session.parts.settings.memory_wait)
-            await learner.close()
 
     async def _found(
         self, query: str, limit: int, *, everywhere: bool = False, message: bytes | None = None
@@ -152,56 +149,59 @@ class Memory:
         kept = await self._keeper.all(scope)
         texts = {int(one.id[1:]): one.content for one in kept}
         near = await self._meaning.near(query if message is None else message, "memory", texts)
-        self._session.last_error = self._meaning.last_error or self._session.last_error
         found = [_Found(_entry(one, near[int(one.id[1:])]), NEAR) for one in kept if int(one.id[1:]) in near]
         if len(found) < len(kept):
             by_words = await _found_by_words(self._keeper, query, limit, scope)
             found += [one for one in by_words if int(one.entry.id[1:]) not in near]
         return _nearest(found)
 
-    async def _choose(self) -> None:
+    async def choose(self) -> Sequence[str]:
         """Settle which memories the next activation shows: those near to the newest human message. By words at once;
         a model that embeds is asked meanwhile, and what it finds is shown by an activation after that."""
-        newest = self._session.parts.timeline.newest_human
-        if newest is None or newest == self._answered:
-            return
-        await self._choose_by_words()
-        self._answered = newest
-        if self._meaning is not None:
-            if self._looking is not None:
-                self._looking.cancel()
-            data = self._session.parts.timeline.entries[newest].data
-            self._looking = asyncio.create_task(self._look(self._said(newest), data), name="looking for memories")
+        newest = self._session.log.newest_human
+        if self._is_due(newest):
+            await self.choose_for_now()
+            self._answered = newest
+            if self._meaning is not None:
+                if self._looking is not None:
+                    self._looking.cancel()
+                data = self._session.log.entries[newest].data
+                self._looking = asyncio.create_task(self._look(self._said(newest), data), name="looking for memories")
+        return self.chosen
 
-    async def _choose_by_words(self) -> None:
-        """The same, but only for now: the next view chooses again."""
-        newest = self._session.parts.timeline.newest_human
-        if newest is None or newest == self._answered:
-            return
-        try:
-            self._offer(await _found_by_words(self._keeper, self._said(newest), _OFFERED, self._scope))
-        except StoreError as error:  # a view is due in any case
-            self._session.last_error = str(error)
-            logger.warning("memories could not be read", exc_info=error)
+    async def choose_for_now(self) -> Sequence[str]:
+        """The same by words, and only for now: the next view chooses again."""
+        newest = self._session.log.newest_human
+        if self._is_due(newest):
+            try:
+                self._offer(await _found_by_words(self._keeper, self._said(newest), _OFFERED, self._scope))
+            except StoreError as error:  # a view is due in any case
+                self._store_error = str(error)
+                logger.warning("memories could not be read", exc_info=error)
+        return self.chosen
+
+    def _is_due(self, newest: int | None) -> TypeGuard[int]:
+        """Whether a human message, the newest, asks for another choice."""
+        return self._includes and newest is not None and newest != self._answered
 
     def _said(self, index: int) -> str:
-        reading = self._session.parts.timeline.entries[index].read(index).reading
+        reading = self._session.log.entries[index].read(index).reading
         return "\n".join(text for part in reading.parts if part.kind == "text" for text in part.texts)
 
     async def _look(self, said: str, message: bytes) -> None:
         try:
             self._offer(await self._found(said, _OFFERED, message=message))
         except StoreError as error:
-            self._session.last_error = str(error)
+            self._store_error = str(error)
 
     def _offer(self, found: Sequence[_Found]) -> None:
-        asked = self._session.parts.settings.similarity_threshold
+        asked = self._session.settings.similarity_threshold
         near = [
             told(one.entry.content, one.entry.metadata)
             for one in found
             if one.entry.score >= (one.least if asked is None else asked)
         ]
-        self._session.parts.viewer.remember(near[:_OFFERED])
+        self.chosen = near[:_OFFERED]
 
 
 async def matches_by_words(keeper: MemoryStore, scope: MemoryScope | None, query: str, limit: int) -> list[Match]:

@@ -7,7 +7,7 @@ something, so excerpts get more of the page; a long one describes a situation, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import anyio
@@ -15,6 +15,7 @@ import anyio
 from summarizing_context.errors import SettingsError
 from summarizing_context.extraction.values import exact_values, word_parts
 from summarizing_context.log.entries import Entry
+from summarizing_context.log.message_log import MessageLog
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.messages.validation import Message
@@ -29,10 +30,10 @@ from summarizing_context.retrieval.pages import (
     read_tokens,
     term_weights,
 )
-from summarizing_context.retrieval.search import Search, scope_of
+from summarizing_context.retrieval.search import Search
 from summarizing_context.retrieval.values import MessageValues, Query, ValueLine, chosen_lines, gather, read_values
-from summarizing_context.session import Session
 from summarizing_context.stores.base import Match
+from summarizing_context.views.builder import Viewer
 
 _MOST_TERMS = 64  # of a query
 
@@ -86,8 +87,8 @@ class _Asked(NamedTuple):
 class Recaller:
     """Pages of what one session's log holds about something."""
 
-    def __init__(self, session: Session, search: Search) -> None:
-        self._session, self._search = session, search
+    def __init__(self, log: MessageLog, views: Viewer, count: Callable[[str], int], search: Search) -> None:
+        self._log, self._views, self._count, self._search = log, views, count, search
         self._values: dict[bytes, MessageValues] = {}  # by content
 
     async def page(self, query: object, max_tokens: object) -> Page:
@@ -97,21 +98,20 @@ class Recaller:
         terms, most = query_terms(query, _MOST_TERMS), read_tokens(max_tokens)
         if not terms:
             raise SettingsError("the query holds no words; write what to look for in plain words")
-        parts = self._session.parts
-        last = max(0, len(parts.timeline) - 1)
-        room = page_room(most, fenced_page([], f"0-{last}", "recall"), parts.counter.count)
-        where = scope_of("session", self._session.id, None)
+        last = max(0, len(self._log) - 1)
+        room = page_room(most, fenced_page([], f"0-{last}", "recall"), self._count)
+        where = self._search.own
         by_words = await self._search.matches(terms, where, _MATCHES)
         matches = await self._search.with_meaning(query, by_words, where, _MATCHES)
-        matches = [match for match in matches if match.stop <= len(parts.timeline)]
+        matches = [match for match in matches if match.stop <= len(self._log)]
         hidden = self._hidden()
-        wanted = Query(word_parts(query), len(parts.timeline), _relevance(matches))
+        wanted = Query(word_parts(query), len(self._log), _relevance(matches))
         asked = _Asked(terms, matches, wanted, room, most)
         return await anyio.to_thread.run_sync(self._made, asked, self._found(matches, len(hidden.entries)), hidden)
 
     def _made(self, asked: _Asked, found: Sequence[_Found], hidden: Hidden) -> Page:
         """The page. Runs beside the event loop: it reads much."""
-        count = self._session.parts.counter.count
+        count = self._count
         blocks = self._excerpts(asked, found)
         left = asked.room - sum(1 + count(block) for _, block in blocks) - count(_VALUES) - 2
         lines = self._lines(hidden, [block for _, block in blocks], asked.query, left)
@@ -126,7 +126,7 @@ class Recaller:
             shown = [block for _, block in sorted(blocks, key=lambda found: found[0].start)]
             shown += [_VALUES, *(line.text for line in lines)] if lines else []
             text = fenced_page(shown or [_NOTHING], f"{start}-{max(start, stop - 1)}", "recall")
-            tokens = self._session.parts.counter.count(text)
+            tokens = self._count(text)
             if tokens <= most or not (blocks or lines):
                 return Page(text, start, stop)
             surplus = max(1, len(lines) * (tokens - most) // (2 * tokens))  # in few steps, for a page may be large
@@ -134,25 +134,25 @@ class Recaller:
 
     def _hidden(self) -> Hidden:
         """What the present view does not show; all of the log where nothing is left out."""
-        timeline, latest = self._session.parts.timeline, self._session.parts.viewer.latest
+        log, latest = self._log, self._views.latest
         stop = latest.state.stop if latest is not None else 0
-        first = max(0, len(timeline) - _FOCUS)
-        working = list(enumerate(timeline.entries[first:], first))
-        if latest is None or stop <= timeline.leading:
-            return Hidden(timeline.entries[:], [], [], working)
+        first = max(0, len(log) - _FOCUS)
+        working = list(enumerate(log.entries[first:], first))
+        if latest is None or stop <= log.leading:
+            return Hidden(log.entries[:], [], [], working)
         rows = [*latest.state.head, *(item.message for item in latest.tail.items)]
-        return Hidden(timeline.entries[:stop], rows, timeline.entries[max(stop, latest.tail.next) :], working)
+        return Hidden(log.entries[:stop], rows, log.entries[max(stop, latest.tail.next) :], working)
 
     def _found(self, matches: Sequence[Match], hidden: int) -> list[_Found]:
         """The best matches that the view does not show, or the best of all where it shows each."""
-        timeline = self._session.parts.timeline
+        log = self._log
         left_out = [match for match in matches if match.start < hidden]
         best = (left_out or matches)[:_EXCERPTED]
-        return [_Found(match, timeline.entries[timeline.group_start(match.start) : match.start + 1]) for match in best]
+        return [_Found(match, log.entries[log.group_start(match.start) : match.start + 1]) for match in best]
 
     def _excerpts(self, asked: _Asked, found: Sequence[_Found]) -> list[tuple[Match, str]]:
         """As much of the matches as their share of the page holds."""
-        count = self._session.parts.counter.count
+        count = self._count
         words = sum(len(term.split()) == 1 for term in asked.terms)
         left = int(asked.room * (_ASKED if words <= _SHORT else _DESCRIBED))
         most = max(_LEAST, left // 2)
@@ -182,7 +182,7 @@ class Recaller:
         shown = {value for text in (*texts, *excerpts) for value in exact_values(text)}
         focus = frozenset(value for at, entry in hidden.newest for value in self._values_of(at, entry).used)
         known, asked = gather(self._read(hidden.entries), query), query._replace(focus=focus)
-        return chosen_lines(known, shown, asked, room, self._session.parts.counter.count)
+        return chosen_lines(known, shown, asked, room, self._count)
 
     def _read(self, entries: Sequence[Entry]) -> Iterator[tuple[int, MessageValues]]:
         """The values of the newest entries, oldest first."""

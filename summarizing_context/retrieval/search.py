@@ -13,7 +13,7 @@ from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.messages.search_terms import coverage, query_terms, snippet
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
 from summarizing_context.retrieval.memory import Memory
-from summarizing_context.session import Session
+from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Match, Scope, SearchHit, SearchIndex
 
 _SCOPES = ("session", "project", "all")
@@ -28,11 +28,9 @@ _SPARE = 3  # times as many matches are looked at as hits are asked for
 class Search:
     """Searches for one session."""
 
-    def __init__(self, session: Session, meaning: EmbeddingSearch | None, memory: Memory) -> None:
-        self._session = session
-        self._memory = memory
-        self._meaning = meaning
-        self._index: SearchIndex = session.parts.store.index
+    def __init__(self, settings: Settings, index: SearchIndex, meaning: EmbeddingSearch | None, memory: Memory) -> None:
+        self._settings, self._index, self._meaning, self._memory = settings, index, meaning, memory
+        self.own = scope_of("session", settings.session_id, None)  # the session's messages
 
     async def find(self, query: str, scope: str, limit: int) -> list[SearchHit]:
         """The best hits, the best first."""
@@ -40,8 +38,7 @@ class Search:
             raise SettingsError(f"a query is a text, not {type(query).__name__}")
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MOST:
             raise SettingsError(f"limit is {briefly(limit)}; it is a number of hits from 1 to {_MOST}")
-        settings = self._session.parts.settings
-        where = scope_of(scope, settings.session_id, settings.project)
+        where = scope_of(scope, self._settings.session_id, self._settings.project)
         terms = query_terms(query)
         by_words = best_matches(terms, await self.matches(terms, where, _SPARE * limit))
         found = await self.with_meaning(query, by_words, where, _SPARE * limit)
@@ -57,9 +54,8 @@ class Search:
         """Matches by words, and those by meaning where there is an embedding, as one ranking."""
         if self._meaning is None or not query.strip():
             return by_words
-        threshold = self._session.parts.settings.similarity_threshold
+        threshold = self._settings.similarity_threshold
         near = await self._meaning.matches(query, where, NEAR if threshold is None else threshold, limit)
-        self._session.last_error = self._meaning.last_error or self._session.last_error
         return fused(by_words, near)
 
 

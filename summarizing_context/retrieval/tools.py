@@ -125,8 +125,8 @@ class RecallTool:
 
     async def _answer_once(self, asked: _Asked) -> str:
         """The answer; noted at once, for the same call may come again meanwhile, and forgotten where there is none."""
-        timeline = self._session.parts.timeline
-        noted = self._answering = asked.mark, timeline.version, len(timeline)
+        log = self._session.log
+        noted = self._answering = asked.mark, log.version, len(log)
         try:
             return await self._answer(asked)
         except BaseException:
@@ -145,21 +145,21 @@ class RecallTool:
 
     def _most(self, asked: int) -> int:
         """An answer is bounded, and small enough not to be shrunk in the view."""
-        share = int(self._session.budget * self._session.parts.settings.message_share)
+        share = int(self._session.budget * self._session.settings.message_share)
         return max(_LEAST, min(asked, _MOST, share))
 
     def _repeated(self, asked: _Asked) -> str | None:
         """Where the same call's answer stands in the view; None if it does not, or no longer whole."""
-        timeline, mark = self._session.parts.timeline, asked.mark
-        if self._answering == (mark, timeline.version, len(timeline)):
+        log, mark = self._session.log, asked.mark
+        if self._answering == (mark, log.version, len(log)):
             return (
                 f"{mark} This very call is being answered, or was just now; use that answer, or ask for something else."
             )
-        latest = self._session.parts.viewer.latest
-        start = timeline.leading if latest is None else max(timeline.leading, latest.state.stop)
+        latest = self._session.views.latest
+        start = log.leading if latest is None else max(log.leading, latest.state.stop)
         cut = {item.seq for item in latest.tail.items if "shrunk" in item.repairs} if latest is not None else set()
-        for index in range(len(timeline) - 1, start - 1, -1):
-            entry = timeline.entries[index]
+        for index in range(len(log) - 1, start - 1, -1):
+            entry = log.entries[index]
             if index not in cut and mark.encode() in entry.data and self._is_answer(index):
                 return (
                     f"The same call was answered in message {index}, which you still see ({mark}). Read it there, or "
@@ -169,10 +169,10 @@ class RecallTool:
 
     def _is_answer(self, index: int) -> bool:
         """Whether a message answers a call of this tool: what others bring may hold a mark too, quoted or forged."""
-        timeline = self._session.parts.timeline
+        log = self._session.log
         ours: set[str] = set()
-        for at in range(timeline.group_start(index), index + 1):
-            for part in timeline.entries[at].read(at).reading.parts:
+        for at in range(log.group_start(index), index + 1):
+            for part in log.entries[at].read(at).reading.parts:
                 if part.kind == "call" and (part.name or "").endswith(NAME):
                     ours.add(part.id)
                 elif part.kind == "result" and part.id in ours and at == index:

@@ -70,10 +70,6 @@ class Viewer:
         """Whether any view shows summaries in place of messages."""
         return any(showing.state.stop > self._timeline.leading for showing in self._showings.values())
 
-    def remember(self, texts: Sequence[str]) -> None:
-        """What the next activation shows of earlier sessions, the most relevant first."""
-        self._decider.memories = texts
-
     def pin_anew(self) -> None:
         """What is pinned by calls has changed: the next view of each provider shows it, if that fits."""
         for showing in self._showings.values():
@@ -124,16 +120,19 @@ class Viewer:
         *,
         focus: str | None = None,
         wish: ActivationRequest | None = None,
+        memories: Sequence[str] = (),
         ahead: bool = False,
     ) -> Change | None:
         """Bring a provider's tail up to date and decide whether its next view activates.
 
         `asked` is a reason to activate although there is no need: `explicit`, `idle`, `provider_changed`. With a
-        `focus` its header gets a note about that topic; a `wish` says what else is asked for. A decision that only
-        looks `ahead` is no attempt: the next one decides the same.
+        `focus` its header gets a note about that topic; a `wish` says what else is asked for. `memories` are what it
+        shows of earlier sessions, the most relevant first. A decision that only looks `ahead` is no attempt: the next
+        one decides the same.
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit; and `Pause`
         where the pace allows it.
         """
+        self._decider.memories = memories
         room = Room(self._room_tokens(budget), self._policy.shares)
         showing = self._showing(key, room)
         marks = showing.attempted_at, showing.attempted_length, showing.pins_changed
@@ -185,7 +184,7 @@ class Viewer:
             showing, showing.state, state, proposal.tail, (*proposal.pins.before, *proposal.pins.after), report
         )
 
-    def would_compact(self, key: str, budget: int, asked: Reason | None = None) -> bool:
+    def would_compact(self, key: str, budget: int, asked: Reason | None = None, memories: Sequence[str] = ()) -> bool:
         """Whether the next view would activate, for whatever reason. Changes nothing.
 
         Raises `BudgetError` as `change` does.
@@ -193,7 +192,7 @@ class Viewer:
         showings = self._showings
         self._showings = OrderedDict((name, replace(one) if name == key else one) for name, one in showings.items())
         try:
-            return self.change(key, budget, asked) is not None
+            return self.change(key, budget, asked, memories=memories) is not None
         finally:
             self._showings = showings
 

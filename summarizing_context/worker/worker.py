@@ -71,12 +71,13 @@ class Worker:
         clock: Clock,
         concurrency: int,
         cooldown: float,
-        past_start: Callable[[], bool],
+        start_messages: int | None,
         foreground: Foreground,
         preparing: WorkerThread,
         rollups: bool,
         notify: Callable[[str, dict[str, object]], None],
         ledger: SessionLedger | None = None,
+        makes_summaries: bool = True,
     ) -> None:
         self._timeline = timeline
         self._book = book
@@ -88,7 +89,9 @@ class Worker:
         self._jobs = Jobs(timeline, book, recipe)
         self._clock = clock
         self._concurrency = concurrency
-        self._past_start = past_start
+        self._makes_summaries = makes_summaries
+        self._start_messages = start_messages  # in the log, from which on it works in any case
+        self.start_tokens = 0.0  # of the log, beyond which it works
         self._foreground = foreground
         self._preparing = preparing
         self._notify = notify
@@ -117,8 +120,10 @@ class Worker:
         """The log was replaced."""
         self._planner.reset()
 
-    def wake(self) -> None:
-        """Look for work; cheap when there is none."""
+    def wake(self, start_tokens: float | None = None) -> None:
+        """Look for work; cheap when there is none. It begins when the log has more than `start_tokens`, if given."""
+        if start_tokens is not None:
+            self.start_tokens = start_tokens
         if self._stopped or not (self._startable(1) or self._reads_on()):
             return
         if self._owner is None or self._owner.done():
@@ -192,6 +197,14 @@ class Worker:
             if not self._has_told_unreadable:
                 self._has_told_unreadable = True
                 logger.error("messages could not be read for the ledger", extra={"cause": self.last_error})
+
+    def _past_start(self) -> bool:
+        """Whether the log is large enough to be worked on."""
+        if not self._makes_summaries:
+            return False
+        if self._book.open.is_asked or self._timeline.tokens[-1] > self.start_tokens:
+            return True
+        return self._start_messages is not None and len(self._timeline) >= self._start_messages
 
     def _reads_on(self) -> bool:
         """Whether the ledger is to be read ahead of need."""

@@ -201,7 +201,7 @@ async def test_a_reader_finds_by_meaning_too_and_writes_nothing(numpy, tmp_path:
 
 async def test_purging_removes_what_a_killed_process_embedded_without_a_name(numpy, tmp_path: Path):
     async with open_context(Settings(store=tmp_path / "a.db")) as context:
-        store = context._parts.store
+        store = context._session.store
         for recipe in ("unnamed 1", "chroma 2 unnamed 1", "named/1"):
             await store.vectors.save("memory", recipe, {1: packed([1.0])})
         await store.purge()
@@ -252,7 +252,7 @@ async def test_deleted_sessions_take_their_vectors_along(numpy, tmp_path: Path):
         await context.memory.store("A kitten")
         await context.search("vehicle")
         await context.memory.retrieve("cat")
-        await context._parts.store.delete_session("default")
+        await context._session.store.delete_session("default")
     with sql(tmp_path / "a.db") as connection:
         assert connection.execute("select count(*) from vectors").fetchone() == (0,)
 

@@ -79,12 +79,12 @@ async def test_a_session_takes_its_own_memories_along_and_leaves_those_of_its_pr
         async with open_context(small(tmp_path, name, project=project)) as context:
             await context.memory.store(f"SECRET of {name}")
     async with open_context(small(tmp_path, "other", project="p")) as context:
-        await context._parts.store.delete_session("lone")
-        await context._parts.store.delete_session("a")
+        await context._session.store.delete_session("lone")
+        await context._session.store.delete_session("a")
         assert not any(b"of lone" in data for data in bytes_beside(tmp_path / "a.db").values())
         (found,) = await context.memory.retrieve("secret")
         await context.memory.forget(found.id)
-        await context._parts.store.purge()
+        await context._session.store.purge()
         assert not any(b"secret" in data.lower() for data in bytes_beside(tmp_path / "a.db").values())
 
 

@@ -101,7 +101,7 @@ class Shop:
         recipe = Recipe("model", "seg", "roll", True, 20, lambda kind, rank, most: f"{kind} {rank}")
         given = {
             "timeline": self.timeline, "book": self.book, "store": self.store, "session_id": "s", "caller": self.gate,
-            "recipe": recipe, "clock": self.clock, "concurrency": 3, "cooldown": 30.0, "past_start": lambda: True,
+            "recipe": recipe, "clock": self.clock, "concurrency": 3, "cooldown": 30.0, "start_messages": None,
             "foreground": Foreground(), "preparing": WorkerThread("preparing"),
             "rollups": True, "notify": lambda name, data: self.events.append((name, data)),
         }  # fmt: skip
@@ -146,7 +146,27 @@ async def test_a_job_says_what_it_is():
 
 
 async def test_nothing_starts_before_the_log_is_long_enough():
-    async with Shop(past_start=lambda: False) as shop:
+    async with Shop() as shop:
+        tokens = shop.timeline.tokens[-1]
+        shop.worker.wake(tokens)
+        assert await shop.worker.wait_idle(120)
+        assert (shop.gate.jobs, shop.worker.pending) == ([], 0)
+        shop.worker.wake(tokens - 1)
+        assert await shop.worker.wait_idle(120)
+        assert shop.gate.jobs
+
+
+async def test_a_log_of_enough_messages_is_summarized_however_small_it_is():
+    log = timeline(session(messages=150))
+    for enough, works in ((len(log) + 1, False), (len(log), True)):
+        async with Shop(log, start_messages=enough) as shop:
+            shop.worker.wake(10**9)
+            assert await shop.worker.wait_idle(120)
+            assert bool(shop.gate.jobs) is works
+
+
+async def test_where_no_summaries_are_to_be_made_none_is():
+    async with Shop(makes_summaries=False, start_messages=1) as shop:
         assert await shop.worker.wait_idle(120)
         assert (shop.gate.jobs, shop.worker.pending) == ([], 0)
 
@@ -306,7 +326,9 @@ async def test_waiting_does_not_keep_the_loop_busy():
         await anyio.Event().wait()
         raise AssertionError
 
-    async with Shop(gate=Gate(lambda job: forever()), past_start=lambda: asked.append(1) or True) as shop:
+    gate = Gate(lambda job: forever())
+    gate.ready_in = lambda: asked.append(1) or 0.0
+    async with Shop(gate=gate) as shop:
         waiting = asyncio.create_task(shop.worker.wait_idle())
         await anyio.wait_all_tasks_blocked()
         assert shop.gate.running == 3

@@ -23,7 +23,6 @@ from typing import NamedTuple, TypeVar
 import anyio
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from summarizing_context.assembly import make_model
 from summarizing_context.errors import SummarizerError, SummarizerRefused, SummarizingContextError
 from summarizing_context.evaluation.answering.plan import PROVIDERS, AnswerOutcome, Asking, Chat
 from summarizing_context.evaluation.answering.requests import (
@@ -42,6 +41,7 @@ from summarizing_context.evaluation.scoring.verdicts import Text, folded
 from summarizing_context.evaluation.scoring.verdicts import judge as look_for
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import SummaryReply
+from summarizing_context.summarizers.providers import make_model
 from summarizing_context.summarizers.resilience.caller import ChatModel, call_within
 from summarizing_context.summarizers.resilience.retries import seconds_asked_for
 from summarizing_context.summarizers.sdk import Fault

@@ -14,7 +14,6 @@ from typing import Any
 
 import anyio
 
-from summarizing_context.assembly import make_model
 from summarizing_context.errors import CassetteError, PromptError, SettingsError
 from summarizing_context.evaluation.answering.models import Asker
 from summarizing_context.evaluation.answering.plan import Asking, Chat
@@ -27,6 +26,7 @@ from summarizing_context.evaluation.tuning.variants import Variant
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.prompts import Prompt, latest
+from summarizing_context.summarizers.providers import make_model
 
 _MOST = 2_000  # tokens of a proposal, what the model says around it included
 
