@@ -171,6 +171,8 @@ async def test_a_thousand_checkpoints_cost_little(tmp_path: Path):
     path = tmp_path / "a.db"
     async with open_context(small(store=path), count_tokens=count) as context:
         await fill(context, LOG[:100])
+        assert await context.wait_idle()
+        await context.search("message")  # waits for the index, which would grow beside the checkpoints
         sizes = [stored(path)]
         for _ in range(100):
             await context.checkpoint()
