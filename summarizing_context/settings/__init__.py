@@ -3,3 +3,8 @@
 `values` holds `Settings`; `checks`, `rules` and `nesting` validate what a program, a file or the environment gives.
 Every problem of a source is reported at once, as one `SettingsError`.
 """
+
+from summarizing_context.settings.ledger_rules import LedgerRule
+from summarizing_context.settings.values import Settings
+
+__all__ = ["LedgerRule", "Settings"]

@@ -1,1 +1,9 @@
-"""Where logs and summaries are kept."""
+"""Where logs, summaries, checkpoints, memories and vectors are kept.
+
+`base` holds the protocols that a store satisfies; `sqlite` is the store that comes along. A second backend is written
+against `base` and goes through `tests/contract`.
+"""
+
+from summarizing_context.stores.base import Checkpoint, SearchHit, SessionStore, Store
+
+__all__ = ["Checkpoint", "SearchHit", "SessionStore", "Store"]
