@@ -1,5 +1,5 @@
 """Reshaping a view in which nothing more has to be covered: a replaced log, another prompt, other pins, a finished
-turn, or what is remembered for the first view.
+turn, or memories for the first view.
 
 Whether more has to be covered is decided in `planner`, which is asked first.
 """
@@ -13,6 +13,7 @@ import msgspec
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.views.activation import ActivationReport
 from summarizing_context.views.budget import Room
+from summarizing_context.views.memory_section import is_memory_block
 from summarizing_context.views.pins import Pins
 from summarizing_context.views.planner import ActivationPlanner
 from summarizing_context.views.provider_view import Change, ProviderView
@@ -34,7 +35,7 @@ class Reshaping:
 
     def change(self, showing: ProviderView, room: Room, now: int) -> Change | None:
         """What changes in a view that costs `now` tokens beside its system rows; None for nothing."""
-        return self._unforced(showing, room, now) or self._opening(showing, room, now)
+        return self._opening(showing, self._unforced(showing, room, now), room, now)
 
     def has_turn_ended(self, showing: ProviderView) -> bool:
         """Whether a turn that went on across an activation has ended: what was signed in it has to go then."""
@@ -82,17 +83,20 @@ class Reshaping:
         feed(self._reads, anew)
         return anew
 
-    def _opening(self, showing: ProviderView, room: Room, now: int) -> Change | None:
-        """The first view of a log, which breaks no prefix, begins with what is remembered for it."""
-        if showing.last or showing.state.serial:
-            return None
+    def _opening(self, showing: ProviderView, change: Change | None, room: Room, now: int) -> Change | None:
+        """The first view since the context was opened takes up memories where it shows none, beside another change."""
+        before, state = showing.state, showing.state if change is None else change.state
+        if showing.last or showing.resumed is not None or any(map(is_memory_block, state.after)):
+            return change
         block = self._decider.memory_block(room)
-        if block is None or now + block.tokens > room.high:
-            return None
-        before, total = showing.state, self._leading.tokens + now
-        head = (block.message,)
+        if block is None or now + state.head_tokens - before.head_tokens + block.tokens > room.high:
+            return change
+        head, pins = state.head_tokens + block.tokens, state.pin_tokens + block.tokens
+        serial, reason, after = before.serial + 1, showing.pending or "restored", (*state.after, block.message)
         state = msgspec.structs.replace(
-            before, serial=1, reason="restored", after=head, head_tokens=block.tokens, pin_tokens=block.tokens
+            state, serial=serial, reason=reason, after=after, head_tokens=head, pin_tokens=pins
         )
-        report = ActivationReport(True, "restored", total, total + block.tokens, -block.tokens)
-        return Change(showing, before, state, showing.tail, (), report)
+        tail, shown = (showing.tail, ()) if change is None else (change.tail, change.pins)
+        total, grown = self._leading.tokens + now, head + tail.tokens - now
+        report = ActivationReport(True, reason, total, total + grown, -grown)
+        return Change(showing, before, state, tail, shown, report)

@@ -161,6 +161,53 @@ async def test_a_restarted_session_shows_the_same_block(tmp_path: Path):
         assert await context.get_messages_for_request() == view
 
 
+@pytest.mark.parametrize("shown", ["nothing", "raw messages", "summaries"])
+async def test_a_resumed_session_takes_up_memories_with_its_first_view(tmp_path: Path, shown: str):
+    settings = small(tmp_path, project="p", memory_include="auto")
+    log = session(4, 120 if shown == "summaries" else 20, size=30)
+    before: list[dict[str, Any]] = []
+    async with open_context(settings, count_tokens=count) as context:
+        for message in log:
+            await context.add_message(message)
+        if shown != "nothing":
+            before = await context.get_messages_for_request()
+            assert blocks(before) == []
+            assert (context.statistics().activations > 0) == (shown == "summaries")
+    async with open_context(settings, count_tokens=count) as context:
+        assert blocks(await context.get_messages_for_request()) == [], "no memory is near"
+    async with open_context(small(tmp_path, "other", project="p")) as context:
+        await context.memory.store("Never touch the billing tables on Fridays")
+    async with open_context(settings, count_tokens=count) as context:
+        await context.add_message(user("Please change the billing tables for June"))
+        assert await context.should_compact()
+        view = await context.get_messages_for_request()
+        assert context.last_view.activation.activated
+        assert ["on Fridays" in block for block in blocks(view)] == [True]
+        assert [row for row in view if row not in blocks(view)][-1] == user("Please change the billing tables for June")
+        await context.add_message(assistant("done"))
+        assert (await context.get_messages_for_request())[: len(view)] == view
+        assert context.last_view.activation is None
+        view = context.last_view.messages
+    async with open_context(small(tmp_path, "other", project="p")) as context:
+        await context.memory.store("The billing tables have a copy for June")
+    async with open_context(settings, count_tokens=count) as context:
+        assert await context.get_messages_for_request() == view, "a block stays until the next activation"
+        await context.summarize(keep_recent=1)
+        assert "a copy for June" in str(blocks(await context.get_messages_for_request()))
+
+
+async def test_a_checkpoint_comes_back_without_the_memories_of_later(tmp_path: Path):
+    settings = small(tmp_path, project="p", memory_include="auto")
+    async with open_context(settings, count_tokens=count) as context:
+        await context.add_message(user("Please change the billing tables for June"))
+        view = await context.get_messages_for_request()
+        await context.checkpoint("before")
+        await context.memory.store("Never touch the billing tables on Fridays")
+        await context.add_message(user("The billing tables, please"))
+        await context.restore("before")
+        assert await context.get_messages_for_request() == view
+
+
 async def test_what_the_user_ordered_is_extracted_when_the_session_ends(tmp_path: Path):
     log = [user("Never push to main. We decided to use PostgreSQL."), assistant("Understood.")]
     async with open_context(small(tmp_path, "a", project="p", memory_extract=True)) as context:
