@@ -112,6 +112,21 @@ async def test_a_focus_acts_in_a_log_below_the_low_water_too(ask: str):
         assert len(await context.get_messages_for_request()) < 14  # all but the newest ten are covered
 
 
+@pytest.mark.parametrize("messages", [12, 40])
+async def test_a_model_writes_the_note_of_a_short_session_too(messages: int):
+    model = Noting()
+    talk = [(user, assistant)[n % 2](f"Small talk {n}: {FACT if n == 1 else OTHER}") for n in range(messages)]
+    common = {"max_tokens": 100_000, **{name: getattr(Settings(), name) for name in SIZES}}
+    async with filled(talk, settings=common, summarizer=model) as context:
+        await context.compact(focus=TOPIC)
+        assert (note_of(context).made_by, FACT in note_of(context).text) == ("stand-in", True)
+        assert await context.wait_idle(120)
+        assert (await context.compact(focus=TOPIC)).activated
+        assert "read by the model: 6543" in note_of(context).text
+        assert not (await context.compact(focus=TOPIC)).activated
+        assert len(model.notes) == 1
+
+
 async def test_the_same_focus_asked_again_shows_the_ready_note_and_then_changes_nothing():
     model = Noting()
     async with filled(summarizer=model) as context:

@@ -10,7 +10,6 @@ from summarizing_context.log.digests import output_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.planning import Want
 from summarizing_context.log.tree import NOTE, Maker, NodeText
-from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import Redact, redact_texts
 from summarizing_context.messages.rendering import render_topic
 
@@ -55,8 +54,6 @@ def note_text(focus: str, lines: str, fits: Callable[[str], bool]) -> str:
 READ = 64_000  # estimated tokens of the covered past, the newest, that a note is made from
 
 _EXCERPT = 9  # times the cap of a summary; what a model is given to read
-
-_SHORT = 2  # times the cap; what is no longer than that needs no model
 
 _MOST_DRAFTS = 5  # one for each provider, and one that is being decided about
 
@@ -130,8 +127,7 @@ class TopicNotes:
     def _draft(self, focus: Focus) -> _Draft:
         if (found := self._drafts.get(focus)) is None:
             record = self._timeline.render(focus.start, focus.stop)
-            is_long = self._by_model and estimate_text(record) > _SHORT * self._cap
-            hash = output_hash(render_topic(focus.text, record)) if is_long else ""
+            hash = output_hash(render_topic(focus.text, record)) if self._by_model else ""
             found = self._drafts[focus] = _Draft(record, hash)
             while len(self._drafts) > _MOST_DRAFTS:
                 del self._drafts[next(iter(self._drafts))]
