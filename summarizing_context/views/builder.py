@@ -1,7 +1,6 @@
-"""Views of a session for each provider: what is shown now, and when it has to cover more of the past.
+"""Views of a session for each provider: what is shown now, and what changes in it.
 
-In memory. Whether a view activates is decided in `planner`; committing a decision and handing views out is the
-context's work.
+In memory. What changes is decided in `planner` and composed in `composing`; committing a change is the session's work.
 """
 
 from __future__ import annotations
@@ -9,27 +8,51 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from math import inf
+from typing import NamedTuple
 
 import msgspec
 
-from summarizing_context.concurrency import Pace, Pause
+from summarizing_context.concurrency import Pace
 from summarizing_context.errors import BudgetError
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.messages.estimate import MESSAGE_TOKENS
-from summarizing_context.views.activation import ActivationReport, ActivationRequest, Reason, cuts_to_count
+from summarizing_context.messages.provider_bindings import Bounds
+from summarizing_context.views.activation import ActivationPlan, ActivationReport, ActivationRequest, Reason
 from summarizing_context.views.budget import LEAST_ROOM, Room
-from summarizing_context.views.planner import ActivationPlanner
+from summarizing_context.views.composing import Composer, ProviderDrafts
+from summarizing_context.views.cuts import cuts_leaving
+from summarizing_context.views.folding import hides_newest
+from summarizing_context.views.planner import Decision, Reshape, Situation, plan_activation
 from summarizing_context.views.provider_view import Change, ProviderView, ViewMarks, ViewPolicy
-from summarizing_context.views.reshaping import Reshaping
 from summarizing_context.views.shrinking import Price
 from summarizing_context.views.system_prompt import SystemRows
-from summarizing_context.views.tail import Reads, Tail, feed, late_start, log_name
-from summarizing_context.views.view import ActivationState, RepairCounts, View, activated, common_prefix, copied, merged
+from summarizing_context.views.tail import Reads, Tail, Tails, feed, late_start, log_name
+from summarizing_context.views.view import (
+    ActivationState,
+    RepairCounts,
+    View,
+    activated,
+    common_prefix,
+    copied,
+    merged,
+    with_pins,
+)
 from summarizing_context.worker.open_ranges import CoveredRange
 from summarizing_context.worker.summary_cache import SummaryCache
 
 MAX_KEYS = 4  # providers whose state is kept
+
+
+class Asked(NamedTuple):
+    """What is asked for with a view."""
+
+    reason: Reason | None = None
+    focus: str | None = None
+    request: ActivationRequest | None = None
+    ahead: bool = False  # only to see what the next decision will be
 
 
 class Viewer:
@@ -51,10 +74,9 @@ class Viewer:
         self._reads = Reads(timeline, self.pace)
         self._policy = policy
         self._price = price
-        self._decider = ActivationPlanner(self._reads, book, policy, price, ledger)
+        self._composer = Composer(self._reads, book, policy, price, ledger)
         self._counter = counter
         self.leading = SystemRows(timeline, price)
-        self._reshaping = Reshaping(self._reads, self._decider, self.leading, price)
         self._showings: OrderedDict[str, ProviderView] = OrderedDict()
         self.repairs = RepairCounts()
         self.latest: ProviderView | None = None
@@ -132,57 +154,140 @@ class Viewer:
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit; and `Pause`
         where the pace allows it.
         """
-        self._decider.memories = memories
+        self._composer.memories = memories
         room = Room(self._room_tokens(budget), self._policy.shares)
-        showing = self._showing(key, room)
-        marks = showing.attempted_at, showing.attempted_length, showing.pins_changed
-        try:
-            with self.pace.decision():
-                return self._changed(showing, room, budget, asked, focus=focus, wish=wish)
-        except Pause:
-            ahead = True  # it is decided again
-            raise
-        finally:
-            if ahead:
-                showing.attempted_at, showing.attempted_length, showing.pins_changed = marks
+        provider = self._showing(key, room)
+        room = room.setting_aside(provider.state.staying)
+        if provider.state.system != self.leading.name:
+            asked = self._note_prompt(provider) or asked
+        if provider.has_turn_ended(self._timeline.bounds()):
+            provider.pending = provider.pending or provider.state.reason
+        with self.pace.decision():
+            return self._changed(provider, room, budget, Asked(asked, focus, wish, ahead))
 
-    def _changed(
-        self,
-        showing: ProviderView,
-        room: Room,
-        budget: int,
-        asked: Reason | None,
-        *,
-        focus: str | None,
-        wish: ActivationRequest | None,
-    ) -> Change | None:
-        room = room.setting_aside(showing.state.staying)
-        if showing.state.system != self.leading.name:
-            asked = self._note_prompt(showing) or asked
-        if self._reshaping.has_turn_ended(showing):
-            showing.pending = showing.pending or showing.state.reason
-        tail, skipped = self._fed(showing, room)
-        reason = showing.pending or asked
-        proposal = self._decider.propose(showing, tail, room, skipped, asked, focus=focus, wish=wish)
-        if proposal is None and skipped:  # it has to be looked at whole after all
-            tail, skipped = showing.tail, 0
+    def _changed(self, provider: ProviderView, room: Room, budget: int, asked: Asked) -> Change | None:
+        tail, skipped = self._fed(provider, room)
+        reason = provider.pending or asked.reason
+        now = self._situation(provider, tail, room, skipped, asked)
+        decision = self._decided(provider, tail, now)
+        if decision.change is None and skipped:  # it has to be looked at whole after all
+            tail, was_attempt = provider.tail, decision.is_attempt
             feed(self._reads, tail)
-            proposal = self._decider.propose(showing, tail, room, 0, asked, focus=focus, wish=wish)
-        now = self._head_tokens(showing) + tail.tokens + skipped
-        if proposal is None:
-            if now > room.tokens:
-                raise self._too_small(showing, budget, now)
-            return self._reshaping.change(showing, room, now)
-        if reason is None:
-            before = Room(showing.state.room, self._policy.shares).setting_aside(showing.state.staying)
-            reason = "budget_lowered" if room.tokens < before.tokens and now <= before.high else "high_water"
-        system = self.leading.tokens
-        sizes = system + now, system + proposal.tokens, now - proposal.tokens
-        report = ActivationReport(True, reason, *sizes, *proposal.word_for_word)
-        state = activated(showing.state, proposal, reason, self._counter, self.leading.name)
-        return Change(
-            showing, showing.state, state, proposal.tail, (*proposal.pins.before, *proposal.pins.after), report
+            now = self._situation(provider, tail, room, 0, asked)
+            if was_attempt:
+                now = now._replace(new_tokens=0, new_messages=0)
+            decision = self._decided(provider, tail, now)
+            decision = decision._replace(is_attempt=decision.is_attempt or was_attempt)
+        tokens = now.tokens + now.skipped
+        fits = isinstance(decision.change, ActivationPlan) or tokens <= room.tokens
+        change = self._carried_out(provider, decision, reason, tokens, room) if fits else None
+        if not asked.ahead:
+            self._note(provider, decision)  # at last, for what pauses before is decided again
+        if not fits:
+            raise self._too_small(provider, budget, tokens)
+        return change
+
+    def _carried_out(
+        self, provider: ProviderView, decision: Decision, reason: Reason | None, tokens: int, room: Room
+    ) -> Change | None:
+        """What changes in a view of `tokens` tokens."""
+        if decision.change is None:
+            return None
+        if isinstance(decision.change, ActivationPlan):
+            return self._covered(provider, decision.change, reason, tokens, room)
+        return self._reshaped(provider, decision.change, tokens)
+
+    def _decided(self, provider: ProviderView, tail: Tail, now: Situation) -> Decision:
+        drafts = ProviderDrafts(self._composer, provider, tail, now)
+        if now.has_too_many:
+            now = now._replace(ahead=drafts.ahead())
+        return plan_activation(now, drafts)
+
+    def _situation(self, provider: ProviderView, tail: Tail, room: Room, skipped: int, asked: Asked) -> Situation:
+        """What the planner decides by."""
+        timeline, state = self._timeline, provider.state
+        attempted_at, length = provider.attempted_at, len(timeline)
+        return Situation(
+            state=state,
+            policy=self._policy,
+            thresholds=self._composer.thresholds(room),
+            shown_room=provider.tail.room,
+            tail_start=tail.start,
+            tail_tokens=tail.tokens,
+            tail_messages=len(tail.items),
+            skipped=skipped,
+            asked=asked.reason,
+            focus=asked.focus,
+            request=asked.request,
+            pending=provider.pending,
+            leading=timeline.leading,
+            log_length=length,
+            new_tokens=inf if attempted_at is None else timeline.history_tokens - attempted_at,
+            new_messages=length - provider.attempted_length,
+            hides_newest=bool(state.folded) and self._hides_newest(provider),
+            is_first=not provider.last and provider.resumed is None,
+            pins_changed=provider.pins_changed,
+            system_changed=state.system != self.leading.name,
         )
+
+    def _hides_newest(self, provider: ProviderView) -> bool:
+        """Whether calls are folded of which the newest message is a result."""
+        state, (start, stop) = provider.state, self._timeline.newest_group
+        if state.stop != start or stop != len(self._timeline):
+            return False
+        return hides_newest(Tails(self._reads, self._price, provider.tail).newest, state.folded)
+
+    def _note(self, provider: ProviderView, decision: Decision) -> None:
+        """Note what a decision has looked at, and ask for what it wants to have summarized."""
+        if decision.is_attempt:
+            provider.attempted_at, provider.attempted_length = self._timeline.history_tokens, len(self._timeline)
+        if decision.pins_seen:
+            provider.pins_changed = False
+        if (refused := decision.to_summarize) is not None:
+            self._book.open.ask(CoveredRange(refused.cut.stop, refused.header.nodes))
+
+    def _covered(
+        self, provider: ProviderView, plan: ActivationPlan, reason: Reason | None, tokens: int, room: Room
+    ) -> Change:
+        """The change to a view of `tokens` tokens that covers what is planned."""
+        if reason is None:
+            before = Room(provider.state.room, self._policy.shares).setting_aside(provider.state.staying)
+            reason = "budget_lowered" if room.tokens < before.tokens and tokens <= before.high else "high_water"
+        system = self.leading.tokens
+        sizes = system + tokens, system + plan.tokens, tokens - plan.tokens
+        report = ActivationReport(True, reason, *sizes, *plan.word_for_word)
+        state = activated(provider.state, plan, reason, self._counter, self.leading.name)
+        return Change(provider, provider.state, state, plan.tail, (*plan.pins.before, *plan.pins.after), report)
+
+    def _reshaped(self, provider: ProviderView, shape: Reshape, tokens: int) -> Change:
+        """The change to a view that begins differently, and covers nothing more."""
+        before, pins = provider.state, shape.pins
+        state = before if pins is None else with_pins(before, pins)
+        if (block := shape.memories) is not None:
+            state = msgspec.structs.replace(
+                state,
+                after=(*state.after, block.message),
+                head_tokens=state.head_tokens + block.tokens,
+                pin_tokens=state.pin_tokens + block.tokens,
+            )
+        bounds = self._timeline.bounds() if shape.rebinds else before.bounds
+        tail = self._within(provider.tail, bounds)
+        total, after = self.leading.tokens + tokens, self.leading.tokens + state.head_tokens + tail.tokens
+        report = ActivationReport(True, shape.reason, total, after, total - after)
+        state = msgspec.structs.replace(
+            state, serial=before.serial + 1, reason=shape.reason, system=self.leading.name, bounds=bounds
+        )
+        return Change(provider, before, state, tail, () if pins is None else (*pins.before, *pins.after), report)
+
+    def _within(self, tail: Tail, bounds: Bounds) -> Tail:
+        """The tail within other bounds, shown anew."""
+        if bounds == tail.bounds:
+            return tail
+        made = partial(Tail, tail.start, tail.room, self._price, tail.folded, bounds)
+        name = ("within", tail, len(self._timeline), bounds)
+        anew = self.pace.once(name, lambda: made(since=tail.since, repeats_stop=tail.repeats_stop))
+        feed(self._reads, anew)
+        return anew
 
     def would_compact(self, key: str, budget: int, asked: Reason | None = None, memories: Sequence[str] = ()) -> bool:
         """Whether the next view would activate, for whatever reason. Changes nothing.
@@ -243,7 +348,7 @@ class Viewer:
         tail, skipped = self._fed(showing, room)
         system = self.leading.tokens
         head = self._head_tokens(showing)
-        return system + head + tail.tokens + skipped, system + self._decider.waters(room).high(head)
+        return system + head + tail.tokens + skipped, system + self._composer.thresholds(room).high(head)
 
     def raw_messages(self, key: str, wish: ActivationRequest | None) -> int:
         """How many messages of a provider's view stay raw because they were to stay so; 0 where more could be covered
@@ -252,7 +357,7 @@ class Viewer:
         if showing is None:
             return 0
         least = 1 if wish is None else wish.keep_messages
-        if least is None or (wish and cuts_to_count(showing.tail, showing.state.cut, self._timeline.segments, least)):
+        if least is None or (wish and cuts_leaving(showing.tail, showing.state.cut, self._timeline.segments, least)):
             return 0
         return len(showing.tail.items)
 
@@ -261,7 +366,7 @@ class Viewer:
         room = self.latest.state.room if self.latest else max(0, max_tokens - self.leading.tokens)
         head = self._head_tokens(self.latest) if self.latest else 0
         aside = self.latest.state.staying if self.latest else 0
-        return self._decider.waters(Room(room, self._policy.shares).setting_aside(aside)).high(head)
+        return self._composer.thresholds(Room(room, self._policy.shares).setting_aside(aside)).high(head)
 
     def _room_tokens(self, budget: int) -> int:
         room = budget - self.leading.tokens

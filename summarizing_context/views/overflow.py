@@ -1,6 +1,6 @@
 """Overflow: the ladder by which a view that does not fit its budget is brought into it.
 
-Pure. When a view that fits activates is decided in `activation`; how messages shrink, in `shrinking` and `folding`.
+Pure. When a view that fits activates is decided in `planner`; how messages shrink, in `shrinking` and `folding`.
 """
 
 from __future__ import annotations
@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from summarizing_context.log.segments import Segment
-from summarizing_context.log.tree import Cut, cut_at
+from summarizing_context.log.tree import Cut
 from summarizing_context.views.activation import ActivationPlan, Build
 from summarizing_context.views.budget import BARE, MAX_BARE, MAX_SQUEEZE, Room
 from summarizing_context.views.folding import Calls
-from summarizing_context.views.tail import Tail
 
 _FOLD_SQUEEZE = 2  # what is not folded stays readable where that can be
 
@@ -26,12 +24,6 @@ class Newest(NamedTuple):
     calls: Calls
     is_open: bool
     is_covered: bool = False  # by the present header
-
-
-def last_cuts(tail: Tail, present: Cut, segments: Sequence[Segment]) -> list[Cut]:
-    """Cuts for a view that fits no other way: before the newest closed group, then behind it."""
-    stops = [mark.stop for mark in tail.marks[-2:] if mark.stop > present.stop]
-    return [cut_at(segments, stop) for stop in stops]
 
 
 def fit(room: Room, found: Sequence[Cut], last: Sequence[Cut], newest: Newest, build: Build) -> ActivationPlan | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.messages.validation import Message
 from summarizing_context.settings.values import Settings
 from summarizing_context.views.activation import ActivationReport, Reason
@@ -97,6 +98,13 @@ class ProviderView:
     pins_changed: bool = False  # by a call, since they were chosen for this view
     counted: int = 0  # items whose repairs are counted
     resumed: int | None = None  # messages of this log's view that was handed out last, before going back to it
+
+    def has_turn_ended(self, bounds: Bounds) -> bool:
+        """Whether a turn that went on across an activation has ended, as the log's `bounds` say: what was signed in it
+        has to go then."""
+        was = self.state.bounds
+        now = was._replace(settled=min(was.rewritten, bounds.settled))
+        return now.settled > was.settled and self.tail.binds(self.tail.start, now)
 
     @property
     def marks(self) -> ViewMarks:

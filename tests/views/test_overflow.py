@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from summarizing_context.log.tree import Cut
 from summarizing_context.views.budget import BARE, MAX_SQUEEZE
 from summarizing_context.views.folding import Calls
-from summarizing_context.views.overflow import Newest, fit, last_cuts
-from tests.log.test_activation import PRESENT, ROOM, at, builder, even_log
+from summarizing_context.views.overflow import Newest, fit
+from tests.views.test_cuts import ROOM, at, builder
 
 
 def newest(answered: int, made: int, stop: int = 2) -> Newest:
     """A group behind a cut with so many calls, the first of which are answered."""
     return Newest(at(stop)[0], Calls(tuple((n,) for n in range(answered)), made), is_open=made > answered)
-
-
-def test_the_last_cuts_are_before_and_behind_the_newest_group():
-    assert [cut.stop for cut in last_cuts(even_log(5), PRESENT, [])] == [4, 5]
-    assert [cut.stop for cut in last_cuts(even_log(5), Cut(0, 0, 4), [])] == [5]
 
 
 def test_an_overflowing_view_is_squeezed_as_little_as_will_do():

@@ -1,20 +1,19 @@
-"""When a view begins to cover more of the past, and how much."""
+"""Where a view may be cut."""
 
 from __future__ import annotations
 
 from summarizing_context.log.segments import Segment
 from summarizing_context.log.tree import Cut, cut_at
-from summarizing_context.views.activation import ActivationPlan, cuts, cuts_to_count, decide, decide_freely
+from summarizing_context.views.activation import ActivationPlan
 from summarizing_context.views.budget import Room
+from summarizing_context.views.cuts import cuts_leaving, cuts_to_low_water, last_cuts
 from summarizing_context.views.header import Header
 from summarizing_context.views.pins import Pins
 from summarizing_context.views.tail import Tail
-from summarizing_context.views.thresholds import Thresholds
 from tests.making import PRICE, room, tail_of, timeline, user
 
 PRESENT = Cut(0, 0, 0)
 ROOM = room(1_000)  # high 850, low 160, min_free 120
-WATERS = Thresholds(ROOM)
 
 
 def even_log(groups: int, tokens: int = 40) -> Tail:
@@ -48,28 +47,28 @@ def at(*stops: int) -> list[Cut]:
 def test_the_cut_stands_at_the_segment_boundary_nearest_to_the_low_water():
     tail = even_log(20)
     segments = [Segment(0, 10, 400), Segment(10, 15, 200), Segment(15, 18, 120)]
-    found = cuts(tail, ROOM, PRESENT, segments)
+    found = cuts_to_low_water(tail, ROOM, PRESENT, segments)
     assert found[0] == Cut(2, 15, 15)  # leaves 200, nearest to 160 of those not below 80
     assert found[1] == Cut(2, 15, 16)
 
 
 def test_without_a_segment_the_cut_stands_at_a_group():
-    assert cuts(even_log(20), ROOM, PRESENT, []) == [Cut(0, 0, 16)]
+    assert cuts_to_low_water(even_log(20), ROOM, PRESENT, []) == [Cut(0, 0, 16)]
 
 
 def test_no_cut_leaves_less_than_half_the_low_water():
-    (cut,) = cuts(even_log(3, 300), ROOM, PRESENT, [])
+    (cut,) = cuts_to_low_water(even_log(3, 300), ROOM, PRESENT, [])
     assert cut.stop == 2
-    assert cuts(even_log(3, 20), ROOM, PRESENT, []) == []
+    assert cuts_to_low_water(even_log(3, 20), ROOM, PRESENT, []) == []
 
 
 def test_the_messages_to_keep_are_kept_where_they_can_be():
-    assert cuts(even_log(20), ROOM, PRESENT, [], keep=9)[0].stop == 11
-    assert cuts(even_log(20), ROOM, PRESENT, [], keep=50)[0].stop == 16
+    assert cuts_to_low_water(even_log(20), ROOM, PRESENT, [], keep=9)[0].stop == 11
+    assert cuts_to_low_water(even_log(20), ROOM, PRESENT, [], keep=50)[0].stop == 16
 
 
 def test_a_cut_never_goes_back():
-    assert all(cut.stop > 17 for cut in cuts(even_log(20), ROOM, Cut(0, 0, 17), []))
+    assert all(cut.stop > 17 for cut in cuts_to_low_water(even_log(20), ROOM, Cut(0, 0, 17), []))
 
 
 def test_a_group_in_several_leaves_is_covered_whole():
@@ -80,29 +79,10 @@ def test_a_group_in_several_leaves_is_covered_whole():
 
 
 def test_a_cut_to_a_count_leaves_no_fewer():
-    assert cuts_to_count(even_log(20), PRESENT, [], 7) == [Cut(0, 0, 13)]
-    assert cuts_to_count(even_log(5), PRESENT, [], 7) == []
+    assert cuts_leaving(even_log(20), PRESENT, [], 7) == [Cut(0, 0, 13)]
+    assert cuts_leaving(even_log(5), PRESENT, [], 7) == []
 
 
-def test_the_first_cut_that_brings_the_view_well_below_high_water_is_taken():
-    build, asked = builder({1: 900, 2: 500, 3: 100})
-    assert decide(900, WATERS, at(1, 2, 3), build).cut.stop == 2
-    assert asked == [(1, 0), (2, 0)]
-
-
-def test_an_activation_that_frees_less_than_min_free_does_not_happen():
-    build, _ = builder({1: 781})
-    assert decide(900, WATERS, at(1), build) is None
-    build, _ = builder({1: 780})
-    assert decide(900, WATERS, at(1), build).cut.stop == 1
-
-
-def test_of_cuts_that_free_too_little_for_long_the_smallest_is_taken():
-    build, _ = builder({1: 770, 2: 760, 3: 765})
-    assert decide(900, WATERS, at(1, 2, 3), build).cut.stop == 2
-
-
-def test_when_asked_anything_that_frees_a_token_will_do():
-    build, _ = builder({1: 500, 2: 499})
-    assert decide_freely(500, at(1, 2), ROOM, build).cut.stop == 2
-    assert decide_freely(499, at(1, 2), ROOM, build) is None
+def test_the_last_cuts_are_before_and_behind_the_newest_group():
+    assert [cut.stop for cut in last_cuts(even_log(5), PRESENT, [])] == [4, 5]
+    assert [cut.stop for cut in last_cuts(even_log(5), Cut(0, 0, 4), [])] == [5]
