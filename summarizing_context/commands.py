@@ -155,7 +155,7 @@ def activated(report: ActivationReport, figures: Statistics) -> CommandResult:
         if report.activated
         else f"Nothing to summarize: the view takes {report.tokens_after:,} tokens, and {why}."
     )
-    if not (report.activated or report.raw) and figures.summaries_pending:
+    if not (report.activated or report.raw) and figures.summaries_pending and not figures.cap_reached:
         said += "\nThe model's summaries of it are being made, and may be shorter: ask again."
     if report.activated and report.raw:
         said += (
@@ -164,8 +164,11 @@ def activated(report: ActivationReport, figures: Statistics) -> CommandResult:
         )
     if figures.stand_ins and figures.summaries_pending:
         failed = f" (last error: {figures.last_error})" if figures.last_error else ""
+        said += f"\n{figures.stand_ins} of its summaries are stand-ins. "
         said += (
-            f"\n{figures.stand_ins} of its summaries are stand-ins. The model's own are being made{failed}; "
+            f"A cap on calls or tokens is reached{failed}: the model's own are made in a session with a higher one."
+            if figures.cap_reached
+            else f"The model's own are being made{failed}; "
             "they are shown from the next activation on, or when you ask again."
         )
     return CommandResult(said, {**report._asdict(), "stand_ins": figures.stand_ins})

@@ -412,6 +412,7 @@ class Session:
             elided_tokens=repairs.left_out,
             max_passes=max((node.passes for node in state.nodes), default=0),
             breaker=calls.breaker,
+            cap_reached=self.worker.is_capped,
             lag_tokens=sum(log.segments[at].size // log.segments[at].parts for at in missing),
             token_counter=self.counter.name,
             store=self.store.name,

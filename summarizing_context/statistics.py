@@ -67,6 +67,7 @@ class Statistics:
     elided_tokens: int  # left out of shrunk messages
     max_passes: int  # summarizations that the oldest fact of the present header went through
     breaker: str  # at present: closed, open, half_open
+    cap_reached: bool  # a cap of this session: no model is called any more
     lag_tokens: int  # in present segments without a summary of their own
     token_counter: str  # its name
     store: str  # path of the file, or :memory:

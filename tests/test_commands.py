@@ -15,6 +15,7 @@ from summarizing_context.commands import COMMANDS
 from summarizing_context.messages.text import text_table
 from tests.laws.builders import call, count, result, session, user
 from tests.laws.judge import SMALL
+from tests.laws.summarizers import Sleeping
 
 pytestmark = pytest.mark.anyio
 LOG = [user("The walrus is called Ursula."), *session(3, 60, rules="")]
@@ -183,3 +184,14 @@ async def test_no_command_tells_a_terminal_what_to_do(seed: int) -> None:
         for command in [*asked, "pins", "checkpoints", text("nothing"), "/context " + text("search findme")]:
             said = (await context.handle_command(command)).text
             assert all(char.isprintable() or char == "\n" for char in said), command
+
+
+@pytest.mark.parametrize("calls", [0, None])
+async def test_a_cap_that_is_reached_is_told_where_stand_ins_stay(calls: int | None) -> None:
+    settings = Settings(**SMALL, max_tokens=2_000, max_calls_per_session=calls)
+    async with open_context(settings, count_tokens=count, summarizer=Sleeping()) as context:
+        await context.set_messages(LOG)
+        told = (await run(context, "/context summarize")).text
+        assert "are stand-ins" in told
+        assert ("A cap on calls or tokens is reached" in told) == (calls == 0) == context.statistics().cap_reached
+        assert ("are being made" in told) == (calls is None)
