@@ -320,8 +320,8 @@ class SummarizingContext:
         `focus`, a topic, the header also keeps a note about it, as `compact` says.
 
         Where no more than these are raw, only summaries that have become ready are shown. A view that would grow by it
-        stays as it is, unless it is for the note; where a model's summary may be shorter, it is made, and asking again
-        shows it. Raises `SettingsError`.
+        stays as it is, unless it is for the note, or takes up memories or pins; where a model's summary may be shorter,
+        it is made, and asking again shows it. Raises `SettingsError`.
         """
         self._check()
         return await self._compactor.summarize(keep_recent, focus)
