@@ -1,105 +1,17 @@
-"""Vectors in SQLite, compared exactly by numpy: the extra `vectors`.
-
-Who makes them, and what they mean, is `embeddings`'s matter. Messages are numbered as in the index of words.
-"""
+"""Vectors compared exactly by numpy, whatever keeps them: the extra `vectors`."""
 
 from __future__ import annotations
 
-import json
-import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 
 from summarizing_context.errors import MissingExtraError
-from summarizing_context.stores.base import Match, Owner, Scope
-from summarizing_context.stores.sqlite.access import Access
-from summarizing_context.stores.sqlite.schema import SQL
-from summarizing_context.stores.sqlite.search import POSITION, Shown
-
-_AT_ONCE = 4_000  # vectors held in memory for comparing
 
 
-class SqliteVectors:
-    """The vectors of one store."""
-
-    def __init__(self, access: Access) -> None:
-        self._access = access
-        self._passing: dict[tuple[Owner, str, int], bytes] = {}  # where nothing may be written
-
-    def check_usable(self) -> None:
-        """Raise `MissingExtraError` where numpy is not installed."""
-        if find_spec("numpy") is None:
-            raise MissingExtraError("vectors", "comparing embeddings needs numpy")
-
-    async def rows(self, scope: Scope) -> list[int]:
-        """The messages of a scope, the newest of each session first."""
-
-        def work(connection: sqlite3.Connection) -> list[int]:
-            runs = Shown.of(connection, scope).runs
-            return [row for first, last in reversed(runs) for row in range(last, first - 1, -1)]
-
-        return await self._access.read(work)
-
-    async def messages(self, rows: Sequence[int]) -> dict[int, bytes]:
-        """Messages, as the log holds them."""
-
-        def work(connection: sqlite3.Connection) -> dict[int, bytes]:
-            found = {}
-            for row in rows:
-                values = {"branch": row >> 32, "position": row & POSITION}
-                entry = connection.execute(SQL["entry"], values).fetchone()
-                if entry is not None:
-                    found[row] = entry[0]
-            return found
-
-        return await self._access.read(work)
-
-    async def missing(self, owner: Owner, recipe: str, numbers: Sequence[int], size: int) -> list[int]:
-        """Those of the numbers that have no vector of this recipe and of so many bytes."""
-        there = {number for number in numbers if len(self._passing.get((owner, recipe, number), b"")) == size > 0}
-        asked = [number for number in numbers if number not in there] if there else list(numbers)
-        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(asked), "size": size}
-        return await self._access.read(
-            lambda connection: [number for (number,) in connection.execute(SQL["missing_vectors"], values)]
-        )
-
-    async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
-        """Forget the vectors of a recipe that nobody will use again."""
-        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
-        if not self._access.read_only:
-            await self._access.writer.submit(lambda connection: connection.execute(SQL["drop_vectors"], values))
-
-    async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
-        """Keep vectors; as long as the process lives where nothing may be written."""
-        if self._access.read_only:
-            self._passing |= {(owner, recipe, number): vector for number, vector in vectors.items()}
-            return
-        rows = [{"owner": owner, "recipe": recipe, "number": number, "vector": vectors[number]} for number in vectors]
-        await self._access.writer.submit(lambda connection: connection.executemany(SQL["save_vector"], rows))
-
-    async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
-        """The cosine of each vector there is with the query; those of another length are left out."""
-        values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
-        passing = [(number, self._passing.get((owner, recipe, number), b"")) for number in numbers if self._passing]
-
-        def work(connection: sqlite3.Connection) -> dict[int, float]:
-            scores: dict[int, float] = {}
-            rows = connection.execute(SQL["vectors_of"], values)
-            while some := rows.fetchmany(_AT_ONCE):
-                scores |= cosines(some, query)
-            return scores | cosines(passing, query)
-
-        return await self._access.read(work)
-
-    async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
-        """Messages with their texts, in the order of the scores."""
-
-        def work(connection: sqlite3.Connection) -> list[Match]:
-            shown = Shown.of(connection, scope)
-            found = (shown.match(connection, row, score) for row, score in scores.items())
-            return [match for match in found if match is not None]
-
-        return await self._access.read(work)
+def check_numpy() -> None:
+    """Raise `MissingExtraError` where numpy is not installed."""
+    if find_spec("numpy") is None:
+        raise MissingExtraError("vectors", "comparing embeddings needs numpy")
 
 
 def cosines(rows: Sequence[tuple[int, bytes]], query: bytes) -> dict[int, float]:

@@ -1,4 +1,8 @@
-"""Entries, keys and summaries for the tests of stores, and a store that is open for a while."""
+"""Entries, keys and summaries for the tests of stores, and a store that is open for a while.
+
+The tests of the protocol ask for the fixture `backend`: each backend of `BACKENDS` is tested in its turn. What only
+SQLite can be asked, by a bare connection or by its files, is skipped for others.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,40 @@ import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from summarizing_context.stores.base import StoredEntry, StoredSession, StoredSummary, SummaryKey
+import pytest
+
+from summarizing_context.stores.base import SessionStore, StoredEntry, StoredSession, StoredSummary, SummaryKey
 from summarizing_context.stores.sqlite.store import SqliteStore
 
 
+class OpenableStore(SessionStore, Protocol):
+    """A store of any backend, to be opened first."""
+
+    async def open(self) -> None: ...
+
+
+class Backend(Protocol):
+    """Makes a store at a path, or in memory for `:memory:`."""
+
+    def __call__(self, path: str | Path, **options: Any) -> OpenableStore: ...
+
+
+BACKENDS: dict[str, Backend] = {"sqlite": SqliteStore}
+
+chosen = "sqlite"  # the backend that is tested; the fixture `backend` sets it
+
+
+def make_store(path: str | Path, **options: Any) -> OpenableStore:
+    """A store of the backend that is tested, not opened yet."""
+    return BACKENDS[chosen](path, **options)
+
+
 @asynccontextmanager
-async def opened(path: str | Path, *claims: str, **options: Any) -> AsyncIterator[SqliteStore]:
+async def opened(path: str | Path, *claims: str, **options: Any) -> AsyncIterator[OpenableStore]:
     """An open store that has claimed these sessions."""
-    store = SqliteStore(path, **options)
+    store = make_store(path, **options)
     await store.open()
     try:
         for session_id in claims:
@@ -24,6 +52,12 @@ async def opened(path: str | Path, *claims: str, **options: Any) -> AsyncIterato
         yield store
     finally:
         await store.close()
+
+
+def need_sqlite() -> None:
+    """Skip the test for other backends."""
+    if chosen != "sqlite":
+        pytest.skip("this looks into a file of SQLite")
 
 
 def nothing() -> None:
@@ -55,13 +89,14 @@ def texts(session: StoredSession | None) -> list[str]:
     return [one.message.decode() for one in session.entries]
 
 
-async def log_of(store: SqliteStore, session_id: str = "s") -> list[str]:
+async def log_of(store: SessionStore, session_id: str = "s") -> list[str]:
     return texts(await store.load(session_id))
 
 
 @contextmanager
 def sql(path: Path) -> Iterator[sqlite3.Connection]:
     """A bare connection, to see or to do what the port does not offer."""
+    need_sqlite()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         yield connection
 
@@ -81,6 +116,7 @@ def fork_by_hand(path: Path, session_id: str, source: str, stop: int) -> None:
 
 def bytes_beside(path: Path) -> dict[str, bytes]:
     """All files of the store's folder with their content; not the shared memory, in which readers note themselves."""
+    need_sqlite()
     names = [name for name in sorted(os.listdir(path.parent)) if not name.endswith("-shm")]
     return {name: (path.parent / name).read_bytes() for name in names}
 

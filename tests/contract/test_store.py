@@ -14,10 +14,20 @@ from hypothesis import strategies as st
 
 from summarizing_context.errors import SessionInUseError, StoreError, WrongEventLoopError
 from summarizing_context.stores.base import Store, StoredEntry, StoredSession
-from summarizing_context.stores.sqlite.store import SqliteStore
-from tests.contract.store_builders import entries, entry, key, log_of, nothing, numbered, opened, summary, texts
+from tests.contract.store_builders import (
+    entries,
+    entry,
+    key,
+    log_of,
+    make_store,
+    nothing,
+    numbered,
+    opened,
+    summary,
+    texts,
+)
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -26,7 +36,7 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 def test_a_store_fits_the_port():
-    store: Store = SqliteStore(":memory:")
+    store: Store = make_store(":memory:")
     assert store.name == ":memory:"
 
 
@@ -123,7 +133,7 @@ async def test_the_callback_runs_on_the_event_loop_before_the_caller_goes_on(whe
 async def test_many_tasks_see_the_order_of_the_log_in_their_callbacks(where):
     called: list[str] = []
 
-    async def add(store: SqliteStore, name: str) -> None:
+    async def add(store: Store, name: str) -> None:
         for i in range(20):
             text = f"{name}-{i}"
             await store.append("s", [entry(text)], lambda text=text: called.append(text))
@@ -175,7 +185,7 @@ async def test_a_callback_that_raises_spoils_nothing_for_others(where):
 async def test_a_cancelled_write_has_happened_in_both_places_or_in_neither(where, method, turns):
     called: list[str] = []
 
-    async def write(store: SqliteStore) -> None:
+    async def write(store: Store) -> None:
         if method == "append":
             await store.append("s", entries("b", "c"), lambda: called.append("done"))
         else:
@@ -334,7 +344,7 @@ async def test_closing_finishes_what_is_queued_and_leaves_no_thread(where):
 
 
 async def test_a_store_that_is_not_open_says_so(where):
-    store = SqliteStore(where)
+    store = make_store(where)
     with pytest.raises(StoreError, match="not open yet"):
         await store.load("s")
     await store.open()
@@ -350,7 +360,7 @@ async def test_a_store_that_is_not_open_says_so(where):
 
 
 async def test_closing_a_store_that_was_never_opened_does_nothing(where):
-    await SqliteStore(where).close()
+    await make_store(where).close()
 
 
 async def test_a_call_from_another_event_loop_is_refused(where):
@@ -368,7 +378,7 @@ async def test_a_call_from_another_event_loop_is_refused(where):
 
 def test_a_store_opens_under_asyncio_only(where):
     with pytest.raises(WrongEventLoopError, match="asyncio only"):
-        SqliteStore(where).open().send(None)
+        make_store(where).open().send(None)
 
 
 async def test_the_event_loop_turns_while_a_long_log_is_loaded(where):
@@ -385,7 +395,7 @@ async def test_the_event_loop_turns_while_a_long_log_is_loaded(where):
 
 async def test_opening_that_is_cancelled_leaves_no_thread(where):
     before = threading.active_count()
-    store = SqliteStore(where)
+    store = make_store(where)
     task = asyncio.get_running_loop().create_task(store.open())
     await asyncio.sleep(0)
     task.cancel()

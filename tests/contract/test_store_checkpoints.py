@@ -10,7 +10,7 @@ from summarizing_context.errors import CheckpointNotFoundError, StoreError
 from summarizing_context.stores.base import Place, StoredProviderView
 from tests.contract.store_builders import bytes_beside, entries, log_of, nothing, numbered, opened, sql, texts
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
 SHOWN = [StoredProviderView("p", b"state", "marks"), StoredProviderView("q", b"\xff\x00", "{}")]
 
 

@@ -10,7 +10,7 @@ import pytest
 from summarizing_context.stores.base import MemoryScope, NewMemory
 from tests.contract.store_builders import opened
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
 SCOPE = MemoryScope("p", "s")
 
 

@@ -21,7 +21,7 @@ from tests.contract.store_builders import (
     summary,
 )
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from summarizing_context.errors import StoreError
 from summarizing_context.stores.base import Place, StoredEntry, StoredRules
 from tests.contract.store_builders import bytes_beside, nothing, opened, sql
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
 
 
 @pytest.fixture(params=["file", "memory"])

@@ -14,12 +14,11 @@ from hypothesis import strategies as st
 
 from summarizing_context.errors import StoreFullError
 from summarizing_context.messages.search_terms import query_terms
-from summarizing_context.stores.base import Match, MemoryScope, Place, Scope, StoredEntry, SummaryKey
+from summarizing_context.stores.base import Match, MemoryScope, Place, Scope, SessionStore, StoredEntry, SummaryKey
 from summarizing_context.stores.sqlite.schema import known_migrations, migrate
-from summarizing_context.stores.sqlite.store import SqliteStore
 from tests.contract.store_builders import bytes_beside, check_index, key, nothing, opened, sql, summary
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
 
 
 @pytest.fixture
@@ -31,13 +30,13 @@ def say(*texts: str) -> list[StoredEntry]:
     return [StoredEntry(json.dumps({"role": "user", "content": text}).encode(), b"") for text in texts]
 
 
-async def found(store: SqliteStore, query: str, scope: Scope | None = None, limit: int = 50) -> list[Match]:
+async def found(store: SessionStore, query: str, scope: Scope | None = None, limit: int = 50) -> list[Match]:
     while await store.index.catch_up():
         pass
     return await store.index.find(query_terms(query), scope or Scope("s", "s"), limit)
 
 
-async def places(store: SqliteStore, query: str, scope: Scope | None = None) -> list[tuple[str, int]]:
+async def places(store: SessionStore, query: str, scope: Scope | None = None) -> list[tuple[str, int]]:
     matches = await found(store, query, scope)
     return sorted((session_id, start) for match in matches for session_id, start, _ in match.places)
 

@@ -16,7 +16,7 @@ import pytest
 from summarizing_context.errors import SessionInUseError
 from tests.contract.store_builders import entries, key, log_of, nothing, numbered, opened, sql, summary
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
 
 CHILD = Path(__file__).with_name("store_child.py")
 PATIENCE = 30  # seconds, for what takes a fraction of one

@@ -22,7 +22,7 @@ HOMES = {
     "numpy": ("stores/vectors.py",),
     "openai": ("summarizers/openai.py",),
     "rich": ("cli/",),
-    "sqlite3": ("stores/",),
+    "sqlite3": ("stores/sqlite/",),
     "tenacity": ("evaluation/answering/models.py", "summarizers/resilience/caller.py"),
     "tiktoken": ("messages/counters.py",),
     "tiktoken_ext": ("messages/counters.py",),

@@ -21,7 +21,6 @@ from summarizing_context.stores.base import (
     SummaryKey,
 )
 from summarizing_context.stores.sqlite import log, removal
-from summarizing_context.stores.sqlite import store as summaries
 from summarizing_context.stores.sqlite.access import Access
 from summarizing_context.stores.sqlite.checkpoints import SqliteCheckpoints
 from summarizing_context.stores.sqlite.files import Claims, Identity, identity
@@ -30,11 +29,11 @@ from summarizing_context.stores.sqlite.opening import check_to_read, open_memory
 from summarizing_context.stores.sqlite.rules import SqliteRules
 from summarizing_context.stores.sqlite.schema import SQL, transaction
 from summarizing_context.stores.sqlite.search import SqliteSearchIndex, index_before_leaving, index_in_spare_time
+from summarizing_context.stores.sqlite.vectors import SqliteVectors
 from summarizing_context.stores.sqlite.writer import Writer
-from summarizing_context.stores.vectors import SqliteVectors
 
 
-def find(connection: sqlite3.Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, StoredSummary]:
+def _find_summaries(connection: sqlite3.Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, StoredSummary]:
     """Those of `keys` that are there."""
     found = connection.execute(SQL["find_summaries"], {"keys": json.dumps(keys)})
     return {
@@ -43,15 +42,15 @@ def find(connection: sqlite3.Connection, keys: Sequence[SummaryKey]) -> dict[Sum
     }
 
 
-def save(connection: sqlite3.Connection, key: SummaryKey, summary: StoredSummary) -> StoredSummary:
+def _save_summary(connection: sqlite3.Connection, key: SummaryKey, summary: StoredSummary) -> StoredSummary:
     """Keep `summary` unless there is one, and return the one that is kept."""
     text = summary.text.encode("utf-8", "surrogatepass")
     row = (*key, text, summary.rank, summary.input_tokens, summary.output_tokens)
     connection.execute(SQL["save_summary"], row)
-    return find(connection, [key])[key]
+    return _find_summaries(connection, [key])[key]
 
 
-def note_uses(connection: sqlite3.Connection, session_id: str, keys: Sequence[SummaryKey], places: Places) -> None:
+def _note_uses(connection: sqlite3.Connection, session_id: str, keys: Sequence[SummaryKey], places: Places) -> None:
     """Note that a session uses those of `keys` that are there; nothing is noted for an unknown session."""
     listed = [(*key, *places.get(key, (None, None))) for key in keys]
     connection.execute(SQL["note_uses"], {"session_id": session_id, "keys": json.dumps(listed)})
@@ -145,11 +144,11 @@ class SqliteStore:
         """Those of `keys` that are there, noted as used by the session at these places."""
         asked = tuple(keys)
         if self._read_only:
-            return await self._access.read(lambda connection: summaries.find(connection, asked))
+            return await self._access.read(lambda connection: _find_summaries(connection, asked))
 
         def work(connection: sqlite3.Connection) -> dict[SummaryKey, StoredSummary]:
-            summaries.note_uses(connection, session_id, asked, places)
-            return summaries.find(connection, asked)
+            _note_uses(connection, session_id, asked, places)
+            return _find_summaries(connection, asked)
 
         return await self._writer.submit(work)
 
@@ -160,8 +159,8 @@ class SqliteStore:
         self._access.refuse_if_read_only("save a summary")
 
         def work(connection: sqlite3.Connection) -> StoredSummary:
-            kept = summaries.save(connection, key, summary)
-            summaries.note_uses(connection, session_id, [key], places)
+            kept = _save_summary(connection, key, summary)
+            _note_uses(connection, session_id, [key], places)
             return kept
 
         return await self._writer.submit(work)
