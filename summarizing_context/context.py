@@ -115,6 +115,7 @@ class SummarizingContext:
         self._budgets = BudgetPolicy(settings, session.tell)
         self._gauge = BudgetGauge(session)
         self._checkpoints = Checkpoints(session, store.checkpoints, settings.checkpoint_interval_messages)
+        self._makes_checkpoints = settings.checkpoint_interval_messages is not None  # by itself
         self._pins = PinEditor(session, store.pins)
         self._memory = Memory(session, store.memories, meaning)
         self._compactor = Compactor(session, self._memory, redact)
@@ -130,9 +131,8 @@ class SummarizingContext:
         Raises `MessageError` for anything but a mapping with a string `role` and JSON values, and `StoreError`; in
         both cases the log is unchanged.
         """
-        self._check(writes=True)
-        await self._session.add(await self._session.intake.one(message))
-        if self._checkpoints.is_due:
+        await self._session.add(message)
+        if self._makes_checkpoints and self._checkpoints.is_due:
             await self._checkpoints.save_if_due()
 
     async def get_messages_for_request(

@@ -212,8 +212,10 @@ class Session:
         if writes and self.read_only:
             raise StoreReadOnlyError("this context was opened with read_only=True; open it without to change the log")
 
-    async def add(self, entry: Entry) -> None:
-        """Add an entry at the end of the log; ephemeral ones are kept in memory only."""
+    async def add(self, message: object) -> None:
+        """Add a message at the end of the log; ephemeral ones are kept in memory only. Raises `MessageError`."""
+        self.check(writes=True)
+        entry = await self.intake.one(message)
         if entry.facts.ephemeral:
             self._extend([entry])
         else:

@@ -14,7 +14,7 @@ import msgspec
 from summarizing_context.extraction.traits import NO_TRAITS, Traits, read_traits
 from summarizing_context.log.digests import content_digest
 from summarizing_context.log.repairs import Read
-from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_text
+from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts
 from summarizing_context.messages.reading import Reading, human_texts, read_message
 from summarizing_context.messages.validation import Message, decode_message, encode_message
 
@@ -97,7 +97,7 @@ class Entry:
 def make_entry(message: Message, count: Callable[[str], int], counter: str) -> Entry:
     """The entry of a checked message, counted by `count`, whose name is `counter`."""
     reading = read_message(message)
-    estimate = sum(map(estimate_text, reading.texts))
+    estimate = estimate_texts(reading.texts)
     tokens = _text_tokens(reading, count, estimate if counter == ESTIMATE else None)
     typed = human_texts(reading)
     facts = _facts(message, reading, typed, estimate=estimate, text_tokens=tokens)

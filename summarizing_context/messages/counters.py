@@ -201,10 +201,7 @@ class EstimateCounter:
     """Counts by the kinds of bytes: needs nothing, and is 3 % off on real sessions."""
 
     name = ESTIMATE
-
-    def count(self, text: str) -> int:
-        """Estimated tokens in `text`."""
-        return estimate_text(text)
+    count = staticmethod(estimate_text)
 
 
 class CallableCounter:

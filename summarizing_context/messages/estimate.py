@@ -8,8 +8,9 @@ where chars/4 has 12 %. Random letters, base64 and hex cost more than words; `sc
 from __future__ import annotations
 
 import string
+from collections.abc import Iterable
 
-from summarizing_context.messages.letter_pairs import pairs_of, repeated_pairs, seldom_pairs
+from summarizing_context.messages.letter_pairs import REPEATED_PAIRS, SELDOM_PAIRS
 from summarizing_context.messages.scripts import beyond_ascii
 
 MESSAGE_TOKENS = 4  # framing of one message
@@ -37,6 +38,8 @@ _PIECE_OF_WORD = 8_000  # more for what stands before a mark: it is a token of i
 _ESCAPE = 2_015  # a line break or a tab costs as JSON writes it at least what it costs itself
 
 _CHANCE = 40_000  # so much of it may stand in any words
+
+_AT_ONCE = 32_768  # bytes whose pairs are told at once: larger numbers take longer for each byte
 
 _PIECE = 500_000  # characters counted at once: one call over megabytes would hold every other thread up
 
@@ -140,6 +143,14 @@ _CLASSES, _NAMES = _classes(), _names()
 _NO_ENDS = bytes(set(range(256)) - {_code(one, other) for one, others in _ENDS.items() for other in others.split()})
 
 
+_IS_ALIKE = bytes(code not in REPEATED_PAIRS[1] for code in range(256))
+
+
+def estimate_texts(texts: Iterable[str]) -> int:
+    """Estimated tokens of several texts, each by itself."""
+    return sum(map(estimate_text, texts))
+
+
 def estimate_text(text: str) -> int:
     """Estimated tokens of `text`, rounded up; 0 for an empty text."""
     if not text:
@@ -192,6 +203,32 @@ def _beyond_words(data: bytes, named: bytes, seldom: int, letters: int, digits: 
     if by_pair > by_kind:
         by_pair -= repeated_pairs(data) * _SELDOM
     return max(by_pair, by_kind) - _CHANCE
+
+
+def seldom_pairs(data: bytes) -> int:
+    """How many pairs of neighbouring letters are seldom in words."""
+    classes, others = SELDOM_PAIRS
+    return len(pairs_of(data, classes).translate(None, others))
+
+
+def repeated_pairs(data: bytes) -> int:
+    """How many of these are the one letter of the pair before once more, as in a row of x."""
+    marks = b"\0" + pairs_of(data, REPEATED_PAIRS[0]).translate(_IS_ALIKE)
+    return marks.count(1) - marks.count(b"\0\1")
+
+
+def pairs_of(data: bytes, classes: bytes) -> bytes:
+    """A byte for each pair of neighbours: the class of the first in the low half, of the second in the high one. The
+    last byte has no second."""
+    if len(data) > _AT_ONCE:
+        parts = (data[start : start + _AT_ONCE + 1] for start in range(0, len(data), _AT_ONCE))
+        return b"".join(_pairs(part, classes)[:_AT_ONCE] for part in parts)
+    return _pairs(data, classes)
+
+
+def _pairs(data: bytes, classes: bytes) -> bytes:
+    """Half a byte further each byte is a pair."""
+    return (int.from_bytes(data.translate(classes), "little") >> 4).to_bytes(len(data), "little")
 
 
 ESTIMATE = "estimate"  # the name of the counter that is the built-in estimate

@@ -7,7 +7,8 @@ from itertools import pairwise
 
 import pytest
 
-from summarizing_context.messages.letter_pairs import SELDOM, repeated_pairs, seldom_pairs
+from summarizing_context.messages.estimate import repeated_pairs, seldom_pairs
+from summarizing_context.messages.letter_pairs import SELDOM
 
 rng = random.Random(22)
 PAIRS = {one + other for firsts, seconds in SELDOM.items() for one in firsts for other in seconds}

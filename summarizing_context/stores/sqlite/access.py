@@ -43,10 +43,10 @@ class Access:
             raise StoreReadOnlyError(f"{self.name}: cannot {what}, the store was opened with read_only=True")
 
     def refuse_unless_claimed(self, session_id: str) -> None:
-        """Raise unless this store may write to the session."""
+        """Raise unless this store may write to the session, as long as it is open."""
         self.refuse_if_read_only("write to a session")
-        self.writer.check_open()
-        if not self.claims.holds(session_id):
+        if session_id not in self.claims.sessions:
+            self.writer.check_open()
             raise StoreError(f"{self.name}: session {session_id!r} is not claimed by this store; claim it first")
 
     def _in_one_state(self, connection: sqlite3.Connection, work: Work[Result]) -> Result:

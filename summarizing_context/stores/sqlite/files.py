@@ -24,23 +24,19 @@ _POLL = 0.02  # seconds
 
 
 class Claims:
-    """The claims of one store. Used in its writer thread, except for `holds`."""
+    """The claims of one store. Used in its writer thread; any thread may look at `sessions`."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._held: dict[str, FileLock | None] = {}
-
-    def holds(self, session_id: str) -> bool:
-        """Whether this store may write to the session."""
-        return session_id in self._held
+        self.sessions: dict[str, FileLock | None] = {}  # that this store may write to
 
     def held(self) -> list[str]:
         """The sessions that this store may write to."""
-        return list(self._held)
+        return list(self.sessions)
 
     def take(self, session_id: str) -> bool:
         """Claim a session; False when it is claimed already, here or elsewhere."""
-        if session_id in self._held:
+        if session_id in self.sessions:
             return False
         lock = self._lock(session_id)
         if lock is not None:
@@ -48,20 +44,20 @@ class Claims:
                 lock.acquire(timeout=_WAIT, poll_interval=_POLL)
             except Timeout:
                 return False
-        self._held[session_id] = lock
+        self.sessions[session_id] = lock
         return True
 
     def give_up(self, session_id: str) -> None:
         """End a claim and remove its lock file."""
-        lock = self._held.pop(session_id, None)
+        lock = self.sessions.pop(session_id, None)
         if lock is not None:
             _remove(lock)
 
     def is_claimed(self, session_id: str) -> bool:
         """Whether a living process, this one included, has the session."""
         lock = self._lock(session_id)
-        if session_id in self._held or lock is None or not Path(lock.lock_file).exists():
-            return session_id in self._held
+        if session_id in self.sessions or lock is None or not Path(lock.lock_file).exists():
+            return session_id in self.sessions
         try:
             lock.acquire(blocking=False)
         except Timeout:

@@ -218,7 +218,7 @@ class SqliteStore:
             raise
 
     def _in_use(self, connection: sqlite3.Connection, session_id: str) -> SessionInUseError:
-        own = self._claims.holds(session_id)
+        own = session_id in self._claims.sessions
         return SessionInUseError(session_id, os.getpid() if own else log.noted_writer(connection, session_id))
 
     def _list_sessions(self, connection: sqlite3.Connection) -> list[SessionInfo]:
@@ -233,7 +233,7 @@ class SqliteStore:
     def _delete(self, connection: sqlite3.Connection, session_id: str) -> bool:
         if not log.has_session(connection, session_id):
             return False
-        was_ours = self._claims.holds(session_id)
+        was_ours = session_id in self._claims.sessions
         if not was_ours and not self._claims.take(session_id):
             raise self._in_use(connection, session_id)
         try:
