@@ -137,7 +137,8 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
         settings.token_counter, count_tokens=options.count_tokens, allow_download=settings.allow_download
     )
     caller = make_caller(settings, options.summarizer, clock, read_only=options.read_only)
-    price = FREE if isinstance(caller, ExtractiveCaller) else load_prices(settings.prices).price_of(caller.model)
+    prices = load_prices(settings.prices)  # a wrong file is told on opening, whoever summarizes
+    price = FREE if isinstance(caller, ExtractiveCaller) else prices.price_of(caller.model)
     redact = None if options.redact is None else Redaction(options.redact)
     recipe = make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveCaller), redact=redact)
     foreground = Foreground()
