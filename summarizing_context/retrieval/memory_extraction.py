@@ -18,6 +18,7 @@ from summarizing_context.concurrency import Clock, single_flight
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.extraction.definitions import as_said
 from summarizing_context.extraction.memory_items import Item, MemoryItems, decode_items, normal_subject
+from summarizing_context.extraction.rule_topics import rule_topic
 from summarizing_context.log.digests import prefix_hashes, range_hash
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.message_log import MessageLog
@@ -456,5 +457,9 @@ def _memory(item: Item, session_id: str) -> NewMemory:
     is_clear = not item.about or stems(item.about) <= stems(item.text)
     metadata = {"source": "session", "session_id": session_id, "kind": item.kind, "said_by": item.said_by}
     place = {"message": item.message, "quote": item.text} if item.message >= 0 else {}
-    subject = {"about": item.about, "subject": normal_subject(item.about)} if item.about else {}
-    return NewMemory(item.text if is_clear else f"{item.about}: {item.text}", {**metadata, **place, **subject})
+    about: dict[str, object] = {}
+    if item.about:
+        about = {"about": item.about, "subject": normal_subject(item.about)}
+    elif item.kind == "preference" and (topic := rule_topic(item.text)):
+        about = {"subject": topic}
+    return NewMemory(item.text if is_clear else f"{item.about}: {item.text}", {**metadata, **place, **about})
