@@ -16,6 +16,15 @@ from summarizing_context.log.tree import Node, NodeText
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.reading import Reading, read_message
 from summarizing_context.views.budget import Room, Shares
+from summarizing_context.views.header import (
+    Header,
+    HeaderPlan,
+    Style,
+    Texts,
+    block_text,
+    choose_summaries,
+    framed,
+)
 from summarizing_context.views.shrinking import Price
 from summarizing_context.views.tail import Reads, Tail, feed
 from tests.laws.builders import Message, assistant, call, result, session, system, user
@@ -88,6 +97,12 @@ class Library:
 
     def entries(self, node: Node) -> range:
         return range(node.leaves.start * 10, node.leaves.stop * 10)
+
+
+def compose_header(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -> Header:
+    """The header for `plan`, with no other sections than summaries and a note."""
+    chosen = choose_summaries(plan, texts, room, style)
+    return framed(chosen, list(map(block_text, chosen.shown)), style)
 
 
 def texts_of(message: Message | None) -> list[str]:

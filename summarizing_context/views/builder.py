@@ -25,8 +25,10 @@ from summarizing_context.views.budget import LEAST_ROOM, Room
 from summarizing_context.views.composing import Composer, ProviderDrafts
 from summarizing_context.views.cuts import cuts_leaving
 from summarizing_context.views.folding import hides_newest
+from summarizing_context.views.header import Style
 from summarizing_context.views.planner import Decision, Reshape, Situation, plan_activation
 from summarizing_context.views.provider_view import Change, ProviderView, ViewMarks, ViewPolicy
+from summarizing_context.views.sections import SECTIONS, Section, Sources
 from summarizing_context.views.shrinking import Price
 from summarizing_context.views.system_prompt import SystemRows
 from summarizing_context.views.tail import Reads, Tail, Tails, feed, late_start, log_name
@@ -52,6 +54,7 @@ class Asked(NamedTuple):
     reason: Reason | None = None
     focus: str | None = None
     request: ActivationRequest | None = None
+    memories: tuple[str, ...] = ()
     ahead: bool = False  # only to see what the next decision will be
 
 
@@ -67,6 +70,7 @@ class Viewer:
         counter: str,
         *,
         ledger: SessionLedger | None = None,
+        sections: Sequence[Section] = SECTIONS,
     ) -> None:
         self._timeline = timeline
         self._book = book
@@ -74,7 +78,8 @@ class Viewer:
         self._reads = Reads(timeline, self.pace)
         self._policy = policy
         self._price = price
-        self._composer = Composer(self._reads, book, policy, price, ledger)
+        style = Style(price.remembered(), policy.header_role, policy.summary_cap, policy.flat)
+        self._composer = Composer(Sources(self._reads, book, ledger, policy, price, style), sections)
         self._counter = counter
         self.leading = SystemRows(timeline, price)
         self._showings: OrderedDict[str, ProviderView] = OrderedDict()
@@ -154,7 +159,6 @@ class Viewer:
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit; and `Pause`
         where the pace allows it.
         """
-        self._composer.memories = memories
         room = Room(self._room_tokens(budget), self._policy.shares)
         provider = self._showing(key, room)
         room = room.setting_aside(provider.state.staying)
@@ -163,7 +167,7 @@ class Viewer:
         if provider.has_turn_ended(self._timeline.bounds()):
             provider.pending = provider.pending or provider.state.reason
         with self.pace.decision():
-            return self._changed(provider, room, budget, Asked(asked, focus, wish, ahead))
+            return self._changed(provider, room, budget, Asked(asked, focus, wish, tuple(memories), ahead))
 
     def _changed(self, provider: ProviderView, room: Room, budget: int, asked: Asked) -> Change | None:
         tail, skipped = self._fed(provider, room)
@@ -219,6 +223,7 @@ class Viewer:
             asked=asked.reason,
             focus=asked.focus,
             request=asked.request,
+            memories=asked.memories,
             pending=provider.pending,
             leading=timeline.leading,
             log_length=length,

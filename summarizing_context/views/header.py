@@ -1,7 +1,7 @@
 """The header: summaries of the covered past, oldest first, as one fenced message.
 
-Pure. Its blocks are text: a preface, one block a node, an end. What a node says comes from `texts`; how many
-nodes, and how much of each, is decided here within the room's shares.
+Pure. Its blocks are text: a preface, one block a node, those of other sections, an end. What a node says comes from
+`texts`; how many nodes, and how much of each, is decided here within the room's shares.
 """
 
 from __future__ import annotations
@@ -74,6 +74,20 @@ class Style(NamedTuple):
     flat: bool = False  # segments one after the other, never rolled up
 
 
+class Summaries(NamedTuple):
+    """What stands for the covered past in a header."""
+
+    nodes: tuple[HeaderNode, ...]  # oldest first; none where nothing is covered
+    note: HeaderNode | None = None  # about a topic, where it has room
+    tree: tuple[tuple[Node, Form], ...] = ()
+    is_one_line: bool = False  # there is room for nothing else
+
+    @property
+    def shown(self) -> tuple[HeaderNode, ...]:
+        """All of them, as the state of a view keeps them."""
+        return (*self.nodes, self.note) if self.note else self.nodes
+
+
 class HeaderPlan(NamedTuple):
     """What a header has to stand for."""
 
@@ -86,10 +100,11 @@ class HeaderPlan(NamedTuple):
     note: HeaderNode | None = None  # about a topic that the user named; shown last
 
 
-def compose_header(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -> Header:
-    """The header for `plan`: as much of the tree as fits, then less of its oldest part, at last one line for all."""
+def choose_summaries(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -> Summaries:
+    """What stands for the past of `plan`: as much of the tree as fits, then less of its oldest part, at last one line
+    for all."""
     if plan.stop <= plan.start:
-        return NO_HEADER
+        return Summaries(())
     writer = _Writer(texts, style.count)
     share = room.header_share - MESSAGE_TOKENS - style.count(PREFACE) - style.count(END)
     share -= plan.note.tokens if plan.note else 0
@@ -105,27 +120,27 @@ def compose_header(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -> 
         left -= nodes[-1].tokens
     if sum(node.tokens for node in nodes) > share:
         if plan.note:
-            return compose_header(plan._replace(note=None), texts, room, style)
-        return _line(plan, texts, room, style)._replace(tree=tree)
-    nodes += [plan.note] if plan.note else []
-    return _message([PREFACE, *map(block_text, nodes), END], nodes, style)._replace(tree=tree)
+            return choose_summaries(plan._replace(note=None), texts, room, style)
+        return Summaries((_line(plan, texts, room, style),), None, tree, is_one_line=True)
+    return Summaries(tuple(nodes), plan.note, tree)
 
 
-def left_out_header(plan: HeaderPlan, style: Style) -> Header:
-    """A header that says only how much is left out: what the strategy `truncate` shows."""
+def left_out(plan: HeaderPlan) -> Summaries:
+    """Only how much is left out: what the strategy `truncate` shows."""
     if plan.stop <= plan.start:
-        return NO_HEADER
+        return Summaries(())
     node = HeaderNode(-1, 0, plan.start, plan.stop, "line", "none", 0, _counted(plan.start, plan.stop))
-    return _message([node.text], [node], style)
+    return Summaries((node,), is_one_line=True)
 
 
-def with_ledger(header: Header, ledger: str, count: Count) -> Header:
-    """The header with a ledger behind its last node; as it is where it says one line for all."""
-    message = header.message
-    if not ledger or message is None or message["content"][-1]["text"] != END:
-        return header
-    content = [*message["content"][:-1], {"type": "text", "text": ledger}, message["content"][-1]]
-    return header._replace(message={**message, "content": content}, tokens=header.tokens + count(ledger))
+def framed(summaries: Summaries, blocks: Sequence[str], style: Style) -> Header:
+    """The header that says `blocks`; none where nothing is covered. One line for all of the past stands alone, and
+    without a frame."""
+    if not summaries.nodes:
+        return NO_HEADER
+    texts = [summaries.nodes[0].text] if summaries.is_one_line else [PREFACE, *blocks, END]
+    message = {"role": style.role, "content": [{"type": "text", "text": text} for text in texts]}
+    return Header(message, MESSAGE_TOKENS + sum(map(style.count, texts)), summaries.shown, summaries.tree)
 
 
 def note_node(text: str, focus: Focus, made_by: Maker, count: Count) -> HeaderNode:
@@ -141,12 +156,7 @@ def block_text(node: HeaderNode) -> str:
     return f'<summary messages="{node.name}">\n{neutral(node.text)}\n</summary>'
 
 
-def _message(blocks: Sequence[str], nodes: Sequence[HeaderNode], style: Style) -> Header:
-    message = {"role": style.role, "content": [{"type": "text", "text": text} for text in blocks]}
-    return Header(message, MESSAGE_TOKENS + sum(map(style.count, blocks)), tuple(nodes))
-
-
-def _line(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -> Header:
+def _line(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -> HeaderNode:
     """One line for the whole covered past, with the most important of it where there is room."""
     node = HeaderNode(-1, 0, plan.start, plan.stop, "line", "stand-in", 1, _counted(plan.start, plan.stop))
     count = style.count
@@ -156,7 +166,7 @@ def _line(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -> Header:
         if not words and plan.leaves:
             words = texts.brief(texts.text_of(Node(0, plan.leaves - 1)).text, left)
         node = node._replace(text=f"{node.text}\n{neutral(words)}" if words and count(words) <= left else node.text)
-    return _message([node.text], [node], style)
+    return node
 
 
 def _counted(start: int, stop: int) -> str:

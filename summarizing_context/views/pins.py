@@ -5,7 +5,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import NamedTuple, Protocol
 
@@ -53,15 +53,23 @@ class Staying(NamedTuple):
         return sum(item.tokens for item in self.items)
 
 
+class Pinned(NamedTuple):
+    """Messages that are pinned, and what found no room."""
+
+    before: tuple[TailItem, ...]  # the header
+    after: tuple[TailItem, ...]
+    unshown: tuple[int, ...] = ()  # messages that should stay and are not shown whole, in the order of the log
+    opening_stop: int = 0  # behind the last log entry for which those before the header stand
+
+
 class Pins(NamedTuple):
-    """What is pinned before and after the header, and what found no room."""
+    """All messages that a view adds before and after its header."""
 
     before: tuple[TailItem, ...]
     after: tuple[TailItem, ...]
     tokens: int
-    unshown: tuple[int, ...] = ()  # messages that should stay and are not shown whole, in the order of the log
+    unshown: tuple[int, ...] = ()  # pinned messages that are not shown whole
     rules_left_out: int = 0  # standing rules and pinned texts
-    opening_stop: int = 0  # behind the last log entry for which those before the header stand
 
 
 NO_PINS = Pins((), (), 0, ())
@@ -96,7 +104,7 @@ def choose_staying(candidates: Candidates, source: Source, room: Room, beside: i
     return Staying(tuple(items), tuple(left_out), frozenset(said))
 
 
-def choose_pins(candidates: Candidates, staying: Staying, source: Source, room: Room, price: Price) -> Pins:
+def choose_pins(candidates: Candidates, staying: Staying, source: Source, room: Room, price: Price) -> Pinned:
     """What stays, with the rest of the first human message and the latest one, up to the pin share each."""
     held = {pin.seq for pin in staying.items}
     others = _shown_together([index for index in candidates.first if index not in held], source, room, price)
@@ -110,10 +118,10 @@ def choose_pins(candidates: Candidates, staying: Staying, source: Source, room: 
     cut = (pin.seq for pin in staying.items if pin.left_out)
     whole = {pin.seq for pin in others if not pin.left_out}
     unshown = sorted({*staying.left_out, *cut} - whole)
-    before, tokens = tuple(pins[:split]), sum(pin.tokens for pin in pins)
+    before = tuple(pins[:split])
     stops = {run.start: run.stop for run in _runs([*candidates.first], source)}
     ends = (stops[pin.seq] if "repeats_joined" in pin.repairs else pin.seq + 1 for pin in before)
-    return Pins(before, tuple(pins[split:]), tokens, tuple(unshown), opening_stop=max(ends, default=0))
+    return Pinned(before, tuple(pins[split:]), tuple(unshown), max(ends, default=0))
 
 
 def _shown_together(indexes: Sequence[int], source: Source, room: Room, price: Price) -> list[TailItem]:
@@ -181,16 +189,22 @@ class Kept(NamedTuple):
 
 
 def keep_groups(
-    ranked: Iterable[Ranked], source: KeptSource, room: Room, left: int, *, within: tuple[Bounds, Price], pins: Pins
+    ranked: Iterable[Ranked],
+    source: KeptSource,
+    room: Room,
+    left: int,
+    *,
+    within: tuple[Bounds, Price],
+    pinned: Pinned,
 ) -> list[Kept]:
     """The most important groups, in the order of the log, in at most `left` tokens. What is pinned whole is not shown
     twice."""
-    pinned = {item.seq for item in pins.after if not item.left_out}
+    whole = {item.seq for item in pinned.after if not item.left_out}
     chosen: list[Kept] = []
     misses = 0
     for one in ranked:
         reads, costs = source(one.group)
-        if reads[0].seq < pins.opening_stop or all(read.seq in pinned for read in reads):
+        if reads[0].seq < pinned.opening_stop or all(read.seq in whole for read in reads):
             continue
         kept = _shown(reads, costs, room, within)
         if kept is None:
@@ -205,20 +219,12 @@ def keep_groups(
     return sorted(chosen)
 
 
-def with_kept(pins: Pins, groups: Sequence[Kept]) -> Pins:
-    """Pins with kept groups among them, in the order of the log; blocks that are no message of it stay behind."""
-    if not groups:
-        return pins
+def with_kept(pinned: Pinned, groups: Sequence[Kept]) -> Iterable[TailItem]:
+    """The pinned messages behind the header with kept groups among them, in the order of the log."""
     inside = {seq for group in groups for seq in range(group.start, group.stop)}
-    singles = [item for item in pins.after if item.seq >= 0 and item.seq not in inside]
-    blocks = [item for item in pins.after if item.seq < 0]
-    placed = sorted(chain(((item.seq, (item,)) for item in singles), ((group.start, group.items) for group in groups)))
-    after = (*_flat(items for _, items in placed), *blocks)
-    return pins._replace(after=after, tokens=sum(item.tokens for item in (*pins.before, *after)))
-
-
-def _flat(items: Iterable[Sequence[TailItem]]) -> Iterator[TailItem]:
-    return chain.from_iterable(items)
+    singles = ((item.seq, (item,)) for item in pinned.after if item.seq not in inside)
+    placed = sorted(chain(singles, ((group.start, group.items) for group in groups)))
+    return chain.from_iterable(items for _, items in placed)
 
 
 def _shown(reads: Sequence[Read], costs: Sequence[int], room: Room, within: tuple[Bounds, Price]) -> Kept | None:

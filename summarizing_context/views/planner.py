@@ -42,6 +42,7 @@ class Situation(NamedTuple):
     asked: Reason | None = None  # why to activate although there is no need
     focus: str | None = None  # a topic of which the header has to keep a note
     request: ActivationRequest | None = None
+    memories: tuple[str, ...] = ()  # of earlier sessions, the most relevant first
     pending: Reason | None = None  # why the next view begins differently in any case
     leading: int = 0  # system rows that lead the log
     log_length: int = 0  # messages

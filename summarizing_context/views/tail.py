@@ -311,35 +311,35 @@ _BRIEF = 10_000  # bytes of one that cannot have so many
 class Reads:
     """The log as a decision reads it: each message once, long ones in a thread."""
 
-    def __init__(self, timeline: MessageLog, pace: Pace) -> None:
-        self.timeline = timeline
+    def __init__(self, log: MessageLog, pace: Pace) -> None:
+        self.log = log
         self.pace = pace
 
     def read(self, index: int) -> tuple[Read, int]:
         """A log entry, read, and its cost."""
-        entry = self.timeline.entries[index]
-        name, cost = ("read", entry, index), self.timeline.cost(index)
+        entry = self.log.entries[index]
+        name, cost = ("read", entry, index), self.log.cost(index)
         if entry.fresh is None and _is_long(entry.data):
             return self.pace.once_apart(name, partial(entry.read, index)), cost
-        return self.pace.once(name, lambda: self.timeline.read(index)[0], 1), cost
+        return self.pace.once(name, lambda: self.log.read(index)[0], 1), cost
 
     def cost(self, index: int) -> int:
         """Tokens that a log entry costs when it is sent."""
-        return self.timeline.cost(index)
+        return self.log.cost(index)
 
     def repeats(self, index: int, stop: int) -> Run:
         """The entry with those right behind it that repeat it, as far as `stop`."""
-        return self.timeline.repeats(index, stop)
+        return self.log.repeats(index, stop)
 
     def group(self, number: int) -> tuple[Sequence[Read], Sequence[int]]:
         """The messages of a closed group, read, and their costs."""
-        return self.between(*self.timeline.group_range(number))
+        return self.between(*self.log.group_range(number))
 
     def between(self, start: int, stop: int) -> tuple[Sequence[Read], Sequence[int]]:
         """Log entries, read, and their costs."""
         if stop - start == 1:
             return self._each(start, stop)
-        return self.pace.once(("between", log_name(self.timeline), start, stop), lambda: self._each(start, stop))
+        return self.pace.once(("between", log_name(self.log), start, stop), lambda: self._each(start, stop))
 
     def _each(self, start: int, stop: int) -> tuple[Sequence[Read], Sequence[int]]:
         reads, costs = zip(*map(self.read, range(start, stop)), strict=True)
@@ -354,7 +354,7 @@ def _is_long(data: bytes) -> bool:
 def feed(reads: Reads, tail: Tail, most: float = inf) -> None:
     """Show a tail what it has not shown yet. Costs what is new, not what the log holds. A tail that comes to cost more
     than `most` tokens is of no use: it is left as it is."""
-    timeline, pace = reads.timeline, reads.pace
+    timeline, pace = reads.log, reads.pace
     number = bisect_left(timeline.group_starts, tail.next)
     while number < len(timeline.group_starts):
         _feed_riders(timeline, tail)
@@ -381,11 +381,11 @@ class Tails:
 
     def __init__(self, reads: Reads, price: Price, shown: Tail) -> None:
         self._reads = reads
-        self._timeline = reads.timeline
+        self._timeline = reads.log
         self._price = price
         self._shown = shown
-        self._bounds = reads.timeline.bounds()
-        self._log = log_name(reads.timeline)
+        self._bounds = reads.log.bounds()
+        self._log = log_name(reads.log)
         self._known: Known = reads.pace.once(("known", self._log), dict)
 
     @property

@@ -14,10 +14,10 @@ from summarizing_context.views.header import (
     HeaderPlan,
     Style,
     block_text,
-    compose_header,
-    left_out_header,
+    framed,
+    left_out,
 )
-from tests.making import Library, room, texts_of
+from tests.making import Library, compose_header, room, texts_of
 
 STYLE = Style(estimate_text, "user", 100)
 
@@ -108,9 +108,9 @@ def test_the_role_is_that_of_the_style():
 
 
 def test_a_header_that_only_counts():
-    header = left_out_header(HeaderPlan((), 0, 0, 7, 2), STYLE)
+    header = framed(left_out(HeaderPlan((), 0, 0, 7, 2)), (), STYLE)
     assert texts_of(header.message) == ["[5 earlier messages left out]"]
-    assert left_out_header(HeaderPlan((), 0, 0, 2, 2), STYLE).message is None
+    assert framed(left_out(HeaderPlan((), 0, 0, 2, 2)), (), STYLE).message is None
 
 
 @pytest.mark.parametrize("flat", [False, True])

@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 from summarizing_context.log.pins import Candidates
 from summarizing_context.log.repairs import Read
 from summarizing_context.log.repeats import Run
-from summarizing_context.views.pins import Pins, Source, Staying, choose_pins, choose_staying
+from summarizing_context.views.pins import Pinned, Source, Staying, choose_pins, choose_staying
 from tests.making import PRICE, answer, assistant, one_call, room, shown, system, timeline, user
 
 LONG = "word " * 2_000
 
 
-def pins(log: list[dict], cut: int | None = None, tokens: int = 4_000) -> Pins:
+def pins(log: list[dict], cut: int | None = None, tokens: int = 4_000) -> Pinned:
     made = timeline(log)
     return chosen(made.candidates(len(log) if cut is None else cut), made, tokens)
 
 
-def chosen(candidates: Candidates, source: Source, tokens: int) -> Pins:
+def chosen(candidates: Candidates, source: Source, tokens: int) -> Pinned:
     staying = choose_staying(candidates, source, room(tokens), 0, PRICE)
     return choose_pins(candidates, staying, source, room(tokens).setting_aside(staying.tokens), PRICE)
 
@@ -27,7 +27,10 @@ def chosen(candidates: Candidates, source: Source, tokens: int) -> Pins:
 def test_the_first_human_message_stands_before_and_the_latest_after():
     found = pins([user("task"), assistant("ok"), user("more"), assistant("ok")])
     assert (shown(found.before), shown(found.after)) == ([user("task")], [user("more")])
-    assert found.tokens == PRICE.message(user("task")) + PRICE.message(user("more"))
+    assert [pin.tokens for pin in (*found.before, *found.after)] == [
+        PRICE.message(user("task")),
+        PRICE.message(user("more")),
+    ]
 
 
 def test_all_user_rows_before_the_first_answer_are_the_first_message():
@@ -130,7 +133,7 @@ def test_a_pinned_call_or_result_becomes_a_fenced_note():
 
 
 def test_no_candidates_are_no_pins():
-    assert chosen(Candidates((), None, (), ()), timeline([]), 100) == Pins((), (), 0)
+    assert chosen(Candidates((), None, (), ()), timeline([]), 100) == Pinned((), ())
 
 
 class Counted:
@@ -192,5 +195,6 @@ def test_repeats_of_the_first_message_are_shown_once():
         "Then rest.\n[this message was sent 2 times in a row]",
     ]
     assert [pin.repairs for pin in found.before] == [("repeats_joined",)] * 2
-    assert found.tokens == sum(PRICE.message(pin.message) for pin in found.before)
+    assert all(pin.tokens == PRICE.message(pin.message) for pin in found.before)
+    assert not found.after
     assert chosen(log.candidates(20), log, 2_000).before[0].message["content"].endswith("sent 20 times in a row]")

@@ -6,7 +6,7 @@ import pytest
 
 from summarizing_context.extraction.importance import Ranked
 from summarizing_context.messages.provider_bindings import Bounds
-from summarizing_context.views.pins import Pins, keep_groups
+from summarizing_context.views.pins import Pinned, keep_groups
 from tests.making import PRICE, answer, reads, room
 
 
@@ -19,6 +19,6 @@ def test_a_late_result_of_which_no_word_would_be_left_is_not_kept(budget: int, k
         room(budget),
         10_000,
         within=(Bounds(), PRICE),
-        pins=Pins((), (), 0, 0),
+        pinned=Pinned((), ()),
     )
     assert len(found) == kept

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from summarizing_context.log.tree import Cut
 from summarizing_context.messages.reading import read_message
 from summarizing_context.views.activation import ActivationPlan
-from summarizing_context.views.header import HeaderPlan, Style, compose_header
-from summarizing_context.views.pins import Staying, choose_pins
+from summarizing_context.views.header import HeaderPlan, Style
+from summarizing_context.views.pins import Pins, Staying, choose_pins
 from summarizing_context.views.tail import TailItem
 from summarizing_context.views.view import (
     ActivationState,
@@ -23,7 +23,7 @@ from summarizing_context.views.view import (
     encode_state,
     merged,
 )
-from tests.making import PRICE, Library, answer, assistant, one_call, room, tail_of, timeline, user
+from tests.making import PRICE, Library, answer, assistant, compose_header, one_call, room, tail_of, timeline, user
 
 
 def state() -> ActivationState:
@@ -31,7 +31,8 @@ def state() -> ActivationState:
     log = timeline([user("task \ud800"), assistant("ok"), user("more"), assistant("ok")])
     size = room(5_000)
     header = compose_header(HeaderPlan((), 5, 3, 3, 0), Library(), size, Style(PRICE.count, "user", 100))
-    pins = choose_pins(log.candidates(3), Staying(), log, size, PRICE)
+    pinned = choose_pins(log.candidates(3), Staying(), log, size, PRICE)
+    pins = Pins(pinned.before, pinned.after, sum(pin.tokens for pin in (*pinned.before, *pinned.after)))
     proposal = ActivationPlan(Cut(5, 3, 3), size, header, pins, tail_of(log, size, start=3))
     return activated(ActivationState(serial=6), proposal, "high_water", "estimate")
 

@@ -1,0 +1,248 @@
+"""Sections: all that a view adds to the raw messages of its tail, by one table in the order of the page.
+
+Pure. To add a section, write a function that takes a `Draft` and gives texts, and its line in `SECTIONS`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+from summarizing_context.log.ledger import SessionLedger
+from summarizing_context.log.rules import NO_RULES
+from summarizing_context.log.tree import Cut, HeaderNode, Node
+from summarizing_context.views.budget import Room
+from summarizing_context.views.header import (
+    Header,
+    HeaderPlan,
+    Style,
+    Summaries,
+    block_text,
+    choose_summaries,
+    framed,
+    left_out,
+    note_node,
+)
+from summarizing_context.views.ledger_section import ledger_block
+from summarizing_context.views.memory_section import memory_block
+from summarizing_context.views.pins import Pinned, Pins, Staying, choose_pins, keep_groups, with_kept
+from summarizing_context.views.provider_view import ViewPolicy
+from summarizing_context.views.rule_section import LEAST_TOKENS, RuleBlock, rule_block
+from summarizing_context.views.shrinking import Price
+from summarizing_context.views.tail import Reads, TailItem
+from summarizing_context.views.view import ActivationState
+from summarizing_context.worker.summary_cache import SummaryCache
+from summarizing_context.worker.topic_notes import Focus, note_text
+
+Place = Literal["before", "header", "after"]  # messages before the header, its text blocks, messages behind it
+
+_LEAF = 48  # times what it takes to show a message, to read a segment
+
+_NOTES = 3  # the note about a topic takes at most this part of the header's share
+
+
+class Section(NamedTuple):
+    """Something that a view adds. `write` gives texts, or messages as they are shown; none where there is nothing to
+    say. A text is a block of the header; elsewhere it is a user message of its own."""
+
+    name: str
+    place: Place
+    write: Callable[[Draft], Iterable[str | TailItem]]
+
+
+class Sources(NamedTuple):
+    """What the sections of one session are written from."""
+
+    reads: Reads
+    summaries: SummaryCache
+    ledger: SessionLedger | None
+    policy: ViewPolicy
+    price: Price
+    style: Style  # of headers
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What stands before the tail of one view, as its sections write it. Several may read what one has worked out."""
+
+    sources: Sources
+    sections: Sequence[Section]
+    state: ActivationState  # of the present view
+    cut: Cut  # what the view covers
+    room: Room
+    staying: Staying
+    tail_tokens: int
+    memories: tuple[str, ...] = ()  # the most relevant first
+    topic: str | None = None  # of which a note is asked for now
+    keep_from: float | None = None  # how important a group has to be to stay word for word, where a call has said so
+    present_header: int | None = None  # tokens of a header that stays as it is
+
+    @cached_property
+    def focus(self) -> Focus | None:
+        """What a note is kept about: a new topic goes before that of the state, in the past that will be covered. The
+        same topic in the same past keeps its note."""
+        known, cut, sources = self.state.focus, self.cut, self.sources
+        is_known = known is not None and (known.text, known.stop) == (self.topic, cut.stop)
+        if self.topic is None or is_known or cut.stop <= sources.reads.log.leading:
+            return known
+        return Focus(self.topic, sources.summaries.notes.start_of(cut.leaves, cut.stop), cut.stop)
+
+    @cached_property
+    def summaries(self) -> Summaries:
+        """What stands for the covered past."""
+        sources, state, cut = self.sources, self.state, self.cut
+        leading, tree = sources.reads.log.leading, state.tree_nodes
+        open_from = max(cut.leaves_stop, leading)
+        pieces = tuple(sources.summaries.open.pieces(open_from, cut.stop, state.nodes))
+        plan = HeaderPlan(tree, cut.leaves, open_from, cut.stop, leading, pieces, _note(self))
+        if sources.policy.truncate:
+            return left_out(plan)
+        _make_leaves(sources, range(tree[-1][0].leaves.stop if tree else 0, cut.leaves))
+        return choose_summaries(plan, sources.summaries, self.room, sources.style)
+
+    @cached_property
+    def header(self) -> Header:
+        """What the header's sections say, in one message; none where nothing is covered. One line for all of the past
+        leaves room for no other section."""
+        summaries, style = self.summaries, self.sources.style
+        if not summaries.nodes or summaries.is_one_line:
+            return framed(summaries, (), style)
+        sections = (section for section in self.sections if section.place == "header")
+        blocks = [text for section in sections for text in section.write(self) if isinstance(text, str) and text]
+        return framed(summaries, blocks, style)
+
+    @cached_property
+    def pinned(self) -> Pinned:
+        """Messages that are pinned by a mark, a call or their place."""
+        sources = self.sources
+        candidates = sources.reads.log.candidates(self.cut.stop)
+        return choose_pins(candidates, self.staying, sources.reads, self.room, sources.price)
+
+    @cached_property
+    def rules(self) -> RuleBlock:
+        """The block of standing rules and pinned texts. What a pin shows whole is not said twice."""
+        pinned, room, sources = self.pinned, self.room, self.sources
+        whole = {pin.seq for pin in (*pinned.before, *pinned.after) if not pin.left_out}
+        rules = NO_RULES if sources.policy.truncate else sources.reads.log.rules.before(self.cut.stop).without(whole)
+        cap = max(room.pin_cap, LEAST_TOKENS) if pinned.unshown and room.staying_cap else room.pin_cap
+        return rule_block(sources.reads.log.pinned.texts, rules, pinned.unshown, cap, sources.price)
+
+    @cached_property
+    def pins(self) -> Pins:
+        """The messages before and behind the header."""
+        before, after = (
+            tuple(item for section in self.sections if section.place == place for item in self.messages(section))
+            for place in ("before", "after")
+        )
+        tokens = sum(item.tokens for item in (*before, *after))
+        return Pins(before, after, tokens, self.pinned.unshown, self.rules.left_out)
+
+    def messages(self, section: Section) -> tuple[TailItem, ...]:
+        """What a section before or behind the header adds; written once."""
+        if section.name not in self._messages:
+            self._messages[section.name] = tuple(map(self._as_message, section.write(self)))
+        return self._messages[section.name]
+
+    @cached_property
+    def _messages(self) -> dict[str, tuple[TailItem, ...]]:
+        return {}
+
+    def _as_message(self, said: str | TailItem) -> TailItem:
+        if isinstance(said, TailItem):
+            return said
+        message = {"role": "user", "content": said}
+        return TailItem(-1, message, self.sources.price.message(message), 0, ())
+
+    def tokens_beside(self, name: str) -> int:
+        """What the view costs without one section behind the header."""
+        header = self.header.tokens if self.present_header is None else self.present_header
+        others = [section for section in self.sections if section.place != "header" and section.name != name]
+        return self.tail_tokens + header + sum(item.tokens for each in others for item in self.messages(each))
+
+
+def opening_request(draft: Draft) -> Iterable[TailItem]:
+    """The first human message, and what is pinned before it ends."""
+    return draft.pinned.before
+
+
+def summaries(draft: Draft) -> Iterable[str]:
+    """Summaries of the covered past, oldest first, and how much is left out without any."""
+    return map(block_text, draft.summaries.nodes)
+
+
+def topic_note(draft: Draft) -> Iterable[str]:
+    """What concerns the topic that a user named."""
+    return [block_text(draft.summaries.note)] if draft.summaries.note else []
+
+
+def ledger(draft: Draft) -> Iterable[str]:
+    """Facts from calls and results, in their share of the room; none where the room had to be squeezed."""
+    sources, room = draft.sources, draft.room
+    cap = 0 if room.squeeze else int(sources.policy.ledger_share * room.shared)
+    if sources.ledger is not None and cap:
+        known = "\n".join(node.text for node in draft.summaries.shown)
+        yield ledger_block(sources.ledger.current(), draft.cut.stop, known, cap, sources.price.count)
+
+
+def kept_messages(draft: Draft) -> Iterable[TailItem]:
+    """Other pinned messages, and groups that are too important to be summarized only, in the order of the log; never
+    so many that little would be freed."""
+    sources, room, pinned = draft.sources, draft.room, draft.pinned
+    threshold = sources.policy.keep_from if draft.keep_from is None else draft.keep_from
+    if threshold is None:
+        return pinned.after
+    beside = draft.tokens_beside(KEPT_MESSAGES) + sum(item.tokens for item in pinned.after)
+    left = min(room.keep_cap, int(room.high - room.min_free) - beside)
+    if left <= 0:
+        return pinned.after
+    log = sources.reads.log
+    ranked = log.importance.ranked(bisect_left(log.group_starts, draft.cut.stop), threshold)
+    within = (log.bounds(), sources.price)
+    return with_kept(pinned, keep_groups(ranked, sources.reads.group, room, left, within=within, pinned=pinned))
+
+
+def standing_rules(draft: Draft) -> Iterable[TailItem]:
+    """Standing rules and pinned texts, and what of the pinned is not shown."""
+    return [draft.rules.item] if draft.rules.item else []
+
+
+def memories(draft: Draft) -> Iterable[TailItem]:
+    """Memories of earlier sessions."""
+    sources = draft.sources
+    block = memory_block(draft.memories, min(sources.policy.memory_tokens, draft.room.pin_cap), sources.price)
+    return [block] if block else []
+
+
+KEPT_MESSAGES = "kept messages"
+
+SECTIONS = (
+    Section("opening request", "before", opening_request),
+    Section("summaries", "header", summaries),
+    Section("topic note", "header", topic_note),
+    Section("ledger", "header", ledger),
+    Section(KEPT_MESSAGES, "after", kept_messages),
+    Section("standing rules", "after", standing_rules),
+    Section("memories", "after", memories),
+)
+
+
+def _make_leaves(sources: Sources, segments: range) -> None:
+    """Have what stands for each of these segments; of a log that nobody has summarized, a few in a slice."""
+    for leaf in (Node(0, number) for number in segments):
+        if not sources.summaries.is_known(leaf):
+            sources.summaries.text_of(leaf)
+            sources.reads.pace.spend(_LEAF)
+
+
+def _note(draft: Draft) -> HeaderNode | None:
+    """The note about a topic, in at most a third of the header's share; None where it has nothing to say."""
+    sources, focus = draft.sources, draft.focus
+    most, count = int(draft.room.header_share / _NOTES), sources.style.count
+    if focus is None or sources.policy.truncate:
+        return None
+    made = sources.summaries.notes.text_of(focus, most)
+    text = note_text(focus.text, made.text, lambda text: note_node(text, focus, made.made_by, count).tokens <= most)
+    return note_node(text, focus, made.made_by, count) if text else None
