@@ -35,7 +35,6 @@ from summarizing_context.views.activation import ActivationReport, ActivationReq
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.memory_section import is_memory_block, memories_in
 from summarizing_context.views.provider_view import Change, ViewMarks
-from summarizing_context.views.tail import log_name
 from summarizing_context.views.view import ActivationState, decode_state, encode_state
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
@@ -372,7 +371,7 @@ class Session:
         """What is decided, in slices, so that no decision keeps the event loop for long. Of a log that others change
         all the while it is decided in one go at last."""
         pace = self.views.pace
-        name, changes = log_name(self.log), 0
+        name, changes = self.log.name, 0
         with pace.decision(), self.foreground.call():
             while changes <= _MOST_CHANGES:
                 try:
@@ -380,8 +379,8 @@ class Session:
                         return decide()
                 except Pause as pause:
                     await (asyncio.sleep(0) if pause.work is None else self._in_thread(pause.work))
-                if log_name(self.log) != name:
-                    name, changes = log_name(self.log), changes + 1
+                if self.log.name != name:
+                    name, changes = self.log.name, changes + 1
             return decide()
 
     def statistics(self, calls: CallFigures, cost: float | None, search_error: str | None) -> Statistics:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
+from typing import NamedTuple
 
 from summarizing_context.extraction.importance import ImportanceIndex, Member
 from summarizing_context.extraction.rules import CueRules
@@ -25,6 +26,15 @@ from summarizing_context.messages.validation import Message
 _LEADING = frozenset({Role.SYSTEM, Role.DEVELOPER})
 
 _FRESH = 64  # entries that are kept parsed too, beside those of the newest group: more than come between two views
+
+
+class ClosedGroup(NamedTuple):
+    """Entries of a closed group, as a view shows them."""
+
+    start: int
+    stop: int
+    staying: Set[int]  # those that stay whole if they can, repeats included
+    run: Run  # with those that repeat it
 
 
 class MessageLog:
@@ -67,6 +77,11 @@ class MessageLog:
         return len(self.entries)
 
     @property
+    def name(self) -> tuple[int, int, int]:
+        """What names the log as it stands."""
+        return self.version, len(self.entries), len(self.riders)
+
+    @property
     def history_tokens(self) -> int:
         """Cost of the whole log, ephemeral messages included."""
         return self.tokens[-1] + self._rider_tokens
@@ -94,14 +109,18 @@ class MessageLog:
     @property
     def newest_group(self) -> tuple[int, int]:
         """Entries of the newest group, open or closed; none if the log has no groups."""
-        if self._groups.is_open:
-            return self._groups.start, len(self.entries)
-        return self.group_starts[-1] if self.group_starts else self._closed, self._closed
+        start, stop = self.open_group
+        return (start, stop) if stop > start or not self.group_starts else (self.group_starts[-1], start)
+
+    @property
+    def open_group(self) -> tuple[int, int]:
+        """Entries of the group that a call still waits in; none of them where all groups are closed."""
+        return self._closed, len(self.entries)
 
     def group_start(self, index: int) -> int:
         """First entry of the group that an entry stands in."""
         if index >= self._closed:
-            return min(index, self._groups.start) if self._groups.is_open else index
+            return index if self._closed == len(self.entries) else self._closed
         at = bisect_right(self.group_starts, index)
         return self.group_starts[at - 1] if at else index
 
@@ -181,6 +200,12 @@ class MessageLog:
     def cost(self, index: int) -> int:
         """Tokens that a log entry costs when it is sent."""
         return self.tokens[index + 1] - self.tokens[index]
+
+    def closed_group(self, number: int, repeats_stop: int) -> ClosedGroup:
+        """A closed group, with those right behind it that repeat it, as far as `repeats_stop`."""
+        start, stop = self.group_range(number)
+        run = self.repeats(start, repeats_stop)
+        return ClosedGroup(start, stop, self.staying(start, max(stop, run.stop)), run)
 
     def group_range(self, number: int) -> tuple[int, int]:
         """The entries of a closed group."""

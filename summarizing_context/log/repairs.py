@@ -66,6 +66,8 @@ def show_group(group: Sequence[Read], *, closed: bool, given_up: Collection[int]
     """
     if len(group) == 1 and not group[0].reading.calls and not group[0].reading.answers:
         return [_whole(group[0])]
+    if closed and group and _needs_no_repair(group):
+        return list(map(_whole, group))
     book, units, deferred = OpenCalls(), list[_Unit](), list[Piece]()
     for read in group:
         _place(read, book, units, deferred)
@@ -93,6 +95,19 @@ def present(message: Message) -> tuple[Message, tuple[Repair, ...]]:
     if message.get("content") is None:
         return {**message, "content": ""}, ("content_none",)
     return message, ()
+
+
+def _needs_no_repair(group: Sequence[Read]) -> bool:
+    """Whether it is one message with calls, and behind it messages that answer each of them once and say no more."""
+    calls, results = group[0].reading, group[1:]
+    answered = [id for read in results for id in read.reading.answers]
+    return (
+        not calls.answers
+        and len(set(answered)) == len(answered) == len(calls.calls)
+        and set(answered) == set(calls.calls)
+        and all(read.reading.answers and not read.reading.calls for read in results)
+        and all(part.kind in ("result", "extra") for read in results for part in read.reading.parts)
+    )
 
 
 def _whole(read: Read) -> Piece:

@@ -59,6 +59,11 @@ def has_chain(message: Message) -> bool:
     return isinstance(metadata, Mapping) and any(key in metadata for key in CHAIN_KEYS)
 
 
+def is_bound(message: Message) -> bool:
+    """Whether a provider ties it to the beginning of its conversation."""
+    return has_signed_thinking(message) or has_chain(message)
+
+
 def without_chain(message: Message) -> Message:
     """The message as one that no chain goes on from."""
     kept = {key: value for key, value in message["metadata"].items() if key not in CHAIN_KEYS}

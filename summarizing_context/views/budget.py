@@ -1,10 +1,14 @@
-"""Budget and room: the tokens that a view may use, and how they are shared out.
+"""Budget, room and thresholds: the tokens that a view may use, how they are shared out, when an activation is due.
 
-The budget follows from the caller, the provider and the settings, corrected by reported usage.
+The budget follows from the caller, the provider and the settings, corrected by reported usage. In the band `economy` a
+view activates where that is cheapest: it costs its tokens at the price of reading the cache, every step, and what an
+activation leaves at the price of writing, now and then. Between the two lies the square-root law, of the same form as
+the Young-Daly spacing of checkpoints.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -127,6 +131,55 @@ class Room(NamedTuple):
         return share * self.shared / (1 << self.squeeze)
 
 
+class CachePrices(NamedTuple):
+    """What a token costs that a prompt cache reads or writes; an uncached one costs 1."""
+
+    read: float = 0.1
+    write: float = 1.25
+
+
+class Economy(NamedTuple):
+    """What the cheapest band depends on beside the log."""
+
+    prices: CachePrices
+    segment_max: int  # estimated tokens
+    added: float  # tokens of the summaries that an activation adds
+
+
+class Thresholds(NamedTuple):
+    """Where an activation is due: above the high water of the room, or with more raw tokens than pay."""
+
+    room: Room
+    raw: float = math.inf  # tokens of the tail
+
+    def high(self, head: float) -> float:
+        """A view whose header and pins cost `head` asks for an activation above this, beside its system rows."""
+        return min(self.room.high, head + self.raw)
+
+    def goal(self, head: float) -> float:
+        """An activation that leaves more than this would soon be followed by the next."""
+        return self.high(head) - self.room.min_free
+
+
+def cheapest_band(kept: float, added: float, step: float, prices: CachePrices) -> float:
+    """Raw tokens at which to activate for the least cost a step: H* = L + sqrt((w - r) / (r / 2) * (L + s) * a).
+
+    `kept` is L, the tail that an activation leaves; `added` is s, the summaries that it adds; `step` is a, the mean
+    tokens of a step, that is of one request with its results. A cache that is read for nothing asks for no end.
+    """
+    if prices.read <= 0:
+        return math.inf
+    return kept + math.sqrt(max(0.0, prices.write - prices.read) / (prices.read / 2) * (kept + added) * step)
+
+
+def economy_thresholds(room: Room, economy: Economy, step: float) -> Thresholds:
+    """The thresholds of the cheapest band, but never so narrow that an activation could not free `min_free`, or would
+    cover less than two of the largest segments."""
+    cheapest = cheapest_band(room.low, economy.added, step, economy.prices)
+    narrowest = max(2 * economy.segment_max, room.min_free + economy.segment_max)
+    return Thresholds(room, max(cheapest, room.low + narrowest))
+
+
 def choose_budget(
     token_budget: object, window: int | None, max_output: int | None, *, max_tokens: int, cap: bool, margin: int
 ) -> int:
@@ -158,6 +211,7 @@ class BudgetPolicy:
 
     def __init__(self, settings: Settings, notify: Notify) -> None:
         self._settings = settings
+        self._max_tokens, self._is_capped = int(settings.max_tokens), settings.max_tokens_is_set
         self._notify = notify
         self._calibration = Calibration()
         self._told: tuple[str, int] | None = None  # provider key and budget
@@ -170,8 +224,8 @@ class BudgetPolicy:
             token_budget,
             tokens,
             settings.reserved_output if settings.reserved_output is not None else window.max_output,
-            max_tokens=int(settings.max_tokens),
-            cap=settings.max_tokens_is_set,
+            max_tokens=self._max_tokens,
+            cap=self._is_capped,
             margin=settings.safety_margin,
         )
 

@@ -21,7 +21,7 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.messages.estimate import MESSAGE_TOKENS
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.views.activation import ActivationPlan, ActivationReport, ActivationRequest, Reason
-from summarizing_context.views.budget import LEAST_ROOM, Room
+from summarizing_context.views.budget import LEAST_ROOM, Room, Thresholds, economy_thresholds
 from summarizing_context.views.composing import Composer, ProviderDrafts
 from summarizing_context.views.cuts import cuts_leaving
 from summarizing_context.views.folding import hides_newest
@@ -31,7 +31,7 @@ from summarizing_context.views.provider_view import Change, ProviderView, ViewMa
 from summarizing_context.views.sections import SECTIONS, Section, Sources
 from summarizing_context.views.shrinking import Price
 from summarizing_context.views.system_prompt import SystemRows
-from summarizing_context.views.tail import Reads, Tail, Tails, feed, late_start, log_name
+from summarizing_context.views.tail import Reads, Tail, Tails, feed, late_start
 from summarizing_context.views.view import (
     ActivationState,
     RepairCounts,
@@ -214,7 +214,7 @@ class Viewer:
         return Situation(
             state=state,
             policy=self._policy,
-            thresholds=self._composer.thresholds(room),
+            thresholds=self._thresholds(room),
             shown_room=provider.tail.room,
             tail_start=tail.start,
             tail_tokens=tail.tokens,
@@ -335,15 +335,14 @@ class Viewer:
             showing.last, showing.resumed = messages[: showing.resumed], None
         stable = common_prefix(showing.last, messages)
         showing.last = messages
-        fixed = self.leading.fixed_tokens
-        tokens = self.leading.tokens - fixed + self._head_tokens(showing) + showing.tail.tokens
+        tokens = self.leading.log_tokens + showing.state.head_tokens + showing.tail.tokens
         if self._policy.merge_user_rows:
             showing.ends = frozenset(end for end in showing.ends if end < stable) | {stable}
             messages = merged(messages, showing.ends)
             stable = common_prefix(showing.merged, messages)
             showing.merged = messages
             tokens -= MESSAGE_TOKENS * (len(showing.last) - len(messages))
-        return View(copied(messages), tokens, stable, activation, fixed)
+        return View(copied(messages), tokens, stable, activation, self.leading.fixed_tokens)
 
     def tokens(self, key: str, budget: int) -> tuple[int, float]:
         """What the whole view costs, and its high water."""
@@ -352,8 +351,8 @@ class Viewer:
         room = room.setting_aside(showing.state.staying)
         tail, skipped = self._fed(showing, room)
         system = self.leading.tokens
-        head = self._head_tokens(showing)
-        return system + head + tail.tokens + skipped, system + self._composer.thresholds(room).high(head)
+        head = showing.state.head_tokens
+        return system + head + tail.tokens + skipped, system + self._thresholds(room).high(head)
 
     def raw_messages(self, key: str, wish: ActivationRequest | None) -> int:
         """How many messages of a provider's view stay raw because they were to stay so; 0 where more could be covered
@@ -368,10 +367,16 @@ class Viewer:
 
     def high_water(self, max_tokens: int) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
-        room = self.latest.state.room if self.latest else max(0, max_tokens - self.leading.tokens)
-        head = self._head_tokens(self.latest) if self.latest else 0
-        aside = self.latest.state.staying if self.latest else 0
-        return self._composer.thresholds(Room(room, self._policy.shares).setting_aside(aside)).high(head)
+        if self.latest is None:
+            return self._thresholds(Room(max(0, max_tokens - self.leading.tokens), self._policy.shares)).high(0)
+        state = self.latest.state
+        room = Room(state.room, self._policy.shares).setting_aside(state.staying)
+        return self._thresholds(room).high(state.head_tokens)
+
+    def _thresholds(self, room: Room) -> Thresholds:
+        """Where the next activation is due: a function of the log, the settings and the room alone."""
+        economy = self._policy.economy
+        return Thresholds(room) if economy is None else economy_thresholds(room, economy, self._timeline.step_tokens)
 
     def _room_tokens(self, budget: int) -> int:
         room = budget - self.leading.tokens
@@ -430,9 +435,6 @@ class Viewer:
         self._book.notes.keep(state.focus for state in states)
         self._book.open.keep(CoveredRange(state.stop, state.nodes) for state in states)
 
-    def _head_tokens(self, showing: ProviderView) -> int:
-        return showing.state.head_tokens
-
     def _fed(self, showing: ProviderView, room: Room) -> tuple[Tail, int]:
         """The tail with what is new. A backlog far larger than the room is not shown first only to be covered then:
         another tail, which starts late in it, stands in, and the tokens before it are told."""
@@ -447,7 +449,7 @@ class Viewer:
         backlog = tokens[-1] - tokens[tail.next]
         if backlog > 3 * room.tokens and (start := late_start(self._timeline, tail.next, room)) > tail.next:
             repeats = tail.repeats_stop
-            name = ("late", log_name(self._timeline), start, room, tail.bounds, repeats)
+            name = ("late", self._timeline.name, start, room, tail.bounds, repeats)
             late = self.pace.once(name, lambda: Tail(start, room, self._price, (), tail.bounds, repeats_stop=repeats))
             skipped = tail.tokens + tokens[start] - tokens[tail.next]
         feed(self._reads, late or tail)

@@ -18,8 +18,7 @@ from summarizing_context.views.pins import NO_PINS, Pins, Staying, choose_stayin
 from summarizing_context.views.planner import Candidates, Situation
 from summarizing_context.views.provider_view import ProviderView
 from summarizing_context.views.sections import SECTIONS, Draft, Section, Sources, memories
-from summarizing_context.views.tail import Tail, TailItem, Tails, log_name
-from summarizing_context.views.thresholds import Thresholds, economy_thresholds
+from summarizing_context.views.tail import Tail, TailItem, Tails
 
 _BUILD = 32  # times what it takes to show a message, to compose what stands before the tail
 
@@ -30,11 +29,6 @@ class Composer:
     def __init__(self, sources: Sources, sections: Sequence[Section] = SECTIONS) -> None:
         self.sources = sources
         self._sections = sections
-
-    def thresholds(self, room: Room) -> Thresholds:
-        """Where the next activation is due: a function of the log, the settings and the room alone."""
-        economy = self.sources.policy.economy
-        return Thresholds(room) if economy is None else economy_thresholds(room, economy, self._log.step_tokens)
 
     def plan(self, now: Situation, cut: Cut, room: Room, tail: Tail, staying: Staying) -> ActivationPlan:
         """The prefix for a cut that leaves this tail; none where the tail is too large, or has to be alone."""
@@ -95,7 +89,7 @@ class ProviderDrafts:
     def _build_name(self) -> tuple[object, ...]:
         """What names the plans of this decision beside cut, room and folded calls."""
         now, timeline = self._now, self._timeline
-        return id(now.state), log_name(timeline), now.focus, now.request, now.memories, timeline.pinned
+        return id(now.state), timeline.name, now.focus, now.request, now.memories, timeline.pinned
 
     def candidates(self) -> Candidates:
         """Where the view may be cut."""

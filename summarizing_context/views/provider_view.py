@@ -12,9 +12,8 @@ from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.messages.validation import Message
 from summarizing_context.settings.values import Settings
 from summarizing_context.views.activation import ActivationReport, Reason
-from summarizing_context.views.budget import Shares
+from summarizing_context.views.budget import CachePrices, Economy, Shares
 from summarizing_context.views.tail import Tail, TailItem
-from summarizing_context.views.thresholds import CachePrices, Economy
 from summarizing_context.views.view import ActivationState
 
 

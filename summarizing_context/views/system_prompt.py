@@ -12,7 +12,7 @@ from typing import Any
 
 from summarizing_context.errors import MessageError, SettingsError
 from summarizing_context.log.digests import output_hash
-from summarizing_context.log.entries import Entry, Role
+from summarizing_context.log.entries import Facts, Role
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.messages.validation import Message, canonical_json, check_message
 from summarizing_context.views.shrinking import Price
@@ -32,6 +32,8 @@ class SystemRows:
         self.name = ""  # of the prompt; empty where the log's own rows lead
         self._tools: list[str] = []  # as JSON
         self.tool_tokens = 0
+        self.fixed_tokens = 0  # of what the request has brought: prompt and tools
+        self._shown: tuple[object, list[tuple[Message, int]]] = (None, [])  # rows of the log, by what names them
 
     def bring(self, prompt: Prompt | None, tools: Sequence[Mapping[str, Any]] | None = None) -> None:
         """The prompt and the tools of the request to come; None for none. An empty prompt leads with no row of its own.
@@ -39,7 +41,7 @@ class SystemRows:
         Raises `SettingsError`, and then nothing has changed.
         """
         row = None if prompt is None else _prompt_row(prompt)
-        definitions = _checked_list("tools", tools or ())
+        definitions = _checked_list("tools", tools) if tools else []
         self._bring_tools([canonical_json(definition) for definition in definitions])
         content = None if row is None else row["content"]
         text = content if content is None or isinstance(content, str) else canonical_json(content)
@@ -47,19 +49,17 @@ class SystemRows:
             self._row = row if content else None
             self._row_tokens = self._price.message(self._row) if self._row else 0
             self._prompt, self.name = text, "" if text is None else output_hash(text)
+        self.fixed_tokens = self._row_tokens + self.tool_tokens
 
     @property
     def tokens(self) -> int:
         """Cost of all leading rows, and of the tools."""
-        timeline = self._timeline
-        if self._prompt is None:
-            return self.tool_tokens + timeline.tokens[timeline.leading]
-        return self.fixed_tokens + sum(cost for _, _, cost in self._kept())
+        return self.fixed_tokens + self.log_tokens
 
     @property
-    def fixed_tokens(self) -> int:
-        """Cost of what the request has brought: prompt and tools."""
-        return self._row_tokens + self.tool_tokens
+    def log_tokens(self) -> int:
+        """Cost of the log's rows among them."""
+        return sum(cost for _, cost in self._log_rows())
 
     @property
     def what(self) -> str:
@@ -68,25 +68,31 @@ class SystemRows:
         return f"{rows}, {self.tool_tokens} tokens of tools" if self._tools else rows
 
     def messages(self) -> list[Message]:
-        """The rows, as fresh values."""
-        return [*([self._row] if self._row else []), *(entry.message() for _, entry, _ in self._kept())]
+        """The rows. To be read only: later views show the same."""
+        return [*([self._row] if self._row else []), *(message for message, _ in self._log_rows())]
 
     def costs(self) -> list[tuple[int, int]]:
         """Index in the view and tokens of each row."""
-        rows = [*([self._row_tokens] if self._row else []), *(cost for _, _, cost in self._kept())]
+        rows = [*([self._row_tokens] if self._row else []), *(cost for _, cost in self._log_rows())]
         return list(enumerate(rows))
 
     def _bring_tools(self, tools: list[str]) -> None:
         if tools != self._tools:
             self._tools, self.tool_tokens = tools, sum(map(self._price.count, tools))
 
-    def _kept(self) -> list[tuple[int, Entry, int]]:
-        """The log's leading rows that are shown: place, entry, tokens."""
-        tokens, entries = self._timeline.tokens, self._timeline.entries
-        rows = [(at, entries[at], tokens[at + 1] - tokens[at]) for at in range(self._timeline.leading)]
-        if self._prompt is None:
-            return rows
-        return [row for row in rows if row[1].facts.role != Role.SYSTEM or row[1].facts.hook]
+    def _log_rows(self) -> list[tuple[Message, int]]:
+        """The log's leading rows that are shown, and their tokens."""
+        log = self._timeline
+        name = log.version, log.leading, self._prompt is None
+        if self._shown[0] != name:
+            at = [at for at in range(log.leading) if self._prompt is None or _stays(log.entries[at].facts)]
+            self._shown = name, [(log.entries[n].message(), log.tokens[n + 1] - log.tokens[n]) for n in at]
+        return self._shown[1]
+
+
+def _stays(row: Facts) -> bool:
+    """Whether a leading row of the log is shown behind a prompt that the request brings."""
+    return row.role != Role.SYSTEM or row.hook
 
 
 def _prompt_row(prompt: object) -> Message:

@@ -17,6 +17,7 @@ from summarizing_context.messages.provider_bindings import (
     Bounds,
     has_chain,
     has_signed_thinking,
+    is_bound,
     without_chain,
     without_thinking,
 )
@@ -50,6 +51,8 @@ _MANY = 10**6  # times that a message may well be repeated
 
 _UNBOUND = Bounds()
 
+_SPENT_AT_ONCE = 16  # messages shown, after which a pace is told
+
 _SHRUNK = 8  # times what it takes to show a message whole
 
 PARTS = 16  # of a group that are paired in the time in which one message is shown
@@ -71,6 +74,8 @@ def shown_within(
     piece: Piece, cost: int, cap: int, price: Price, *, known: Known | None = None, mute: bool = False
 ) -> TailItem:
     """A piece that costs `cost` tokens, shrunk to `cap` tokens if it is larger; to nothing, if it is to be mute."""
+    if cost <= cap:
+        return TailItem(piece.seq, piece.message, cost, 0, piece.repairs)
     name = (id(piece.message), cap, mute)
     if known is not None and name in known:
         _, (message, tokens) = known[name]
@@ -157,13 +162,18 @@ class Tail:
         from there when it is given the group again."""
         folds = bool(self.folded) and group[0].seq == self.start
         pieces, costs = self._pieces_of(group, tokens, closed=closed, folds=folds, pace=pace)
+        work = 0
         for piece in islice(pieces, self._open_items - folds, None):
             self._show(piece, costs.get(piece.seq, 0), piece.seq in staying)
             self._open_items += 1
             if self.tokens > most:
                 return
-            if pace is not None:
-                pace.spend(_SHRUNK if self.items[-1].left_out else 1)
+            work += _SHRUNK if self.items[-1].left_out else 1
+            if pace is not None and work >= _SPENT_AT_ONCE:
+                pace.spend(work)
+                work = 0
+        if pace is not None and work:
+            pace.spend(work)
         if closed:
             self._close(group[-1].seq + 1)
 
@@ -245,8 +255,8 @@ class Tail:
             costs = {read.seq: cost for read, cost in zip(group, tokens, strict=True)}
             rest, given_up = self._rest_of(group, costs) if folds else (group, frozenset())
             self._taking = name, show_group(rest, closed=closed, given_up=given_up), costs
-            if pace is not None:
-                pace.spend(sum(1 + len(read.reading.parts) for read in group) // PARTS)
+            if pace is not None and (work := sum(1 + len(read.reading.parts) for read in group) // PARTS):
+                pace.spend(work)
         return self._taking[1], self._taking[2]
 
     def _rest_of(self, group: Sequence[Read], costs: dict[int, int]) -> tuple[Sequence[Read], frozenset[int]]:
@@ -283,12 +293,13 @@ class Tail:
         return not NOTES.isdisjoint(piece.repairs) and len(piece.message["content"]) > long
 
     def _append(self, piece: Piece, cost: int, cap: int) -> int:
-        item = shown_within(piece, cost, cap, self._price, known=self.known, mute=self.room.is_bare)
+        mute = cost > cap and self.room.is_bare
+        item = shown_within(piece, cost, cap, self._price, known=self.known, mute=mute)
         self._add(item)
         return item.tokens
 
     def _add(self, item: TailItem) -> None:
-        if has_signed_thinking(item.message) or has_chain(item.message):
+        if is_bound(item.message):
             self._bound.append((self._base_items + len(self.items), item))
         self.items.append(item)
         self.tokens += item.tokens
@@ -305,6 +316,8 @@ _LONG = 400_000  # bytes of a message that is read in a thread
 
 _TAILS_MANY = 400  # calls or blocks of one, about
 
+_FEW = 8  # messages of a group that is put together anew whenever it is asked for
+
 _BRIEF = 10_000  # bytes of one that cannot have so many
 
 
@@ -317,9 +330,12 @@ class Reads:
 
     def read(self, index: int) -> tuple[Read, int]:
         """A log entry, read, and its cost."""
-        entry = self.log.entries[index]
-        name, cost = ("read", entry, index), self.log.cost(index)
-        if entry.fresh is None and _is_long(entry.data):
+        entry, tokens = self.log.entries[index], self.log.tokens
+        cost = tokens[index + 1] - tokens[index]
+        if (fresh := entry.fresh) is not None:
+            return Read(index, *fresh), cost
+        name = ("read", entry, index)
+        if _is_long(entry.data):
             return self.pace.once_apart(name, partial(entry.read, index)), cost
         return self.pace.once(name, lambda: self.log.read(index)[0], 1), cost
 
@@ -337,9 +353,9 @@ class Reads:
 
     def between(self, start: int, stop: int) -> tuple[Sequence[Read], Sequence[int]]:
         """Log entries, read, and their costs."""
-        if stop - start == 1:
+        if stop - start <= _FEW:
             return self._each(start, stop)
-        return self.pace.once(("between", log_name(self.log), start, stop), lambda: self._each(start, stop))
+        return self.pace.once(("between", self.log.name, start, stop), lambda: self._each(start, stop))
 
     def _each(self, start: int, stop: int) -> tuple[Sequence[Read], Sequence[int]]:
         reads, costs = zip(*map(self.read, range(start, stop)), strict=True)
@@ -358,20 +374,20 @@ def feed(reads: Reads, tail: Tail, most: float = inf) -> None:
     number = bisect_left(timeline.group_starts, tail.next)
     while number < len(timeline.group_starts):
         _feed_riders(timeline, tail)
-        start, stop = timeline.group_range(number)
-        run = timeline.repeats(start, tail.repeats_stop)
-        number += run.times
-        if run.times > 1:
+        start, stop, staying, run = timeline.closed_group(number, tail.repeats_stop)
+        times = run.stop - run.start
+        number += times
+        if times > 1:
             read, cost = reads.read(start)
-            tail.take_repeats(read, cost, run, staying=bool(timeline.staying(*run)))
+            tail.take_repeats(read, cost, run, staying=bool(staying))
         else:
             group, costs = reads.between(start, stop)
-            tail.take(group, costs, closed=True, staying=timeline.staying(start, stop), most=most, pace=pace)
+            tail.take(group, costs, closed=True, staying=staying, most=most, pace=pace)
         if tail.tokens > most:
             return
     _feed_riders(timeline, tail)
-    start, stop = timeline.newest_group
-    if stop > timeline.closed_groups_stop:
+    start, stop = timeline.open_group
+    if stop > start:
         group, costs = reads.between(start, stop)
         tail.take(group, costs, closed=False, staying=timeline.staying(start, stop), most=most, pace=pace)
 
@@ -385,7 +401,7 @@ class Tails:
         self._price = price
         self._shown = shown
         self._bounds = reads.log.bounds()
-        self._log = log_name(reads.log)
+        self._log = reads.log.name
         self._known: Known = reads.pace.once(("known", self._log), dict)
 
     @property
@@ -442,11 +458,6 @@ class Tails:
         if room.is_bare:
             return len(riders) - bool(riders and riders[-1][0] == len(self._timeline))
         return bisect_right(riders, stop, key=lambda rider: rider[0])
-
-
-def log_name(timeline: MessageLog) -> tuple[int, int, int]:
-    """What names the log as it stands."""
-    return timeline.version, len(timeline), len(timeline.riders)
 
 
 def late_start(timeline: MessageLog, first: int, room: Room) -> int:

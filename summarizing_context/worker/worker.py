@@ -121,12 +121,13 @@ class Worker:
         self._planner.reset()
 
     def wake(self, start_tokens: float | None = None) -> None:
-        """Look for work; cheap when there is none. It begins when the log has more than `start_tokens`, if given."""
+        """Have the owner look for work; it is started when there is some. It begins when the log has more than
+        `start_tokens`, if given."""
         if start_tokens is not None:
             self.start_tokens = start_tokens
-        if self._stopped or not (self._startable(1) or self._reads_on()):
-            return
         if self._owner is None or self._owner.done():
+            if self._stopped or not (self._startable(1) or self._reads_on()):
+                return
             self._owner = asyncio.create_task(self._own(), name="summarizing worker")
         self._awake.set()
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summarizing_context.views.thresholds import CachePrices, Economy, Thresholds, cheapest_band, economy_thresholds
+from summarizing_context.views.budget import CachePrices, Economy, Thresholds, cheapest_band, economy_thresholds
 from tests.making import room
 
 FIVE_MINUTES, HOUR, FLAT_WRITE = CachePrices(0.1, 1.25), CachePrices(0.1, 2.0), CachePrices(0.25, 1.0)

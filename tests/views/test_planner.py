@@ -10,7 +10,7 @@ import pytest
 from summarizing_context.log.tree import Cut, HeaderNode
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.views.activation import ActivationPlan, ActivationRequest
-from summarizing_context.views.budget import BARE, Shares
+from summarizing_context.views.budget import BARE, Shares, Thresholds
 from summarizing_context.views.folding import Calls
 from summarizing_context.views.header import Header
 from summarizing_context.views.memory_section import memory_block
@@ -19,7 +19,6 @@ from summarizing_context.views.pins import NO_PINS, Pins
 from summarizing_context.views.planner import CASES, Candidates, Reshape, Situation, plan_activation
 from summarizing_context.views.provider_view import ViewPolicy
 from summarizing_context.views.tail import Tail, TailItem
-from summarizing_context.views.thresholds import Thresholds
 from summarizing_context.views.view import ActivationState
 from tests.making import PRICE, user
 from tests.views.test_cuts import ROOM, at

@@ -7,10 +7,9 @@ import pytest
 from summarizing_context.errors import BudgetError
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.views.activation import Reason
-from summarizing_context.views.budget import Shares
+from summarizing_context.views.budget import CachePrices, Economy, Shares
 from summarizing_context.views.builder import MAX_KEYS, Viewer
 from summarizing_context.views.provider_view import ViewPolicy
-from summarizing_context.views.thresholds import CachePrices, Economy
 from summarizing_context.views.view import View
 from summarizing_context.worker.summary_cache import SummaryCache
 from tests.making import PRICE, SMALL, entry, one_call, session, system, user

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from evals.performance.simulation.bill import Bill
 from evals.performance.simulation.workload import MEDIAN, SYSTEM_TOKENS, Step
-from summarizing_context.views.thresholds import CachePrices, cheapest_band
+from summarizing_context.views.budget import CachePrices, cheapest_band
 
 Kind = Literal["single shot", "anchored summary", "frozen"]
 
