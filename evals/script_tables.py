@@ -7,16 +7,16 @@ follow each other in prose is read off the vocabulary itself, whose first tokens
 from __future__ import annotations
 
 import base64
-import unicodedata
+import math
 import zlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from summarizing_context.messages.counters import load_offline
 from summarizing_context.messages.scripts import BLOCK, SCRIPTS
 
-GROUPS = 4  # of letters that go together, in each script: one bit of a half byte each
-STRICTNESS = 4.0  # how much more frequent a pair must be than in letters drawn by chance
+GROUPS = 8  # of letters that go together, in each script: one bit of a byte each
+STRICTNESS = 0.4  # of the frequency that a pair would have among the script's usual letters drawn by chance
 _EARLIEST = 2_000  # a token's frequency falls with its rank beyond about this one
 
 Gains = dict[str, dict[str, float]]  # of counting a pair as common
@@ -46,28 +46,35 @@ def _is_half(encode: Callable[[str], list[int]], start: int) -> bool:
 
 
 def _letters(words: dict[str, int], first: int, last: int) -> bytes:
-    """For each letter of a script the groups that it is a first and a second of, in the halves of a byte."""
+    """For each letter of a script the groups that it is a first of, then those that it is a second of, a byte each."""
     weights: dict[tuple[str, str], float] = defaultdict(float)
     for word, rank in words.items():
         for one, other in zip(word.strip(), word.strip()[1:], strict=False):
             if chr(first) <= one <= chr(last) and chr(first) <= other <= chr(last):
                 weights[one, other] += 1 / (rank + _EARLIEST)
-    kinds = [unicodedata.category(chr(code)) != "Cn" for code in range(first, last + 1)]
-    chance = STRICTNESS / sum(kinds) ** 2
     total = sum(weights.values())
+    chance = STRICTNESS / _usual_letters(weights, total) ** 2
     gains: Gains = {one: {} for one, _ in weights}
     seconds = sorted({other for _, other in weights})
     for one, row in gains.items():
         row |= {other: weights.get((one, other), 0) / total - chance for other in seconds}
-    marks = bytearray(last + 1 - first)
+    firsts_of, seconds_of = bytearray(last + 1 - first), bytearray(last + 1 - first)
     for group in range(GROUPS):
         ones, others = _best_group(gains, seconds)
         for one in ones:
-            marks[ord(one) - first] |= 16 << group
+            firsts_of[ord(one) - first] |= 1 << group
             gains[one] |= dict.fromkeys(others, 0.0)
         for other in others:
-            marks[ord(other) - first] |= 1 << group
-    return bytes(marks)
+            seconds_of[ord(other) - first] |= 1 << group
+    return bytes(firsts_of + seconds_of)
+
+
+def _usual_letters(weights: Mapping[tuple[str, str], float], total: float) -> float:
+    """How many letters, if all were as frequent as each other, would be as hard to guess as those of the script."""
+    shares: dict[str, float] = defaultdict(float)
+    for (one, _), weight in weights.items():
+        shares[one] += weight / total
+    return math.exp(-sum(share * math.log(share) for share in shares.values()))
 
 
 def _best_group(gains: Gains, seconds: Sequence[str]) -> tuple[set[str], set[str]]:
@@ -98,8 +105,8 @@ def _module(table: bytes) -> str:
             '"""What o200k_base knows of scripts, packed: zlib in base85; `python -m evals.script_tables` makes this.',
             "",
             "First a bit for each character up to U+FFFF: whether it is one token. Then a bit for each block of 64:",
-            "whether its other characters are two tokens. Then a byte for each letter of `scripts.SCRIPTS`: its groups",
-            "as a first and as a second letter of common pairs.",
+            "whether its other characters are two tokens. Then a byte for each letter of each of `scripts.SCRIPTS`:",
+            "its groups as a first letter of common pairs, then one for each with its groups as a second letter.",
             '"""',
             "",
             "PACKED = (",

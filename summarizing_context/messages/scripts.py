@@ -21,32 +21,32 @@ _BITS = 0x10000 // 8  # bytes with a bit for each character up to U+FFFF
 
 _TOKEN = 10_000
 
-_CHANCE_WORDS = 1_200  # what any Han character or Hangul syllable saves: two of them may be a word
+_CHANCE_WORDS = 1_100  # what any Han character or Hangul syllable saves: two of them may be a word
 
 _SYLLABIC = bytes([*range(0x4E, 0xA0), *range(0xAC, 0xD8)])  # high bytes of their codes
 
-# First and last letter; what a common pair of letters saves, and what two in a row save beside: at most a letter's
-# token together, so that no letter makes a text cheaper.
+# First and last letter; what a common pair of letters saves, and what it saves beside if the pair before is common:
+# at most a letter's token together, so that no letter makes a text cheaper.
 SCRIPTS = (
-    (0x0370, 0x03FF, 1_800, 6_200),  # Greek
-    (0x0400, 0x04FF, 6_900, 600),  # Cyrillic
-    (0x0530, 0x058F, 3_200, 6_800),  # Armenian
-    (0x0590, 0x05FF, 3_000, 5_800),  # Hebrew
-    (0x0600, 0x06FF, 3_200, 5_600),  # Arabic
-    (0x0900, 0x097F, 5_000, 4_400),  # Devanagari
-    (0x0980, 0x09FF, 6_000, 3_800),  # Bengali
-    (0x0A00, 0x0A7F, 1_600, 6_400),  # Gurmukhi
-    (0x0A80, 0x0AFF, 3_200, 6_800),  # Gujarati
-    (0x0B80, 0x0BFF, 2_800, 6_800),  # Tamil
-    (0x0C00, 0x0C7F, 1_200, 6_600),  # Telugu
-    (0x0C80, 0x0CFF, 3_800, 6_200),  # Kannada
-    (0x0D00, 0x0D7F, 4_800, 5_200),  # Malayalam
-    (0x0D80, 0x0DFF, 600, 6_600),  # Sinhala
-    (0x0E00, 0x0E7F, 6_200, 3_800),  # Thai
-    (0x1000, 0x109F, 800, 6_200),  # Burmese
-    (0x10A0, 0x10FF, 3_000, 6_800),  # Georgian
-    (0x1780, 0x17FF, 400, 6_600),  # Khmer
-    (0x3040, 0x309F, 800, 6_800),  # Hiragana
+    (0x0370, 0x03FF, 5_200, 2_600),  # Greek
+    (0x0400, 0x04FF, 8_000, 0),  # Cyrillic
+    (0x0530, 0x058F, 8_600, 200),  # Armenian
+    (0x0590, 0x05FF, 7_200, 200),  # Hebrew
+    (0x0600, 0x06FF, 8_600, 0),  # Arabic
+    (0x0900, 0x097F, 7_600, 0),  # Devanagari
+    (0x0980, 0x09FF, 7_800, 600),  # Bengali
+    (0x0A00, 0x0A7F, 5_000, 3_200),  # Gurmukhi
+    (0x0A80, 0x0AFF, 1_200, 8_800),  # Gujarati
+    (0x0B80, 0x0BFF, 0, 7_600),  # Tamil
+    (0x0C00, 0x0C7F, 5_600, 800),  # Telugu
+    (0x0C80, 0x0CFF, 0, 9_200),  # Kannada
+    (0x0D00, 0x0D7F, 9_000, 0),  # Malayalam
+    (0x0D80, 0x0DFF, 200, 8_400),  # Sinhala
+    (0x0E00, 0x0E7F, 2_800, 5_400),  # Thai
+    (0x1000, 0x109F, 1_800, 8_200),  # Burmese
+    (0x10A0, 0x10FF, 600, 8_200),  # Georgian
+    (0x1780, 0x17FF, 7_600, 0),  # Khmer
+    (0x3040, 0x309F, 0, 9_400),  # Hiragana
     (0x2500, 0x257F, 8_000, 1_500),  # box drawing
 )
 
@@ -60,7 +60,7 @@ _IS_COMMON = b"\0" + b"\1" * 255
 class _Script(NamedTuple):
     letters: re.Pattern[str]
     pair: int  # saved by a common pair
-    two: int  # by two in a row, beside
+    two: int  # beside, if the pair before is common too
     firsts: bytes  # the groups of a letter as a first, by the low byte of its code
     seconds: bytes
 
@@ -99,7 +99,8 @@ def _saved_in(letters: str, script: _Script) -> int:
     firsts = int.from_bytes(lows[:-1].translate(script.firsts), "little")
     seconds = int.from_bytes(lows[1:].translate(script.seconds), "little")
     pairs = (firsts & seconds).to_bytes(len(lows), "little").translate(_IS_COMMON)
-    return pairs.count(1) * script.pair + pairs.count(b"\1\1") * script.two
+    common, rows = pairs.count(1), (b"\0" + pairs).count(b"\0\1")
+    return common * script.pair + (common - rows) * script.two
 
 
 @cache
@@ -112,9 +113,11 @@ def _tables() -> _Tables:
     )
     scripts: dict[int, list[_Script]] = {}
     for first, last, pair, two in SCRIPTS:
-        marks, letters = letters[: last + 1 - first], letters[last + 1 - first :]
-        groups = (bytes(first % 256) + marks).ljust(256, b"\0")
-        firsts, seconds = bytes(mark >> 4 for mark in groups), bytes(mark & 15 for mark in groups)
+        size = last + 1 - first
+        firsts, seconds = (
+            (bytes(first % 256) + groups).ljust(256, b"\0") for groups in (letters[:size], letters[size : 2 * size])
+        )
+        letters = letters[2 * size :]
         script = _Script(re.compile(f"[{chr(first)}-{chr(last)}]+"), pair, two, firsts, seconds)
         scripts.setdefault(first >> 8, []).append(script)
     return _Tables(re.compile(f"[{_ranges(tokens, 1)}]+"), re.compile(f"[{_ranges(halves, BLOCK)}{_HALVES}]+"), scripts)

@@ -32,6 +32,19 @@ SIGNS = {
     "chess and cards": (0x1F0A0, 0x1F0F5),
     "hands and hearts": (0x1F440, 0x1F4FF),
 }
+ALPHABETS = {
+    "Russian": "абвгдеёжзийклмнопрстуфхцчшщъыьэюя",
+    "Ukrainian": "абвгґдеєжзиіїйклмнопрстуфхцчшщьюя",
+    "Greek": "αβγδεζηθικλμνξοπρσςτυφχψω",
+    "Hebrew": "אבגדהוזחטיכךלמםנןסעפףצץקרשת",
+    "Arabic": "ابتثجحخدذرزسشصضطظعغفقكلمنهوي",
+    "Armenian": "".join(map(chr, range(0x561, 0x587))),
+    "Georgian": "".join(map(chr, range(0x10D0, 0x10F1))),
+    "consonants of Devanagari": "".join(map(chr, range(0x915, 0x93A))),
+    "consonants of Thai": "".join(map(chr, range(0xE01, 0xE2F))),
+    "hiragana": "".join(map(chr, range(0x3041, 0x3097))),
+    "katakana": "".join(map(chr, range(0x30A1, 0x30FB))),
+}
 rng = random.Random(21)
 
 
@@ -76,6 +89,11 @@ def test_letters_by_chance_of_a_script_whose_words_are_known_are_not_undercounte
     frequent = "".join(letter for letter in letters if true_count(letter) == 1)
     for alphabet in (letters, frequent, frequent.lower()):
         assert min(map(ratio, by_chance(alphabet))) >= 0.8
+
+
+@pytest.mark.parametrize("alphabet", sorted(ALPHABETS))
+def test_letters_by_chance_of_one_alphabet_are_not_undercounted(alphabet: str) -> None:
+    assert min(map(ratio, by_chance(ALPHABETS[alphabet]))) >= 0.8
 
 
 def test_han_and_hangul_by_chance_are_not_undercounted_however_common() -> None:
