@@ -12,7 +12,7 @@ from typing import Any
 
 from summarizing_context.errors import SettingsError
 from summarizing_context.settings.nesting import GROUPS
-from summarizing_context.settings.rules import Refused, Rule, shown
+from summarizing_context.settings.rules import Refused, Rule, shown, shown_name
 
 KEY_ALIASES = {"compaction_strategy": "strategy"}
 
@@ -38,7 +38,7 @@ class _Given:
     key: Any  # as the source has it
 
     def __str__(self) -> str:
-        return self.source.label(self.key) if isinstance(self.key, str) else shown(self.key)
+        return self.source.label(shown_name(self.key)) if isinstance(self.key, str) else shown(self.key)
 
 
 def accepted(settings: Sequence[Field[Any]], sources: Iterable[Source]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import difflib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from summarizing_context.settings.rules import shown
+from summarizing_context.settings.rules import shown, shown_name
 
 WHOLE = "context_management"
 
@@ -104,7 +104,7 @@ def _unknown(key: Any, value: Any, names: Mapping[str, str], where: str) -> str:
     near = difflib.get_close_matches(str(key)[:100], names, n=1, cutoff=0.4)
     hint = f"did you mean {where}{near[0]}?" if near else f"there are {', '.join(names)}"
     said = "" if isinstance(value, str | bytes) else f" = {shown(value)}"
-    return f"unknown setting {where}{key if isinstance(key, str) else shown(key)}{said}; {hint}"
+    return f"unknown setting {where}{shown_name(key) if isinstance(key, str) else shown(key)}{said}; {hint}"
 
 
 def _says(mapping: Mapping[Any, Any], what: Callable[[Mapping[Any, Any]], bool]) -> bool:

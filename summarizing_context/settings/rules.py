@@ -221,6 +221,11 @@ def share() -> Number:
     return Number(0, 1, open_ends=True)
 
 
+def shown_name(name: str) -> str:
+    """A name that somebody gave, as a message shows it: without its end where it is longer than any setting's."""
+    return name if len(name) <= SHOWN_CHARACTERS else f"{name[:SHOWN_CHARACTERS]}…"
+
+
 def shown(value: Any) -> str:
     """A refused value for a message: short, without a password, and never an error of its own."""
     try:

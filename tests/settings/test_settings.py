@@ -259,3 +259,11 @@ anything = st.recursive(
 def test_any_mapping_at_all_is_accepted_or_refused_with_a_settings_error(mapping: Any):
     with contextlib.suppress(SettingsError):
         assert isinstance(Settings.from_mapping(mapping), Settings)
+
+
+@pytest.mark.parametrize("given", [{"max_tokens" + "k" * 5_000: 1}, {"semantic_memory": {"x" * 5_000: 1}}])
+def test_a_name_longer_than_any_setting_is_told_without_its_end(given):
+    with pytest.raises(SettingsError) as refused:
+        Settings(**given)
+    assert "unknown setting" in str(refused.value)
+    assert len(str(refused.value)) < 400
