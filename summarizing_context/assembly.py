@@ -30,7 +30,7 @@ from summarizing_context.retrieval.memory_extraction import (
     UnreadPieces,
 )
 from summarizing_context.retrieval.offline_memories import offline_memories
-from summarizing_context.session import Session
+from summarizing_context.session import Session, make_notify
 from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, check_rules
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
@@ -45,8 +45,8 @@ from summarizing_context.summarizers.prices import FREE, load_prices
 from summarizing_context.summarizers.providers import PROVIDERS, AnyCaller, make_caller
 from summarizing_context.summarizers.resilience.caller import ExtractiveCaller, ModelCaller
 from summarizing_context.views.builder import Viewer
-from summarizing_context.views.provider_view import policy_of
 from summarizing_context.views.shrinking import Price
+from summarizing_context.views.view import policy_of
 from summarizing_context.worker.jobs import Recipe, make_recipe
 from summarizing_context.worker.summary_cache import Extracts, SummaryCache
 from summarizing_context.worker.worker import Worker
@@ -189,7 +189,7 @@ def make_session(base: _Base, counting: WorkerThread, preparing: WorkerThread) -
         in_thread=in_thread,
         foreground=base.foreground,
         clock=base.clock,
-        events=options.events,
+        tell=make_notify(options.events),
         announce=options.announce,
         read_only=options.read_only,
     )
@@ -343,11 +343,6 @@ def make_worker(
         ledger=ledger if settings.ledger_share else None,
         makes_summaries=not base.options.read_only and settings.strategy != "truncate",
     )
-
-
-def make_notify(events: Events | None) -> Callable[[str, dict[str, object]], None]:
-    """What hands an event to whoever observes."""
-    return (lambda name, data: None) if events is None else events.emit
 
 
 async def open_store(

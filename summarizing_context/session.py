@@ -34,8 +34,7 @@ from summarizing_context.stores.base import (
 from summarizing_context.views.activation import ActivationReport, ActivationRequest, Reason
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.memory_section import is_memory_block, memories_in
-from summarizing_context.views.provider_view import Change, ViewMarks
-from summarizing_context.views.view import ActivationState, decode_state, encode_state
+from summarizing_context.views.view import ActivationState, Change, ViewMarks, decode_state, encode_state
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
@@ -48,6 +47,21 @@ _AT_ONCE = -1.0  # tokens, of which every log has more
 logger = logging.getLogger(__name__)
 
 _Decide = Callable[[], Change | None]
+
+Notify = Callable[[str, dict[str, Any]], None]
+
+
+def make_notify(events: Events | None) -> Notify:
+    """What hands an event to the observer; a fault of the observer costs nothing but the event."""
+
+    def notify(name: str, data: dict[str, Any]) -> None:
+        if events is not None:
+            try:
+                events.emit(name, data)
+            except Exception as error:
+                logger.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
+
+    return notify
 
 
 def usable_state(log: MessageLog, data: bytes) -> ActivationState | None:
@@ -109,7 +123,7 @@ class Session:
         in_thread: Callable[[Callable[[], object]], Awaitable[object]],
         foreground: Foreground,
         clock: Clock,
-        events: Events | None,
+        tell: Notify,
         announce: Callable[[dict[str, Any]], Awaitable[None]] | None,
         read_only: bool,
     ) -> None:
@@ -128,7 +142,7 @@ class Session:
         self.clock = clock
         self.read_only = read_only
         self._in_thread = in_thread  # runs what takes long
-        self._events = events
+        self.tell = tell  # an observer
         self._announce = announce  # awaited before an activation; not for long
         self.changing = anyio.Lock()  # activations and replacements of the log, one at a time
         self.closed = False
@@ -285,14 +299,6 @@ class Session:
                 self.views.restore(key, state, msgspec.json.decode(marks, type=ViewMarks))
         self.worker.start_tokens = self._start_tokens()
         self.asked_at = self.clock.now()  # the view of then comes first, before any for a cold cache
-
-    def tell(self, name: str, data: dict[str, Any]) -> None:
-        """Hand an event to whoever observes; an observer's fault must not cost a view."""
-        if self._events is not None:
-            try:
-                self._events.emit(name, data)
-            except Exception as error:
-                logger.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
 
     def wake(self) -> None:
         """Have the background look for work, from the size of the log on from which a view may soon show summaries."""

@@ -447,10 +447,7 @@ def tell(notify: Callable[[str, dict[str, object]], None], kept: KeptMemory, met
     """Tell of a memory that is new, or that has taken the place of another; never its text."""
     if kept.change != "known":
         told = {name: metadata.get(name) for name in ("kind", "source") if isinstance(metadata.get(name), str)}
-        try:
-            notify(f"memory_{kept.change}", {"id": kept.id, **told})
-        except Exception as error:  # an observer's fault is not ours
-            logger.warning("an observer failed", extra={"event": kept.change, "cause": type(error).__name__})
+        notify(f"memory_{kept.change}", {"id": kept.id, **told})
 
 
 def _memory(item: Item, session_id: str) -> NewMemory:

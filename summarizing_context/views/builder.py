@@ -22,20 +22,22 @@ from summarizing_context.messages.estimate import MESSAGE_TOKENS
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.views.activation import ActivationPlan, ActivationReport, ActivationRequest, Reason
 from summarizing_context.views.budget import LEAST_ROOM, Room, Thresholds, economy_thresholds
-from summarizing_context.views.composing import Composer, ProviderDrafts
-from summarizing_context.views.cuts import cuts_leaving
+from summarizing_context.views.composing import Composer, ProviderDrafts, cuts_leaving
 from summarizing_context.views.folding import hides_newest
 from summarizing_context.views.header import Style
 from summarizing_context.views.planner import Decision, Reshape, Situation, plan_activation
-from summarizing_context.views.provider_view import Change, ProviderView, ViewMarks, ViewPolicy
 from summarizing_context.views.sections import SECTIONS, Section, Sources
 from summarizing_context.views.shrinking import Price
 from summarizing_context.views.system_prompt import SystemRows
 from summarizing_context.views.tail import Reads, Tail, Tails, feed, late_start
 from summarizing_context.views.view import (
     ActivationState,
+    Change,
+    ProviderView,
     RepairCounts,
     View,
+    ViewMarks,
+    ViewPolicy,
     activated,
     common_prefix,
     copied,

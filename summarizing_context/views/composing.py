@@ -1,24 +1,24 @@
-"""Composing: what stands before the tail of a view that is cut somewhere, and the drafts that the planner asks for."""
+"""Composing: where a view may be cut, what stands before its tail then, and the drafts that the planner asks for."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.segments import Segment
 from summarizing_context.log.tree import Cut, Node, cut_at
 from summarizing_context.views.activation import ActivationPlan
 from summarizing_context.views.budget import Room
-from summarizing_context.views.cuts import cuts_leaving, cuts_to_low_water, last_cuts
 from summarizing_context.views.folding import Folded
 from summarizing_context.views.header import NO_HEADER
 from summarizing_context.views.overflow import Newest
 from summarizing_context.views.pins import NO_PINS, Pins, Staying, choose_staying
 from summarizing_context.views.planner import Candidates, Situation
-from summarizing_context.views.provider_view import ProviderView
 from summarizing_context.views.sections import SECTIONS, Draft, Section, Sources, memories
 from summarizing_context.views.tail import Tail, TailItem, Tails
+from summarizing_context.views.view import ProviderView
 
 _BUILD = 32  # times what it takes to show a message, to compose what stands before the tail
 
@@ -169,3 +169,46 @@ class ProviderDrafts:
         """What these log entries cost."""
         tokens = self._timeline.tokens
         return tokens[stop] - tokens[start]
+
+
+def cuts_to_low_water(tail: Tail, room: Room, present: Cut, segments: Sequence[Segment], keep: int = 0) -> list[Cut]:
+    """Where the tail may be cut, best first: at the segment boundary nearest to the low water, then at the group
+    boundary nearest to it. Never below half the low water; not below `keep` messages where that can be met."""
+    found: list[Cut] = []
+    ends = [segment.stop for segment in segments[present.leaves :] if segment.last_part]
+    leaf = _nearest(tail, room, [stop for stop in ends if tail.start <= stop <= tail.marks[-1].stop], keep)
+    if leaf is not None:
+        found.append(cut_at(segments, leaf))
+    stops = [mark.stop for mark in tail.marks if mark.stop > (leaf or present.stop)]
+    group = _nearest(tail, room, stops, keep)
+    if group is not None:
+        found.append(cut_at(segments, group))
+    return found
+
+
+def cuts_leaving(
+    tail: Tail, present: Cut, segments: Sequence[Segment], messages: int, ends: Container[int] | None = None
+) -> list[Cut]:
+    """The cut that leaves about `messages` messages, and no fewer if a group boundary allows. Where `ends` are given
+    it is one of these."""
+    stops = [mark.stop for mark in tail.marks if mark.stop > present.stop and (ends is None or mark.stop in ends)]
+    enough = [stop for stop in stops if _messages_after(tail, stop) >= messages]
+    return [cut_at(segments, enough[-1])] if enough else []
+
+
+def last_cuts(tail: Tail, present: Cut, segments: Sequence[Segment]) -> list[Cut]:
+    """Cuts for a view that fits no other way: before the newest closed group, then behind it."""
+    stops = [mark.stop for mark in tail.marks[-2:] if mark.stop > present.stop]
+    return [cut_at(segments, stop) for stop in stops]
+
+
+def _nearest(tail: Tail, room: Room, stops: Sequence[int], keep: int) -> int | None:
+    """The stop that leaves about the low water, of those that leave at least half of it."""
+    low = room.low
+    fair = [stop for stop in stops if tail.after(stop) >= low / 2]
+    kept = [stop for stop in fair if _messages_after(tail, stop) >= keep] if keep else fair
+    return min(kept or fair, key=lambda stop: abs(tail.after(stop) - low), default=None)
+
+
+def _messages_after(tail: Tail, stop: int) -> int:
+    return tail.marks[-1].items - tail.mark(stop).items

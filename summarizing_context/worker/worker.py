@@ -94,7 +94,7 @@ class Worker:
         self.start_tokens = 0.0  # of the log, beyond which it works
         self._foreground = foreground
         self._preparing = preparing
-        self._notify = notify
+        self._tell = notify
         self._ledger = ledger
         self._planner = Planner(book, rollups=rollups)
         self._running: dict[str, Want] = {}
@@ -338,12 +338,6 @@ class Worker:
             self.last_error = str(error)
             logger.warning("summaries are not shared for now", extra={"cause": repr(error)})
             return None
-
-    def _tell(self, name: str, data: dict[str, object]) -> None:
-        try:
-            self._notify(name, data)
-        except Exception as error:  # an observer's fault is not the worker's
-            logger.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
 
     def _signal(self) -> None:
         self._changed.set()

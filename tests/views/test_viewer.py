@@ -9,8 +9,7 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.views.activation import Reason
 from summarizing_context.views.budget import CachePrices, Economy, Shares
 from summarizing_context.views.builder import MAX_KEYS, Viewer
-from summarizing_context.views.provider_view import ViewPolicy
-from summarizing_context.views.view import View
+from summarizing_context.views.view import View, ViewPolicy
 from summarizing_context.worker.summary_cache import SummaryCache
 from tests.making import PRICE, SMALL, entry, one_call, session, system, user
 from tests.worker.test_summaries import book

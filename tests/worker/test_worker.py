@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -16,6 +17,7 @@ from summarizing_context.log.ledger import CallReader, Detectors, SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.planning import Want
 from summarizing_context.log.tree import Node
+from summarizing_context.session import make_notify
 from summarizing_context.settings.ledger_rules import LedgerRules
 from summarizing_context.stores.base import Places, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
@@ -254,7 +256,7 @@ async def test_an_observer_that_fails_costs_nothing():
     def bad(name: str, data: dict[str, object]) -> None:
         raise RuntimeError("observer")
 
-    async with Shop(notify=bad) as shop:
+    async with Shop(notify=make_notify(SimpleNamespace(emit=bad))) as shop:
         assert await shop.worker.wait_idle(120)
         assert (shop.worker.pending, shop.worker.failed) == (0, 0)
 
