@@ -1,8 +1,11 @@
-"""What every test shares: the async back end, and the order of the tests."""
+"""What every test shares: the async back end, the order of the tests, and where their files are."""
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -11,6 +14,12 @@ from hypothesis import settings
 settings.register_profile("gate", derandomize=True, deadline=None)  # no example is judged by the clock
 settings.register_profile("explore", deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
+
+# A store waits for the disk at every commit. No test turns the power off, so their files are kept in memory if there
+# is room; a killed process leaves the same there.
+MEMORY = Path("/dev/shm")
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2**30:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
 
 @pytest.fixture
@@ -25,3 +34,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         item.add_marker("no_cover")
     others = [item for item in items if "laws" not in item.path.parts]
     items[:] = sorted(laws, key=lambda item: "random_operations" not in item.path.name) + others
+
+
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays to the end: the collector of garbage need not look at it again and again."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
