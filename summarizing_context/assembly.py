@@ -326,8 +326,8 @@ def make_worker(
     if start_messages is None and settings.max_messages is not None:
         start_messages = int(settings.start_at * settings.max_messages)
     return Worker(
-        timeline=log,
-        book=summaries,
+        log=log,
+        summaries=summaries,
         store=base.store,
         session_id=settings.session_id,
         caller=base.caller,

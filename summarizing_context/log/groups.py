@@ -107,35 +107,35 @@ class GroupCutter:
     def __init__(self, position: int = 0) -> None:
         self.position = position  # messages seen
         self.start = position  # of the open group
-        self._book: OpenCalls | None = None
+        self._open_calls: OpenCalls | None = None
         self._run = position  # where a second message with calls joined the open group
 
     @property
     def is_open(self) -> bool:
         """A call is still unanswered."""
-        return self._book is not None
+        return self._open_calls is not None
 
     def add(self, calls: Sequence[str], answers: Sequence[str], *, turn: bool = False) -> Step:
         """Take the next message, given the ids of the calls that it makes and answers, and whether it begins
         a turn of the user's."""
         closed: tuple[tuple[int, int], ...] = ()
-        if self._book is not None and not self._joins(self._book, calls, answers):
+        if self._open_calls is not None and not self._joins(self._open_calls, calls, answers):
             closed = ((self.start, self.position),)
-            self._book = None
-        if self._book is None:
-            self.start, self._book = self.position, OpenCalls()
-        book = self._book
-        first_call, found = book.take(calls, answers)
-        if book.units == 1 or (calls and book.units == 2):
+            self._open_calls = None
+        if self._open_calls is None:
+            self.start, self._open_calls = self.position, OpenCalls()
+        open_calls = self._open_calls
+        first_call, found = open_calls.take(calls, answers)
+        if open_calls.units == 1 or (calls and open_calls.units == 2):
             self._run = self.position
         self.position += 1
-        if book.settled or (not calls and (turn or None in found)):
+        if open_calls.settled or (not calls and (turn or None in found)):
             closed = (*closed, (self.start, self.position))
-            self._book = None
+            self._open_calls = None
         return Step(closed, first_call, tuple(-1 if place is None else place[1] for place in found))
 
-    def _joins(self, book: OpenCalls, calls: Sequence[str], answers: Sequence[str]) -> bool:
+    def _joins(self, open_calls: OpenCalls, calls: Sequence[str], answers: Sequence[str]) -> bool:
         """Whether a message belongs to the open group: it answers a call, or is one more of the split call lines."""
-        if calls and book.units > 1 and self.position - self._run >= MAX_HELD:
+        if calls and open_calls.units > 1 and self.position - self._run >= MAX_HELD:
             return False
-        return book.waits_for(answers) or (bool(calls) and not answers and not book.answered)
+        return open_calls.waits_for(answers) or (bool(calls) and not answers and not open_calls.answered)

@@ -175,16 +175,16 @@ class CallReader:
 
 def _calls(group: Sequence[tuple[int, Reading]]) -> list[_Call]:
     """The calls of a group, each with its result, if it has one."""
-    book = OpenCalls()
+    open_calls = OpenCalls()
     calls: list[_Call] = []
     for at, reading in group:
         made = [part for part in reading.parts if part.kind == "call"]
         results = [part for part in reading.parts if part.kind == "result"]
         if made:
-            book.make([part.id for part in made])
+            open_calls.make([part.id for part in made])
             calls += [_Call(at, part, None) for part in made]
         for part in results:
-            answered = book.answer(part.id)
+            answered = open_calls.answer(part.id)
             if answered is not None:
                 result = _Result(at, "\n".join(part.texts), part.failed)
                 calls[answered[1]] = calls[answered[1]]._replace(result=result)
@@ -270,8 +270,8 @@ class Ahead(NamedTuple):
 class SessionLedger:
     """What has been read of one session. Plain functions: nothing here waits."""
 
-    def __init__(self, timeline: MessageLog, reader: CallReader) -> None:
-        self._timeline = timeline
+    def __init__(self, log: MessageLog, reader: CallReader) -> None:
+        self._log = log
         self._reader = reader
         self._ledger = Ledger()
         self._read: list[Touch] = []
@@ -282,17 +282,17 @@ class SessionLedger:
     @property
     def lags(self) -> bool:
         """Whether there is enough unread to be read ahead of need."""
-        tokens, stop = self._timeline.tokens, self._timeline.closed_groups_stop
+        tokens, stop = self._log.tokens, self._log.closed_groups_stop
         return self._gap[0] < self._gap[1] or tokens[stop] - tokens[self._next] >= _EAGER
 
     def current(self) -> Ledger:
         """The ledger of the closed groups; of a long backlog only of its newest part."""
-        tokens, stop = self._timeline.tokens, self._timeline.closed_groups_stop
+        tokens, stop = self._log.tokens, self._log.closed_groups_stop
         if self._gap[0] == self._gap[1] and tokens[stop] - tokens[self._next] > _BACKLOG:
             first = bisect_left(tokens, tokens[stop] - _BACKLOG, hi=stop)
-            at = bisect_left(self._timeline.group_starts, first)
-            if at < len(self._timeline.group_starts):
-                start = self._timeline.group_starts[at]
+            at = bisect_left(self._log.group_starts, first)
+            if at < len(self._log.group_starts):
+                start = self._log.group_starts[at]
                 self._gap, self._next = (self._next, start), start
         self._next = self._read_from(self._next, stop)
         return self._ledger
@@ -301,7 +301,7 @@ class SessionLedger:
         """Some of what has not been read, to be read ahead of need."""
         start, end = self._unread
         groups = self._groups(start, min(end, self._after(start)))
-        entries = [(first, self._timeline.entries[first:stop]) for first, stop in groups]
+        entries = [(first, self._log.entries[first:stop]) for first, stop in groups]
         stop = groups[-1][1] if groups else min(end, self._after(start))
         return Ahead(start, stop, entries, self._reader, self._version)
 
@@ -328,13 +328,13 @@ class SessionLedger:
     def facts(self) -> list[Fact]:
         """Everything that is known of the whole log, its open end included."""
         self._gap = self._read_from(*self._gap), self._gap[1]
-        self._next = self._read_from(self._next, self._timeline.closed_groups_stop)
+        self._next = self._read_from(self._next, self._log.closed_groups_stop)
         return self.newest_facts()
 
     def newest_facts(self) -> list[Fact]:
         """The same, but of a long backlog only of its newest part."""
         ledger = self.current()
-        start, stop = self._timeline.closed_groups_stop, len(self._timeline)
+        start, stop = self._log.closed_groups_stop, len(self._log)
         if start < stop:
             ledger += Ledger(self._touches(start, stop))
         return ledger.facts()
@@ -342,18 +342,18 @@ class SessionLedger:
     @property
     def _unread(self) -> tuple[int, int]:
         """The entries that are to be read next."""
-        return self._gap if self._gap[0] < self._gap[1] else (self._next, self._timeline.closed_groups_stop)
+        return self._gap if self._gap[0] < self._gap[1] else (self._next, self._log.closed_groups_stop)
 
     def _after(self, start: int) -> int:
         """An entry about a piece behind `start`."""
-        tokens = self._timeline.tokens
+        tokens = self._log.tokens
         return bisect_left(tokens, tokens[start] + _PIECE)
 
     def _groups(self, start: int, stop: int) -> list[tuple[int, int]]:
         """The groups that begin between two entries."""
-        starts = self._timeline.group_starts
+        starts = self._log.group_starts
         first, last = bisect_left(starts, start), bisect_left(starts, stop)
-        ends = [*starts[first + 1 : last + 1], self._timeline.closed_groups_stop]
+        ends = [*starts[first + 1 : last + 1], self._log.closed_groups_stop]
         return list(zip(starts[first:last], ends, strict=False))
 
     def _read_from(self, start: int, stop: int) -> int:
@@ -369,7 +369,7 @@ class SessionLedger:
             self._ledger.add(touch)
 
     def _touches(self, start: int, stop: int) -> list[Touch]:
-        return _touches(self._reader, start, self._timeline.entries[start:stop])
+        return _touches(self._reader, start, self._log.entries[start:stop])
 
 
 def _touches(reader: CallReader, start: int, group: Sequence[Entry]) -> list[Touch]:

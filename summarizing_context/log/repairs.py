@@ -68,12 +68,12 @@ def show_group(group: Sequence[Read], *, closed: bool, given_up: Collection[int]
         return [_whole(group[0])]
     if closed and group and _needs_no_repair(group):
         return list(map(_whole, group))
-    book, units, deferred = OpenCalls(), list[_Unit](), list[Piece]()
+    open_calls, units, deferred = OpenCalls(), list[_Unit](), list[Piece]()
     for read in group:
-        _place(read, book, units, deferred)
+        _place(read, open_calls, units, deferred)
     shown: list[Piece] = []
-    waiting = book.unanswered()
-    lost = waiting | book.given_up
+    waiting = open_calls.unanswered()
+    lost = waiting | open_calls.given_up
     for unit in units:
         shown += [*unit.before, unit.piece, *unit.results]
         if not closed and unit.read.seq not in given_up and not waiting.isdisjoint(unit.ordinals):
@@ -114,18 +114,18 @@ def _whole(read: Read) -> Piece:
     return Piece(read.seq, *present(read.message))
 
 
-def _place(read: Read, book: OpenCalls, units: list[_Unit], deferred: list[Piece]) -> None:
+def _place(read: Read, open_calls: OpenCalls, units: list[_Unit], deferred: list[Piece]) -> None:
     """Put one message of a group where the view will show it."""
     parts = [part for part in read.reading.parts if part.kind != "extra"]  # these go with what they stand beside
     answers, made = set(read.reading.answers), set(read.reading.calls)
     results = [part for part in parts if part.kind == "result" and part.id in answers]
     calls = [part for part in parts if part.kind == "call" and part.id in made]
-    first, places = book.take([part.id for part in calls], [part.id for part in results])
+    first, places = open_calls.take([part.id for part in calls], [part.id for part in results])
     found = list(zip(results, places, strict=True))
     answered = sorted({place[0] for _, place in found if place is not None})
     orphans = [part for part, place in found if place is None]
     rest = any(part.kind != "result" for part in parts) or bool(read.reading.calls)
-    if len(answered) == 1 and not orphans and not read.reading.calls and (book.complete(answered[0]) or not rest):
+    if len(answered) == 1 and not orphans and not read.reading.calls and (open_calls.complete(answered[0]) or not rest):
         units[answered[0]].results.append(_whole(read))
         return
     for unit in answered:

@@ -113,12 +113,12 @@ class Expander:
         return self._summaries.drops(Node(node.rank, node.number), node.text) if node.rank >= 0 else ()
 
     def _summary(self, leaves: range, short: bool) -> str:
-        book = self._summaries
-        told = {leaf: book.told(leaf) for leaf in leaves}
+        summaries = self._summaries
+        told = {leaf: summaries.told(leaf) for leaf in leaves}
         text = "\n".join(told.values())
         if short:
-            return " ".join(book.brief(text, BRIEF_TOKENS).split())
-        drops = dict.fromkeys(value for leaf in leaves for value in book.drops(Node(0, leaf), told[leaf]))
+            return " ".join(summaries.brief(text, BRIEF_TOKENS).split())
+        drops = dict.fromkeys(value for leaf in leaves for value in summaries.drops(Node(0, leaf), told[leaf]))
         return f"{text}\n{_NOT_IN_IT}: {', '.join(drops)}" if drops else text
 
     def _brief(self, index: int, short: bool) -> PagePart:

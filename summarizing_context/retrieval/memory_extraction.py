@@ -57,12 +57,12 @@ class UnreadPieces:
 
     def __init__(
         self,
-        timeline: MessageLog,
+        log: MessageLog,
         is_summarized: Callable[[int], bool],
         open_stop: Callable[[], int],
         redact: Redact | None = None,
     ) -> None:
-        self._timeline = timeline
+        self._log = log
         self._open_stop = open_stop
         self._redact = redact
         self._is_summarized = is_summarized
@@ -78,11 +78,11 @@ class UnreadPieces:
 
     def ask(self) -> None:
         """All that stands in closed groups is to be read."""
-        self._asked = self._timeline.closed_groups_stop
+        self._asked = self._log.closed_groups_stop
 
     def wanted(self) -> Iterator[LogPiece]:
         """What is to be read now, oldest first."""
-        segments = self._timeline.segments
+        segments = self._log.segments
         while self._first < len(segments) and self._stops.get(self._first) == segments[self._first].stop:
             self._stops.pop(self._first)
             self._first += 1
@@ -107,10 +107,10 @@ class UnreadPieces:
         for leaf in leaves:
             segment = self._segment(leaf)
             if segment.parts > 1:
-                known[self._timeline.hashes[leaf]] = leaf, segment.stop
+                known[self._log.hashes[leaf]] = leaf, segment.stop
                 continue
             ends = self._group_ends(segment)
-            digests = [entry.digest for entry in self._timeline.entries[segment.start : segment.stop]]
+            digests = [entry.digest for entry in self._log.entries[segment.start : segment.stop]]
             hashes = list(prefix_hashes(digests))
             known.update((hashes[end - segment.start - 1], (leaf, end)) for end in ends)
         return known
@@ -123,39 +123,39 @@ class UnreadPieces:
     @property
     def leaves(self) -> int:
         """How many leaves there are, what is in no segment yet included."""
-        return len(self._timeline.segments) + 1
+        return len(self._log.segments) + 1
 
     def source(self, piece: LogPiece) -> Callable[[], str]:
         """What gives the text of a piece, its messages with their numbers in it, in any thread."""
         segment = self._segment(piece.leaf)
         first_part = piece.leaf - segment.part
-        group = self._timeline.hashes[first_part] if segment.parts > 1 else ""
-        return self._sources.source(segment, group, self._timeline.entries[piece.start : piece.stop])
+        group = self._log.hashes[first_part] if segment.parts > 1 else ""
+        return self._sources.source(segment, group, self._log.entries[piece.start : piece.stop])
 
     def _next(self, leaf: int) -> LogPiece | None:
         segment = self._segment(leaf)
         start = self._stops.get(leaf, segment.start)
-        is_closed = leaf < len(self._timeline.segments)
+        is_closed = leaf < len(self._log.segments)
         whole = is_closed and (segment.stop <= self._asked or self._is_summarized(leaf))
         asked = start if is_closed else min(segment.stop, max(self._asked, self._open_stop()))
         stop = segment.stop if whole else asked
         if stop <= start:
             return None
         if is_closed and start == segment.start:
-            return LogPiece(leaf, start, stop, self._timeline.hashes[leaf], self._timeline.hashes[leaf])
-        digests = [entry.digest for entry in self._timeline.entries[segment.start : stop]]
+            return LogPiece(leaf, start, stop, self._log.hashes[leaf], self._log.hashes[leaf])
+        digests = [entry.digest for entry in self._log.entries[segment.start : stop]]
         return LogPiece(leaf, start, stop, range_hash(digests[start - segment.start :]), range_hash(digests))
 
     def _segment(self, leaf: int) -> Segment:
         """A leaf; the last is what is in no segment yet."""
-        timeline = self._timeline
-        if leaf < len(timeline.segments):
-            return timeline.segments[leaf]
-        return Segment(timeline.covered_by_segments, timeline.closed_groups_stop, 0)
+        log = self._log
+        if leaf < len(log.segments):
+            return log.segments[leaf]
+        return Segment(log.covered_by_segments, log.closed_groups_stop, 0)
 
     def _group_ends(self, segment: Segment) -> list[int]:
         """Where the groups of a segment end."""
-        starts = self._timeline.group_starts
+        starts = self._log.group_starts
         first, last = bisect_left(starts, segment.start), bisect_left(starts, segment.stop)
         return [*islice(starts, first + 1, last), segment.stop] if first < last else []
 
@@ -258,9 +258,9 @@ class OfflineMemoryReader:
     name = "rules"
 
     def __init__(
-        self, timeline: MessageLog, lessons: Callable[[Sequence[LogPiece]], MemoryItems], redact: Redact | None
+        self, log: MessageLog, lessons: Callable[[Sequence[LogPiece]], MemoryItems], redact: Redact | None
     ) -> None:
-        self._timeline, self._lessons, self._redact = timeline, lessons, redact
+        self._log, self._lessons, self._redact = log, lessons, redact
 
     def ready(self) -> bool:
         return True
@@ -272,7 +272,7 @@ class OfflineMemoryReader:
         found = self._lessons(pieces)
         if (redact := self._redact) is None:
             return found
-        log = self._timeline.entries
+        log = self._log.entries
         said = {item.message: log[item.message] for item in found.items if item.message >= 0}
         ranges = sorted({(piece.start, piece.stop) for piece in pieces})
         told = [entry for start, stop in ranges for entry in log[start:stop]]
@@ -337,7 +337,7 @@ class MemoryExtractor:
         self._pieces, self._keeper, self._scope = pieces, keeper, scope
         self._reader, self._last_reader = readers
         self._clock, self._notify = clock, notify
-        self._setbacks = RetrySchedule(cooldown)
+        self._retries = RetrySchedule(cooldown)
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self._is_new = True  # nothing is known yet of what was read of the log
@@ -390,7 +390,7 @@ class MemoryExtractor:
         if self._closed or not self._reader.ready():
             return ()
         now = self._clock.now()
-        return self._reader.next(one for one in self._pieces.wanted() if not self._setbacks.rests(one.hash, now))
+        return self._reader.next(one for one in self._pieces.wanted() if not self._retries.rests(one.hash, now))
 
     async def _run(self) -> None:
         if self._is_new and not await self._recall():
@@ -401,12 +401,12 @@ class MemoryExtractor:
                 lessons = await self._reader.read(pieces)
                 if lessons is not None:
                     await self._keep(pieces, lessons)
-                self._setbacks.recover(pieces[0].hash, began)
+                self._retries.recover(pieces[0].hash, began)
             except SummarizerNotReady:
                 return  # nothing was tried
             except Exception as error:  # the session goes on without
                 for piece in pieces:
-                    self._setbacks.note(piece.hash, error, self._clock.now())
+                    self._retries.note(piece.hash, error, self._clock.now())
                 self._fail(error)
             if self._is_new and not await self._recall():
                 return

@@ -33,7 +33,7 @@ _CUT = "…"
 
 
 def offline_memories(
-    timeline: MessageLog, ledger: SessionLedger, book: SummaryCache, cap: int, pieces: Sequence[LogPiece]
+    log: MessageLog, ledger: SessionLedger, summaries: SummaryCache, cap: int, pieces: Sequence[LogPiece]
 ) -> MemoryItems:
     """The constraints, decisions and facts of some pieces of a log, oldest first, each once."""
     ranges = sorted({(piece.start, piece.stop) for piece in pieces})
@@ -45,10 +45,10 @@ def offline_memories(
         if any(start <= fact.start < stop for start, stop in ranges)
     ]
     known = said | {item.text for item in valid}
-    valid += [item for item in _defined(timeline, ranges) if item.text not in known]
+    valid += [item for item in _defined(log, ranges) if item.text not in known]
     items = list({item.text: item for item in sorted(valid, key=lambda item: item.message)}.values())[-_MOST:]
     told: dict[str, bool] = {}
-    for line, by_model in _told(timeline, book, cap, pieces):
+    for line, by_model in _told(log, summaries, cap, pieces):
         if len(items) + len(told) >= _MOST:
             break
         if not _is_said(line, said):
@@ -58,25 +58,29 @@ def offline_memories(
     return MemoryItems([item._replace(text=item.text[:_LONGEST]) for item in [*besides, *items]], by_model=made)
 
 
-def _defined(timeline: MessageLog, ranges: Sequence[tuple[int, int]]) -> Iterator[Item]:
+def _defined(log: MessageLog, ranges: Sequence[tuple[int, int]]) -> Iterator[Item]:
     """What a human says that something is."""
     for start, stop in ranges:
         for index in range(start, stop):
-            entry = timeline.entries[index]
+            entry = log.entries[index]
             if entry.facts.human:
                 for one in definitions(human_texts(entry.read(index).reading)):
                     yield Item("fact", one.subject, _flat(one.sentence), index, HUMAN)
 
 
-def _told(timeline: MessageLog, book: SummaryCache, cap: int, pieces: Sequence[LogPiece]) -> Iterator[tuple[str, bool]]:
+def _told(log: MessageLog, summaries: SummaryCache, cap: int, pieces: Sequence[LogPiece]) -> Iterator[tuple[str, bool]]:
     """Lines of the sections that outlive a session, in what stands for the pieces, and whether a model wrote them; the
     newest first, while there is time."""
     until = time.monotonic() + _WITHIN
     for piece in sorted(pieces, reverse=True):
         if time.monotonic() > until:
             return
-        is_whole = piece.leaf < len(timeline.segments) and piece.hash == timeline.hashes[piece.leaf]
-        made = book.text_of(Node(0, piece.leaf)) if is_whole else book.provisional(range(piece.start, piece.stop), cap)
+        is_whole = piece.leaf < len(log.segments) and piece.hash == log.hashes[piece.leaf]
+        made = (
+            summaries.text_of(Node(0, piece.leaf))
+            if is_whole
+            else summaries.provisional(range(piece.start, piece.stop), cap)
+        )
         yield from ((line, made.made_by == "model") for line in _section_lines(made.text))
 
 

@@ -65,8 +65,8 @@ class Viewer:
 
     def __init__(
         self,
-        timeline: MessageLog,
-        book: SummaryCache,
+        log: MessageLog,
+        summaries: SummaryCache,
         policy: ViewPolicy,
         price: Price,
         counter: str,
@@ -74,16 +74,16 @@ class Viewer:
         ledger: SessionLedger | None = None,
         sections: Sequence[Section] = SECTIONS,
     ) -> None:
-        self._timeline = timeline
-        self._book = book
+        self._log = log
+        self._summaries = summaries
         self.pace = price.pace or Pace()
-        self._reads = Reads(timeline, self.pace)
+        self._reads = Reads(log, self.pace)
         self._policy = policy
         self._price = price
         style = Style(price.remembered(), policy.header_role, policy.summary_cap, policy.flat)
-        self._composer = Composer(Sources(self._reads, book, ledger, policy, price, style), sections)
+        self._composer = Composer(Sources(self._reads, summaries, ledger, policy, price, style), sections)
         self._counter = counter
-        self.leading = SystemRows(timeline, price)
+        self.leading = SystemRows(log, price)
         self._showings: OrderedDict[str, ProviderView] = OrderedDict()
         self.repairs = RepairCounts()
         self.latest: ProviderView | None = None
@@ -97,7 +97,7 @@ class Viewer:
     @property
     def covers(self) -> bool:
         """Whether any view shows summaries in place of messages."""
-        return any(showing.state.stop > self._timeline.leading for showing in self._showings.values())
+        return any(showing.state.stop > self._log.leading for showing in self._showings.values())
 
     def pin_anew(self) -> None:
         """What is pinned by calls has changed: the next view of each provider shows it, if that fits."""
@@ -166,7 +166,7 @@ class Viewer:
         room = room.setting_aside(provider.state.staying)
         if provider.state.system != self.leading.name:
             asked = self._note_prompt(provider) or asked
-        if provider.has_turn_ended(self._timeline.bounds()):
+        if provider.has_turn_ended(self._log.bounds()):
             provider.pending = provider.pending or provider.state.reason
         with self.pace.decision():
             return self._changed(provider, room, budget, Asked(asked, focus, wish, tuple(memories), ahead))
@@ -211,8 +211,8 @@ class Viewer:
 
     def _situation(self, provider: ProviderView, tail: Tail, room: Room, skipped: int, asked: Asked) -> Situation:
         """What the planner decides by."""
-        timeline, state = self._timeline, provider.state
-        attempted_at, length = provider.attempted_at, len(timeline)
+        log, state = self._log, provider.state
+        attempted_at, length = provider.attempted_at, len(log)
         return Situation(
             state=state,
             policy=self._policy,
@@ -227,9 +227,9 @@ class Viewer:
             request=asked.request,
             memories=asked.memories,
             pending=provider.pending,
-            leading=timeline.leading,
+            leading=log.leading,
             log_length=length,
-            new_tokens=inf if attempted_at is None else timeline.history_tokens - attempted_at,
+            new_tokens=inf if attempted_at is None else log.history_tokens - attempted_at,
             new_messages=length - provider.attempted_length,
             hides_newest=bool(state.folded) and self._hides_newest(provider),
             is_first=not provider.last and provider.resumed is None,
@@ -239,19 +239,19 @@ class Viewer:
 
     def _hides_newest(self, provider: ProviderView) -> bool:
         """Whether calls are folded of which the newest message is a result."""
-        state, (start, stop) = provider.state, self._timeline.newest_group
-        if state.stop != start or stop != len(self._timeline):
+        state, (start, stop) = provider.state, self._log.newest_group
+        if state.stop != start or stop != len(self._log):
             return False
         return hides_newest(Tails(self._reads, self._price, provider.tail).newest, state.folded)
 
     def _note(self, provider: ProviderView, decision: Decision) -> None:
         """Note what a decision has looked at, and ask for what it wants to have summarized."""
         if decision.is_attempt:
-            provider.attempted_at, provider.attempted_length = self._timeline.history_tokens, len(self._timeline)
+            provider.attempted_at, provider.attempted_length = self._log.history_tokens, len(self._log)
         if decision.pins_seen:
             provider.pins_changed = False
         if (refused := decision.to_summarize) is not None:
-            self._book.open.ask(CoveredRange(refused.cut.stop, refused.header.nodes))
+            self._summaries.open.ask(CoveredRange(refused.cut.stop, refused.header.nodes))
 
     def _covered(
         self, provider: ProviderView, plan: ActivationPlan, reason: Reason | None, tokens: int, room: Room
@@ -277,7 +277,7 @@ class Viewer:
                 head_tokens=state.head_tokens + block.tokens,
                 pin_tokens=state.pin_tokens + block.tokens,
             )
-        bounds = self._timeline.bounds() if shape.rebinds else before.bounds
+        bounds = self._log.bounds() if shape.rebinds else before.bounds
         tail = self._within(provider.tail, bounds)
         total, after = self.leading.tokens + tokens, self.leading.tokens + state.head_tokens + tail.tokens
         report = ActivationReport(True, shape.reason, total, after, total - after)
@@ -291,7 +291,7 @@ class Viewer:
         if bounds == tail.bounds:
             return tail
         made = partial(Tail, tail.start, tail.room, self._price, tail.folded, bounds)
-        name = ("within", tail, len(self._timeline), bounds)
+        name = ("within", tail, len(self._log), bounds)
         anew = self.pace.once(name, lambda: made(since=tail.since, repeats_stop=tail.repeats_stop))
         feed(self._reads, anew)
         return anew
@@ -363,7 +363,7 @@ class Viewer:
         if showing is None:
             return 0
         least = 1 if wish is None else wish.keep_messages
-        if least is None or (wish and cuts_leaving(showing.tail, showing.state.cut, self._timeline.segments, least)):
+        if least is None or (wish and cuts_leaving(showing.tail, showing.state.cut, self._log.segments, least)):
             return 0
         return len(showing.tail.items)
 
@@ -378,7 +378,7 @@ class Viewer:
     def _thresholds(self, room: Room) -> Thresholds:
         """Where the next activation is due: a function of the log, the settings and the room alone."""
         economy = self._policy.economy
-        return Thresholds(room) if economy is None else economy_thresholds(room, economy, self._timeline.step_tokens)
+        return Thresholds(room) if economy is None else economy_thresholds(room, economy, self._log.step_tokens)
 
     def _room_tokens(self, budget: int) -> int:
         room = budget - self.leading.tokens
@@ -400,14 +400,14 @@ class Viewer:
     def _new_showing(self, key: str, room: Room) -> ProviderView:
         state = ActivationState(
             room=room.tokens,
-            stop=self._timeline.leading,
+            stop=self._log.leading,
             counter=self._counter,
             system=self.leading.name,
-            repeats_stop=len(self._timeline),
+            repeats_stop=len(self._log),
         )
         pending: Reason | None = "provider_changed" if self._showings else "restored" if self.reopened else None
-        tail = Tail(self._timeline.leading, room, self._price, repeats_stop=state.repeats_stop)
-        return ProviderView(key, state, tail, pending=pending, pins_changed=bool(self._timeline.pinned.texts))
+        tail = Tail(self._log.leading, room, self._price, repeats_stop=state.repeats_stop)
+        return ProviderView(key, state, tail, pending=pending, pins_changed=bool(self._log.pinned.texts))
 
     def _note_prompt(self, showing: ProviderView) -> Reason | None:
         """Another system prompt leads: where a view was shown with the old one, the next is an activation."""
@@ -422,36 +422,36 @@ class Viewer:
         showing.state = ActivationState(
             serial=old.serial,
             room=old.room,
-            stop=self._timeline.leading,
+            stop=self._log.leading,
             counter=self._counter,
-            repeats_stop=len(self._timeline),
+            repeats_stop=len(self._log),
         )
         room = Room(old.room, self._policy.shares)
-        showing.tail = Tail(self._timeline.leading, room, self._price, repeats_stop=showing.state.repeats_stop)
+        showing.tail = Tail(self._log.leading, room, self._price, repeats_stop=showing.state.repeats_stop)
         showing.pending, showing.attempted_at, showing.counted = reason, None, 0
-        showing.pins_changed = bool(self._timeline.pinned.texts)
+        showing.pins_changed = bool(self._log.pinned.texts)
 
     def _keep_shown(self) -> None:
         """Tell what has to be made because views show it."""
         states = [showing.state for showing in self._showings.values()]
-        self._book.notes.keep(state.focus for state in states)
-        self._book.open.keep(CoveredRange(state.stop, state.nodes) for state in states)
+        self._summaries.notes.keep(state.focus for state in states)
+        self._summaries.open.keep(CoveredRange(state.stop, state.nodes) for state in states)
 
     def _fed(self, showing: ProviderView, room: Room) -> tuple[Tail, int]:
         """The tail with what is new. A backlog far larger than the room is not shown first only to be covered then:
         another tail, which starts late in it, stands in, and the tokens before it are told."""
-        tokens = self._timeline.tokens
-        if showing.state.stop < self._timeline.leading:  # leading rows came after an empty view
-            showing.state = msgspec.structs.replace(showing.state, stop=self._timeline.leading)
+        tokens = self._log.tokens
+        if showing.state.stop < self._log.leading:  # leading rows came after an empty view
+            showing.state = msgspec.structs.replace(showing.state, stop=self._log.leading)
             if showing.tail.items:  # ephemeral messages, which the new rows come before
                 showing.pending = showing.pending or "system_changed"
             stop = showing.state.repeats_stop
-            showing.tail = Tail(self._timeline.leading, showing.tail.room, self._price, repeats_stop=stop)
+            showing.tail = Tail(self._log.leading, showing.tail.room, self._price, repeats_stop=stop)
         tail, late, skipped = showing.tail, None, 0
         backlog = tokens[-1] - tokens[tail.next]
-        if backlog > 3 * room.tokens and (start := late_start(self._timeline, tail.next, room)) > tail.next:
+        if backlog > 3 * room.tokens and (start := late_start(self._log, tail.next, room)) > tail.next:
             repeats = tail.repeats_stop
-            name = ("late", self._timeline.name, start, room, tail.bounds, repeats)
+            name = ("late", self._log.name, start, room, tail.bounds, repeats)
             late = self.pace.once(name, lambda: Tail(start, room, self._price, (), tail.bounds, repeats_stop=repeats))
             skipped = tail.tokens + tokens[start] - tokens[tail.next]
         feed(self._reads, late or tail)

@@ -78,7 +78,7 @@ class ProviderDrafts:
         self._provider = provider
         self._tail = tail
         self._now = now
-        self._timeline = self._sources.reads.log
+        self._log = self._sources.reads.log
         self._staying: dict[tuple[Cut, Room], tuple[Staying, int]] = {}
 
     @cached_property
@@ -88,13 +88,13 @@ class ProviderDrafts:
     @cached_property
     def _build_name(self) -> tuple[object, ...]:
         """What names the plans of this decision beside cut, room and folded calls."""
-        now, timeline = self._now, self._timeline
-        return id(now.state), timeline.name, now.focus, now.request, now.memories, timeline.pinned
+        now, log = self._now, self._log
+        return id(now.state), log.name, now.focus, now.request, now.memories, log.pinned
 
     def candidates(self) -> Candidates:
         """Where the view may be cut."""
         self._sources.reads.pace.once("begun", self._sources.summaries.begin)
-        now, tail, segments = self._now, self._tail, self._timeline.segments
+        now, tail, segments = self._now, self._tail, self._log.segments
         present = now.state.cut
         low = self._allowed(cuts_to_low_water(tail, now.room, present, segments, now.policy.keep_recent or 0))
         keeps = now.request is not None or now.focus is not None
@@ -107,7 +107,7 @@ class ProviderDrafts:
     def ahead(self) -> tuple[Cut, ...]:
         """The cut to make for the number of messages where a model summarizes ahead for it: at the end of what it was
         asked for. None where nothing more was."""
-        pieces, present, segments = self._sources.summaries.open, self._now.state.cut, self._timeline.segments
+        pieces, present, segments = self._sources.summaries.open, self._now.state.cut, self._log.segments
         if not pieces.goes_ahead:
             return ()
         ends = [segment.stop for segment in segments[present.leaves :] if segment.last_part]
@@ -122,18 +122,18 @@ class ProviderDrafts:
     def covered(self) -> list[Cut]:
         """The present cut, where anything is covered; with the segments that have closed since, once all are ready."""
         present = self._now.state.cut
-        if present.stop <= self._timeline.leading:
+        if present.stop <= self._log.leading:
             return []
-        anew = present if self._now.policy.truncate else cut_at(self._timeline.segments, present.stop)
+        anew = present if self._now.policy.truncate else cut_at(self._log.segments, present.stop)
         leaves = range(present.leaves, anew.leaves)
         is_ready = all(self._sources.summaries.is_ready(Node(0, leaf)) for leaf in leaves)
         return [anew if is_ready else present]
 
     def newest(self) -> Newest:
         """The newest group, and the cut that leaves nothing else."""
-        start, stop = self._timeline.newest_group
-        cut = Cut(0, 0, start) if self._now.policy.truncate else cut_at(self._timeline.segments, start)
-        is_open = stop > self._timeline.closed_groups_stop
+        start, stop = self._log.newest_group
+        cut = Cut(0, 0, start) if self._now.policy.truncate else cut_at(self._log.segments, start)
+        is_open = stop > self._log.closed_groups_stop
         return Newest(cut, self._tails.newest_calls, is_open, is_covered=start < self._now.state.stop)
 
     def plan(self, cut: Cut, room: Room, folded: Folded = ()) -> ActivationPlan:
@@ -163,11 +163,11 @@ class ProviderDrafts:
     def has_turn_ended(self) -> bool:
         """Whether what was signed in a turn has to go with its end; a view that goes back to another shows it."""
         provider = self._provider
-        return provider.resumed is None and provider.has_turn_ended(self._timeline.bounds())
+        return provider.resumed is None and provider.has_turn_ended(self._log.bounds())
 
     def log_tokens(self, start: int, stop: int) -> int:
         """What these log entries cost."""
-        tokens = self._timeline.tokens
+        tokens = self._log.tokens
         return tokens[stop] - tokens[start]
 
 

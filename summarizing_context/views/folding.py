@@ -65,18 +65,18 @@ class Pairs(NamedTuple):
 
 def pair(group: Sequence[Read]) -> Pairs:
     """The messages of a group with the calls that they make and answer."""
-    book = OpenCalls()
+    open_calls = OpenCalls()
     lines: list[Paired] = []
     for read in group:
         calls, answers = set(read.reading.calls), set(read.reading.answers)
         results = [part for part in read.reading.parts if part.kind == "result" and part.id in answers]
         ids = [part.id for part in read.reading.parts if part.kind == "call" and part.id in calls]
-        first, places = book.take(ids, [part.id for part in results])
+        first, places = open_calls.take(ids, [part.id for part in results])
         ordinals = [-1 if place is None else place[1] for place in places]
         lines.append(
             Paired(read, [(id, first + n) for n, id in enumerate(ids)], list(zip(results, ordinals, strict=True)))
         )
-    return Pairs(lines, book.given_up)
+    return Pairs(lines, open_calls.given_up)
 
 
 def calls_of(pairs: Pairs) -> Calls:

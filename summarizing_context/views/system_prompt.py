@@ -23,8 +23,8 @@ Prompt = str | Sequence[Mapping[str, Any]]  # a text, or blocks
 class SystemRows:
     """The leading rows of the next view and the tools sent with it, and what they cost."""
 
-    def __init__(self, timeline: MessageLog, price: Price) -> None:
-        self._timeline = timeline
+    def __init__(self, log: MessageLog, price: Price) -> None:
+        self._log = log
         self._price = price
         self._prompt: str | None = None  # as text, or the JSON of its blocks
         self._row: Message | None = None
@@ -82,7 +82,7 @@ class SystemRows:
 
     def _log_rows(self) -> list[tuple[Message, int]]:
         """The log's leading rows that are shown, and their tokens."""
-        log = self._timeline
+        log = self._log
         name = log.version, log.leading, self._prompt is None
         if self._shown[0] != name:
             at = [at for at in range(log.leading) if self._prompt is None or _stays(log.entries[at].facts)]

@@ -370,11 +370,11 @@ def _is_long(data: bytes) -> bool:
 def feed(reads: Reads, tail: Tail, most: float = inf) -> None:
     """Show a tail what it has not shown yet. Costs what is new, not what the log holds. A tail that comes to cost more
     than `most` tokens is of no use: it is left as it is."""
-    timeline, pace = reads.log, reads.pace
-    number = bisect_left(timeline.group_starts, tail.next)
-    while number < len(timeline.group_starts):
-        _feed_riders(timeline, tail)
-        start, stop, staying, run = timeline.closed_group(number, tail.repeats_stop)
+    log, pace = reads.log, reads.pace
+    number = bisect_left(log.group_starts, tail.next)
+    while number < len(log.group_starts):
+        _feed_riders(log, tail)
+        start, stop, staying, run = log.closed_group(number, tail.repeats_stop)
         times = run.stop - run.start
         number += times
         if times > 1:
@@ -385,11 +385,11 @@ def feed(reads: Reads, tail: Tail, most: float = inf) -> None:
             tail.take(group, costs, closed=True, staying=staying, most=most, pace=pace)
         if tail.tokens > most:
             return
-    _feed_riders(timeline, tail)
-    start, stop = timeline.open_group
+    _feed_riders(log, tail)
+    start, stop = log.open_group
     if stop > start:
         group, costs = reads.between(start, stop)
-        tail.take(group, costs, closed=False, staying=timeline.staying(start, stop), most=most, pace=pace)
+        tail.take(group, costs, closed=False, staying=log.staying(start, stop), most=most, pace=pace)
 
 
 class Tails:
@@ -397,12 +397,12 @@ class Tails:
 
     def __init__(self, reads: Reads, price: Price, shown: Tail) -> None:
         self._reads = reads
-        self._timeline = reads.log
+        self._log = reads.log
         self._price = price
         self._shown = shown
         self._bounds = reads.log.bounds()
-        self._log = reads.log.name
-        self._known: Known = reads.pace.once(("known", self._log), dict)
+        self._log_name = reads.log.name
+        self._known: Known = reads.pace.once(("known", self._log_name), dict)
 
     @property
     def newest(self) -> Pairs:
@@ -415,9 +415,9 @@ class Tails:
         return self._of_newest("calls", lambda _: calls_of(self.newest))
 
     def _of_newest(self, what: str, make: Callable[[tuple[int, int]], Made]) -> Made:
-        group = self._timeline.newest_group
-        work = sum(1 + len(entry.facts.calls) for entry in self._timeline.entries[slice(*group)]) // PARTS
-        return self._reads.pace.once((what, self._log), lambda: make(group), work)
+        group = self._log.newest_group
+        work = sum(1 + len(entry.facts.calls) for entry in self._log.entries[slice(*group)]) // PARTS
+        return self._reads.pace.once((what, self._log_name), lambda: make(group), work)
 
     def at(self, stop: int, room: Room, folded: Folded) -> Tail:
         """The tail from entry `stop` on: that which is shown, cut shorter, or where the room is another, a new one."""
@@ -425,10 +425,10 @@ class Tails:
         same = shown.room == room
         tightest = room.squeeze >= MAX_SQUEEZE  # then ephemeral messages before the first group give way too
         fits = same and not folded and not room.is_bare and stop >= shown.start + tightest
-        timeline, end = self._timeline, len(self._timeline)
-        if fits and not shown.binds(stop, self._bounds) and shown.joins(stop, timeline.runs(stop, end)):
+        log, end = self._log, len(self._log)
+        if fits and not shown.binds(stop, self._bounds) and shown.joins(stop, log.runs(stop, end)):
             return shown.cut_at(stop, self._bounds, repeats_stop=end)
-        name = ("tail", self._log, stop, room, folded, tightest)
+        name = ("tail", self._log_name, stop, room, folded, tightest)
         tail = self._reads.pace.once(name, lambda: self._begun(stop, room, folded, tightest=tightest))
         feed(self._reads, tail, room.tokens)
         tail.known = None
@@ -436,7 +436,7 @@ class Tails:
 
     def _begun(self, stop: int, room: Room, folded: Folded, *, tightest: bool) -> Tail:
         """A new tail that shows nothing yet."""
-        since = len(self._timeline) - 1 if room.is_bare and folded else 0
+        since = len(self._log) - 1 if room.is_bare and folded else 0
         pairs = self.newest if folded else None
         tail = Tail(
             stop,
@@ -447,24 +447,24 @@ class Tails:
             since=since,
             pairs=pairs,
             known=self._known,
-            repeats_stop=len(self._timeline),
+            repeats_stop=len(self._log),
         )
         tail.riders = self._passed_riders(stop, room) if tightest else 0
         return tail
 
     def _passed_riders(self, stop: int, room: Room) -> int:
         """How many ephemeral messages give way: those before its first group, or all but the newest message."""
-        riders = self._timeline.riders
+        riders = self._log.riders
         if room.is_bare:
-            return len(riders) - bool(riders and riders[-1][0] == len(self._timeline))
+            return len(riders) - bool(riders and riders[-1][0] == len(self._log))
         return bisect_right(riders, stop, key=lambda rider: rider[0])
 
 
-def late_start(timeline: MessageLog, first: int, room: Room) -> int:
+def late_start(log: MessageLog, first: int, room: Room) -> int:
     """The last segment boundary after `first` behind which a room's worth of messages stands."""
-    tokens, cap = timeline.tokens, room.message_cap(0)
-    total, at = 0, len(timeline)
-    for segment in reversed(timeline.segments):
+    tokens, cap = log.tokens, room.message_cap(0)
+    total, at = 0, len(log)
+    for segment in reversed(log.segments):
         if segment.stop <= first:
             break
         total += sum(min(cap, tokens[n + 1] - tokens[n]) for n in range(segment.stop, at))
@@ -474,9 +474,9 @@ def late_start(timeline: MessageLog, first: int, room: Room) -> int:
     return first
 
 
-def _feed_riders(timeline: MessageLog, tail: Tail) -> None:
-    while tail.riders < len(timeline.riders) and timeline.riders[tail.riders][0] <= tail.next:
-        index, message, tokens = timeline.rider(tail.riders)
-        if index > tail.start or tail.start == timeline.leading:
+def _feed_riders(log: MessageLog, tail: Tail) -> None:
+    while tail.riders < len(log.riders) and log.riders[tail.riders][0] <= tail.next:
+        index, message, tokens = log.rider(tail.riders)
+        if index > tail.start or tail.start == log.leading:
             tail.pass_by(index, message, tokens)
         tail.riders += 1

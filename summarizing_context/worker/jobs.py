@@ -49,9 +49,9 @@ class Recipe:
 class Jobs:
     """Makes the jobs of one session."""
 
-    def __init__(self, timeline: MessageLog, book: SummaryCache, recipe: Recipe) -> None:
-        self._timeline = timeline
-        self._book = book
+    def __init__(self, log: MessageLog, summaries: SummaryCache, recipe: Recipe) -> None:
+        self._log = log
+        self._summaries = summaries
         self._recipe = recipe
         self._sources = Sources(recipe.redact)  # what is redacted before it is cut
 
@@ -65,7 +65,7 @@ class Jobs:
             return self._note(want)
         if want.node == OPEN:
             return self._open(want)
-        node, entries = want.node, self._book.entries(want.node)
+        node, entries = want.node, self._summaries.entries(want.node)
         if node.rank == 0:
             return partial(self._segment, want.hash, self._source(node.number), entries)
         return partial(self._rollup, want, list(map(self._child, node.children)), entries)
@@ -79,7 +79,7 @@ class Jobs:
     def _segment(self, hash: str, source: Callable[[], str], entries: range) -> SummaryJob:
         content = source()
         if self._recipe.maker == "model":
-            content = self._book.cut_for_model(hash, content)
+            content = self._summaries.cut_for_model(hash, content)
         return self._blank("segment", 0, content, hash, entries)
 
     def _rollup(self, want: Want, children: Sequence[Callable[[], str]], entries: range) -> SummaryJob:
@@ -89,32 +89,32 @@ class Jobs:
 
     def _note(self, want: Want) -> Callable[[], SummaryJob]:
         """A note about a topic; for a summarizer it is a segment with instructions of its own."""
-        focus = self._book.notes.focus_of(want.hash)
+        focus = self._summaries.notes.focus_of(want.hash)
         if focus is None:
             raise SummarizerError("the note is not wanted any longer")
-        covered = self._timeline.entries[focus.start : focus.stop]
+        covered = self._log.entries[focus.start : focus.stop]
 
         def make() -> SummaryJob:
             record = render_entries(covered, self._recipe.redact)
-            content = self._book.notes.for_model(self._redacted(focus.text), record)
+            content = self._summaries.notes.for_model(self._redacted(focus.text), record)
             return self._blank("focus", 0, content, want.hash, range(focus.start, focus.stop))
 
         return make
 
     def _open(self, want: Want) -> Callable[[], SummaryJob]:
         """A piece of the open segment, as a segment."""
-        piece = self._book.open.piece_of(want.hash)
+        piece = self._summaries.open.piece_of(want.hash)
         if piece is None:
             raise SummarizerError("the piece is not wanted any longer")
-        entries = self._timeline.entries[piece.start : piece.stop]
+        entries = self._log.entries[piece.start : piece.stop]
         return partial(self._segment, want.hash, partial(render_entries, entries, self._recipe.redact), piece)
 
     def _source(self, leaf: int) -> Callable[[], str]:
-        return self._timeline.source(leaf, self._sources)
+        return self._log.source(leaf, self._sources)
 
     def _child(self, child: Node) -> Callable[[], str]:
         """What gives the text of a node to be rolled up; of a segment that is its own summary, the segment anew."""
-        text = self._book.text_of(child)
+        text = self._summaries.text_of(child)
         return self._source(child.number) if text.made_by == "verbatim" else partial(self._redacted, text.text)
 
     def _redacted(self, text: str) -> str:

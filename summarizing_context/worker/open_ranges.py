@@ -38,8 +38,8 @@ class OpenRangeSummaries:
     With `by_model` false nothing is ever wanted.
     """
 
-    def __init__(self, timeline: MessageLog, *, by_model: bool, every: int | None = None) -> None:
-        self._timeline = timeline
+    def __init__(self, log: MessageLog, *, by_model: bool, every: int | None = None) -> None:
+        self._log = log
         self._by_model = by_model
         self._every = every
         self._views: tuple[CoveredRange, ...] = ()
@@ -72,15 +72,15 @@ class OpenRangeSummaries:
     def ends(self) -> list[int]:
         """Where pieces end that were or are summarized ahead, behind those that views show: at the first group boundary
         after every so many messages. Those of the newest closed segment are among them, for they are ready sooner."""
-        newest = [(segment.start, segment.stop) for segment in self._timeline.segments[-1:]]
+        newest = [(segment.start, segment.stop) for segment in self._log.segments[-1:]]
         return [end for place in (*newest, self._open_segment) for end in self._ends_within(*place)]
 
     @property
     def _open_segment(self) -> tuple[int, int]:
-        return self._timeline.covered_by_segments, self._timeline.closed_groups_stop
+        return self._log.covered_by_segments, self._log.closed_groups_stop
 
     def _ends_within(self, first: int, stop: int) -> list[int]:
-        starts, found = self._timeline.group_starts, []
+        starts, found = self._log.group_starts, []
         at = max((piece.stop for piece in self._shown_within(first, stop)), default=first)
         while self.goes_ahead and self._every and at + self._every <= stop:
             next_group = bisect_left(starts, at + self._every)
@@ -110,7 +110,7 @@ class OpenRangeSummaries:
         if not self._by_model:
             return []
         within, stops = self._shown_within(*self._open_segment), self._ends_within(*self._open_segment)
-        first = max((piece.stop for piece in within), default=self._timeline.covered_by_segments)
+        first = max((piece.stop for piece in within), default=self._log.covered_by_segments)
         ahead = [range(start, stop) for start, stop in pairwise([first, *stops])]
         shown = [piece for view in (*self._views, *self._asked) for piece in self._left_of(view)]
         hashes = dict.fromkeys(map(self.hash_of, (*shown, *ahead)))
@@ -122,8 +122,8 @@ class OpenRangeSummaries:
         shown = [piece for piece in map(piece_shown, view.nodes) if piece is not None]
         if not shown:
             return []
-        whole = cut_at(self._timeline.segments, view.stop).leaves_stop
-        pieces = self.pieces(max(whole, self._timeline.leading), view.stop, view.nodes)
+        whole = cut_at(self._log.segments, view.stop).leaves_stop
+        pieces = self.pieces(max(whole, self._log.leading), view.stop, view.nodes)
         return [piece for piece in pieces if any(piece.start < one.stop and one.start < piece.stop for one in shown)]
 
     def piece_of(self, hash: str) -> range | None:
@@ -147,11 +147,11 @@ class OpenRangeSummaries:
         self._forget_other_log()
         place = (piece.start, piece.stop)
         if (known := self._hashes.get(place)) is None:
-            digests = (entry.digest for entry in self._timeline.entries[piece.start : piece.stop])
+            digests = (entry.digest for entry in self._log.entries[piece.start : piece.stop])
             known = self._hashes[place] = range_hash(digests)
         return known
 
     def _forget_other_log(self) -> None:
-        log = (self._timeline.version, self._timeline.covered_by_segments)
+        log = (self._log.version, self._log.covered_by_segments)
         if log != self._known_to:
             self._known_to, self._hashes = log, {}

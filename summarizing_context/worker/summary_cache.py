@@ -48,9 +48,9 @@ class SummaryCache:
     after how many messages a piece of the open segment is summarized ahead, if messages are counted."""
 
     def __init__(
-        self, timeline: MessageLog, extracts: Extracts, *, maker: Maker, cap: int, every: int | None = None
+        self, log: MessageLog, extracts: Extracts, *, maker: Maker, cap: int, every: int | None = None
     ) -> None:
-        self._timeline = timeline
+        self._log = log
         self._extracts = extracts
         self._maker: Maker = maker
         self._cap = cap
@@ -65,8 +65,8 @@ class SummaryCache:
         self._allowance = _FULL_READ
         self._drops: dict[Node, tuple[str, tuple[str, ...]]] = {}  # by the text that they are missing from
         self.stand_ins_made = 0
-        self.notes = TopicNotes(timeline, extracts.about, extracts.excerpt, by_model=maker == "model", cap=cap)
-        self.open = OpenRangeSummaries(timeline, by_model=maker == "model", every=every)
+        self.notes = TopicNotes(log, extracts.about, extracts.excerpt, by_model=maker == "model", cap=cap)
+        self.open = OpenRangeSummaries(log, by_model=maker == "model", every=every)
 
     def begin(self) -> None:
         """An activation begins: it may read so much at leisure."""
@@ -81,13 +81,13 @@ class SummaryCache:
         self.notes.reset()
 
     def entries(self, node: Node) -> range:
-        segments = self._timeline.segments
+        segments = self._log.segments
         return range(segments[node.leaves.start].start, segments[node.leaves.stop - 1].stop)
 
     def hash_of(self, node: Node) -> str | None:
         """The range hash of a node; None for a rollup whose children are not all ready, or if there is no such node."""
         if node.rank == 0:
-            leaves = self._timeline.hashes
+            leaves = self._log.hashes
             return leaves[node.number] if node.number < len(leaves) else None
         if (known := self._rollup_hashes.get(node)) is not None:
             return known
@@ -105,7 +105,7 @@ class SummaryCache:
 
     def is_known(self, leaf: Node) -> bool:
         """Whether the text of a segment need not be worked out."""
-        return leaf in self._nodes or self._timeline.hashes[leaf.number] in self._made or self.is_ready(leaf)
+        return leaf in self._nodes or self._log.hashes[leaf.number] in self._made or self.is_ready(leaf)
 
     def passes_of_new(self, node: Node) -> int:
         """Through how many summarizations a summary of `node` made now has gone."""
@@ -119,8 +119,8 @@ class SummaryCache:
             self._forget(node)
         else:  # the log was replaced meanwhile: the content may stand somewhere else now
             self._nodes.clear()
-        if node.rank == 0 and hash in self._timeline.repeated:
-            for index, other in enumerate(self._timeline.hashes):
+        if node.rank == 0 and hash in self._log.repeated:
+            for index, other in enumerate(self._log.hashes):
                 if other == hash:
                     self._forget(Node(0, index))
 
@@ -150,12 +150,12 @@ class SummaryCache:
         source. No view depends on that."""
         if self.is_ready(Node(0, leaf)):
             return self.text_of(Node(0, leaf)).text
-        return self._extracts.skim(self._timeline.content(leaf), self._cap)
+        return self._extracts.skim(self._log.content(leaf), self._cap)
 
     def leaves(self) -> list[HeaderNode]:
         """Every segment's summary, as a block of a header that shows all of them."""
         found = []
-        for number in range(len(self._timeline.segments)):
+        for number in range(len(self._log.segments)):
             node = Node(0, number)
             text, entries = self.text_of(node), self.entries(node)
             whole = HeaderNode(0, number, entries.start, entries.stop, "full", text.made_by, text.passes, text.text)
@@ -170,7 +170,7 @@ class SummaryCache:
         children."""
         if (found := self._drops.get(node)) is None or found[0] != text:
             children = [self.text_of(child).text for child in node.children]
-            source = render_children(children) if children else self._timeline.content(node.number)
+            source = render_children(children) if children else self._log.content(node.number)
             found = self._drops[node] = (text, find_drops(source, text))
         return found[1]
 
@@ -180,7 +180,7 @@ class SummaryCache:
         if (made := self.open.text_of(piece)) is not None and max_tokens > 0:
             fits = estimate_text(made.text) <= max_tokens
             return made if fits else made._replace(text=self._extracts.brief(made.text, max_tokens))
-        return NodeText(self._read(self._timeline.render(piece.start, piece.stop), max_tokens), "provisional", 1)
+        return NodeText(self._read(self._log.render(piece.start, piece.stop), max_tokens), "provisional", 1)
 
     def _read(self, content: str, max_tokens: int) -> str:
         if max_tokens < _SHORT:
@@ -189,14 +189,14 @@ class SummaryCache:
 
     def unseen_tokens(self, covered: int) -> int:
         """Tokens of the first `covered` segments that nobody has read."""
-        hashes, segments = self._timeline.hashes, self._timeline.segments
+        hashes, segments = self._log.hashes, self._log.segments
         while self._unread_leaf < covered and hashes[self._unread_leaf] in self._seen:
             self._unread_leaf += 1
         missed = [at for at in range(self._unread_leaf, covered) if hashes[at] not in self._seen]
         return sum(segments[at].size // segments[at].parts for at in missed if segments[at].stop > self._seen_stop)
 
     def _leaf(self, node: Node) -> NodeText:
-        hash = self._timeline.hashes[node.number]
+        hash = self._log.hashes[node.number]
         if (found := self._ready.get(hash)) is not None:
             return found
         if self._is_own_summary(node):
@@ -207,8 +207,8 @@ class SummaryCache:
         return found
 
     def _stand_in(self, leaf: int) -> NodeText:
-        segment = self._timeline.segments[leaf]
-        content = self._timeline.content(leaf)
+        segment = self._log.segments[leaf]
+        content = self._log.content(leaf)
         self._allowance -= segment.size // segment.parts
         if self._allowance < 0:
             self.stand_ins_made += 1
@@ -235,13 +235,13 @@ class SummaryCache:
 
     def _is_own_summary(self, leaf: Node) -> bool:
         """Whether a segment is so short that its own text stands for it; then that is ready."""
-        segment = self._timeline.segments[leaf.number]
+        segment = self._log.segments[leaf.number]
         if segment.parts > 1 or segment.size > 2 * self._cap:
             return False
-        hash = self._timeline.hashes[leaf.number]
+        hash = self._log.hashes[leaf.number]
         self._seen.add(hash)
         if hash not in self._ready:
-            self._ready[hash] = NodeText(self._timeline.render(segment.start, segment.stop, apart=False), "verbatim", 0)
+            self._ready[hash] = NodeText(self._log.render(segment.start, segment.stop, apart=False), "verbatim", 0)
         return True
 
     def _forget(self, node: Node) -> None:

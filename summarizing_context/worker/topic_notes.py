@@ -70,8 +70,8 @@ class _Draft(NamedTuple):
 class TopicNotes:
     """Notes of one session. `by_model` says whether a model is to write them."""
 
-    def __init__(self, timeline: MessageLog, about: Lines, excerpt: Lines, *, by_model: bool, cap: int) -> None:
-        self._timeline = timeline
+    def __init__(self, log: MessageLog, about: Lines, excerpt: Lines, *, by_model: bool, cap: int) -> None:
+        self._log = log
         self._about = about
         self._excerpt = excerpt
         self._by_model = by_model
@@ -87,9 +87,9 @@ class TopicNotes:
 
     def start_of(self, leaves: int, stop: int) -> int:
         """The entry from which on a note reads a past of so many segments, and of entries up to `stop`."""
-        start, read = self._timeline.leading, 0
+        start, read = self._log.leading, 0
         for at in range(leaves - 1, -1, -1):
-            segment = self._timeline.segments[at]
+            segment = self._log.segments[at]
             read += segment.size // segment.parts
             if read > READ and at < leaves - 1:  # the newest is read in any case
                 return min(stop, segment.stop)
@@ -126,7 +126,7 @@ class TopicNotes:
 
     def _draft(self, focus: Focus) -> _Draft:
         if (found := self._drafts.get(focus)) is None:
-            record = self._timeline.render(focus.start, focus.stop)
+            record = self._log.render(focus.start, focus.stop)
             hash = output_hash(render_topic(focus.text, record)) if self._by_model else ""
             found = self._drafts[focus] = _Draft(record, hash)
             while len(self._drafts) > _MOST_DRAFTS:

@@ -49,11 +49,11 @@ class _Busy:
     """The hashes that are not to be started now; asked one by one, for there may be many."""
 
     running: Mapping[str, Want]
-    setbacks: RetrySchedule
+    retries: RetrySchedule
     now: float
 
     def __contains__(self, hash: object) -> bool:
-        return hash in self.running or (isinstance(hash, str) and self.setbacks.rests(hash, self.now))
+        return hash in self.running or (isinstance(hash, str) and self.retries.rests(hash, self.now))
 
 
 class Worker:
@@ -62,8 +62,8 @@ class Worker:
     def __init__(
         self,
         *,
-        timeline: MessageLog,
-        book: SummaryCache,
+        log: MessageLog,
+        summaries: SummaryCache,
         store: Store,
         session_id: str,
         caller: Caller,
@@ -79,14 +79,14 @@ class Worker:
         ledger: SessionLedger | None = None,
         makes_summaries: bool = True,
     ) -> None:
-        self._timeline = timeline
-        self._book = book
+        self._log = log
+        self._summaries = summaries
         self._store = store
         self._place = store.name if recipe.shared and store.name != ":memory:" else id(self)
         self._session_id = session_id
         self._caller = caller
         self._recipe = recipe
-        self._jobs = Jobs(timeline, book, recipe)
+        self._jobs = Jobs(log, summaries, recipe)
         self._clock = clock
         self._concurrency = concurrency
         self._makes_summaries = makes_summaries
@@ -96,9 +96,9 @@ class Worker:
         self._preparing = preparing
         self._tell = notify
         self._ledger = ledger
-        self._planner = Planner(book, rollups=rollups)
+        self._planner = Planner(summaries, rollups=rollups)
         self._running: dict[str, Want] = {}
-        self._setbacks = RetrySchedule(cooldown)
+        self._retries = RetrySchedule(cooldown)
         self._owner: asyncio.Task[None] | None = None
         self._awake = anyio.Event()
         self._changed = anyio.Event()
@@ -114,7 +114,7 @@ class Worker:
         """Summaries that are missing and could be made, those being made included."""
         if not self._past_start():
             return 0
-        return len(self._wanted()) + self._planner.pending(len(self._timeline.segments))
+        return len(self._wanted()) + self._planner.pending(len(self._log.segments))
 
     def reset(self) -> None:
         """The log was replaced."""
@@ -158,11 +158,11 @@ class Worker:
         """
         if not self._recipe.shared:
             return
-        segments, rank, width = len(self._timeline.segments), 0, 1
+        segments, rank, width = len(self._log.segments), 0, 1
         while width <= segments:
             nodes = [Node(rank, index) for index in range(segments // width)]
-            wants = [Want(node, hash) for node in nodes if (hash := self._book.hash_of(node)) is not None]
-            await self._find([want for want in wants if everything or not self._book.is_ready(want.node)])
+            wants = [Want(node, hash) for node in nodes if (hash := self._summaries.hash_of(node)) is not None]
+            await self._find([want for want in wants if everything or not self._summaries.is_ready(want.node)])
             rank, width = rank + 1, width * 4
 
     async def _own(self) -> None:
@@ -203,9 +203,9 @@ class Worker:
         """Whether the log is large enough to be worked on."""
         if not self._makes_summaries:
             return False
-        if self._book.open.is_asked or self._timeline.tokens[-1] > self.start_tokens:
+        if self._summaries.open.is_asked or self._log.tokens[-1] > self.start_tokens:
             return True
-        return self._start_messages is not None and len(self._timeline) >= self._start_messages
+        return self._start_messages is not None and len(self._log) >= self._start_messages
 
     @property
     def is_capped(self) -> bool:
@@ -219,17 +219,17 @@ class Worker:
     def _startable(self, limit: int) -> list[Want]:
         if limit <= 0 or not self._past_start() or self._caller.ready_in() != 0.0:
             return []
-        busy = _Busy(self._running, self._setbacks, self._clock.now())
+        busy = _Busy(self._running, self._retries, self._clock.now())
         first = [want for want in self._wanted() if want.hash not in busy][:limit]
-        return [*first, *self._planner.plan(len(self._timeline.segments), busy, limit - len(first))]
+        return [*first, *self._planner.plan(len(self._log.segments), busy, limit - len(first))]
 
     def _wanted(self) -> list[Want]:
         """What is wanted beside the tree: notes, and pieces of the open segment."""
-        return [*self._book.notes.wanted(), *self._book.open.wanted()]
+        return [*self._summaries.notes.wanted(), *self._summaries.open.wanted()]
 
     def _nap(self) -> float:
         """Seconds until something could be started that cannot be now."""
-        naps = self._setbacks.naps(self._clock.now())
+        naps = self._retries.naps(self._clock.now())
         gate = self._caller.ready_in()
         if gate:
             naps.append(gate)
@@ -245,7 +245,7 @@ class Worker:
                     if job is None:
                         return
                     await self._summarize(want, job)
-            self._setbacks.recover(want.hash, began)
+            self._retries.recover(want.hash, began)
         except SummarizerNotReady:
             pass  # nothing was tried: it is planned again when calls are let through
         except SummarizerError as error:
@@ -265,16 +265,16 @@ class Worker:
     def _is_wanted(self, want: Want) -> bool:
         """Whether the node still stands for what was planned: the log may have been replaced meanwhile."""
         if want.node == NOTE:
-            return self._book.notes.focus_of(want.hash) is not None
+            return self._summaries.notes.focus_of(want.hash) is not None
         if want.node == OPEN:
-            return self._book.open.piece_of(want.hash) is not None
-        return self._book.hash_of(want.node) == want.hash
+            return self._summaries.open.piece_of(want.hash) is not None
+        return self._summaries.hash_of(want.node) == want.hash
 
     def _entries(self, want: Want) -> range | None:
         """The entries that a summary stands for, for a search to place it; None where it is not wanted any longer."""
         if want.node == OPEN:
-            return self._book.open.piece_of(want.hash)
-        return self._book.entries(want.node) if want.node.rank >= 0 and self._is_wanted(want) else None
+            return self._summaries.open.piece_of(want.hash)
+        return self._summaries.entries(want.node) if want.node.rank >= 0 and self._is_wanted(want) else None
 
     async def _find(self, wants: list[Want]) -> bool:
         """Take what the store has already; whether it had all."""
@@ -296,7 +296,7 @@ class Worker:
 
     async def _summarize(self, want: Want, job: SummaryJob) -> None:
         self._tell("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})
-        self._book.saw(want.hash)
+        self._summaries.saw(want.hash)
         reply = await self._caller.summarize(job)
         text = reply.text
         if self._recipe.shared:
@@ -314,16 +314,16 @@ class Worker:
 
     def _keep(self, want: Want, text: str) -> None:
         if want.node == NOTE:
-            self._book.notes.add(want.hash, text)
+            self._summaries.notes.add(want.hash, text)
             return
         if want.node == OPEN:
-            self._book.open.add(want.hash, NodeText(text, self._recipe.maker, 1))
+            self._summaries.open.add(want.hash, NodeText(text, self._recipe.maker, 1))
             return
-        passes = self._book.passes_of_new(want.node) if self._is_wanted(want) else 1
-        self._book.add(want.node, want.hash, NodeText(text, self._recipe.maker, passes))
+        passes = self._summaries.passes_of_new(want.node) if self._is_wanted(want) else 1
+        self._summaries.add(want.node, want.hash, NodeText(text, self._recipe.maker, passes))
 
     def _fail(self, want: Want, error: Exception) -> None:
-        self._setbacks.note(want.hash, error, self._clock.now())
+        self._retries.note(want.hash, error, self._clock.now())
         self.failed += 1
         self.last_error = type(error).__name__ if not isinstance(error, SummarizerError) else str(error)
         self._tell(

@@ -102,7 +102,7 @@ class Shop:
         self.events: list[tuple[str, dict[str, object]]] = []
         recipe = Recipe("model", "seg", "roll", True, 20, lambda kind, rank, most: f"{kind} {rank}")
         given = {
-            "timeline": self.timeline, "book": self.book, "store": self.store, "session_id": "s", "caller": self.gate,
+            "log": self.timeline, "summaries": self.book, "store": self.store, "session_id": "s", "caller": self.gate,
             "recipe": recipe, "clock": self.clock, "concurrency": 3, "cooldown": 30.0, "start_messages": None,
             "foreground": Foreground(), "preparing": WorkerThread("preparing"),
             "rollups": True, "notify": lambda name, data: self.events.append((name, data)),
@@ -527,10 +527,10 @@ async def test_sources_are_read_and_redacted_off_the_event_loop():
 
 
 def test_what_is_refused_again_and_again_is_asked_for_ever_less():
-    setbacks, now, times = RetrySchedule(30.0), 0.0, 0
+    retries, now, times = RetrySchedule(30.0), 0.0, 0
     while now < 30 * 86_400:
-        if not setbacks.rests("a", now):
-            setbacks.note("a", SummarizerRefused("no"), now)
+        if not retries.rests("a", now):
+            retries.note("a", SummarizerRefused("no"), now)
             times += 1
         now += 30.0
     assert times == 17

@@ -42,32 +42,32 @@ class RetrySchedule:
 
     def __init__(self, cooldown: float) -> None:
         self._cooldown = cooldown
-        self._setbacks: dict[str, FailedSummary] = {}
+        self._failed: dict[str, FailedSummary] = {}
 
     def note(self, hash: str, error: Exception, now: float) -> None:
         """An attempt failed with `error`."""
-        times = self._setbacks[hash].times + 1 if hash in self._setbacks else 1
+        times = self._failed[hash].times + 1 if hash in self._failed else 1
         refused = isinstance(error, SummarizerRefused)
         wait = getattr(error, "retry_after", None) or self._cooldown
         if refused:  # its content may never do: ask for it less and less often
             wait = self._cooldown * 2 ** min(times - 1, _DOUBLINGS)
-        self._setbacks[hash] = FailedSummary(times, now, now + wait, refused)
+        self._failed[hash] = FailedSummary(times, now, now + wait, refused)
 
     def recover(self, hash: str, began: float) -> None:
         """A summary came: what failed before it was asked for, for want of a summarizer, need not rest any longer."""
-        self._setbacks.pop(hash, None)
-        for setback in self._setbacks.values():
-            if not setback.refused and setback.at <= began:
-                setback.retry_at = began
+        self._failed.pop(hash, None)
+        for failed in self._failed.values():
+            if not failed.refused and failed.at <= began:
+                failed.retry_at = began
 
     def rests(self, hash: str, now: float) -> bool:
         """Whether it is not to be tried yet."""
-        setback = self._setbacks.get(hash)
-        return setback is not None and setback.retry_at > now
+        failed = self._failed.get(hash)
+        return failed is not None and failed.retry_at > now
 
     def naps(self, now: float) -> list[float]:
         """Seconds until each that rests may be tried."""
-        return [setback.retry_at - now for setback in self._setbacks.values() if setback.retry_at > now]
+        return [failed.retry_at - now for failed in self._failed.values() if failed.retry_at > now]
 
 
 LONGEST_PAUSE = 3600.0  # seconds; a provider that asks for more is asked again after this
