@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 class Checkpoints:
     """The checkpoints of one session. All methods belong to its event loop."""
 
-    def __init__(self, session: Session, keeper: CheckpointStore, every: int | None) -> None:
+    def __init__(self, session: Session, store: CheckpointStore, every: int | None) -> None:
         self._session = session
-        self._keeper = keeper
+        self._store = store
         self._every = every  # messages between two automatic ones
         self._noted = session.place  # when it was last looked whether one is due
 
@@ -32,7 +32,9 @@ class Checkpoints:
         check_name(name)
         async with self._session.changing:
             while True:
-                made = await self._keeper.save(self._session.id, name, self._session.place, self._session.showings())
+                made = await self._store.save(
+                    self._session.id, name, self._session.place, self._session.provider_views()
+                )
                 if made is not None:  # else a cancelled replacement of the log was still on its way
                     if self._session.learner is not None:
                         self._session.learner.ask()
@@ -43,12 +45,12 @@ class Checkpoints:
         _check_id(id)
         session = self._session
         async with session.changing:
-            there = await self._keeper.load(session.id, id)
+            there = await self._store.load(session.id, id)
             entries = await session.decoded(there.entries)
             back = partial(self._go_back, entries, there)
             while True:
-                made = await self._keeper.restore(
-                    session.id, there.checkpoint.id, session.place, session.showings(), back
+                made = await self._store.restore(
+                    session.id, there.checkpoint.id, session.place, session.provider_views(), back
                 )
                 if made is not None:
                     break
@@ -59,17 +61,17 @@ class Checkpoints:
         """Begin another session from a checkpoint; its id."""
         _check_id(id)
         fork = Settings(session_id=session_id).session_id
-        await self._keeper.fork(self._session.id, id, fork)
+        await self._store.fork(self._session.id, id, fork)
         return fork
 
     async def listed(self) -> list[Checkpoint]:
         """All of them, oldest first."""
-        return await self._keeper.listed(self._session.id)
+        return await self._store.listed(self._session.id)
 
     async def delete(self, id: str) -> None:
         """Forget one."""
         _check_id(id)
-        await self._keeper.delete(self._session.id, id)
+        await self._store.delete(self._session.id, id)
 
     @property
     def is_due(self) -> bool:
@@ -118,9 +120,9 @@ _LONGEST = 2_000  # characters of a pinned text
 class PinEditor:
     """The pins of one session. All methods belong to its event loop."""
 
-    def __init__(self, session: Session, keeper: PinStore) -> None:
+    def __init__(self, session: Session, store: PinStore) -> None:
         self._session = session
-        self._keeper = keeper
+        self._store = store
 
     async def pin(self, what: int | str) -> str:
         """Pin a message or a text; the id of the pin."""
@@ -165,7 +167,7 @@ class PinEditor:
             session.views.pin_anew()
 
         if changed != session.log.pinned:
-            await self._keeper.save(session.id, encode_pins(changed), committed)
+            await self._store.save(session.id, encode_pins(changed), committed)
 
 
 def _check_text(text: str) -> None:

@@ -42,7 +42,7 @@ from summarizing_context.worker.topic_notes import check_focus
 
 
 class Compactor:
-    """The activations that a caller wishes for. All methods belong to the session's event loop."""
+    """The activations that a caller asks for. All methods belong to the session's event loop."""
 
     def __init__(self, session: Session, memory: Memory, redact: Redact | None) -> None:
         self._session, self._memory = session, memory
@@ -69,17 +69,17 @@ class Compactor:
         """Whether the next view would activate."""
         return self._session.would_compact(self._memory.chosen)
 
-    async def _activate(self, wish: ActivationRequest | None, focus: str | None = None) -> ActivationReport:
+    async def _activate(self, request: ActivationRequest | None, focus: str | None = None) -> ActivationReport:
         session = self._session
         topic = None if focus is None else await to_thread.run_sync(check_focus, focus, self._redact)
         if topic is not None and session.settings.strategy == "truncate":
             raise SettingsError("focus has nothing to act on: strategy = 'truncate' makes no summaries; leave it out")
         memories = await self._memory.choose()
-        report = await session.activate(session.key, session.budget, "explicit", memories, focus=topic, wish=wish)
+        report = await session.activate(session.key, session.budget, "explicit", memories, focus=topic, request=request)
         session.wake()
         if report is None:
             now, _ = session.views.tokens(session.key, session.budget)
-            raw = session.views.raw_messages(session.key, wish)
+            raw = session.views.raw_messages(session.key, request)
             return ActivationReport(False, "explicit", now, now, 0, raw)
         return report
 
@@ -161,7 +161,7 @@ class SummarizingContext:
         reason: Reason | None = "idle" if session.is_idle else None
         report = await session.activate(key, budget, reason, await self._memory.choose(), begin=lead)
         self._budgets.note(window, budget)
-        session.key, session.budget, session.asked_at = key, budget, session.clock.now()
+        session.key, session.budget, session.requested_at = key, budget, session.clock.now()
         self._last_view = view = session.views.view(key, report)
         session.wake()
         return view.messages

@@ -149,7 +149,7 @@ class Session:
         self._is_announcing = False  # an activation: whoever asks for a view meanwhile gets one unannounced
         self.loop = running_loop()
         self.key, self.budget = "", int(settings.max_tokens)  # of the last request
-        self.asked_at = clock.now()  # when the last view was asked for
+        self.requested_at = clock.now()  # when the last view was asked for
         self.activations: Counter[str] = Counter()
         self.last_error: str | None = None
         self.replaced_by = 0  # messages of the log that was put in the place of another last
@@ -185,7 +185,7 @@ class Session:
         if (latest := self.views.latest) is not None and latest.key:  # a provider asked, in an earlier process
             budget, most = latest.state.room + self.views.leading.tokens, self.budget
             self.key, self.budget = latest.key, min(budget, most) if self.settings.max_tokens_is_set else budget
-        self.asked_at = self.clock.now()
+        self.requested_at = self.clock.now()
         self.worker.start_tokens = self._start_tokens()
 
     async def decoded(self, stored: Sequence[StoredEntry]) -> list[Entry]:
@@ -210,7 +210,7 @@ class Session:
     def is_idle(self) -> bool:
         """Whether the provider's prompt cache is taken for cold."""
         after = self.settings.idle_after
-        return after is not None and self.clock.now() - self.asked_at > after
+        return after is not None and self.clock.now() - self.requested_at > after
 
     def check(self, *, writes: bool = False) -> None:
         """Raise unless the session may be used, here and now."""
@@ -260,8 +260,11 @@ class Session:
             rest, committed = self.intake.stored(durable[keep:]), partial(self.replaced, log)
             if keep == len(self.log):
                 return await store.replace(self.id, keep, rest, committed)
-            place, showings = self.place, self.showings()
-            if await store.checkpoints.replace(self.id, place, showings, keep, rest, committed=committed) is not None:
+            place, provider_views = self.place, self.provider_views()
+            if (
+                await store.checkpoints.replace(self.id, place, provider_views, keep, rest, committed=committed)
+                is not None
+            ):
                 return None  # else a cancelled replacement of the log was still on its way
 
     @property
@@ -269,11 +272,13 @@ class Session:
         """Where the log stands now."""
         return Place(self.log.version, len(self.log))
 
-    def showings(self) -> list[StoredProviderView]:
+    def provider_views(self) -> list[StoredProviderView]:
         """What each provider is shown, as checkpoints keep it."""
         return [
-            StoredProviderView(showing.key, encode_state(showing.state), msgspec.json.encode(showing.marks).decode())
-            for showing in self.views.showings
+            StoredProviderView(
+                provider_view.key, encode_state(provider_view.state), msgspec.json.encode(provider_view.marks).decode()
+            )
+            for provider_view in self.views.provider_views
         ]
 
     def replaced(self, log: Sequence[Entry]) -> None:
@@ -294,11 +299,11 @@ class Session:
         self.replaced(log)
         self.log.take_pins(decode_pins(there.pins))
         self.views.start_anew()
-        for key, data, marks in there.showings:
+        for key, data, marks in there.provider_views:
             if (state := usable_state(self.log, data)) is not None:
                 self.views.restore(key, state, msgspec.json.decode(marks, type=ViewMarks))
         self.worker.start_tokens = self._start_tokens()
-        self.asked_at = self.clock.now()  # the view of then comes first, before any for a cold cache
+        self.requested_at = self.clock.now()  # the view of then comes first, before any for a cold cache
 
     def wake(self) -> None:
         """Have the background look for work, from the size of the log on from which a view may soon show summaries."""
@@ -320,17 +325,17 @@ class Session:
         self,
         key: str,
         budget: int,
-        asked: Reason | None,
+        reason: Reason | None,
         memories: Sequence[str],
         *,
         focus: str | None = None,
-        wish: ActivationRequest | None = None,
+        request: ActivationRequest | None = None,
         begin: Callable[[], None] = lambda: None,
     ) -> ActivationReport | None:
         """Decide, and see that to its end: the store and the next view begin alike, though the call be cancelled.
         `memories` of earlier sessions are shown by an activation, the most relevant first.
         `begin` runs first of what must not be parted. Where somebody is to act before, it is decided again after."""
-        decide = partial(self.views.change, key, budget, asked, focus=focus, wish=wish, memories=memories)
+        decide = partial(self.views.change, key, budget, reason, focus=focus, request=request, memories=memories)
         announce = None if self._is_announcing else self._announce
         if announce is not None:
             async with self.changing:

@@ -54,8 +54,8 @@ def checkpoint(
     check_name(name)
 
     async def make(opened: SessionStore) -> Any:
-        place, showings = await _claimed(opened, session)
-        return await opened.checkpoints.save(session, name, place, showings)
+        place, provider_views = await _claimed(opened, session)
+        return await opened.checkpoints.save(session, name, place, provider_views)
 
     made = with_store(store, make)
     back = shell_line("restore", session, made.id, store=store)
@@ -81,8 +81,8 @@ def restore(session: _SESSION, id: _ID, store: StorePath, json_path: JsonPath = 
     find_session(store, session)
 
     async def go_back(opened: SessionStore) -> Any:
-        place, showings = await _claimed(opened, session)
-        return await opened.checkpoints.restore(session, id, place, showings, lambda: None)
+        place, provider_views = await _claimed(opened, session)
+        return await opened.checkpoints.restore(session, id, place, provider_views, lambda: None)
 
     before = with_store(store, go_back)
     document = {"session": session, "restored": id, "before": asdict(before)}
@@ -114,8 +114,8 @@ async def _claimed(store: SessionStore, session: str) -> tuple[Place, list[Store
     stored = await store.load(session)
     if stored is None:
         raise InputError(f"there is no session {plain(session, 60)!r} any longer")
-    showings = [StoredProviderView(key, state, "[]") for key, state in stored.activations]
-    return Place(stored.log_version, len(stored.entries)), showings
+    provider_views = [StoredProviderView(key, state, "[]") for key, state in stored.activations]
+    return Place(stored.log_version, len(stored.entries)), provider_views
 
 
 def _done(json_path: str | None, document: dict[str, Any], words: str) -> int:

@@ -64,10 +64,10 @@ class _Found(NamedTuple):
 class Memory:
     """The memories of a session's project. All methods belong to the session's event loop."""
 
-    def __init__(self, session: Session, keeper: MemoryStore, meaning: EmbeddingSearch | None) -> None:
+    def __init__(self, session: Session, memory_store: MemoryStore, meaning: EmbeddingSearch | None) -> None:
         settings = session.settings
         self._session = session
-        self._keeper = keeper
+        self._memory_store = memory_store
         self._meaning = meaning
         self._includes = settings.memory_include == "auto"
         self._scope = MemoryScope(settings.project, settings.session_id)
@@ -94,7 +94,9 @@ class Memory:
         given = _checked_metadata(metadata)
         if isinstance(about := given.get("about"), str) and (subject := normal_subject(about)):
             given["subject"] = subject
-        kept = await self._keeper.add(self._scope, NewMemory(_checked(content), given), renew=renew and bool(given))
+        kept = await self._memory_store.add(
+            self._scope, NewMemory(_checked(content), given), renew=renew and bool(given)
+        )
         tell(self._session.tell, kept, given)
         return kept
 
@@ -124,12 +126,12 @@ class Memory:
         """Replace what a memory says, and its metadata if given. Raises `MemoryNotFoundError`."""
         self._session.check(writes=True)
         given = None if metadata is None else _checked_metadata(metadata)
-        await self._keeper.update(self._scope, _checked_id(id), _checked(content), given)
+        await self._memory_store.update(self._scope, _checked_id(id), _checked(content), given)
 
     async def forget(self, id: str) -> None:
         """Remove a memory; its bytes leave the file with the store's next `purge`. Raises `MemoryNotFoundError`."""
         self._session.check(writes=True)
-        await self._keeper.forget(self._scope, _checked_id(id))
+        await self._memory_store.forget(self._scope, _checked_id(id))
 
     async def close(self) -> None:
         """End what is looked for in the background."""
@@ -145,13 +147,13 @@ class Memory:
         asks, its meaning is that of the whole message."""
         scope = None if everywhere else self._scope
         if self._meaning is None:
-            return await _found_by_words(self._keeper, query, limit, scope)
-        kept = await self._keeper.all(scope)
+            return await _found_by_words(self._memory_store, query, limit, scope)
+        kept = await self._memory_store.all(scope)
         texts = {int(one.id[1:]): one.content for one in kept}
         near = await self._meaning.near(query if message is None else message, "memory", texts)
         found = [_Found(_entry(one, near[int(one.id[1:])]), NEAR) for one in kept if int(one.id[1:]) in near]
         if len(found) < len(kept):
-            by_words = await _found_by_words(self._keeper, query, limit, scope)
+            by_words = await _found_by_words(self._memory_store, query, limit, scope)
             found += [one for one in by_words if int(one.entry.id[1:]) not in near]
         return _nearest(found)
 
@@ -174,7 +176,7 @@ class Memory:
         newest = self._session.log.newest_human
         if self._is_due(newest):
             try:
-                self._offer(await _found_by_words(self._keeper, self._said(newest), _OFFERED, self._scope))
+                self._offer(await _found_by_words(self._memory_store, self._said(newest), _OFFERED, self._scope))
             except StoreError as error:  # a view is due in any case
                 self._store_error = str(error)
                 logger.warning("memories could not be read", exc_info=error)
@@ -204,16 +206,16 @@ class Memory:
         self.chosen = near[:_OFFERED]
 
 
-async def matches_by_words(keeper: MemoryStore, scope: MemoryScope | None, query: str, limit: int) -> list[Match]:
+async def matches_by_words(memory_store: MemoryStore, scope: MemoryScope | None, query: str, limit: int) -> list[Match]:
     """Memories in scope, or of the whole store, that hold a word of the query, the nearest first."""
-    found = await _found_by_words(keeper, query, limit, scope)
+    found = await _found_by_words(memory_store, query, limit, scope)
     return [_match(one.entry, "" if scope is None else scope.session_id) for one in found[:limit]]
 
 
-async def _found_by_words(keeper: MemoryStore, query: str, limit: int, scope: MemoryScope | None) -> list[_Found]:
+async def _found_by_words(memory_store: MemoryStore, query: str, limit: int, scope: MemoryScope | None) -> list[_Found]:
     read = query if len(query) <= 2 * _READ else f"{query[:_READ]} {query[-_READ:]}"
     terms = telling_words(read, _WORDS) or query_terms(read)
-    found = await keeper.find(scope, terms, max(limit, _LOOKED_AT))
+    found = await memory_store.find(scope, terms, max(limit, _LOOKED_AT))
     asked = stems(read)
     return _nearest([_Found(_entry(one, likeness(asked, stems(one.content))), LIKE) for one in found])
 

@@ -245,9 +245,9 @@ class ModelMemoryReader:
         def made() -> SummaryJob:
             content = shortened(source())
             most = self._recipe.max_tokens
-            told = self._recipe.instructions("memory", 0, most)
+            instructions = self._recipe.instructions("memory", 0, most)
             tokens = estimate_text(content)
-            return SummaryJob("memory", told, content, most, 0, piece.start, piece.stop, tokens, piece.hash)
+            return SummaryJob("memory", instructions, content, most, 0, piece.start, piece.stop, tokens, piece.hash)
 
         return await anyio.to_thread.run_sync(made, abandon_on_cancel=True)
 
@@ -258,9 +258,9 @@ class OfflineMemoryReader:
     name = "rules"
 
     def __init__(
-        self, log: MessageLog, lessons: Callable[[Sequence[LogPiece]], MemoryItems], redact: Redact | None
+        self, log: MessageLog, extract: Callable[[Sequence[LogPiece]], MemoryItems], redact: Redact | None
     ) -> None:
-        self._log, self._lessons, self._redact = log, lessons, redact
+        self._log, self._extract, self._redact = log, extract, redact
 
     def ready(self) -> bool:
         return True
@@ -269,18 +269,18 @@ class OfflineMemoryReader:
         return list(wanted)
 
     async def read(self, pieces: Sequence[LogPiece]) -> MemoryItems | None:
-        found = self._lessons(pieces)
+        found = self._extract(pieces)
         if (redact := self._redact) is None:
             return found
         log = self._log.entries
         said = {item.message: log[item.message] for item in found.items if item.message >= 0}
         ranges = sorted({(piece.start, piece.stop) for piece in pieces})
-        told = [entry for start, stop in ranges for entry in log[start:stop]]
+        entries = [entry for start, stop in ranges for entry in log[start:stop]]
 
         def clean() -> MemoryItems:
             lefts = {message: _left_of([entry], redact) for message, entry in said.items()}
             if any(item.message < 0 and item.text not in found.by_model for item in found.items):
-                lefts[_NOWHERE] = _left_of(told, redact)
+                lefts[_NOWHERE] = _left_of(entries, redact)
             made = [_redacted(item, lefts, redact, by_model=item.text in found.by_model) for item in found.items]
             return MemoryItems([item for item in made if item is not None], list(map(redact, found.gone)))
 
@@ -327,14 +327,14 @@ class MemoryExtractor:
         readers: tuple[
             MemoryReader, MemoryReader
         ],  # the first reads; on leaving the second what the first has not read
-        keeper: MemoryStore,
+        memory_store: MemoryStore,
         scope: MemoryScope,
         *,
         clock: Clock,
         cooldown: float,
         notify: Callable[[str, dict[str, object]], None],
     ) -> None:
-        self._pieces, self._keeper, self._scope = pieces, keeper, scope
+        self._pieces, self._memory_store, self._scope = pieces, memory_store, scope
         self._reader, self._last_reader = readers
         self._clock, self._notify = clock, notify
         self._retries = RetrySchedule(cooldown)
@@ -375,8 +375,8 @@ class MemoryExtractor:
         try:
             if not is_read and not self._is_new and (pieces := list(self._pieces.wanted())):
                 self._reader = self._last_reader
-                if (lessons := await self._reader.read(pieces)) is not None:
-                    await self._keep(pieces, lessons)
+                if (extracted := await self._reader.read(pieces)) is not None:
+                    await self._keep(pieces, extracted)
         except Exception as error:  # of what was left behind
             self._fail(error)
 
@@ -398,9 +398,9 @@ class MemoryExtractor:
         while pieces := self._next():
             began = self._clock.now()
             try:
-                lessons = await self._reader.read(pieces)
-                if lessons is not None:
-                    await self._keep(pieces, lessons)
+                extracted = await self._reader.read(pieces)
+                if extracted is not None:
+                    await self._keep(pieces, extracted)
                 self._retries.recover(pieces[0].hash, began)
             except SummarizerNotReady:
                 return  # nothing was tried
@@ -417,7 +417,7 @@ class MemoryExtractor:
         try:
             for first in range(0, leaves, _AT_ONCE):
                 marks = self._pieces.marks(range(first, min(first + _AT_ONCE, leaves)))
-                known = await self._keeper.marked(self._scope, self._reader.name, list(marks))
+                known = await self._memory_store.marked(self._scope, self._reader.name, list(marks))
                 if self._is_new:  # replaced meanwhile
                     return await self._recall()
                 self._pieces.take(marks[mark] for mark in known)
@@ -427,11 +427,11 @@ class MemoryExtractor:
             return False
         return True
 
-    async def _keep(self, pieces: Sequence[LogPiece], lessons: MemoryItems) -> None:
-        memories = [_memory(item, self._scope.session_id) for item in lessons.items]
+    async def _keep(self, pieces: Sequence[LogPiece], extracted: MemoryItems) -> None:
+        memories = [_memory(item, self._scope.session_id) for item in extracted.items]
         marks = [piece.mark for piece in pieces]
-        kept = await self._keeper.learn(self._scope, self._reader.name, marks, memories, lessons.gone)
-        self.dropped += lessons.dropped
+        kept = await self._memory_store.learn(self._scope, self._reader.name, marks, memories, extracted.gone)
+        self.dropped += extracted.dropped
         for piece in pieces:
             self._pieces.note(piece)
         for one, memory in zip(kept, memories, strict=False):
@@ -446,8 +446,8 @@ class MemoryExtractor:
 def tell(notify: Callable[[str, dict[str, object]], None], kept: KeptMemory, metadata: Any) -> None:
     """Tell of a memory that is new, or that has taken the place of another; never its text."""
     if kept.change != "known":
-        told = {name: metadata.get(name) for name in ("kind", "source") if isinstance(metadata.get(name), str)}
-        notify(f"memory_{kept.change}", {"id": kept.id, **told})
+        facts = {name: metadata.get(name) for name in ("kind", "source") if isinstance(metadata.get(name), str)}
+        notify(f"memory_{kept.change}", {"id": kept.id, **facts})
 
 
 def _memory(item: Item, session_id: str) -> NewMemory:

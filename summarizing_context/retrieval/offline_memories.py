@@ -19,7 +19,7 @@ from summarizing_context.worker.summary_cache import SummaryCache
 
 _LATEST, _SUPERSEDED = " (latest)", " (superseded)"  # marks of rules in what stands for a segment
 
-_MOST = 50  # lessons of one session, the newest
+_MOST = 50  # takeaways of one session, the newest
 
 _WITHIN = 0.5  # seconds to read summaries, some of which are only made by that
 
@@ -47,14 +47,14 @@ def offline_memories(
     known = said | {item.text for item in valid}
     valid += [item for item in _defined(log, ranges) if item.text not in known]
     items = list({item.text: item for item in sorted(valid, key=lambda item: item.message)}.values())[-_MOST:]
-    told: dict[str, bool] = {}
-    for line, by_model in _told(log, summaries, cap, pieces):
-        if len(items) + len(told) >= _MOST:
+    lines: dict[str, bool] = {}
+    for line, by_model in _summary_lines(log, summaries, cap, pieces):
+        if len(items) + len(lines) >= _MOST:
             break
         if not _is_said(line, said):
-            told[line] = told.get(line, True) and by_model
-    besides = [Item("decision", "", line, -1, "summary") for line in reversed(told)]
-    made = frozenset(line[:_LONGEST] for line, by_model in told.items() if by_model)
+            lines[line] = lines.get(line, True) and by_model
+    besides = [Item("decision", "", line, -1, "summary") for line in reversed(lines)]
+    made = frozenset(line[:_LONGEST] for line, by_model in lines.items() if by_model)
     return MemoryItems([item._replace(text=item.text[:_LONGEST]) for item in [*besides, *items]], by_model=made)
 
 
@@ -68,7 +68,9 @@ def _defined(log: MessageLog, ranges: Sequence[tuple[int, int]]) -> Iterator[Ite
                     yield Item("fact", one.subject, _flat(one.sentence), index, HUMAN)
 
 
-def _told(log: MessageLog, summaries: SummaryCache, cap: int, pieces: Sequence[LogPiece]) -> Iterator[tuple[str, bool]]:
+def _summary_lines(
+    log: MessageLog, summaries: SummaryCache, cap: int, pieces: Sequence[LogPiece]
+) -> Iterator[tuple[str, bool]]:
     """Lines of the sections that outlive a session, in what stands for the pieces, and whether a model wrote them; the
     newest first, while there is time."""
     until = time.monotonic() + _WITHIN

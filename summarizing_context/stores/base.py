@@ -172,7 +172,7 @@ class StoredCheckpoint:
 
     checkpoint: Checkpoint
     entries: Sequence[StoredEntry]
-    showings: Sequence[StoredProviderView]  # the newest last
+    provider_views: Sequence[StoredProviderView]  # the newest last
     pins: str = ""  # as the session had saved them
 
 
@@ -183,9 +183,9 @@ class CheckpointStore(Protocol):
     """
 
     async def save(
-        self, session_id: str, name: str | None, place: Place, showings: Sequence[StoredProviderView]
+        self, session_id: str, name: str | None, place: Place, provider_views: Sequence[StoredProviderView]
     ) -> Checkpoint | None:
-        """Keep the log's first `place.messages` entries and the showings; None if the log was replaced since."""
+        """Keep the log's first `place.messages` entries and the provider views; None if the log was replaced since."""
 
     async def load(self, session_id: str, id: str) -> StoredCheckpoint:
         """A checkpoint with its log."""
@@ -195,7 +195,7 @@ class CheckpointStore(Protocol):
         session_id: str,
         id: str,
         place: Place,
-        showings: Sequence[StoredProviderView],
+        provider_views: Sequence[StoredProviderView],
         committed: Callable[[], None],
     ) -> Checkpoint | None:
         """Make a checkpoint of the present, whole log, then make the log and the activation states those of `id`.
@@ -207,7 +207,7 @@ class CheckpointStore(Protocol):
         self,
         session_id: str,
         place: Place,
-        showings: Sequence[StoredProviderView],
+        provider_views: Sequence[StoredProviderView],
         keep: int,
         entries: Sequence[StoredEntry],
         *,

@@ -50,12 +50,12 @@ from summarizing_context.worker.summary_cache import SummaryCache
 MAX_KEYS = 4  # providers whose state is kept
 
 
-class Asked(NamedTuple):
+class ViewRequest(NamedTuple):
     """What is asked for with a view."""
 
     reason: Reason | None = None
     focus: str | None = None
-    request: ActivationRequest | None = None
+    activation: ActivationRequest | None = None
     memories: tuple[str, ...] = ()
     ahead: bool = False  # only to see what the next decision will be
 
@@ -84,29 +84,29 @@ class Viewer:
         self._composer = Composer(Sources(self._reads, summaries, ledger, policy, price, style), sections)
         self._counter = counter
         self.leading = SystemRows(log, price)
-        self._showings: OrderedDict[str, ProviderView] = OrderedDict()
+        self._provider_views: OrderedDict[str, ProviderView] = OrderedDict()
         self.repairs = RepairCounts()
         self.latest: ProviderView | None = None
         self.reopened = False  # an earlier process has shown views of this log
 
     @property
-    def showings(self) -> list[ProviderView]:
+    def provider_views(self) -> list[ProviderView]:
         """What each provider is shown, the latest last."""
-        return list(self._showings.values())
+        return list(self._provider_views.values())
 
     @property
     def covers(self) -> bool:
         """Whether any view shows summaries in place of messages."""
-        return any(showing.state.stop > self._log.leading for showing in self._showings.values())
+        return any(provider_view.state.stop > self._log.leading for provider_view in self._provider_views.values())
 
     def pin_anew(self) -> None:
         """What is pinned by calls has changed: the next view of each provider shows it, if that fits."""
-        for showing in self._showings.values():
-            showing.pins_changed = True
+        for provider_view in self._provider_views.values():
+            provider_view.pins_changed = True
 
     def start_anew(self) -> None:
         """The log is another one: nothing of it has been shown by this viewer."""
-        self._showings.clear()
+        self._provider_views.clear()
         self.latest, self.reopened = None, True
         self._keep_shown()
 
@@ -128,147 +128,153 @@ class Viewer:
             since=state.since,
             repeats_stop=state.repeats_stop,
         )
-        showing = ProviderView(key, state, tail, pending="restored" if told else None)
+        provider_view = ProviderView(key, state, tail, pending="restored" if told else None)
         if marks is not None:
-            showing.attempted_at, showing.attempted_length = marks.attempted_at, marks.attempted_length
-            showing.ends, showing.resumed = frozenset(marks.ends), marks.shown
-        self._showings[key] = self.latest = showing
+            provider_view.attempted_at, provider_view.attempted_length = marks.attempted_at, marks.attempted_length
+            provider_view.ends, provider_view.resumed = frozenset(marks.ends), marks.shown
+        self._provider_views[key] = self.latest = provider_view
         self._keep_shown()
 
     def forget(self, reason: Reason) -> None:
         """The log was replaced: every provider starts over, and its next view is an activation."""
-        for showing in self._showings.values():
-            self._start_over(showing, reason)
+        for provider_view in self._provider_views.values():
+            self._start_over(provider_view, reason)
         self._keep_shown()
 
     def change(
         self,
         key: str,
         budget: int,
-        asked: Reason | None = None,
+        reason: Reason | None = None,
         *,
         focus: str | None = None,
-        wish: ActivationRequest | None = None,
+        request: ActivationRequest | None = None,
         memories: Sequence[str] = (),
         ahead: bool = False,
     ) -> Change | None:
         """Bring a provider's tail up to date and decide whether its next view activates.
 
-        `asked` is a reason to activate although there is no need: `explicit`, `idle`, `provider_changed`. With a
-        `focus` its header gets a note about that topic; a `wish` says what else is asked for. `memories` are what it
-        shows of earlier sessions, the most relevant first. A decision that only looks `ahead` is no attempt: the next
-        one decides the same.
+        `reason` says why to activate although there is no need: `explicit`, `idle`, `provider_changed`. With a `focus`
+        its header gets a note about that topic; a `request` says what else is asked for. `memories` are what it shows
+        of earlier sessions, the most relevant first. A decision that only looks `ahead` is no attempt: the next one
+        decides the same.
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit; and `Pause`
         where the pace allows it.
         """
         room = Room(self._room_tokens(budget), self._policy.shares)
-        provider = self._showing(key, room)
-        room = room.setting_aside(provider.state.staying)
-        if provider.state.system != self.leading.name:
-            asked = self._note_prompt(provider) or asked
-        if provider.has_turn_ended(self._log.bounds()):
-            provider.pending = provider.pending or provider.state.reason
+        provider_view = self._provider_view(key, room)
+        room = room.setting_aside(provider_view.state.staying)
+        if provider_view.state.system != self.leading.name:
+            reason = self._note_prompt(provider_view) or reason
+        if provider_view.has_turn_ended(self._log.bounds()):
+            provider_view.pending = provider_view.pending or provider_view.state.reason
         with self.pace.decision():
-            return self._changed(provider, room, budget, Asked(asked, focus, wish, tuple(memories), ahead))
+            return self._changed(
+                provider_view, room, budget, ViewRequest(reason, focus, request, tuple(memories), ahead)
+            )
 
-    def _changed(self, provider: ProviderView, room: Room, budget: int, asked: Asked) -> Change | None:
-        tail, skipped = self._fed(provider, room)
-        reason = provider.pending or asked.reason
-        now = self._situation(provider, tail, room, skipped, asked)
-        decision = self._decided(provider, tail, now)
+    def _changed(self, provider_view: ProviderView, room: Room, budget: int, request: ViewRequest) -> Change | None:
+        tail, skipped = self._fed(provider_view, room)
+        reason = provider_view.pending or request.reason
+        now = self._situation(provider_view, tail, room, skipped, request)
+        decision = self._decided(provider_view, tail, now)
         if decision.change is None and skipped:  # it has to be looked at whole after all
-            tail, was_attempt = provider.tail, decision.is_attempt
+            tail, was_attempt = provider_view.tail, decision.is_attempt
             feed(self._reads, tail)
-            now = self._situation(provider, tail, room, 0, asked)
+            now = self._situation(provider_view, tail, room, 0, request)
             if was_attempt:
                 now = now._replace(new_tokens=0, new_messages=0)
-            decision = self._decided(provider, tail, now)
+            decision = self._decided(provider_view, tail, now)
             decision = decision._replace(is_attempt=decision.is_attempt or was_attempt)
         tokens = now.tokens + now.skipped
         fits = isinstance(decision.change, ActivationPlan) or tokens <= room.tokens
-        change = self._carried_out(provider, decision, reason, tokens, room) if fits else None
-        if not asked.ahead:
-            self._note(provider, decision)  # at last, for what pauses before is decided again
+        change = self._carried_out(provider_view, decision, reason, tokens, room) if fits else None
+        if not request.ahead:
+            self._note(provider_view, decision)  # at last, for what pauses before is decided again
         if not fits:
-            raise self._too_small(provider, budget, tokens)
+            raise self._too_small(provider_view, budget, tokens)
         return change
 
     def _carried_out(
-        self, provider: ProviderView, decision: Decision, reason: Reason | None, tokens: int, room: Room
+        self, provider_view: ProviderView, decision: Decision, reason: Reason | None, tokens: int, room: Room
     ) -> Change | None:
         """What changes in a view of `tokens` tokens."""
         if decision.change is None:
             return None
         if isinstance(decision.change, ActivationPlan):
-            return self._covered(provider, decision.change, reason, tokens, room)
-        return self._reshaped(provider, decision.change, tokens)
+            return self._covered(provider_view, decision.change, reason, tokens, room)
+        return self._reshaped(provider_view, decision.change, tokens)
 
-    def _decided(self, provider: ProviderView, tail: Tail, now: Situation) -> Decision:
-        drafts = ProviderDrafts(self._composer, provider, tail, now)
+    def _decided(self, provider_view: ProviderView, tail: Tail, now: Situation) -> Decision:
+        drafts = ProviderDrafts(self._composer, provider_view, tail, now)
         if now.has_too_many:
             now = now._replace(ahead=drafts.ahead())
         return plan_activation(now, drafts)
 
-    def _situation(self, provider: ProviderView, tail: Tail, room: Room, skipped: int, asked: Asked) -> Situation:
+    def _situation(
+        self, provider_view: ProviderView, tail: Tail, room: Room, skipped: int, request: ViewRequest
+    ) -> Situation:
         """What the planner decides by."""
-        log, state = self._log, provider.state
-        attempted_at, length = provider.attempted_at, len(log)
+        log, state = self._log, provider_view.state
+        attempted_at, length = provider_view.attempted_at, len(log)
         return Situation(
             state=state,
             policy=self._policy,
             thresholds=self._thresholds(room),
-            shown_room=provider.tail.room,
+            shown_room=provider_view.tail.room,
             tail_start=tail.start,
             tail_tokens=tail.tokens,
             tail_messages=len(tail.items),
             skipped=skipped,
-            asked=asked.reason,
-            focus=asked.focus,
-            request=asked.request,
-            memories=asked.memories,
-            pending=provider.pending,
+            reason=request.reason,
+            focus=request.focus,
+            request=request.activation,
+            memories=request.memories,
+            pending=provider_view.pending,
             leading=log.leading,
             log_length=length,
             new_tokens=inf if attempted_at is None else log.history_tokens - attempted_at,
-            new_messages=length - provider.attempted_length,
-            hides_newest=bool(state.folded) and self._hides_newest(provider),
-            is_first=not provider.last and provider.resumed is None,
-            pins_changed=provider.pins_changed,
+            new_messages=length - provider_view.attempted_length,
+            hides_newest=bool(state.folded) and self._hides_newest(provider_view),
+            is_first=not provider_view.last and provider_view.resumed is None,
+            pins_changed=provider_view.pins_changed,
             system_changed=state.system != self.leading.name,
         )
 
-    def _hides_newest(self, provider: ProviderView) -> bool:
+    def _hides_newest(self, provider_view: ProviderView) -> bool:
         """Whether calls are folded of which the newest message is a result."""
-        state, (start, stop) = provider.state, self._log.newest_group
+        state, (start, stop) = provider_view.state, self._log.newest_group
         if state.stop != start or stop != len(self._log):
             return False
-        return hides_newest(Tails(self._reads, self._price, provider.tail).newest, state.folded)
+        return hides_newest(Tails(self._reads, self._price, provider_view.tail).newest, state.folded)
 
-    def _note(self, provider: ProviderView, decision: Decision) -> None:
+    def _note(self, provider_view: ProviderView, decision: Decision) -> None:
         """Note what a decision has looked at, and ask for what it wants to have summarized."""
         if decision.is_attempt:
-            provider.attempted_at, provider.attempted_length = self._log.history_tokens, len(self._log)
+            provider_view.attempted_at, provider_view.attempted_length = self._log.history_tokens, len(self._log)
         if decision.pins_seen:
-            provider.pins_changed = False
+            provider_view.pins_changed = False
         if (refused := decision.to_summarize) is not None:
             self._summaries.open.ask(CoveredRange(refused.cut.stop, refused.header.nodes))
 
     def _covered(
-        self, provider: ProviderView, plan: ActivationPlan, reason: Reason | None, tokens: int, room: Room
+        self, provider_view: ProviderView, plan: ActivationPlan, reason: Reason | None, tokens: int, room: Room
     ) -> Change:
         """The change to a view of `tokens` tokens that covers what is planned."""
         if reason is None:
-            before = Room(provider.state.room, self._policy.shares).setting_aside(provider.state.staying)
+            before = Room(provider_view.state.room, self._policy.shares).setting_aside(provider_view.state.staying)
             reason = "budget_lowered" if room.tokens < before.tokens and tokens <= before.high else "high_water"
         system = self.leading.tokens
         sizes = system + tokens, system + plan.tokens, tokens - plan.tokens
         report = ActivationReport(True, reason, *sizes, *plan.word_for_word)
-        state = activated(provider.state, plan, reason, self._counter, self.leading.name)
-        return Change(provider, provider.state, state, plan.tail, (*plan.pins.before, *plan.pins.after), report)
+        state = activated(provider_view.state, plan, reason, self._counter, self.leading.name)
+        return Change(
+            provider_view, provider_view.state, state, plan.tail, (*plan.pins.before, *plan.pins.after), report
+        )
 
-    def _reshaped(self, provider: ProviderView, shape: Reshape, tokens: int) -> Change:
+    def _reshaped(self, provider_view: ProviderView, shape: Reshape, tokens: int) -> Change:
         """The change to a view that begins differently, and covers nothing more."""
-        before, pins = provider.state, shape.pins
+        before, pins = provider_view.state, shape.pins
         state = before if pins is None else with_pins(before, pins)
         if (block := shape.memories) is not None:
             state = msgspec.structs.replace(
@@ -278,13 +284,13 @@ class Viewer:
                 pin_tokens=state.pin_tokens + block.tokens,
             )
         bounds = self._log.bounds() if shape.rebinds else before.bounds
-        tail = self._within(provider.tail, bounds)
+        tail = self._within(provider_view.tail, bounds)
         total, after = self.leading.tokens + tokens, self.leading.tokens + state.head_tokens + tail.tokens
         report = ActivationReport(True, shape.reason, total, after, total - after)
         state = msgspec.structs.replace(
             state, serial=before.serial + 1, reason=shape.reason, system=self.leading.name, bounds=bounds
         )
-        return Change(provider, before, state, tail, () if pins is None else (*pins.before, *pins.after), report)
+        return Change(provider_view, before, state, tail, () if pins is None else (*pins.before, *pins.after), report)
 
     def _within(self, tail: Tail, bounds: Bounds) -> Tail:
         """The tail within other bounds, shown anew."""
@@ -296,76 +302,84 @@ class Viewer:
         feed(self._reads, anew)
         return anew
 
-    def would_compact(self, key: str, budget: int, asked: Reason | None = None, memories: Sequence[str] = ()) -> bool:
+    def would_compact(self, key: str, budget: int, reason: Reason | None = None, memories: Sequence[str] = ()) -> bool:
         """Whether the next view would activate, for whatever reason. Changes nothing.
 
         Raises `BudgetError` as `change` does.
         """
-        showings = self._showings
-        self._showings = OrderedDict((name, replace(one) if name == key else one) for name, one in showings.items())
+        provider_views = self._provider_views
+        self._provider_views = OrderedDict(
+            (name, replace(one) if name == key else one) for name, one in provider_views.items()
+        )
         try:
-            return self.change(key, budget, asked, memories=memories) is not None
+            return self.change(key, budget, reason, memories=memories) is not None
         finally:
-            self._showings = showings
+            self._provider_views = provider_views
 
     def apply(self, change: Change) -> bool:
         """An activation is committed: show what it decided. False if the log was replaced in between."""
-        showing = change.showing
-        if showing.state is not change.before:
+        provider_view = change.provider_view
+        if provider_view.state is not change.before:
             return False
-        old, new = showing.tail, change.tail
-        uncounted = len(old.items) - showing.counted - new.joined_of(old.items[showing.counted :])
+        old, new = provider_view.tail, change.tail
+        uncounted = len(old.items) - provider_view.counted - new.joined_of(old.items[provider_view.counted :])
         same = (old.room, old.next) == (new.room, new.next) and new.folded in ((), old.folded)
-        showing.counted = max(0, len(new.items) - uncounted) if same else 0
-        self.repairs.note([pin for pin in change.pins if pin.message not in showing.state.head])
-        self.repairs.note_changed(old.items, new.items[: showing.counted])
-        showing.state, showing.tail, showing.pending = change.state, change.tail, None
-        self.latest = showing
-        showing.pins_changed = False
+        provider_view.counted = max(0, len(new.items) - uncounted) if same else 0
+        self.repairs.note([pin for pin in change.pins if pin.message not in provider_view.state.head])
+        self.repairs.note_changed(old.items, new.items[: provider_view.counted])
+        provider_view.state, provider_view.tail, provider_view.pending = change.state, change.tail, None
+        self.latest = provider_view
+        provider_view.pins_changed = False
         self._keep_shown()
         return True
 
     def view(self, key: str, activation: ActivationReport | None) -> View:
         """The view as `change` has left it, as fresh copies: what came since then is for the next one."""
-        showing = self._showings[key]
-        self._showings.move_to_end(key)
-        self.latest = showing
-        self.repairs.note(showing.tail.items[showing.counted :])
-        showing.counted = len(showing.tail.items)
-        messages = [*self.leading.messages(), *showing.state.head, *(item.message for item in showing.tail.items)]
-        if showing.resumed is not None:
-            showing.last, showing.resumed = messages[: showing.resumed], None
-        stable = common_prefix(showing.last, messages)
-        showing.last = messages
-        tokens = self.leading.log_tokens + showing.state.head_tokens + showing.tail.tokens
+        provider_view = self._provider_views[key]
+        self._provider_views.move_to_end(key)
+        self.latest = provider_view
+        self.repairs.note(provider_view.tail.items[provider_view.counted :])
+        provider_view.counted = len(provider_view.tail.items)
+        messages = [
+            *self.leading.messages(),
+            *provider_view.state.head,
+            *(item.message for item in provider_view.tail.items),
+        ]
+        if provider_view.resumed is not None:
+            provider_view.last, provider_view.resumed = messages[: provider_view.resumed], None
+        stable = common_prefix(provider_view.last, messages)
+        provider_view.last = messages
+        tokens = self.leading.log_tokens + provider_view.state.head_tokens + provider_view.tail.tokens
         if self._policy.merge_user_rows:
-            showing.ends = frozenset(end for end in showing.ends if end < stable) | {stable}
-            messages = merged(messages, showing.ends)
-            stable = common_prefix(showing.merged, messages)
-            showing.merged = messages
-            tokens -= MESSAGE_TOKENS * (len(showing.last) - len(messages))
+            provider_view.ends = frozenset(end for end in provider_view.ends if end < stable) | {stable}
+            messages = merged(messages, provider_view.ends)
+            stable = common_prefix(provider_view.merged, messages)
+            provider_view.merged = messages
+            tokens -= MESSAGE_TOKENS * (len(provider_view.last) - len(messages))
         return View(copied(messages), tokens, stable, activation, self.leading.fixed_tokens)
 
     def tokens(self, key: str, budget: int) -> tuple[int, float]:
         """What the whole view costs, and its high water."""
         room = Room(self._room_tokens(budget), self._policy.shares)
-        showing = self._showings.get(key) or self._new_showing(key, room)
-        room = room.setting_aside(showing.state.staying)
-        tail, skipped = self._fed(showing, room)
+        provider_view = self._provider_views.get(key) or self._new_provider_view(key, room)
+        room = room.setting_aside(provider_view.state.staying)
+        tail, skipped = self._fed(provider_view, room)
         system = self.leading.tokens
-        head = showing.state.head_tokens
+        head = provider_view.state.head_tokens
         return system + head + tail.tokens + skipped, system + self._thresholds(room).high(head)
 
-    def raw_messages(self, key: str, wish: ActivationRequest | None) -> int:
+    def raw_messages(self, key: str, request: ActivationRequest | None) -> int:
         """How many messages of a provider's view stay raw because they were to stay so; 0 where more could be covered
-        for a wish, at a price."""
-        showing = self._showings.get(key)
-        if showing is None:
+        for a request, at a price."""
+        provider_view = self._provider_views.get(key)
+        if provider_view is None:
             return 0
-        least = 1 if wish is None else wish.keep_messages
-        if least is None or (wish and cuts_leaving(showing.tail, showing.state.cut, self._log.segments, least)):
+        least = 1 if request is None else request.keep_messages
+        if least is None or (
+            request and cuts_leaving(provider_view.tail, provider_view.state.cut, self._log.segments, least)
+        ):
             return 0
-        return len(showing.tail.items)
+        return len(provider_view.tail.items)
 
     def high_water(self, max_tokens: int) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
@@ -387,17 +401,17 @@ class Viewer:
             raise BudgetError(leading.tokens + LEAST_ROOM, budget, leading.costs(), leading.what)
         return room
 
-    def _showing(self, key: str, room: Room) -> ProviderView:
-        """The showing of a provider. A new one starts with the whole log; its first view is told if others were."""
-        showing = self._showings.get(key)
-        if showing is None:
-            showing = self._new_showing(key, room)
-            self._showings[key] = showing
-            while len(self._showings) > MAX_KEYS:
-                self._showings.popitem(last=False)
-        return showing
+    def _provider_view(self, key: str, room: Room) -> ProviderView:
+        """What a provider is shown. A new one starts with the whole log; its first view is told if others were."""
+        provider_view = self._provider_views.get(key)
+        if provider_view is None:
+            provider_view = self._new_provider_view(key, room)
+            self._provider_views[key] = provider_view
+            while len(self._provider_views) > MAX_KEYS:
+                self._provider_views.popitem(last=False)
+        return provider_view
 
-    def _new_showing(self, key: str, room: Room) -> ProviderView:
+    def _new_provider_view(self, key: str, room: Room) -> ProviderView:
         state = ActivationState(
             room=room.tokens,
             stop=self._log.leading,
@@ -405,21 +419,21 @@ class Viewer:
             system=self.leading.name,
             repeats_stop=len(self._log),
         )
-        pending: Reason | None = "provider_changed" if self._showings else "restored" if self.reopened else None
+        pending: Reason | None = "provider_changed" if self._provider_views else "restored" if self.reopened else None
         tail = Tail(self._log.leading, room, self._price, repeats_stop=state.repeats_stop)
         return ProviderView(key, state, tail, pending=pending, pins_changed=bool(self._log.pinned.texts))
 
-    def _note_prompt(self, showing: ProviderView) -> Reason | None:
+    def _note_prompt(self, provider_view: ProviderView) -> Reason | None:
         """Another system prompt leads: where a view was shown with the old one, the next is an activation."""
-        if showing.last or showing.state.serial:
-            showing.pending = showing.pending or "system_changed"
+        if provider_view.last or provider_view.state.serial:
+            provider_view.pending = provider_view.pending or "system_changed"
             return "system_changed"
-        showing.state = msgspec.structs.replace(showing.state, system=self.leading.name)
+        provider_view.state = msgspec.structs.replace(provider_view.state, system=self.leading.name)
         return None
 
-    def _start_over(self, showing: ProviderView, reason: Reason) -> None:
-        old = showing.state
-        showing.state = ActivationState(
+    def _start_over(self, provider_view: ProviderView, reason: Reason) -> None:
+        old = provider_view.state
+        provider_view.state = ActivationState(
             serial=old.serial,
             room=old.room,
             stop=self._log.leading,
@@ -427,27 +441,27 @@ class Viewer:
             repeats_stop=len(self._log),
         )
         room = Room(old.room, self._policy.shares)
-        showing.tail = Tail(self._log.leading, room, self._price, repeats_stop=showing.state.repeats_stop)
-        showing.pending, showing.attempted_at, showing.counted = reason, None, 0
-        showing.pins_changed = bool(self._log.pinned.texts)
+        provider_view.tail = Tail(self._log.leading, room, self._price, repeats_stop=provider_view.state.repeats_stop)
+        provider_view.pending, provider_view.attempted_at, provider_view.counted = reason, None, 0
+        provider_view.pins_changed = bool(self._log.pinned.texts)
 
     def _keep_shown(self) -> None:
         """Tell what has to be made because views show it."""
-        states = [showing.state for showing in self._showings.values()]
+        states = [provider_view.state for provider_view in self._provider_views.values()]
         self._summaries.notes.keep(state.focus for state in states)
         self._summaries.open.keep(CoveredRange(state.stop, state.nodes) for state in states)
 
-    def _fed(self, showing: ProviderView, room: Room) -> tuple[Tail, int]:
+    def _fed(self, provider_view: ProviderView, room: Room) -> tuple[Tail, int]:
         """The tail with what is new. A backlog far larger than the room is not shown first only to be covered then:
         another tail, which starts late in it, stands in, and the tokens before it are told."""
         tokens = self._log.tokens
-        if showing.state.stop < self._log.leading:  # leading rows came after an empty view
-            showing.state = msgspec.structs.replace(showing.state, stop=self._log.leading)
-            if showing.tail.items:  # ephemeral messages, which the new rows come before
-                showing.pending = showing.pending or "system_changed"
-            stop = showing.state.repeats_stop
-            showing.tail = Tail(self._log.leading, showing.tail.room, self._price, repeats_stop=stop)
-        tail, late, skipped = showing.tail, None, 0
+        if provider_view.state.stop < self._log.leading:  # leading rows came after an empty view
+            provider_view.state = msgspec.structs.replace(provider_view.state, stop=self._log.leading)
+            if provider_view.tail.items:  # ephemeral messages, which the new rows come before
+                provider_view.pending = provider_view.pending or "system_changed"
+            stop = provider_view.state.repeats_stop
+            provider_view.tail = Tail(self._log.leading, provider_view.tail.room, self._price, repeats_stop=stop)
+        tail, late, skipped = provider_view.tail, None, 0
         backlog = tokens[-1] - tokens[tail.next]
         if backlog > 3 * room.tokens and (start := late_start(self._log, tail.next, room)) > tail.next:
             repeats = tail.repeats_stop
@@ -457,8 +471,8 @@ class Viewer:
         feed(self._reads, late or tail)
         return late or tail, skipped
 
-    def _too_small(self, showing: ProviderView, budget: int, now: int) -> BudgetError:
+    def _too_small(self, provider_view: ProviderView, budget: int, now: int) -> BudgetError:
         """The floor does not fit: the newest group is still open and cannot be shrunk further."""
-        tail = showing.tail
+        tail = provider_view.tail
         rows = [(item.seq, item.tokens) for item in tail.items[-5:]]
         return BudgetError(self.leading.tokens + now, budget, rows, "newest messages")

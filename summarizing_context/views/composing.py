@@ -72,10 +72,10 @@ class Composer:
 class ProviderDrafts:
     """What the planner may ask for about the next view of one provider."""
 
-    def __init__(self, composer: Composer, provider: ProviderView, tail: Tail, now: Situation) -> None:
+    def __init__(self, composer: Composer, provider_view: ProviderView, tail: Tail, now: Situation) -> None:
         self._composer = composer
         self._sources = composer.sources
-        self._provider = provider
+        self._provider_view = provider_view
         self._tail = tail
         self._now = now
         self._log = self._sources.reads.log
@@ -154,7 +154,7 @@ class ProviderDrafts:
 
     def pins(self) -> Pins:
         """The pins of the present view as they would be chosen now."""
-        return self._composer.pins(self._now, self._provider.tail)
+        return self._composer.pins(self._now, self._provider_view.tail)
 
     def memories(self) -> TailItem | None:
         """The memories that fit into the room, as one message."""
@@ -162,8 +162,8 @@ class ProviderDrafts:
 
     def has_turn_ended(self) -> bool:
         """Whether what was signed in a turn has to go with its end; a view that goes back to another shows it."""
-        provider = self._provider
-        return provider.resumed is None and provider.has_turn_ended(self._log.bounds())
+        provider_view = self._provider_view
+        return provider_view.resumed is None and provider_view.has_turn_ended(self._log.bounds())
 
     def log_tokens(self, start: int, stop: int) -> int:
         """What these log entries cost."""

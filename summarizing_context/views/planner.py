@@ -37,7 +37,7 @@ class Situation(NamedTuple):
     tail_tokens: int
     tail_messages: int
     skipped: int = 0  # tokens of the log between the view's beginning and a tail that starts late
-    asked: Reason | None = None  # why to activate although there is no need
+    reason: Reason | None = None  # why to activate although there is no need
     focus: str | None = None  # a topic of which the header has to keep a note
     request: ActivationRequest | None = None
     memories: tuple[str, ...] = ()  # of earlier sessions, the most relevant first
@@ -83,7 +83,7 @@ class Situation(NamedTuple):
     @property
     def is_needed(self) -> bool:
         """Whether this counts as an attempt: what could be done on a cold cache alone may soon have to be."""
-        return self.overflows or self.is_high or self.has_too_many or self.asked == "explicit"
+        return self.overflows or self.is_high or self.has_too_many or self.reason == "explicit"
 
     @property
     def may_attempt(self) -> bool:
@@ -94,8 +94,8 @@ class Situation(NamedTuple):
     @property
     def messages_to_keep(self) -> int:
         """How many messages a request leaves raw, or a note where nothing else is covered for it."""
-        asked = _KEEP_BESIDE_NOTE if self.request is None else self.request.keep_messages or 1
-        return max(asked, self.policy.keep_recent or 0)
+        wanted = _KEEP_BESIDE_NOTE if self.request is None else self.request.keep_messages or 1
+        return max(wanted, self.policy.keep_recent or 0)
 
     @property
     def fewest_messages(self) -> int:
@@ -175,7 +175,7 @@ def plan_activation(now: Situation, drafts: Drafts) -> Decision:
     if _is_due(now):
         case = next(case for case in CASES if case.holds(now))
         made = case.plan(now, drafts)._replace(is_attempt=now.is_needed)
-    if made.change is None and now.asked == "idle":
+    if made.change is None and now.reason == "idle":
         made = made._replace(change=_refreshed(now, drafts))
     if made.change is None and not now.skipped and now.tokens <= now.room.tokens:
         return _reshaped(now, drafts, made)
@@ -184,9 +184,9 @@ def plan_activation(now: Situation, drafts: Drafts) -> Decision:
 
 def _is_due(now: Situation) -> bool:
     """Whether an activation is tried: where it is needed, or a cold cache makes a large one cheap; not too often."""
-    if not now.is_needed and (now.asked is None or now.tail_tokens < now.room.low + now.policy.leaf):
+    if not now.is_needed and (now.reason is None or now.tail_tokens < now.room.low + now.policy.leaf):
         return False
-    return now.overflows or now.asked == "explicit" or bool(now.ahead) or now.may_attempt
+    return now.overflows or now.reason == "explicit" or bool(now.ahead) or now.may_attempt
 
 
 class Case(NamedTuple):
@@ -273,8 +273,8 @@ CASES = (  # the first that holds decides
     Case("request", lambda now: now.request is not None, _requested),
     Case("high water", lambda now: now.is_high, _high_water),
     Case("too many messages", lambda now: now.has_too_many, _too_many_messages),
-    Case("explicit", lambda now: now.asked == "explicit", _explicit),
-    Case("cold cache", lambda now: now.asked is not None, _high_water),
+    Case("explicit", lambda now: now.reason == "explicit", _explicit),
+    Case("cold cache", lambda now: now.reason is not None, _high_water),
 )
 
 
@@ -331,7 +331,7 @@ def _first(
 def _cuts(now: Situation, candidates: Candidates, drafts: Drafts) -> list[Cut]:
     """Where to cut, best first. A number of messages that a request leaves raw is met, or nothing is done."""
     cuts = list(candidates.low_water)
-    if now.asked == "explicit" and not (now.overflows or now.is_high):
+    if now.reason == "explicit" and not (now.overflows or now.is_high):
         cuts = _worthwhile(now, candidates)
     if now.request is None and (now.focus is None or cuts or drafts.covered()):
         return cuts

@@ -315,7 +315,7 @@ class ProviderView:
 class Change(NamedTuple):
     """An activation that is to be committed."""
 
-    showing: ProviderView
+    provider_view: ProviderView
     before: ActivationState
     state: ActivationState
     tail: Tail

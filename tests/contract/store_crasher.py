@@ -105,7 +105,7 @@ def after_checkpoint_steps(done: int) -> tuple[list[str], dict[str, list[str]]]:
 
 
 async def checkpoint(store: SqliteStore, ack: Ack) -> None:
-    showings: list[StoredProviderView] = []
+    provider_views: list[StoredProviderView] = []
     version = messages = 0
     lengths: dict[str, int] = {}
     for what, name in checkpoint_steps():
@@ -113,12 +113,12 @@ async def checkpoint(store: SqliteStore, ack: Ack) -> None:
             await store.append("s", [make_entry(name, 2_000)], lambda: None)
             messages += 1
         elif what == "save":
-            showings = [StoredProviderView("p", make_state(int(name)), "{}")]
-            await store.save_activation("s", "p", showings[0].state)
-            await store.checkpoints.save("s", name, Place(version, messages), showings)
+            provider_views = [StoredProviderView("p", make_state(int(name)), "{}")]
+            await store.save_activation("s", "p", provider_views[0].state)
+            await store.checkpoints.save("s", name, Place(version, messages), provider_views)
             lengths[name] = messages
         else:
-            await store.checkpoints.restore("s", name, Place(version, messages), showings, lambda: None)
+            await store.checkpoints.restore("s", name, Place(version, messages), provider_views, lambda: None)
             version, messages = version + 1, lengths[name]
         ack(f"{what} {name}")
 

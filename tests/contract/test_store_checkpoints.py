@@ -26,7 +26,7 @@ async def test_a_checkpoint_comes_back_as_it_was_kept(where):
         assert (made.name, made.seq) == ("name", 3)
         await store.append("s", entries("m5"), nothing)
         found = await store.checkpoints.load("s", made.id)
-        assert (found.checkpoint, texts(found), found.showings) == (made, ["m0", "m1", "m2"], SHOWN)
+        assert (found.checkpoint, texts(found), found.provider_views) == (made, ["m0", "m1", "m2"], SHOWN)
         assert await store.checkpoints.listed("s") == [made]
         assert await store.checkpoints.listed("other") == []
 
@@ -51,17 +51,18 @@ async def test_a_log_is_replaced_with_a_checkpoint_of_what_it_was_or_not_at_all(
     called: list[int] = []
     async with opened(where, "s") as store:
         await store.append("s", numbered(5), nothing)
-        keeper = store.checkpoints
+        checkpoints = store.checkpoints
         assert (
-            await keeper.replace("s", Place(1, 5), SHOWN, 2, entries("x"), committed=lambda: called.append(1)) is None
+            await checkpoints.replace("s", Place(1, 5), SHOWN, 2, entries("x"), committed=lambda: called.append(1))
+            is None
         )
-        assert (len(await log_of(store)), called, await keeper.listed("s")) == (5, [], [])
-        made = await keeper.replace("s", Place(0, 5), SHOWN, 2, entries("x"), committed=lambda: called.append(1))
+        assert (len(await log_of(store)), called, await checkpoints.listed("s")) == (5, [], [])
+        made = await checkpoints.replace("s", Place(0, 5), SHOWN, 2, entries("x"), committed=lambda: called.append(1))
         assert (await log_of(store), called, made.seq) == (["m0", "m1", "x"], [1], 5)
-        found = await keeper.load("s", made.id)
-        assert (texts(found), found.showings) == ([f"m{n}" for n in range(5)], SHOWN)
-        kept = await keeper.save("s", None, Place(1, 3), [])
-        assert await keeper.replace("s", Place(1, 3), [], 0, [], committed=nothing) == kept, (
+        found = await checkpoints.load("s", made.id)
+        assert (texts(found), found.provider_views) == ([f"m{n}" for n in range(5)], SHOWN)
+        kept = await checkpoints.save("s", None, Place(1, 3), [])
+        assert await checkpoints.replace("s", Place(1, 3), [], 0, [], committed=nothing) == kept, (
             "an equal one is not made again"
         )
 

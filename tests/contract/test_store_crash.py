@@ -198,7 +198,7 @@ async def test_checkpoints_are_whole_and_a_log_is_restored_or_is_not_after_a_kil
     kept = {one.checkpoint.name: names(one) for one in found}
     assert (log, kept) in (after_checkpoint_steps(acked), after_checkpoint_steps(acked + 1))
     for one in found:
-        state = one.showings[0].state
+        state = one.provider_views[0].state
         assert state == make_state(int(state[:6]))
 
 

@@ -30,7 +30,9 @@ async def kept(store, session_id: str, number: int, *providers: str) -> str:
 async def came_back(store, session_id: str, marks: dict[str, int], *providers: str) -> bool:
     for id, number in marks.items():
         found = await store.checkpoints.load(session_id, id)
-        if [one.state for one in found.showings] != [state_of(number, provider) for provider in providers or ("p",)]:
+        if [one.state for one in found.provider_views] != [
+            state_of(number, provider) for provider in providers or ("p",)
+        ]:
             return False
     return True
 

@@ -140,25 +140,25 @@ def test_nothing_is_reshaped_where_nothing_fits():
 
 
 def test_a_topic_gets_a_note_where_something_is_covered():
-    now = situation(300, asked="explicit", focus="tea")
+    now = situation(300, reason="explicit", focus="tea")
     assert stop_of(plan_activation(now, Fake({4: 320}, (NOTE,), present=(4,)))) == 4
     assert stop_of(plan_activation(now, Fake({4: 320}, (STAND_IN,), present=(4,)))) is None
 
 
 def test_a_topic_without_anything_covered_covers_all_but_some_messages():
-    now = situation(300, asked="explicit", focus="tea")
+    now = situation(300, reason="explicit", focus="tea")
     fake = Fake({6: 310}, (NOTE,), to_keep=(6,))
     assert (now.messages_to_keep, stop_of(plan_activation(now, fake))) == (10, 6)
 
 
 def test_a_number_of_messages_to_keep_is_met_or_nothing_is_covered():
-    now = situation(500, asked="explicit", request=ActivationRequest(keep_messages=3))
+    now = situation(500, reason="explicit", request=ActivationRequest(keep_messages=3))
     fake = Fake({6: 499, 7: 100}, low_water=(7,), to_keep=(6,))
     assert (stop_of(plan_activation(now, fake)), fake.tried) == (6, [6])
 
 
 def test_a_refused_request_is_summarized_where_that_could_make_it_small_enough():
-    now = situation(500, asked="explicit", request=ActivationRequest(keep_messages=3))
+    now = situation(500, reason="explicit", request=ActivationRequest(keep_messages=3))
     decision = plan_activation(now, Fake({6: 600}, to_keep=(6,)))
     assert (decision.change, decision.to_summarize.cut.stop) == (None, 6)  # 300 tokens become 160
     assert plan_activation(now, Fake({6: 640}, to_keep=(6,))).to_summarize is None
@@ -166,7 +166,7 @@ def test_a_refused_request_is_summarized_where_that_could_make_it_small_enough()
 
 
 def test_a_threshold_of_importance_alone_covers_no_more_than_is_smaller():
-    now = situation(500, asked="explicit", request=ActivationRequest(keep_from=0.5))
+    now = situation(500, reason="explicit", request=ActivationRequest(keep_from=0.5))
     fake = Fake({6: 501, 7: 400, 4: 501}, (NOTE,), low_water=(6,), present=(4,))
     assert stop_of(plan_activation(now, fake)) is None
     fake.to_keep = (7,)
@@ -189,41 +189,41 @@ def test_what_a_model_has_summarized_ahead_is_covered_at_once():
 
 
 def test_when_asked_anything_that_frees_a_token_will_do():
-    now = situation(500, asked="explicit", new_tokens=0)
+    now = situation(500, reason="explicit", new_tokens=0)
     fake = Fake({6: 500, 7: 499}, low_water=(6, 7))
     assert stop_of(plan_activation(now, fake)) == 7
-    assert plan_activation(situation(499, asked="explicit"), fake).change is None
+    assert plan_activation(situation(499, reason="explicit"), fake).change is None
 
 
 def test_when_asked_again_with_nothing_new_no_further_group_is_covered():
     fake = Fake({6: 300}, low_water=(6,))
-    now = situation(500, asked="explicit")
+    now = situation(500, reason="explicit")
     known = now._replace(state=type(COVERED)(**{**_fields(COVERED), "bounds": Bounds(rewritten=30)}))
     assert (stop_of(plan_activation(now, fake)), stop_of(plan_activation(known, fake))) == (6, None)
 
 
 def test_when_asked_no_cut_is_made_that_leaves_the_tail_farther_from_the_low_water():
     fake = Fake({6: 100}, low_water=(6,), raw={6: 60})
-    assert stop_of(plan_activation(situation(361, asked="explicit"), fake)) == 6
-    assert stop_of(plan_activation(situation(360, asked="explicit"), fake)) is None
+    assert stop_of(plan_activation(situation(361, reason="explicit"), fake)) == 6
+    assert stop_of(plan_activation(situation(360, reason="explicit"), fake)) is None
 
 
 def test_when_asked_with_nothing_to_free_summaries_that_are_ready_are_shown():
-    now = situation(300, asked="explicit")
+    now = situation(300, reason="explicit")
     assert stop_of(plan_activation(now, Fake({4: 350}, (BY_MODEL,), present=(4,)))) == 4
     assert stop_of(plan_activation(now, Fake({4: 350}, (STAND_IN,), present=(4,)))) is None
 
 
 @pytest.mark.parametrize(("tail", "stop"), [(359, None), (360, 6)])
 def test_a_cold_cache_is_used_where_a_segment_more_than_the_low_water_is_raw(tail: int, stop: int | None):
-    decision = plan_activation(situation(100 + tail, asked="idle"), Fake({6: 200}, low_water=(6,)))
+    decision = plan_activation(situation(100 + tail, reason="idle"), Fake({6: 200}, low_water=(6,)))
     assert (stop_of(decision), decision.is_attempt) == (stop, False)
 
 
 def test_a_cold_cache_shows_at_least_the_summaries_that_are_ready():
     fake = Fake({4: 300}, (BY_MODEL,), present=(4,))
-    assert stop_of(plan_activation(situation(300, asked="idle"), fake)) == 4
-    assert plan_activation(situation(300, asked="provider_changed"), fake).change is None
+    assert stop_of(plan_activation(situation(300, reason="idle"), fake)) == 4
+    assert plan_activation(situation(300, reason="provider_changed"), fake).change is None
 
 
 def test_a_pending_reason_is_told_though_nothing_changes():

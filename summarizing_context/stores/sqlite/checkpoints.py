@@ -221,9 +221,9 @@ class SqliteCheckpoints:
         self._states = NewestStates()
 
     async def save(
-        self, session_id: str, name: str | None, place: Place, showings: Sequence[StoredProviderView]
+        self, session_id: str, name: str | None, place: Place, provider_views: Sequence[StoredProviderView]
     ) -> Checkpoint | None:
-        """Keep the log's first `place.messages` entries and the showings; None if the log was replaced since."""
+        """Keep the log's first `place.messages` entries and the provider views; None if the log was replaced since."""
 
         def work(connection: sqlite3.Connection) -> Checkpoint:
             _check_current(connection, session_id, place)
@@ -231,7 +231,7 @@ class SqliteCheckpoints:
             if place.messages > head.stop:
                 raise StoreError(f"session {session_id!r} has {head.stop} entries; no checkpoint of more can be kept")
             head = head._replace(stop=place.messages)
-            return _add(connection, session_id, name, self._kept(connection, session_id, head, showings))
+            return _add(connection, session_id, name, self._kept(connection, session_id, head, provider_views))
 
         return await self._unless_overtaken(session_id, work)
 
@@ -242,7 +242,7 @@ class SqliteCheckpoints:
             found = _find(connection, session_id, id)
             head = log.Head(found.kept.branch, found.kept.stop, False)
             entries = log.read_entries(connection, head, self._access.name)
-            return StoredCheckpoint(found.checkpoint, entries, _showings(connection, found.kept), found.kept.pins)
+            return StoredCheckpoint(found.checkpoint, entries, _provider_views(connection, found.kept), found.kept.pins)
 
         return await self._access.read(work)
 
@@ -251,7 +251,7 @@ class SqliteCheckpoints:
         session_id: str,
         id: str,
         place: Place,
-        showings: Sequence[StoredProviderView],
+        provider_views: Sequence[StoredProviderView],
         committed: Callable[[], None],
     ) -> Checkpoint | None:
         """Make a checkpoint of the present, whole log, then make the log and the activation states those of `id`."""
@@ -259,7 +259,7 @@ class SqliteCheckpoints:
         def work(connection: sqlite3.Connection) -> Checkpoint:
             _check_current(connection, session_id, place)
             found = _find(connection, session_id, id)
-            present = self._present(connection, session_id, f"before restoring {found.checkpoint.id}", showings)
+            present = self._present(connection, session_id, f"before restoring {found.checkpoint.id}", provider_views)
             log.move(connection, session_id, found.kept.branch, found.kept.stop)
             _show_again(connection, session_id, found.kept)
             return present
@@ -270,7 +270,7 @@ class SqliteCheckpoints:
         self,
         session_id: str,
         place: Place,
-        showings: Sequence[StoredProviderView],
+        provider_views: Sequence[StoredProviderView],
         keep: int,
         entries: Sequence[StoredEntry],
         *,
@@ -282,7 +282,7 @@ class SqliteCheckpoints:
 
         def work(connection: sqlite3.Connection) -> Checkpoint:
             _check_current(connection, session_id, place)
-            present = self._present(connection, session_id, name, showings)
+            present = self._present(connection, session_id, name, provider_views)
             log.replace(connection, session_id, keep, new)
             return present
 
@@ -318,18 +318,22 @@ class SqliteCheckpoints:
         await self._access.writer.submit(work)
 
     def _present(
-        self, connection: sqlite3.Connection, session_id: str, name: str, showings: Sequence[StoredProviderView]
+        self, connection: sqlite3.Connection, session_id: str, name: str, provider_views: Sequence[StoredProviderView]
     ) -> Checkpoint:
         """The checkpoint of the present, whole log: the one that there is, or a new one of this name."""
-        kept = self._kept(connection, session_id, log.head_of(connection, session_id), showings)
+        kept = self._kept(connection, session_id, log.head_of(connection, session_id), provider_views)
         row = connection.execute(SQL["same_checkpoint"], {"session_id": session_id, **kept._asdict()}).fetchone()
         return _add(connection, session_id, name, kept) if row is None else _checkpoint(row)
 
     def _kept(
-        self, connection: sqlite3.Connection, session_id: str, head: log.Head, showings: Sequence[StoredProviderView]
+        self,
+        connection: sqlite3.Connection,
+        session_id: str,
+        head: log.Head,
+        provider_views: Sequence[StoredProviderView],
     ) -> _Kept:
         keep = self._states.keep
-        listed = [(key, keep(connection, session_id, key, state), marks) for key, state, marks in showings]
+        listed = [(key, keep(connection, session_id, key, state), marks) for key, state, marks in provider_views]
         return _Kept(log.owner(connection, head), head.stop, json.dumps(listed), pins_of(connection, session_id))
 
     async def _unless_overtaken(
@@ -350,7 +354,7 @@ class _Kept(NamedTuple):
 
     branch: int
     stop: int
-    showings: str  # JSON: [provider key, state id, marks] each
+    showings: str  # of provider views; JSON: [provider key, state id, marks] each
     pins: str
 
 
@@ -389,7 +393,7 @@ def _add(connection: sqlite3.Connection, session_id: str, name: str | None, kept
     return _checkpoint((id, name, kept.stop, values["now"]))
 
 
-def _showings(connection: sqlite3.Connection, kept: _Kept) -> list[StoredProviderView]:
+def _provider_views(connection: sqlite3.Connection, kept: _Kept) -> list[StoredProviderView]:
     found = []
     for key, number, marks in json.loads(kept.showings):
         found.append(StoredProviderView(key, read_state(connection, number), marks))
@@ -398,5 +402,5 @@ def _showings(connection: sqlite3.Connection, kept: _Kept) -> list[StoredProvide
 
 def _show_again(connection: sqlite3.Connection, session_id: str, kept: _Kept) -> None:
     save_pins(connection, session_id, kept.pins)
-    for showing in _showings(connection, kept):
-        log.save_activation(connection, session_id, showing.provider_key, showing.state)
+    for provider_view in _provider_views(connection, kept):
+        log.save_activation(connection, session_id, provider_view.provider_key, provider_view.state)
