@@ -122,7 +122,7 @@ class SummarizingContext:
         self._memory_tools = MemoryTools(self._memory)
         self._search = Search(settings, store.index, meaning, self._memory)
         self._expander = Expander(log, session.summaries, count)
-        self._recaller = Recaller(log, session.views, count, self._search)
+        self._recaller = Recaller(log, session.views, count, self._search, session.foreground)
         self._recall_tool = RecallTool(session, self._expander, self._recaller)
 
     async def add_message(self, message: Message) -> None:

@@ -131,7 +131,12 @@ def message_text_parts(message: Mapping[str, Any]) -> list[str]:
 def human_texts(reading: Reading) -> list[str]:
     """What a person typed in a message: no result, nothing that a host put in, no words of a file."""
     parts = [part for part in reading.parts if part.kind == "text" and not part.put_in] if reading.human else []
-    return [said for part in parts for text in part.texts if (said := typed_words(text)).strip()]
+    return [said for part in parts for text in part.texts if not is_blank(said := typed_words(text))]
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text holds white space only. Quick, where to strip megabytes would hold every other thread up."""
+    return not text or text.isspace()
 
 
 def is_reminder(text: str) -> bool:
@@ -154,4 +159,4 @@ def _may_be_human(part: Part) -> bool:
 def _is_human(part: Part) -> bool:
     if part.put_in:
         return False
-    return part.kind == "media" or (part.kind == "text" and any(typed_words(text).strip() for text in part.texts))
+    return part.kind == "media" or (part.kind == "text" and not all(is_blank(typed_words(text)) for text in part.texts))

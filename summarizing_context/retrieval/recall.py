@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import anyio
 
+from summarizing_context.concurrency import Foreground
 from summarizing_context.errors import SettingsError
 from summarizing_context.extraction.values import exact_values, word_parts
 from summarizing_context.log.entries import Entry
@@ -87,8 +88,11 @@ class _Asked(NamedTuple):
 class Recaller:
     """Pages of what one session's log holds about something."""
 
-    def __init__(self, log: MessageLog, views: Viewer, count: Callable[[str], int], search: Search) -> None:
+    def __init__(
+        self, log: MessageLog, views: Viewer, count: Callable[[str], int], search: Search, foreground: Foreground
+    ) -> None:
         self._log, self._views, self._count, self._search = log, views, count, search
+        self._foreground = foreground
         self._values: dict[bytes, MessageValues] = {}  # by content
 
     async def page(self, query: object, max_tokens: object) -> Page:
@@ -107,7 +111,9 @@ class Recaller:
         hidden = self._hidden()
         wanted = Query(word_parts(query), len(self._log), _relevance(matches))
         asked = _Asked(terms, matches, wanted, room, most)
-        return await anyio.to_thread.run_sync(self._made, asked, self._found(matches, len(hidden.entries)), hidden)
+        found = self._found(matches, len(hidden.entries))
+        with self._foreground.call():  # background work beside it would leave the event loop no turn
+            return await anyio.to_thread.run_sync(self._made, asked, found, hidden)
 
     def _made(self, asked: _Asked, found: Sequence[_Found], hidden: Hidden) -> Page:
         """The page. Runs beside the event loop: it reads much."""

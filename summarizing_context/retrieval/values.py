@@ -6,6 +6,7 @@ Pure.
 from __future__ import annotations
 
 import json
+from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -36,7 +37,8 @@ class Known:
     """What is known of one value."""
 
     value: str
-    places: list[int] = field(default_factory=list)  # messages that hold it, oldest first
+    places: array[int] = field(default_factory=lambda: array("Q"))  # messages that hold it, oldest first; an array,
+    # which no garbage collection looks through
     uses: int = 0
     used_last: int = -1
     alone: float = 0.0  # 1 where it stood alone in a message
