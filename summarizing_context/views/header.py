@@ -100,12 +100,17 @@ class HeaderPlan(NamedTuple):
     note: HeaderNode | None = None  # about a topic that the user named; shown last
 
 
-def choose_summaries(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -> Summaries:
+Written = dict[tuple[Node, Form, NodeText], HeaderNode]  # how nodes look that were written before
+
+
+def choose_summaries(
+    plan: HeaderPlan, texts: Texts, room: Room, style: Style, written: Written | None = None
+) -> Summaries:
     """What stands for the past of `plan`: as much of the tree as fits, then less of its oldest part, at last one line
-    for all."""
+    for all. Where it is chosen again, `written` keeps what was written of the same log."""
     if plan.stop <= plan.start:
         return Summaries(())
-    writer = _Writer(texts, style.count)
+    writer = _Writer(texts, style.count, {} if written is None else written)
     share = room.header_share - MESSAGE_TOKENS - style.count(PREFACE) - style.count(END)
     share -= plan.note.tokens if plan.note else 0
     nodes = writer.nodes(plan, None if style.flat else room.header_target)
@@ -120,7 +125,7 @@ def choose_summaries(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -
         left -= nodes[-1].tokens
     if sum(node.tokens for node in nodes) > share:
         if plan.note:
-            return choose_summaries(plan._replace(note=None), texts, room, style)
+            return choose_summaries(plan._replace(note=None), texts, room, style, written)
         return Summaries((_line(plan, texts, room, style),), None, tree, is_one_line=True)
     return Summaries(tuple(nodes), plan.note, tree)
 
@@ -176,11 +181,11 @@ def _counted(start: int, stop: int) -> str:
 class _Writer:
     """Nodes as they may be shown."""
 
-    def __init__(self, texts: Texts, count: Count) -> None:
+    def __init__(self, texts: Texts, count: Count, written: Written) -> None:
         self._texts = texts
         self._count = count
         self._forms: dict[Node, Form] = {}
-        self._written: dict[tuple[Node, Form], HeaderNode] = {}
+        self._written = written
 
     def nodes(self, plan: HeaderPlan, target: float | None) -> list[HeaderNode]:
         """The present nodes and the newly covered segments, rolled up as far as the target asks."""
@@ -217,13 +222,12 @@ class _Writer:
 
     def written(self, node: Node) -> HeaderNode:
         """A node as its block will show it."""
-        form = self._forms.get(node, "full")
-        if (known := self._written.get((node, form))) is None:
-            known = self._written[node, form] = self._write(node, form)
+        form, made = self._forms.get(node, "full"), self._texts.text_of(node)
+        if (known := self._written.get((node, form, made))) is None:
+            known = self._written[node, form, made] = self._write(node, form, made)
         return known
 
-    def _write(self, node: Node, form: Form) -> HeaderNode:
-        made = self._texts.text_of(node)
+    def _write(self, node: Node, form: Form, made: NodeText) -> HeaderNode:
         text = self._texts.brief(made.text, BRIEF_TOKENS) if form == "brief" else made.text
         entries = self._texts.entries(node)
         shown = HeaderNode(node.rank, node.number, entries.start, entries.stop, form, made.made_by, made.passes, text)

@@ -11,15 +11,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from summarizing_context.concurrency import Pace
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.rules import NO_RULES
-from summarizing_context.log.tree import Cut, HeaderNode, Node
+from summarizing_context.log.tree import Cut, HeaderNode, Node, NodeText
 from summarizing_context.views.budget import Room
 from summarizing_context.views.header import (
     Header,
     HeaderPlan,
     Style,
     Summaries,
+    Written,
     block_text,
     choose_summaries,
     framed,
@@ -38,7 +40,9 @@ from summarizing_context.worker.topic_notes import Focus, note_text
 
 Place = Literal["before", "header", "after"]  # messages before the header, its text blocks, messages behind it
 
-_LEAF = 48  # times what it takes to show a message, to read a segment
+_SKIMMED = 48  # times what it takes to show a message, to look a segment through, or to merge summaries
+
+_READ = 240  # the same, to read a segment at leisure
 
 _NOTES = 3  # the note about a topic takes at most this part of the header's share
 
@@ -99,8 +103,11 @@ class Draft:
         plan = HeaderPlan(tree, cut.leaves, open_from, cut.stop, leading, pieces, _note(self))
         if sources.policy.truncate:
             return left_out(plan)
-        _make_leaves(sources, range(tree[-1][0].leaves.stop if tree else 0, cut.leaves))
-        return choose_summaries(plan, sources.summaries, self.room, sources.style)
+        texts, reads = _PacedTexts(sources.summaries, sources.reads.pace), sources.reads
+        for number in range(tree[-1][0].leaves.stop if tree else 0, cut.leaves):
+            texts.text_of(Node(0, number))
+        written: Written = reads.pace.once(("written", reads.log.name), dict)
+        return choose_summaries(plan, texts, self.room, sources.style, written)
 
     @cached_property
     def header(self) -> Header:
@@ -228,12 +235,22 @@ SECTIONS = (
 )
 
 
-def _make_leaves(sources: Sources, segments: range) -> None:
-    """Have what stands for each of these segments; of a log that nobody has summarized, a few in a slice."""
-    for leaf in (Node(0, number) for number in segments):
-        if not sources.summaries.is_known(leaf):
-            sources.summaries.text_of(leaf)
-            sources.reads.pace.spend(_LEAF)
+class _PacedTexts:
+    """The texts of a log's nodes; of a log that nobody has summarized, a few are made in a slice."""
+
+    def __init__(self, summaries: SummaryCache, pace: Pace) -> None:
+        self.brief, self.provisional, self.entries = summaries.brief, summaries.provisional, summaries.entries
+        self._summaries, self._pace = summaries, pace
+
+    def text_of(self, node: Node) -> NodeText:
+        if self._summaries.is_known(node):
+            return self._summaries.text_of(node)
+        for child in node.children:
+            self.text_of(child)
+        work = _READ if node.rank == 0 and self._summaries.is_at_leisure else _SKIMMED
+        made = self._summaries.text_of(node)
+        self._pace.spend(work)
+        return made
 
 
 def _note(draft: Draft) -> HeaderNode | None:

@@ -103,9 +103,16 @@ class SummaryCache:
         hash = self.hash_of(node)
         return hash is not None and (hash in self._ready or (node.rank == 0 and self._is_own_summary(node)))
 
-    def is_known(self, leaf: Node) -> bool:
-        """Whether the text of a segment need not be worked out."""
-        return leaf in self._nodes or self._log.hashes[leaf.number] in self._made or self.is_ready(leaf)
+    def is_known(self, node: Node) -> bool:
+        """Whether the text of a node need not be worked out."""
+        if node in self._nodes:
+            return True
+        return node.rank == 0 and (self._log.hashes[node.number] in self._made or self.is_ready(node))
+
+    @property
+    def is_at_leisure(self) -> bool:
+        """Whether the next segment without a summary may be read thoroughly."""
+        return self._allowance > 0
 
     def passes_of_new(self, node: Node) -> int:
         """Through how many summarizations a summary of `node` made now has gone."""
