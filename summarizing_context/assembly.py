@@ -8,7 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from summarizing_context.concurrency import Clock, Events, Foreground, Pace, WorkerThread, choose_clock, running_loop
+from summarizing_context.concurrency import (
+    Clock,
+    Events,
+    Foreground,
+    Pace,
+    Steps,
+    WorkerThread,
+    choose_clock,
+    running_loop,
+)
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import SettingsError
 from summarizing_context.extraction.rules import CueRules
@@ -136,33 +145,36 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
     counter = await choose_counter(
         settings.token_counter, count_tokens=options.count_tokens, allow_download=settings.allow_download
     )
-    caller = make_caller(settings, options.summarizer, clock, read_only=options.read_only)
+    foreground = Foreground()
+    background = WorkerThread(
+        "background", Steps(foreground).give_way
+    )  # one: several that compute hold the event loop up
+    caller = make_caller(settings, options.summarizer, clock, read_only=options.read_only, background=background)
     prices = load_prices(settings.prices)  # a wrong file is told on opening, whoever summarizes
     price = FREE if isinstance(caller, ExtractiveCaller) else prices.price_of(caller.model)
     redact = None if options.redact is None else Redaction(options.redact)
     recipe = make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveCaller), redact=redact)
-    foreground = Foreground()
     store = options.store or await open_store(
         settings.store, read_only=options.read_only, gives_way=lambda: foreground.is_busy
     )
     try:
         base = _Base(settings, options, clock, counter, caller, recipe, redact, foreground, store)
         meaning = make_meaning(base)
-        counting, preparing = WorkerThread("counting"), WorkerThread("preparing")
-        session = make_session(base, counting, preparing)
+        counting = WorkerThread("counting")
+        session = make_session(base, counting, background)
         await session.load()
     except BaseException:
         await store.close()
         raise
     own = [caller.close] if isinstance(caller, ExtractiveCaller | ModelCaller) else []
-    closing = [*own, counting.close, preparing.close, store.close]
+    closing = [*own, counting.close, background.close, store.close]
     return SummarizingContext(
         session, calls=caller.statistics, price=price, redact=recipe.redact, meaning=meaning, closing=closing
     )
 
 
-def make_session(base: _Base, counting: WorkerThread, preparing: WorkerThread) -> Session:
-    """A session that is not loaded yet; the one thread counts long messages, the other prepares what is summarized."""
+def make_session(base: _Base, counting: WorkerThread, background: WorkerThread) -> Session:
+    """A session that is not loaded yet; the one thread counts long messages, the other does the background work."""
     settings, options, counter = base.settings, base.options, base.counter
     rules = RuleReader(CueRules())
     limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
@@ -181,7 +193,7 @@ def make_session(base: _Base, counting: WorkerThread, preparing: WorkerThread) -
         summaries=summaries,
         ledger=ledger,
         views=Viewer(log, summaries, policy_of(settings), price, counter.name, ledger=ledger),
-        worker=make_worker(base, log, summaries, ledger, preparing),
+        worker=make_worker(base, log, summaries, ledger, background),
         learner=make_learner(base, log, summaries, ledger),
         store=base.store,
         intake=Intake(counter, in_thread, rules),
@@ -318,7 +330,7 @@ def make_learner(
 
 
 def make_worker(
-    base: _Base, log: MessageLog, summaries: SummaryCache, ledger: SessionLedger, preparing: WorkerThread
+    base: _Base, log: MessageLog, summaries: SummaryCache, ledger: SessionLedger, background: WorkerThread
 ) -> Worker:
     """What makes the summaries, in the background."""
     settings = base.settings
@@ -337,7 +349,7 @@ def make_worker(
         cooldown=settings.breaker_cooldown,
         start_messages=start_messages,
         foreground=base.foreground,
-        preparing=preparing,
+        background=background,
         rollups=settings.strategy == "hierarchical",
         notify=make_notify(base.options.events),
         ledger=ledger if settings.ledger_share else None,

@@ -51,13 +51,24 @@ async def finish_despite_cancellation(work: Coroutine[Any, Any, Result]) -> Resu
     return task.result()
 
 
+GiveWay = Callable[[int], None]  # told by work in a thread how many characters it is about to read
+
+
+def go_on(_: int) -> None:
+    """Give way to nobody."""
+
+
 _LONGEST_END = 0.4  # seconds that closing waits for the piece of work that runs
 
 
 class WorkerThread:
-    """Runs one piece of work after another. The thread starts with the first piece and ends with `close`."""
+    """Runs one piece of work after another. The thread starts with the first piece and ends with `close`.
 
-    def __init__(self, name: str) -> None:
+    `give_way` is what its work has to call all along.
+    """
+
+    def __init__(self, name: str, give_way: GiveWay = go_on) -> None:
+        self.give_way = give_way
         self._name = name
         self._thread: ThreadPoolExecutor | None = None
         self._pieces: set[Future[Any]] = set()
@@ -162,6 +173,24 @@ class Foreground:
         async with self._asking:
             if self._under_way:
                 await self._gap.wait()
+
+
+STEP = 4_000  # characters that a background thread reads in one go, which takes about a millisecond
+
+
+class Steps:
+    """The steps of one background thread: it gives way to the calls of a session after each."""
+
+    def __init__(self, foreground: Foreground) -> None:
+        self._foreground = foreground
+        self._left = 0
+
+    def give_way(self, characters: int) -> None:
+        """Begin a new step if the present one is over; so many characters will be read."""
+        if self._left <= 0:
+            self._foreground.give_way()
+            self._left = STEP
+        self._left -= characters
 
 
 Made = TypeVar("Made")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
+from collections.abc import Callable
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -10,12 +13,22 @@ import anyio.to_thread
 import pytest
 
 from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
-from summarizing_context.concurrency import SHARE, SLICE, Foreground
+from summarizing_context.concurrency import SHARE, SLICE, STEP, Foreground, Steps
 from summarizing_context.extraction.rules import CueRules
+from summarizing_context.extraction.values import find_drops
+from summarizing_context.log.entries import make_entry
 from summarizing_context.log.intake import Intake
+from summarizing_context.log.ledger import CallReader, Detectors
 from summarizing_context.log.rules import RuleReader
+from summarizing_context.log.segments import render_entries
 from summarizing_context.log.tree import NodeText
 from summarizing_context.messages.counters import EstimateCounter
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.rendering import render_children
+from summarizing_context.messages.truncation import cut_evenly
+from summarizing_context.settings.ledger_rules import LedgerRules
+from summarizing_context.summarizers.extractive.quotes import error_line, quotes
+from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.views.tail import Reads
 from summarizing_context.worker.summary_cache import SummaryCache
 
@@ -130,6 +143,9 @@ async def test_adding_and_showing_a_long_message_is_a_call_under_way():
             await step
             assert busy
             assert all(busy)
+        busy.clear()
+        await context.recall("word 17")
+        assert any(busy)  # while the page is made
         assert not context._session.foreground.is_busy
 
 
@@ -149,16 +165,18 @@ async def test_a_view_in_many_slices_looks_at_each_message_of_a_step_a_few_times
     assert calls < len(reads) < 8 * calls
 
 
-async def test_a_first_view_of_a_long_log_reads_a_few_segments_between_two_turns_of_the_event_loop(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("making", ["_stand_in", "_rollup"])
+async def test_a_first_view_of_a_long_log_makes_a_few_texts_between_two_turns_of_the_event_loop(
+    making: str, monkeypatch: pytest.MonkeyPatch
 ):
     turn = 0
-    read: Counter[int] = Counter()
-    stand_in = SummaryCache._stand_in
+    made: Counter[int] = Counter()
+    make = getattr(SummaryCache, making)
 
-    def noted(self: SummaryCache, leaf: int) -> NodeText:
-        read[turn] += 1
-        return stand_in(self, leaf)
+    def noted(self: SummaryCache, what: Any) -> NodeText:
+        made[turn] += 1
+        text: NodeText = make(self, what)
+        return text
 
     async def count_turns() -> None:
         nonlocal turn
@@ -166,16 +184,16 @@ async def test_a_first_view_of_a_long_log_reads_a_few_segments_between_two_turns
             await anyio.lowlevel.checkpoint()
             turn += 1
 
-    monkeypatch.setattr(SummaryCache, "_stand_in", noted)
+    monkeypatch.setattr(SummaryCache, making, noted)
     settings = Settings(max_tokens=8_000, token_counter="estimate", start_at=1.0)
     async with open_context(settings) as context, anyio.create_task_group() as tasks:
-        await context.set_messages([{"role": "user", "content": f"{at}: {'word ' * 700}"} for at in range(200)])
+        await context.set_messages([{"role": "user", "content": f"{at}: {'word ' * 700}"} for at in range(600)])
         tasks.start_soon(count_turns)
         await anyio.sleep(0.01)
         await context.get_messages_for_request()
         tasks.cancel_scope.cancel()
-    assert read.total() > 20
-    assert max(read.values()) <= SLICE // 40
+    assert made.total() > 20
+    assert max(made.values()) <= SLICE // 40
 
 
 async def test_replacing_the_log_leaves_the_event_loop_a_turn_after_every_hundred_messages():
@@ -207,3 +225,60 @@ def test_a_background_thread_naps_while_a_call_is_under_way_and_not_for_ever(mon
         foreground.give_way()
     assert 0 < len(naps) < 1_000
     assert sum(naps) < 0.1  # seconds: the background keeps a share beside a host that always calls
+
+
+def test_a_thread_gives_way_after_each_step_however_small_the_pieces_are(monkeypatch: pytest.MonkeyPatch):
+    given: list[int] = []
+    foreground = Foreground()
+    monkeypatch.setattr(foreground, "give_way", lambda: given.append(read))
+    steps = Steps(foreground)
+    read = 0
+    while read < 10 * STEP:
+        steps.give_way(10)
+        read += 10
+    assert given == list(range(0, 10 * STEP, STEP))
+    steps.give_way(50 * STEP)
+    steps.give_way(1)
+    assert len(given) == 12
+
+
+BLOCKS = 400
+SAID = "We keep the port at 8123 and write src/file{0}.py; the test {0} failed.\n"
+ROWS = [{"role": "user", "content": f"{at}: {SAID.format(at) * 5}"} for at in range(BLOCKS)]
+ENTRIES = [make_entry(row, estimate_text, "estimate") for row in ROWS]
+READINGS = [(at, entry.read(at).reading) for at, entry in enumerate(ENTRIES)]
+CONTENT = render_entries(ENTRIES)
+CHILDREN = render_children([CONTENT[at : at + 2_000] for at in range(0, len(CONTENT), 2_000)])
+READER = CallReader(LedgerRules(), Detectors(error_line, quotes))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda give_way: render_entries(ENTRIES, give_way=give_way),
+        lambda give_way: cut_evenly(CONTENT, 8, give_way),
+        lambda give_way: summarize_extractively(CONTENT, max_tokens=400, count=estimate_text, give_way=give_way),
+        lambda give_way: summarize_extractively(
+            CHILDREN, kind="rollup", max_tokens=400, count=estimate_text, give_way=give_way
+        ),
+        lambda give_way: find_drops(CONTENT, "", give_way=give_way),
+        lambda give_way: READER.touches(READINGS, give_way),
+    ],
+    ids=["render", "cut", "summarize", "roll up", "name", "read for the ledger"],
+)
+def test_background_work_gives_way_all_along(work: Callable[[Callable[[int], None]], object]):
+    told: list[int] = []
+    work(told.append)
+    assert sum(told) > 0.8 * sum(len(row["content"]) for row in ROWS)
+    assert sum(size > STEP for size in told) <= 3  # between the sections of a summary; no loop takes as much at once
+
+
+async def test_a_session_computes_in_one_thread_in_the_background():
+    started = {thread.ident for thread in threading.enumerate()}
+    async with open_context(Settings(max_tokens=8_000, token_counter="estimate")) as context:
+        await context.set_messages(ROWS)
+        await context.get_messages_for_request()
+        assert await context.wait_idle(120)
+        names = [thread.name for thread in threading.enumerate() if thread.ident not in started]
+        assert context.statistics().summaries_ready
+    assert [name for name in names if name.startswith(("background", "extractive"))] == ["background_0"]

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from summarizing_context.concurrency import GiveWay, go_on
 from summarizing_context.log.entries import Entry
+from summarizing_context.messages.reading import Reading
 from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.rendering import render_messages
 from summarizing_context.messages.truncation import cut_evenly
@@ -101,34 +103,46 @@ def _chosen(group: Group, one_in: int) -> bool:
 
 
 class Sources:
-    """The sources of one session's segments, for readers in the process, or, with `redact`, for those outside of it."""
+    """The sources of one session's segments, for readers in the process, or, with `redact`, for those outside of it.
+    Those who write them in a thread `give_way` meanwhile."""
 
-    def __init__(self, redact: Redact | None = None, *, numbered: bool = False) -> None:
+    def __init__(self, redact: Redact | None = None, *, numbered: bool = False, give_way: GiveWay = go_on) -> None:
         self._redact = redact
         self._numbered = numbered
+        self._give_way = give_way
         self._pieces: tuple[str, list[str]] = ("", [])  # of the large group that was read last, with its name
 
     def source(self, segment: Segment, group: str, entries: Sequence[Entry]) -> Callable[[], str]:
         """What gives the text of a segment; `group` names the contents of its entries, and in how many parts."""
         if segment.parts == 1:
-            return lambda: render_entries(entries, self._redact, numbered=self._numbered)
+            return lambda: self._rendered(entries)
         return lambda: self._pieces_of(group, entries, segment.parts)[segment.part]
 
     def _pieces_of(self, group: str, entries: Sequence[Entry], parts: int) -> list[str]:
         known, pieces = self._pieces
         if known != group:
-            pieces = cut_evenly(render_entries(entries, self._redact, numbered=self._numbered), parts)
+            pieces = cut_evenly(self._rendered(entries), parts, self._give_way)
             self._pieces = group, pieces
         return pieces
 
+    def _rendered(self, entries: Sequence[Entry]) -> str:
+        return render_entries(entries, self._redact, numbered=self._numbered, give_way=self._give_way)
+
 
 def render_entries(
-    entries: Sequence[Entry], redact: Redact | None = None, *, apart: bool = True, numbered: bool = False
+    entries: Sequence[Entry],
+    redact: Redact | None = None,
+    *,
+    apart: bool = True,
+    numbered: bool = False,
+    give_way: GiveWay = go_on,
 ) -> str:
     """Entries, written down for a summarizer. What `redact` takes out is gone before: of each message as a whole, and
-    of all of them as they are written."""
-    reads = [entry.read(0) for entry in entries]
-    if redact is None:
-        return render_messages([read.reading for read in reads], apart=apart, numbered=numbered)
-    clean = [redact_reading(read.message, read.reading, redact) for read in reads]
-    return redact(render_messages(clean, apart=apart, numbered=numbered))
+    of all of them as they are written. `give_way` is called all along."""
+    readings: list[Reading] = []
+    for entry in entries:
+        give_way(len(entry.data))
+        read = entry.read(0)
+        readings.append(read.reading if redact is None else redact_reading(read.message, read.reading, redact))
+    text = render_messages(readings, apart=apart, numbered=numbered, give_way=give_way)
+    return text if redact is None else redact(text)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import NamedTuple
 
+from summarizing_context.concurrency import GiveWay, go_on
 from summarizing_context.messages.estimate import estimate_text
 
 Count = Callable[[str], int]
@@ -102,11 +103,12 @@ def cut_results(content: str) -> Cut:
     return Cut((*kept, content[at:]), tuple(left_out))
 
 
-def cut_evenly(text: str, parts: int) -> list[str]:
+def cut_evenly(text: str, parts: int, give_way: GiveWay = go_on) -> list[str]:
     """A rendered text in `parts` pieces of about the same estimated tokens, cut between lines, or at least between
-    words. A piece that begins inside a body repeats the label that it stands under."""
+    words. A piece that begins inside a body repeats the label that it stands under. `give_way` is called all along.
+    """
     near = len(text) // (4 * parts)
-    done = _measured(text)
+    done = _measured(text, give_way)
     places = (_place(done, done[-1] * part / parts) for part in range(1, parts))
     stops = [0, *(_between_lines(text, place, near) for place in places), len(text)]
     labels = list(_label_places(text))
@@ -147,10 +149,13 @@ def _words_of_cut(tokens: int, lines: Sequence[str]) -> str:
     return f"[{tokens:,} tokens left out here; errors and exact values among them:]\n{told}\n[here it goes on]"
 
 
-def _measured(text: str) -> list[int]:
+def _measured(text: str, give_way: GiveWay = go_on) -> list[int]:
     """Estimated tokens before each block of a text, and at last of all."""
-    sizes = (estimate_text(text[at : at + _BLOCK]) for at in range(0, len(text), _BLOCK))
-    return list(accumulate(sizes, initial=0))
+    done = [0]
+    for at in range(0, len(text), _BLOCK):
+        give_way(_BLOCK)
+        done.append(done[-1] + estimate_text(text[at : at + _BLOCK]))
+    return done
 
 
 def _place(done: Sequence[int], tokens: float) -> int:

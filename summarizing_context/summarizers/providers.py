@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from summarizing_context.concurrency import Clock
+from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import SettingsError
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.settings.values import Settings
@@ -30,10 +30,18 @@ PROVIDERS: Mapping[str, Callable[..., ChatModel]] = {
 }
 
 
-def make_caller(settings: Settings, given: Summarizer | None, clock: Clock, *, read_only: bool) -> AnyCaller:
-    """How summaries are made: by the object that is given, else by what the settings name."""
+def make_caller(
+    settings: Settings,
+    given: Summarizer | None,
+    clock: Clock,
+    *,
+    read_only: bool,
+    background: WorkerThread | None = None,
+) -> AnyCaller:
+    """How summaries are made: by the object that is given, else by what the settings name, the extractive ones in the
+    thread `background`."""
     if given is None and settings.summarizer == "extractive":
-        return ExtractiveCaller(estimate_text, load_parameters(settings.extractive_parameters))
+        return ExtractiveCaller(estimate_text, load_parameters(settings.extractive_parameters), background)
     limits = Limits(
         call_timeout=settings.call_timeout,
         job_timeout=settings.job_timeout,

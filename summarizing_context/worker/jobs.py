@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, get_args
 
+from summarizing_context.concurrency import GiveWay, go_on
 from summarizing_context.errors import SummarizerError
 from summarizing_context.log.digests import recipe_hash
 from summarizing_context.log.message_log import MessageLog
@@ -47,13 +48,14 @@ class Recipe:
 
 
 class Jobs:
-    """Makes the jobs of one session."""
+    """Makes the jobs of one session. The work on them calls `give_way` all along."""
 
-    def __init__(self, log: MessageLog, summaries: SummaryCache, recipe: Recipe) -> None:
+    def __init__(self, log: MessageLog, summaries: SummaryCache, recipe: Recipe, give_way: GiveWay = go_on) -> None:
         self._log = log
         self._summaries = summaries
         self._recipe = recipe
-        self._sources = Sources(recipe.redact)  # what is redacted before it is cut
+        self._give_way = give_way
+        self._sources = Sources(recipe.redact, give_way=give_way)  # what is redacted before it is cut
 
     def prepare(self, want: Want) -> Callable[[], SummaryJob]:
         """Make a job in two steps: take now what it is made from; the returned function does the work.
@@ -95,7 +97,7 @@ class Jobs:
         covered = self._log.entries[focus.start : focus.stop]
 
         def make() -> SummaryJob:
-            record = render_entries(covered, self._recipe.redact)
+            record = render_entries(covered, self._recipe.redact, give_way=self._give_way)
             content = self._summaries.notes.for_model(self._redacted(focus.text), record)
             return self._blank("focus", 0, content, want.hash, range(focus.start, focus.stop))
 
@@ -107,7 +109,8 @@ class Jobs:
         if piece is None:
             raise SummarizerError("the piece is not wanted any longer")
         entries = self._log.entries[piece.start : piece.stop]
-        return partial(self._segment, want.hash, partial(render_entries, entries, self._recipe.redact), piece)
+        source = partial(render_entries, entries, self._recipe.redact, give_way=self._give_way)
+        return partial(self._segment, want.hash, source, piece)
 
     def _source(self, leaf: int) -> Callable[[], str]:
         return self._log.source(leaf, self._sources)

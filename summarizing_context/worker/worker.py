@@ -73,7 +73,7 @@ class Worker:
         cooldown: float,
         start_messages: int | None,
         foreground: Foreground,
-        preparing: WorkerThread,
+        background: WorkerThread,
         rollups: bool,
         notify: Callable[[str, dict[str, object]], None],
         ledger: SessionLedger | None = None,
@@ -86,14 +86,14 @@ class Worker:
         self._session_id = session_id
         self._caller = caller
         self._recipe = recipe
-        self._jobs = Jobs(log, summaries, recipe)
+        self._jobs = Jobs(log, summaries, recipe, background.give_way)
         self._clock = clock
         self._concurrency = concurrency
         self._makes_summaries = makes_summaries
         self._start_messages = start_messages  # in the log, from which on it works in any case
         self.start_tokens = 0.0  # of the log, beyond which it works
         self._foreground = foreground
-        self._preparing = preparing
+        self._background = background
         self._tell = notify
         self._ledger = ledger
         self._planner = Planner(summaries, rollups=rollups)
@@ -186,8 +186,9 @@ class Worker:
         try:
             await self._foreground.wait_gap()
             ahead = ledger.ahead()
-            touches, failure = await self._preparing.run(partial(ahead.read, self._foreground.give_way))
-            ledger.take(ahead, touches)
+            touches, failure = await self._background.run(partial(ahead.read, self._background.give_way))
+            with self._foreground.call():  # summaries give way: of a large step there is much to note
+                ledger.take(ahead, touches)
         except Exception as error:
             self._ledger, failure = None, error  # it would fail for ever: from now on views read what they need
         finally:
@@ -260,7 +261,7 @@ class Worker:
 
     async def _job(self, want: Want) -> SummaryJob | None:
         """What to ask; None where the log was replaced meanwhile. Written down and cut in a thread."""
-        return await self._preparing.run(self._jobs.prepare(want)) if self._is_wanted(want) else None
+        return await self._background.run(self._jobs.prepare(want)) if self._is_wanted(want) else None
 
     def _is_wanted(self, want: Want) -> bool:
         """Whether the node still stands for what was planned: the log may have been replaced meanwhile."""

@@ -104,7 +104,7 @@ class Shop:
         given = {
             "log": self.timeline, "summaries": self.book, "store": self.store, "session_id": "s", "caller": self.gate,
             "recipe": recipe, "clock": self.clock, "concurrency": 3, "cooldown": 30.0, "start_messages": None,
-            "foreground": Foreground(), "preparing": WorkerThread("preparing"),
+            "foreground": Foreground(), "background": WorkerThread("background"),
             "rollups": True, "notify": lambda name, data: self.events.append((name, data)),
         }  # fmt: skip
         self.given = {**given, **changed}
@@ -115,7 +115,7 @@ class Shop:
 
     async def __aexit__(self, *error: object) -> None:
         await self.worker.stop()
-        await self.given["preparing"].close()
+        await self.given["background"].close()
 
 
 async def test_it_makes_every_segment_and_every_complete_rollup_once():
@@ -446,8 +446,8 @@ async def test_the_ledger_is_read_on_only_in_gaps():
         def ahead(self) -> Ledger:
             return self
 
-        def read(self, give_way: Callable[[], None]) -> tuple[int, None]:
-            give_way()
+        def read(self, give_way: Callable[[int], None]) -> tuple[int, None]:
+            give_way(1)
             return threading.get_ident(), None
 
         def take(self, ahead: Ledger, thread: int) -> None:

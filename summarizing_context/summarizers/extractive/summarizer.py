@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from summarizing_context.concurrency import WorkerThread
+from summarizing_context.concurrency import GiveWay, WorkerThread, go_on
 from summarizing_context.errors import SummarizerError
 from summarizing_context.extraction.values import find_drops
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
@@ -84,20 +84,21 @@ def summarize_extractively(
     max_tokens: int,
     count: Callable[[str], int],
     parameters: ExtractiveParameters = SHIPPED,
+    give_way: GiveWay = go_on,
 ) -> str:
     """The summary of a job's content in the fixed sections, at most `max_tokens` (at least 1) by `count`.
 
-    All of `content` is read. The result is empty only where `content` is.
+    All of `content` is read; `give_way` is called all along. The result is empty only where `content` is.
     """
     if not content:
         return ""
     strict = parameters.room.strict
     if kind == "rollup":
-        merged = rollup_sections(content, max_tokens, count, parameters)
+        merged = rollup_sections(content, max_tokens, count, parameters, give_way)
         return fit(merged, parameters.rollup, max_tokens, count, strict=strict)
-    sections = leaf_sections(content, parameters)
+    sections = leaf_sections(content, parameters, give_way)
     text = fit(sections, parameters.leaf, max_tokens, count, strict=strict)
-    if max_tokens < _ROOM_FOR_NAMES or not (values := find_drops(content, text)):
+    if max_tokens < _ROOM_FOR_NAMES or not (values := find_drops(content, text, give_way=give_way)):
         return text
     sections[FACTS] = [named_line(values, parameters), *sections[FACTS]]
     return fit(sections, parameters.leaf, max_tokens, count, strict=strict)
@@ -119,13 +120,19 @@ def brief_of(content_or_summary: str, *, max_tokens: int = 60, count: Callable[[
 
 
 class ExtractiveSummarizer:
-    """Summarizes one job at a time in one worker thread, which starts with the first job."""
+    """Summarizes one job at a time in a worker thread, which it closes: a given one, or one of its own."""
 
-    def __init__(self, *, count: Callable[[str], int], parameters: ExtractiveParameters = SHIPPED) -> None:
+    def __init__(
+        self,
+        *,
+        count: Callable[[str], int],
+        parameters: ExtractiveParameters = SHIPPED,
+        thread: WorkerThread | None = None,
+    ) -> None:
         self.recipe = f"{RECIPE}, {parameters.name}" if parameters.name else RECIPE
         self._count = count
         self._parameters = parameters
-        self._thread = WorkerThread("extractive")
+        self._thread = WorkerThread("extractive") if thread is None else thread
         self._closed = False
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
@@ -147,4 +154,5 @@ class ExtractiveSummarizer:
             max_tokens=job.max_tokens,
             count=self._count,
             parameters=self._parameters,
+            give_way=self._thread.give_way,
         )

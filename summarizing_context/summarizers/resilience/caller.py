@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, wait_random_exponential
 
-from summarizing_context.concurrency import Clock
+from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import (
     SettingsError,
     SummarizerError,
@@ -357,8 +357,13 @@ class ChatModel(ClosableSummarizer, Protocol):
 class ExtractiveCaller:
     """The extractive summarizer behind a gate that is always open."""
 
-    def __init__(self, count: Callable[[str], int], parameters: ExtractiveParameters = SHIPPED) -> None:
-        self._summarizer = ExtractiveSummarizer(count=count, parameters=parameters)
+    def __init__(
+        self,
+        count: Callable[[str], int],
+        parameters: ExtractiveParameters = SHIPPED,
+        thread: WorkerThread | None = None,
+    ) -> None:
+        self._summarizer = ExtractiveSummarizer(count=count, parameters=parameters, thread=thread)
         self.recipe = self._summarizer.recipe
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
