@@ -155,7 +155,7 @@ class SummarizingContext:
         window = read_provider(provider)
         budget = self._budgets.choose(token_budget, window)
         session = self._session
-        lead = partial(session.views.leading.bring, system, tools)
+        lead = partial(session.views.system_rows.bring, system, tools)
         # who only looks, and names no provider, sees what the last one was shown
         key = session.key if provider is None and session.read_only else window.key
         reason: Reason | None = "idle" if session.is_idle else None
@@ -268,7 +268,7 @@ class SummarizingContext:
 
     def __len__(self) -> int:
         """Messages of the log."""
-        return len(self._session.log) + len(self._session.log.riders)
+        return len(self._session.log) + len(self._session.log.ephemeral)
 
     def __bool__(self) -> bool:
         return True

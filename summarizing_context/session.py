@@ -183,7 +183,7 @@ class Session:
                 for hash in self.log.hashes[: state.leaves]:  # an earlier process has read what it covered
                     self.summaries.saw(hash)
         if (latest := self.views.latest) is not None and latest.key:  # a provider asked, in an earlier process
-            budget, most = latest.state.room + self.views.leading.tokens, self.budget
+            budget, most = latest.state.room + self.views.system_rows.tokens, self.budget
             self.key, self.budget = latest.key, min(budget, most) if self.settings.max_tokens_is_set else budget
         self.requested_at = self.clock.now()
         self.worker.start_tokens = self._start_tokens()
@@ -243,7 +243,7 @@ class Session:
         async with self.changing:
             durable = [entry for entry in log if not entry.facts.ephemeral]
             keep = present.common_prefix(log)
-            if keep == len(present) == len(durable) and not present.riders and len(durable) == len(log):
+            if keep == len(present) == len(durable) and not present.ephemeral and len(durable) == len(log):
                 return
             pinned = present.pinned
             with self.foreground.call():
@@ -371,7 +371,7 @@ class Session:
             if views.apply(change):
                 self.worker.start_tokens = self._start_tokens()
                 self.activations[change.report.reason] += 1
-                shown = len(views.leading.costs()) + len(change.state.head) + len(change.tail.items)
+                shown = len(views.system_rows.costs()) + len(change.state.head) + len(change.tail.items)
                 self.tell("activation", {**change.report._asdict(), "messages": shown, **change.state.header_figures})
                 self._tell_memories(change)
                 return change.report
@@ -400,7 +400,7 @@ class Session:
         missing = [at for at in range(len(log.segments)) if not self.summaries.is_ready(Node(0, at))]
         state = self.views.latest.state if self.views.latest is not None else ActivationState()
         return Statistics(
-            messages=len(log) + len(log.riders),
+            messages=len(log) + len(log.ephemeral),
             history_tokens=log.history_tokens,
             segments=len(log.segments),
             summaries_ready=len(log.segments) - len(missing),

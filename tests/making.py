@@ -74,7 +74,7 @@ def room(tokens: int, squeeze: int = 0, **shares: float) -> Room:
 
 def tail_of(log: MessageLog, room: Room, start: int | None = None) -> Tail:
     """A tail that has been shown the whole log from `start` on."""
-    made = Tail(log.leading if start is None else start, room, PRICE)
+    made = Tail(log.leading_count if start is None else start, room, PRICE)
     feed(Reads(log, Pace()), made)
     return made
 

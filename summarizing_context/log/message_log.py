@@ -50,9 +50,9 @@ class MessageLog:
         self.entries: list[Entry] = []
         self.version = 0  # how often the log was replaced
         self.kept = 0  # entries that were not worked out again when it was replaced last
-        self.riders: list[tuple[int, Entry]] = []  # ephemeral messages, each before the entry of this index
-        self._rider_tokens = 0
-        self.leading = 0  # system and developer rows at the beginning
+        self.ephemeral: list[tuple[int, Entry]] = []  # ephemeral messages, each before the entry of this index
+        self._ephemeral_tokens = 0
+        self.leading_count = 0  # system and developer rows at the beginning
         self.tokens = array("q", [0])  # cost of the first n entries
         self.segments: list[Segment] = []
         self.hashes: list[str] = []  # range hash of each segment
@@ -79,17 +79,17 @@ class MessageLog:
     @property
     def name(self) -> tuple[int, int, int]:
         """What names the log as it stands."""
-        return self.version, len(self.entries), len(self.riders)
+        return self.version, len(self.entries), len(self.ephemeral)
 
     @property
     def history_tokens(self) -> int:
         """Cost of the whole log, ephemeral messages included."""
-        return self.tokens[-1] + self._rider_tokens
+        return self.tokens[-1] + self._ephemeral_tokens
 
     @property
     def step_tokens(self) -> float:
         """Mean tokens of a step, one request with what it brought; the whole log until there is an answer."""
-        return (self.tokens[-1] - self.tokens[self.leading]) / max(1, len(self._steps))
+        return (self.tokens[-1] - self.tokens[self.leading_count]) / max(1, len(self._steps))
 
     @property
     def newest_human(self) -> int | None:
@@ -99,7 +99,7 @@ class MessageLog:
     @property
     def covered_by_segments(self) -> int:
         """Entries that stand in closed segments or before them."""
-        return self.segments[-1].stop if self.segments else self.leading
+        return self.segments[-1].stop if self.segments else self.leading_count
 
     @property
     def closed_groups_stop(self) -> int:
@@ -134,11 +134,11 @@ class MessageLog:
         facts, index = entry.facts, len(self.entries)
         if facts.ephemeral:
             entry.fresh = None
-            self._ride(index, entry)
+            self._add_ephemeral(index, entry)
             return
         self.entries.append(entry)
         self.tokens.append(self.tokens[-1] + entry.cost(self._image_tokens))
-        if index == self.leading and facts.role in _LEADING:
+        if index == self.leading_count and facts.role in _LEADING:
             self._lead()
             return
         step = self._groups.add(facts.calls, facts.answers, turn=facts.turn)
@@ -152,11 +152,11 @@ class MessageLog:
         """Make `log` the whole log. What stands before the first difference is not worked out again."""
         version, pinned = self.version + 1, self.pinned
         stop = self._forget(self.common_prefix(log))
-        self.version, self.kept, self.riders, self._rider_tokens = version, stop, [], 0
+        self.version, self.kept, self.ephemeral, self._ephemeral_tokens = version, stop, [], 0
         durable = 0
         for entry in log:
             if entry.facts.ephemeral:
-                self._ride(min(durable, len(self.entries)), entry)
+                self._add_ephemeral(min(durable, len(self.entries)), entry)
                 continue
             durable += 1
             if durable > stop:
@@ -179,13 +179,13 @@ class MessageLog:
 
     def messages(self) -> list[dict[str, object]]:
         """Every message of the log, in order, as fresh copies."""
-        if not self.riders:
+        if not self.ephemeral:
             return [entry.message() for entry in self.entries]
         found: list[dict[str, object]] = []
         at = 0
-        for index, rider in self.riders:
+        for index, entry in self.ephemeral:
             found += [entry.message() for entry in self.entries[at:index]]
-            found.append(rider.message())
+            found.append(entry.message())
             at = index
         return found + [entry.message() for entry in self.entries[at:]]
 
@@ -220,9 +220,9 @@ class MessageLog:
 
     def repeats(self, index: int, stop: int) -> Run:
         """The entry with those right behind it that repeat it, as far as `stop`."""
-        rider = bisect_right(self.riders, index, key=lambda rider: rider[0])
-        if rider < len(self.riders):
-            stop = min(stop, self.riders[rider][0])
+        at = bisect_right(self.ephemeral, index, key=lambda one: one[0])
+        if at < len(self.ephemeral):
+            stop = min(stop, self.ephemeral[at][0])
         end, at = index + 1, bisect_right(self._repeats, index)
         while end < stop and at < len(self._repeats) and self._repeats[at] == end:
             end, at = end + 1, at + 1
@@ -237,9 +237,9 @@ class MessageLog:
                 found += [run] if (run := self.repeats(index - 1, stop)).times > 1 else []
         return found
 
-    def rider(self, number: int) -> tuple[int, Message, int]:
+    def ephemeral_message(self, number: int) -> tuple[int, Message, int]:
         """An ephemeral message, the entry that it stands before, and its cost."""
-        index, entry = self.riders[number]
+        index, entry = self.ephemeral[number]
         return index, entry.message(), entry.cost(self._image_tokens)
 
     def render(self, start: int, stop: int, *, apart: bool = True) -> str:
@@ -260,7 +260,7 @@ class MessageLog:
         """Entries before `cut` that could be pinned."""
         stop = min(cut, self._steps[0]) if self._steps else cut
         humans = self._humans[: bisect_left(self._humans, cut)]
-        opening = [index for index in range(self.leading, stop) if self._opens(index)]
+        opening = [index for index in range(self.leading_count, stop) if self._opens(index)]
         pinned = [index for index in self.pinned.indexes[::-1] if index < cut]
         return Candidates(
             opening or list(humans[:1]),
@@ -281,19 +281,19 @@ class MessageLog:
             self.entries[index].fresh = None
         self._fresh = max(self._fresh, stop)
 
-    def _ride(self, index: int, entry: Entry) -> None:
-        self.riders.append((index, entry))
-        self._rider_tokens += entry.cost(self._image_tokens)
+    def _add_ephemeral(self, index: int, entry: Entry) -> None:
+        self.ephemeral.append((index, entry))
+        self._ephemeral_tokens += entry.cost(self._image_tokens)
 
     def _opens(self, index: int) -> bool:
         facts = self.entries[index].facts
         return facts.role == Role.USER and not facts.answers
 
     def _lead(self) -> None:
-        self.leading += 1
-        self._closed = self.leading
-        self._groups = GroupCutter(self.leading)
-        self._cutter = SegmentCutter(self._limits, self.leading)
+        self.leading_count += 1
+        self._closed = self.leading_count
+        self._groups = GroupCutter(self.leading_count)
+        self._cutter = SegmentCutter(self._limits, self.leading_count)
 
     def _note_places(self, index: int, entry: Entry) -> None:
         facts = entry.facts

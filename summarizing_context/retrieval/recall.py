@@ -144,7 +144,7 @@ class Recaller:
         stop = latest.state.stop if latest is not None else 0
         first = max(0, len(log) - _FOCUS)
         working = list(enumerate(log.entries[first:], first))
-        if latest is None or stop <= log.leading:
+        if latest is None or stop <= log.leading_count:
             return Hidden(log.entries[:], [], [], working)
         rows = [*latest.state.head, *(item.message for item in latest.tail.items)]
         return Hidden(log.entries[:stop], rows, log.entries[max(stop, latest.tail.next) :], working)

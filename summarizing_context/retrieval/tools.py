@@ -156,7 +156,7 @@ class RecallTool:
                 f"{mark} This very call is being answered, or was just now; use that answer, or ask for something else."
             )
         latest = self._session.views.latest
-        start = log.leading if latest is None else max(log.leading, latest.state.stop)
+        start = log.leading_count if latest is None else max(log.leading_count, latest.state.stop)
         cut = {item.seq for item in latest.tail.items if "shrunk" in item.repairs} if latest is not None else set()
         for index in range(len(log) - 1, start - 1, -1):
             entry = log.entries[index]

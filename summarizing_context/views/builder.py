@@ -83,7 +83,7 @@ class Viewer:
         style = Style(price.remembered(), policy.header_role, policy.summary_cap, policy.flat)
         self._composer = Composer(Sources(self._reads, summaries, ledger, policy, price, style), sections)
         self._counter = counter
-        self.leading = SystemRows(log, price)
+        self.system_rows = SystemRows(log, price)
         self._provider_views: OrderedDict[str, ProviderView] = OrderedDict()
         self.repairs = RepairCounts()
         self.latest: ProviderView | None = None
@@ -97,7 +97,9 @@ class Viewer:
     @property
     def covers(self) -> bool:
         """Whether any view shows summaries in place of messages."""
-        return any(provider_view.state.stop > self._log.leading for provider_view in self._provider_views.values())
+        return any(
+            provider_view.state.stop > self._log.leading_count for provider_view in self._provider_views.values()
+        )
 
     def pin_anew(self) -> None:
         """What is pinned by calls has changed: the next view of each provider shows it, if that fits."""
@@ -164,7 +166,7 @@ class Viewer:
         room = Room(self._room_tokens(budget), self._policy.shares)
         provider_view = self._provider_view(key, room)
         room = room.setting_aside(provider_view.state.staying)
-        if provider_view.state.system != self.leading.name:
+        if provider_view.state.system != self.system_rows.name:
             reason = self._note_prompt(provider_view) or reason
         if provider_view.has_turn_ended(self._log.bounds()):
             provider_view.pending = provider_view.pending or provider_view.state.reason
@@ -231,14 +233,14 @@ class Viewer:
             request=request.activation,
             memories=request.memories,
             pending=provider_view.pending,
-            leading=log.leading,
+            leading_count=log.leading_count,
             log_length=length,
             new_tokens=inf if attempted_at is None else log.history_tokens - attempted_at,
             new_messages=length - provider_view.attempted_length,
             hides_newest=bool(state.folded) and self._hides_newest(provider_view),
             is_first=not provider_view.last and provider_view.resumed is None,
             pins_changed=provider_view.pins_changed,
-            system_changed=state.system != self.leading.name,
+            system_changed=state.system != self.system_rows.name,
         )
 
     def _hides_newest(self, provider_view: ProviderView) -> bool:
@@ -264,10 +266,10 @@ class Viewer:
         if reason is None:
             before = Room(provider_view.state.room, self._policy.shares).setting_aside(provider_view.state.staying)
             reason = "budget_lowered" if room.tokens < before.tokens and tokens <= before.high else "high_water"
-        system = self.leading.tokens
+        system = self.system_rows.tokens
         sizes = system + tokens, system + plan.tokens, tokens - plan.tokens
         report = ActivationReport(True, reason, *sizes, *plan.word_for_word)
-        state = activated(provider_view.state, plan, reason, self._counter, self.leading.name)
+        state = activated(provider_view.state, plan, reason, self._counter, self.system_rows.name)
         return Change(
             provider_view, provider_view.state, state, plan.tail, (*plan.pins.before, *plan.pins.after), report
         )
@@ -285,10 +287,10 @@ class Viewer:
             )
         bounds = self._log.bounds() if shape.rebinds else before.bounds
         tail = self._within(provider_view.tail, bounds)
-        total, after = self.leading.tokens + tokens, self.leading.tokens + state.head_tokens + tail.tokens
+        total, after = self.system_rows.tokens + tokens, self.system_rows.tokens + state.head_tokens + tail.tokens
         report = ActivationReport(True, shape.reason, total, after, total - after)
         state = msgspec.structs.replace(
-            state, serial=before.serial + 1, reason=shape.reason, system=self.leading.name, bounds=bounds
+            state, serial=before.serial + 1, reason=shape.reason, system=self.system_rows.name, bounds=bounds
         )
         return Change(provider_view, before, state, tail, () if pins is None else (*pins.before, *pins.after), report)
 
@@ -341,7 +343,7 @@ class Viewer:
         self.repairs.note(provider_view.tail.items[provider_view.counted :])
         provider_view.counted = len(provider_view.tail.items)
         messages = [
-            *self.leading.messages(),
+            *self.system_rows.messages(),
             *provider_view.state.head,
             *(item.message for item in provider_view.tail.items),
         ]
@@ -349,14 +351,14 @@ class Viewer:
             provider_view.last, provider_view.resumed = messages[: provider_view.resumed], None
         stable = common_prefix(provider_view.last, messages)
         provider_view.last = messages
-        tokens = self.leading.log_tokens + provider_view.state.head_tokens + provider_view.tail.tokens
+        tokens = self.system_rows.log_tokens + provider_view.state.head_tokens + provider_view.tail.tokens
         if self._policy.merge_user_rows:
             provider_view.ends = frozenset(end for end in provider_view.ends if end < stable) | {stable}
             messages = merged(messages, provider_view.ends)
             stable = common_prefix(provider_view.merged, messages)
             provider_view.merged = messages
             tokens -= MESSAGE_TOKENS * (len(provider_view.last) - len(messages))
-        return View(copied(messages), tokens, stable, activation, self.leading.fixed_tokens)
+        return View(copied(messages), tokens, stable, activation, self.system_rows.fixed_tokens)
 
     def tokens(self, key: str, budget: int) -> tuple[int, float]:
         """What the whole view costs, and its high water."""
@@ -364,7 +366,7 @@ class Viewer:
         provider_view = self._provider_views.get(key) or self._new_provider_view(key, room)
         room = room.setting_aside(provider_view.state.staying)
         tail, skipped = self._fed(provider_view, room)
-        system = self.leading.tokens
+        system = self.system_rows.tokens
         head = provider_view.state.head_tokens
         return system + head + tail.tokens + skipped, system + self._thresholds(room).high(head)
 
@@ -384,7 +386,7 @@ class Viewer:
     def high_water(self, max_tokens: int) -> float:
         """Tokens at which the newest view would activate; before the first view, for a budget of `max_tokens`."""
         if self.latest is None:
-            return self._thresholds(Room(max(0, max_tokens - self.leading.tokens), self._policy.shares)).high(0)
+            return self._thresholds(Room(max(0, max_tokens - self.system_rows.tokens), self._policy.shares)).high(0)
         state = self.latest.state
         room = Room(state.room, self._policy.shares).setting_aside(state.staying)
         return self._thresholds(room).high(state.head_tokens)
@@ -395,10 +397,10 @@ class Viewer:
         return Thresholds(room) if economy is None else economy_thresholds(room, economy, self._log.step_tokens)
 
     def _room_tokens(self, budget: int) -> int:
-        room = budget - self.leading.tokens
+        room = budget - self.system_rows.tokens
         if room < LEAST_ROOM:
-            leading = self.leading
-            raise BudgetError(leading.tokens + LEAST_ROOM, budget, leading.costs(), leading.what)
+            rows = self.system_rows
+            raise BudgetError(rows.tokens + LEAST_ROOM, budget, rows.costs(), rows.what)
         return room
 
     def _provider_view(self, key: str, room: Room) -> ProviderView:
@@ -414,13 +416,13 @@ class Viewer:
     def _new_provider_view(self, key: str, room: Room) -> ProviderView:
         state = ActivationState(
             room=room.tokens,
-            stop=self._log.leading,
+            stop=self._log.leading_count,
             counter=self._counter,
-            system=self.leading.name,
+            system=self.system_rows.name,
             repeats_stop=len(self._log),
         )
         pending: Reason | None = "provider_changed" if self._provider_views else "restored" if self.reopened else None
-        tail = Tail(self._log.leading, room, self._price, repeats_stop=state.repeats_stop)
+        tail = Tail(self._log.leading_count, room, self._price, repeats_stop=state.repeats_stop)
         return ProviderView(key, state, tail, pending=pending, pins_changed=bool(self._log.pinned.texts))
 
     def _note_prompt(self, provider_view: ProviderView) -> Reason | None:
@@ -428,7 +430,7 @@ class Viewer:
         if provider_view.last or provider_view.state.serial:
             provider_view.pending = provider_view.pending or "system_changed"
             return "system_changed"
-        provider_view.state = msgspec.structs.replace(provider_view.state, system=self.leading.name)
+        provider_view.state = msgspec.structs.replace(provider_view.state, system=self.system_rows.name)
         return None
 
     def _start_over(self, provider_view: ProviderView, reason: Reason) -> None:
@@ -436,12 +438,14 @@ class Viewer:
         provider_view.state = ActivationState(
             serial=old.serial,
             room=old.room,
-            stop=self._log.leading,
+            stop=self._log.leading_count,
             counter=self._counter,
             repeats_stop=len(self._log),
         )
         room = Room(old.room, self._policy.shares)
-        provider_view.tail = Tail(self._log.leading, room, self._price, repeats_stop=provider_view.state.repeats_stop)
+        provider_view.tail = Tail(
+            self._log.leading_count, room, self._price, repeats_stop=provider_view.state.repeats_stop
+        )
         provider_view.pending, provider_view.attempted_at, provider_view.counted = reason, None, 0
         provider_view.pins_changed = bool(self._log.pinned.texts)
 
@@ -455,12 +459,12 @@ class Viewer:
         """The tail with what is new. A backlog far larger than the room is not shown first only to be covered then:
         another tail, which starts late in it, stands in, and the tokens before it are told."""
         tokens = self._log.tokens
-        if provider_view.state.stop < self._log.leading:  # leading rows came after an empty view
-            provider_view.state = msgspec.structs.replace(provider_view.state, stop=self._log.leading)
+        if provider_view.state.stop < self._log.leading_count:  # leading rows came after an empty view
+            provider_view.state = msgspec.structs.replace(provider_view.state, stop=self._log.leading_count)
             if provider_view.tail.items:  # ephemeral messages, which the new rows come before
                 provider_view.pending = provider_view.pending or "system_changed"
             stop = provider_view.state.repeats_stop
-            provider_view.tail = Tail(self._log.leading, provider_view.tail.room, self._price, repeats_stop=stop)
+            provider_view.tail = Tail(self._log.leading_count, provider_view.tail.room, self._price, repeats_stop=stop)
         tail, late, skipped = provider_view.tail, None, 0
         backlog = tokens[-1] - tokens[tail.next]
         if backlog > 3 * room.tokens and (start := late_start(self._log, tail.next, room)) > tail.next:
@@ -475,4 +479,4 @@ class Viewer:
         """The floor does not fit: the newest group is still open and cannot be shrunk further."""
         tail = provider_view.tail
         rows = [(item.seq, item.tokens) for item in tail.items[-5:]]
-        return BudgetError(self.leading.tokens + now, budget, rows, "newest messages")
+        return BudgetError(self.system_rows.tokens + now, budget, rows, "newest messages")

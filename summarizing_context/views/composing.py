@@ -122,7 +122,7 @@ class ProviderDrafts:
     def covered(self) -> list[Cut]:
         """The present cut, where anything is covered; with the segments that have closed since, once all are ready."""
         present = self._now.state.cut
-        if present.stop <= self._log.leading:
+        if present.stop <= self._log.leading_count:
             return []
         anew = present if self._now.policy.truncate else cut_at(self._log.segments, present.stop)
         leaves = range(present.leaves, anew.leaves)

@@ -42,7 +42,7 @@ class Situation(NamedTuple):
     request: ActivationRequest | None = None
     memories: tuple[str, ...] = ()  # of earlier sessions, the most relevant first
     pending: Reason | None = None  # why the next view begins differently in any case
-    leading: int = 0  # system rows that lead the log
+    leading_count: int = 0  # system rows that lead the log
     log_length: int = 0  # messages
     new_tokens: float = inf  # of the log since the last attempt to activate; inf where none was made
     new_messages: int = 0  # since then
@@ -77,7 +77,7 @@ class Situation(NamedTuple):
         most = self.policy.max_messages
         if most is None:
             return False
-        head = max(self.leading, bool(self.state.system)) + len(self.state.head)
+        head = max(self.leading_count, bool(self.state.system)) + len(self.state.head)
         return self.tail_messages > max(most - head, most // 2, self.policy.keep_recent or 1)
 
     @property
@@ -292,7 +292,7 @@ def _refreshed(now: Situation, drafts: Drafts) -> ActivationPlan | None:
 
 def _reshaped(now: Situation, drafts: Drafts, made: Decision) -> Decision:
     """Nothing more is covered: what else the next view has to begin with."""
-    looks = now.pins_changed and now.log_length > now.leading
+    looks = now.pins_changed and now.log_length > now.leading_count
     pins = drafts.pins() if looks else None
     if pins is not None and not _has_room_for(now, pins):
         pins = None  # the next activation will see to it
@@ -346,7 +346,7 @@ def _worthwhile(now: Situation, candidates: Candidates) -> list[Cut]:
     pairs = zip(candidates.low_water, candidates.raw_tokens, strict=True)
     cuts = [cut for cut, left in pairs if abs(left - low) < abs(now.tail_tokens - low)]
     is_known = state.bounds.rewritten == now.log_length and state.room == now.room.tokens
-    at_end = state.stop == state.leaves_stop > now.leading
+    at_end = state.stop == state.leaves_stop > now.leading_count
     return [] if is_known and at_end and all(cut.stop > cut.leaves_stop for cut in cuts) else cuts
 
 

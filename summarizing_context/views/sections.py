@@ -89,7 +89,7 @@ class Draft:
         same topic in the same past keeps its note."""
         known, cut, sources = self.state.focus, self.cut, self.sources
         is_known = known is not None and (known.text, known.stop) == (self.topic, cut.stop)
-        if self.topic is None or is_known or cut.stop <= sources.reads.log.leading:
+        if self.topic is None or is_known or cut.stop <= sources.reads.log.leading_count:
             return known
         return Focus(self.topic, sources.summaries.notes.start_of(cut.leaves, cut.stop), cut.stop)
 
@@ -97,10 +97,10 @@ class Draft:
     def summaries(self) -> Summaries:
         """What stands for the covered past."""
         sources, state, cut = self.sources, self.state, self.cut
-        leading, tree = sources.reads.log.leading, state.tree_nodes
-        open_from = max(cut.leaves_stop, leading)
+        leading_count, tree = sources.reads.log.leading_count, state.tree_nodes
+        open_from = max(cut.leaves_stop, leading_count)
         pieces = tuple(sources.summaries.open.pieces(open_from, cut.stop, state.nodes))
-        plan = HeaderPlan(tree, cut.leaves, open_from, cut.stop, leading, pieces, _note(self))
+        plan = HeaderPlan(tree, cut.leaves, open_from, cut.stop, leading_count, pieces, _note(self))
         if sources.policy.truncate:
             return left_out(plan)
         texts, reads = _PacedTexts(sources.summaries, sources.reads.pace), sources.reads

@@ -83,9 +83,9 @@ class SystemRows:
     def _log_rows(self) -> list[tuple[Message, int]]:
         """The log's leading rows that are shown, and their tokens."""
         log = self._log
-        name = log.version, log.leading, self._prompt is None
+        name = log.version, log.leading_count, self._prompt is None
         if self._shown[0] != name:
-            at = [at for at in range(log.leading) if self._prompt is None or _stays(log.entries[at].facts)]
+            at = [at for at in range(log.leading_count) if self._prompt is None or _stays(log.entries[at].facts)]
             self._shown = name, [(log.entries[n].message(), log.tokens[n + 1] - log.tokens[n]) for n in at]
         return self._shown[1]
 

@@ -143,7 +143,7 @@ class Tail:
         self._open_staying = 0  # of what is shown of the open group, what must stay
         self._bound: list[tuple[int, TailItem]] = []  # shown with thinking or a chain, and where: counted as in marks
         self._taking: tuple[tuple[int, int, bool], list[Piece], dict[int, int]] | None = None  # the group taken last
-        self.riders = 0  # ephemeral messages of the log that were shown or passed by
+        self.ephemeral_count = 0  # ephemeral messages of the log that were shown or passed by
         self._base_items = 0  # dropped by `cut_at`: marks count from the first beginning
         self._base_tokens = 0
 
@@ -239,7 +239,7 @@ class Tail:
         rest.marks = self.marks[bisect_left(self.marks, stop, key=lambda mark: mark.stop) :]
         rest._base_items, rest._base_tokens = mark.items, mark.tokens
         rest._bound = [(at, item) for at, item in self._bound if at >= mark.items]
-        rest.riders = self.riders
+        rest.ephemeral_count = self.ephemeral_count
         return rest
 
     @property
@@ -373,7 +373,7 @@ def feed(reads: Reads, tail: Tail, most: float = inf) -> None:
     log, pace = reads.log, reads.pace
     number = bisect_left(log.group_starts, tail.next)
     while number < len(log.group_starts):
-        _feed_riders(log, tail)
+        _feed_ephemeral(log, tail)
         start, stop, staying, run = log.closed_group(number, tail.repeats_stop)
         times = run.stop - run.start
         number += times
@@ -385,7 +385,7 @@ def feed(reads: Reads, tail: Tail, most: float = inf) -> None:
             tail.take(group, costs, closed=True, staying=staying, most=most, pace=pace)
         if tail.tokens > most:
             return
-    _feed_riders(log, tail)
+    _feed_ephemeral(log, tail)
     start, stop = log.open_group
     if stop > start:
         group, costs = reads.between(start, stop)
@@ -449,15 +449,15 @@ class Tails:
             known=self._known,
             repeats_stop=len(self._log),
         )
-        tail.riders = self._passed_riders(stop, room) if tightest else 0
+        tail.ephemeral_count = self._passed_ephemeral(stop, room) if tightest else 0
         return tail
 
-    def _passed_riders(self, stop: int, room: Room) -> int:
+    def _passed_ephemeral(self, stop: int, room: Room) -> int:
         """How many ephemeral messages give way: those before its first group, or all but the newest message."""
-        riders = self._log.riders
+        ephemeral = self._log.ephemeral
         if room.is_bare:
-            return len(riders) - bool(riders and riders[-1][0] == len(self._log))
-        return bisect_right(riders, stop, key=lambda rider: rider[0])
+            return len(ephemeral) - bool(ephemeral and ephemeral[-1][0] == len(self._log))
+        return bisect_right(ephemeral, stop, key=lambda one: one[0])
 
 
 def late_start(log: MessageLog, first: int, room: Room) -> int:
@@ -474,9 +474,9 @@ def late_start(log: MessageLog, first: int, room: Room) -> int:
     return first
 
 
-def _feed_riders(log: MessageLog, tail: Tail) -> None:
-    while tail.riders < len(log.riders) and log.riders[tail.riders][0] <= tail.next:
-        index, message, tokens = log.rider(tail.riders)
-        if index > tail.start or tail.start == log.leading:
+def _feed_ephemeral(log: MessageLog, tail: Tail) -> None:
+    while tail.ephemeral_count < len(log.ephemeral) and log.ephemeral[tail.ephemeral_count][0] <= tail.next:
+        index, message, tokens = log.ephemeral_message(tail.ephemeral_count)
+        if index > tail.start or tail.start == log.leading_count:
             tail.pass_by(index, message, tokens)
-        tail.riders += 1
+        tail.ephemeral_count += 1

@@ -123,7 +123,7 @@ class OpenRangeSummaries:
         if not shown:
             return []
         whole = cut_at(self._log.segments, view.stop).leaves_stop
-        pieces = self.pieces(max(whole, self._log.leading), view.stop, view.nodes)
+        pieces = self.pieces(max(whole, self._log.leading_count), view.stop, view.nodes)
         return [piece for piece in pieces if any(piece.start < one.stop and one.start < piece.stop for one in shown)]
 
     def piece_of(self, hash: str) -> range | None:

@@ -87,7 +87,7 @@ class TopicNotes:
 
     def start_of(self, leaves: int, stop: int) -> int:
         """The entry from which on a note reads a past of so many segments, and of entries up to `stop`."""
-        start, read = self._log.leading, 0
+        start, read = self._log.leading_count, 0
         for at in range(leaves - 1, -1, -1):
             segment = self._log.segments[at]
             read += segment.size // segment.parts

@@ -40,9 +40,9 @@ def facts(log: MessageLog) -> dict[str, object]:
         "repeated": log.repeated,
         "groups": list(log.group_starts),
         "closed": log.closed_groups_stop,
-        "leading": log.leading,
+        "leading": log.leading_count,
         "digests": [entry.digest for entry in log.entries],
-        "candidates": [log.candidates(cut) for cut in range(log.leading, len(log) + 1)],
+        "candidates": [log.candidates(cut) for cut in range(log.leading_count, len(log) + 1)],
     }
 
 
@@ -55,14 +55,14 @@ def edited(log: list[dict], rng: random.Random) -> tuple[list[dict], int]:
 
 def test_leading_system_rows_stand_in_no_segment():
     log = timeline([system("a"), system("b", role="developer"), *session(messages=60)[1:]])
-    assert log.leading == 2
+    assert log.leading_count == 2
     assert log.segments[0].start == 2
     assert log.tokens[2] == PRICE.message(system("a")) + PRICE.message(system("b"))
 
 
 def test_a_later_system_row_is_like_any_message():
     log = timeline([user("a"), system("b"), assistant("c")])
-    assert (log.leading, list(log.group_starts)) == (0, [0, 1, 2])
+    assert (log.leading_count, list(log.group_starts)) == (0, [0, 1, 2])
 
 
 def test_tokens_count_the_whole_log_ephemeral_messages_included():

@@ -246,7 +246,7 @@ def test_changed_pins_are_shown_where_they_fit_and_are_others():
 
 
 def test_pins_wait_for_the_first_message():
-    decision = plan_activation(situation(300, pins_changed=True, leading=30), Fake({}))
+    decision = plan_activation(situation(300, pins_changed=True, leading_count=30), Fake({}))
     assert (decision.change, decision.pins_seen) == (None, False)
 
 

@@ -94,7 +94,7 @@ def test_a_tail_fed_step_by_step_only_grows_and_ends_as_one_fed_at_once(log, tok
         feed(Reads(grown, Pace()), tail)
         assert shown(tail.items)[: len(before)] == before
         before = shown(tail.items)
-    start = grown.leading
+    start = grown.leading_count
     assert before == shown(tail_of(grown, room(tokens), start=start).items)
     assert tail.tokens == sum(map(PRICE.message, before))
 
