@@ -189,16 +189,17 @@ class SummarizingContext:
         """How far this log and a host's copy of it, `messages`, go together by content. Ephemeral messages of either
         count for nothing. Raises `MessageError`."""
         self._check()
-        told = await self._session.intake.told(messages)
-        places = [at for at, row in enumerate(told) if not row.ephemeral]
-        found = compare([told[at].content for at in places], (entry.facts for entry in self._session.log.entries))
-        return found._replace(told=places[found.told] if found.told < len(places) else len(told))
+        rows = await self._session.intake.host_rows(messages)
+        places = [at for at, row in enumerate(rows) if not row.ephemeral]
+        found = compare([rows[at].content for at in places], (entry.facts for entry in self._session.log.entries))
+        stop = found.transcript_stop
+        return found._replace(transcript_stop=places[stop] if stop < len(places) else len(rows))
 
     async def read_transcript(self, messages: Iterable[Message]) -> tuple[list[HostRow], list[Facts]]:
         """A host's copy of this log and the log itself, as `log.host_history` compares them. Raises `MessageError`."""
         self._check()
-        told = await self._session.intake.told(messages)
-        return told, [entry.facts for entry in self._session.log.entries]
+        rows = await self._session.intake.host_rows(messages)
+        return rows, [entry.facts for entry in self._session.log.entries]
 
     async def clear(self) -> None:
         """Empty the log. What it held is made a checkpoint first; `delete_checkpoint` gives it up."""

@@ -344,7 +344,7 @@ class Session:
             if change is not None:
                 self._is_announcing = True
                 try:
-                    await announce(self._told_before(change))
+                    await announce(self._event_before(change))
                 finally:
                     self._is_announcing = False
         try:
@@ -366,7 +366,7 @@ class Session:
         views = self.views
         while change is not None:
             if self._announce is None:
-                self.tell("pre_compact", self._told_before(change))
+                self.tell("pre_compact", self._event_before(change))
             await self._commit(key, change)
             if views.apply(change):
                 self.worker.start_tokens = self._start_tokens()
@@ -435,7 +435,7 @@ class Session:
             or (self.learner.last_error if self.learner else None),
         )
 
-    def _told_before(self, change: Change) -> dict[str, Any]:
+    def _event_before(self, change: Change) -> dict[str, Any]:
         return {"messages": len(self.log), "tokens": change.report.tokens_before}
 
     def _tell_memories(self, change: Change) -> None:

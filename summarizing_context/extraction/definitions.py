@@ -79,16 +79,16 @@ def definitions(texts: Iterable[str]) -> Iterator[Definition]:
 
 def _subject_of(sentence: str) -> str | None:
     """What a sentence defines; None where it defines nothing."""
-    for told, forms in _OWNERS.items():
+    for owner, forms in _OWNERS.items():
         for form in forms:
             if (found := form.match(sentence)) is not None:
-                return f"{told} {found['subject']}"
+                return f"{owner} {found['subject']}"
     found = _DEFINITION.match(sentence)
     return None if found is None else found["subject"]
 
 
 def as_said(subject: str) -> str:
     """The subject of a definition, without what was put before it."""
-    for told in _OWNERS:
-        subject = subject.removeprefix(f"{told} ")
+    for owner in _OWNERS:
+        subject = subject.removeprefix(f"{owner} ")
     return subject

@@ -156,7 +156,7 @@ def _sentence(text: str, start: int, stop: int) -> str:
 
 def _about(about: Any, text: str) -> str:
     """The subject, if it shares a word with the message and holds no figure that stands not there."""
-    told = " ".join(about.split()) if isinstance(about, str) else ""
-    words = stems(told)
-    strange = [word for word in told.split() if any(char.isdigit() for char in word) and word not in text]
-    return told if len(told) <= _LONGEST_ABOUT and not strange and words & stems(text) else ""
+    flat = " ".join(about.split()) if isinstance(about, str) else ""
+    words = stems(flat)
+    strange = [word for word in flat.split() if any(char.isdigit() for char in word) and word not in text]
+    return flat if len(flat) <= _LONGEST_ABOUT and not strange and words & stems(text) else ""

@@ -23,12 +23,12 @@ def rule_topic(rule: str) -> str:
     """
     words = _words()
     plain = rule.replace("’", "'")
-    told, forbids = words.denials.subn(" ", plain)
-    told = words.frames.sub(" ", told)
+    plain_text, forbids = words.denials.subn(" ", plain)
+    plain_text = words.frames.sub(" ", plain_text)
     for at, (choice, is_pair) in enumerate(words.choices):
         if is_pair or not forbids:  # who forbids one of many allows all others
-            told = choice.sub(f"choice:{at}", told)
-    return " ".join(_WORD.findall(told)).casefold()
+            plain_text = choice.sub(f"choice:{at}", plain_text)
+    return " ".join(_WORD.findall(plain_text)).casefold()
 
 
 @dataclass(frozen=True, slots=True)

@@ -336,8 +336,8 @@ def refuses(result: str, *, looks: bool) -> bool:
         return True
     if looks:
         return False
-    told = _object(result)
-    return _REFUSED.match(result[:_HEAD]) is not None if told is None else _reports_failure(told)
+    fields = _object(result)
+    return _REFUSED.match(result[:_HEAD]) is not None if fields is None else _reports_failure(fields)
 
 
 def denies(result: str) -> bool:
@@ -350,18 +350,18 @@ def _object(result: str) -> dict[str, Any] | None:
     if result.lstrip()[:1] != "{" or len(result) > _PARSED:
         return None
     try:
-        told: dict[str, Any] = msgspec.json.decode(result)
+        fields: dict[str, Any] = msgspec.json.decode(result)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return None
-    return told
+    return fields
 
 
-def _reports_failure(told: dict[str, Any]) -> bool:
+def _reports_failure(fields: dict[str, Any]) -> bool:
     """Whether an object says so in one of the usual fields, or its `output` does."""
-    went_well, failed = told.get("success", told.get("ok")), told.get("is_error", told.get("isError"))
-    if went_well is False or failed is True or (went_well is not True and bool(told.get("error"))):
+    went_well, failed = fields.get("success", fields.get("ok")), fields.get("is_error", fields.get("isError"))
+    if went_well is False or failed is True or (went_well is not True and bool(fields.get("error"))):
         return True
-    inner = told.get("output")
+    inner = fields.get("output")
     return isinstance(inner, dict) and _reports_failure(inner)
 
 

@@ -38,8 +38,8 @@ class MergedRows(NamedTuple):
 class Comparison(NamedTuple):
     """How far a transcript and a log go together."""
 
-    logged: int  # messages of the log until the transcript ends or differs; with those of ours that it leaves out
-    told: int  # messages of the transcript until the log ends or differs
+    log_stop: int  # messages of the log until the transcript ends or differs; with those of ours that it leaves out
+    transcript_stop: int  # messages of the transcript until the log ends or differs
     rest_of_log: bool  # the log goes on where the transcript ends
     rest_of_transcript: bool  # the transcript goes on where the log ends
     differs: bool
@@ -58,22 +58,24 @@ def may_be_left_out(facts: Facts) -> bool:
 def compare(transcript: Sequence[bytes], log: Iterable[Facts]) -> Comparison:
     """Compare a transcript, told by content digests, with a log."""
     reached = {0}  # how many of the transcript may have been met, as a row left out can equal one that is not
-    logged, all_told = 0, len(transcript)
+    log_stop, length = 0, len(transcript)
     ended = None if transcript else 0  # of the log, where all of the transcript was met first
     for facts in log:
-        met = {at + 1 for at in reached if at < all_told and transcript[at] == facts.content}
+        met = {at + 1 for at in reached if at < length and transcript[at] == facts.content}
         now = met | reached if may_be_left_out(facts) else met
         if not now:
-            told = max(reached)
-            return Comparison(logged if ended is None else ended, told, ended is not None, False, ended is None)
-        reached, logged = now, logged + 1
-        if ended is None and all_told in reached:
-            ended = logged
-    if all_told in reached:
-        return Comparison(logged, all_told, False, False, False)
+            transcript_stop = max(reached)
+            return Comparison(
+                log_stop if ended is None else ended, transcript_stop, ended is not None, False, ended is None
+            )
+        reached, log_stop = now, log_stop + 1
+        if ended is None and length in reached:
+            ended = log_stop
+    if length in reached:
+        return Comparison(log_stop, length, False, False, False)
     if ended is not None:
-        return Comparison(ended, all_told, True, False, False)
-    return Comparison(logged, max(reached), False, True, False)
+        return Comparison(ended, length, True, False, False)
+    return Comparison(log_stop, max(reached), False, True, False)
 
 
 def align(transcript: Sequence[bytes], log: Sequence[bytes]) -> list[int | None]:

@@ -56,7 +56,7 @@ class Intake:
                 await asyncio.sleep(0)
         return entries
 
-    async def told(self, messages: object) -> list[HostRow]:
+    async def host_rows(self, messages: object) -> list[HostRow]:
         """The messages of a host's transcript. Raises `MessageError`."""
         found: list[HostRow] = []
         for message in check_messages(messages):

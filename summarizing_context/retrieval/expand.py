@@ -88,13 +88,13 @@ class Expander:
                 parts = self.message(index)
                 yield from parts[first.part :] if index == first.message else parts
         else:
-            yield from self._told(first.message, stop, first.detail == "line")
+            yield from self._message(first.message, stop, first.detail == "line")
 
     def message(self, index: int) -> list[PagePart]:
         """A message whole, each of its parts under its label."""
         return message_parts(index, self._log.entries[self._log.group_start(index) : index + 1])
 
-    def _told(self, index: int, stop: int, short: bool) -> Iterator[PagePart]:
+    def _message(self, index: int, stop: int, short: bool) -> Iterator[PagePart]:
         """Segments that stand whole before `stop` by their summaries, all else message by message."""
         segments = self._log.segments
         while index < stop:
@@ -114,11 +114,11 @@ class Expander:
 
     def _summary(self, leaves: range, short: bool) -> str:
         summaries = self._summaries
-        told = {leaf: summaries.told(leaf) for leaf in leaves}
-        text = "\n".join(told.values())
+        texts = {leaf: summaries.known_text(leaf) for leaf in leaves}
+        text = "\n".join(texts.values())
         if short:
             return " ".join(summaries.brief(text, BRIEF_TOKENS).split())
-        drops = dict.fromkeys(value for leaf in leaves for value in summaries.drops(Node(0, leaf), told[leaf]))
+        drops = dict.fromkeys(value for leaf in leaves for value in summaries.drops(Node(0, leaf), texts[leaf]))
         return f"{text}\n{_NOT_IN_IT}: {', '.join(drops)}" if drops else text
 
     def _brief(self, index: int, short: bool) -> PagePart:
@@ -141,6 +141,8 @@ def message_parts(index: int, group: Sequence[Entry]) -> list[PagePart]:
     for earlier in before:
         names |= {part.id: part.name or "tool" for part in earlier.read(0).reading.parts if part.kind == "call"}
     reading = entry.read(index).reading
-    told = [each for part in reading.parts for each in parts_by_author(reading, part, part_label(reading, part, names))]
-    parts = [PagePart(index, index + 1, number, label[:_LABEL], text) for number, (label, text) in enumerate(told)]
+    labelled = [
+        each for part in reading.parts for each in parts_by_author(reading, part, part_label(reading, part, names))
+    ]
+    parts = [PagePart(index, index + 1, number, label[:_LABEL], text) for number, (label, text) in enumerate(labelled)]
     return parts or [PagePart(index, index + 1, 0, reading.role[:_LABEL], "")]

@@ -21,7 +21,7 @@ from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
 from summarizing_context.retrieval.memory_extraction import tell
 from summarizing_context.session import Session
 from summarizing_context.stores.base import KeptMemory, Match, MemoryScope, MemoryStore, NewMemory, StoredMemory
-from summarizing_context.views.memory_section import told
+from summarizing_context.views.memory_section import memory_text
 
 LIKE = 0.25  # likeness by words from which on a memory is relevant: one of four words; see its test
 
@@ -199,7 +199,7 @@ class Memory:
     def _offer(self, found: Sequence[_Found]) -> None:
         asked = self._session.settings.similarity_threshold
         near = [
-            told(one.entry.content, one.entry.metadata)
+            memory_text(one.entry.content, one.entry.metadata)
             for one in found
             if one.entry.score >= (one.least if asked is None else asked)
         ]

@@ -14,7 +14,7 @@ from summarizing_context.retrieval.expand import Detail, Expander
 from summarizing_context.retrieval.memory import Memory
 from summarizing_context.retrieval.recall import Recaller
 from summarizing_context.session import Session
-from summarizing_context.views.memory_section import told
+from summarizing_context.views.memory_section import memory_text
 
 Style = Literal["anthropic", "openai", "openai-responses"]
 
@@ -307,7 +307,7 @@ class MemoryTools:
         found = await self._memory.retrieve(
             given["query"], min(int(given.get("limit", _MEMORY_TOOLS_USUAL)), _MEMORY_TOOLS_MOST)
         )
-        lines = [f"- {one.id}: {' '.join(told(one.content, one.metadata).split())[:_LONGEST]}" for one in found]
+        lines = [f"- {one.id}: {' '.join(memory_text(one.content, one.metadata).split())[:_LONGEST]}" for one in found]
         return fence("memories", "\n".join(lines)) if lines else "No memory holds any of these words."
 
     async def _forget(self, given: Mapping[str, Any]) -> str:

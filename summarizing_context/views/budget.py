@@ -201,7 +201,7 @@ def choose_budget(
     return min(budget, max_tokens) if cap else budget
 
 
-_TOLD_FROM = 0.02  # part of a budget by which it has to differ from the one told last
+_NOTIFIED_FROM = 0.02  # part of a budget by which it has to differ from the one told last
 
 Notify = Callable[[str, dict[str, Any]], None]
 
@@ -214,7 +214,7 @@ class BudgetPolicy:
         self._max_tokens, self._is_capped = int(settings.max_tokens), settings.max_tokens_is_set
         self._notify = notify
         self._calibration = Calibration()
-        self._told: tuple[str, int] | None = None  # provider key and budget
+        self._last_notified: tuple[str, int] | None = None  # provider key and budget
 
     def choose(self, token_budget: int | None, window: ProviderWindow) -> int:
         """The budget of a request, in tokens. `SettingsError` for a `token_budget` that is no positive int."""
@@ -231,11 +231,11 @@ class BudgetPolicy:
 
     def note(self, window: ProviderWindow, budget: int) -> None:
         """A view was made for this provider and budget."""
-        key, before = self._told or (None, 0)
-        if key != window.key or abs(budget - before) > _TOLD_FROM * before:
-            self._told = (window.key, budget)
-            told = {"budget": budget, "before": before or None, "provider": window.key, "window": window.window}
-            self._notify("budget_changed", told)
+        key, before = self._last_notified or (None, 0)
+        if key != window.key or abs(budget - before) > _NOTIFIED_FROM * before:
+            self._last_notified = (window.key, budget)
+            data = {"budget": budget, "before": before or None, "provider": window.key, "window": window.window}
+            self._notify("budget_changed", data)
 
     def observe(self, total: int, view_tokens: int | None) -> None:
         """The provider counted so many tokens for a view of so many tokens of ours."""
@@ -244,5 +244,5 @@ class BudgetPolicy:
         before, self._calibration = self._calibration, self._calibration.observed(total, view_tokens)
         if self._calibration is not before:
             ratio, samples = self._calibration.ratio, self._calibration.samples
-            told = {"ratio": round(ratio, 4), "samples": samples, "reported": total, "counted": view_tokens}
-            self._notify("usage_calibrated", told)
+            data = {"ratio": round(ratio, 4), "samples": samples, "reported": total, "counted": view_tokens}
+            self._notify("usage_calibrated", data)

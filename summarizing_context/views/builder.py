@@ -120,7 +120,7 @@ class Viewer:
             state = msgspec.structs.replace(state, head_tokens=head, counter=self._counter)
         pins = sum(map(self._price.message, (*state.before, *state.after)))
         state = msgspec.structs.replace(state, pin_tokens=pins)
-        told = marks is not None or self._policy.merge_user_rows  # where rows met is not kept with a state
+        is_pending = marks is not None or self._policy.merge_user_rows  # where rows met is not kept with a state
         tail = Tail(
             state.stop,
             room,
@@ -130,7 +130,7 @@ class Viewer:
             since=state.since,
             repeats_stop=state.repeats_stop,
         )
-        provider_view = ProviderView(key, state, tail, pending="restored" if told else None)
+        provider_view = ProviderView(key, state, tail, pending="restored" if is_pending else None)
         if marks is not None:
             provider_view.attempted_at, provider_view.attempted_length = marks.attempted_at, marks.attempted_length
             provider_view.ends, provider_view.resumed = frozenset(marks.ends), marks.shown

@@ -103,15 +103,15 @@ def _blocks(content: list[Any], parts: Sequence[Part], words: str, silent: bool)
     """The calls and results among content blocks, and one text."""
     kinds = {part.block: part for part in parts if part.block >= 0 and part.kind != "extra"}
     made: list[Any] = []
-    told = False
+    has_words = False
     for at, block in enumerate(content):
         part = kinds[at]
         if part.kind == "call":
             made.append(_framed(block, silent))
         elif part.kind == "result":
             made.append({**block, "content" if "content" in block else "output": _said([part], silent)})
-        elif part.kind != "thinking" and not told:
-            told = True
+        elif part.kind != "thinking" and not has_words:
+            has_words = True
             frame = block if part.kind == "text" and isinstance(block, dict) and "text" in block else {"type": "text"}
             made.append({**frame, "text": words})
     return made or [dict(LEFT_OUT)]

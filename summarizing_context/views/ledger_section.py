@@ -42,7 +42,7 @@ def ledger_block(ledger: Ledger, stop: int, known: str, cap: int, count: Count) 
 
     `known` is what the header says already: names that were only looked at are not told twice.
     """
-    left = cap - count(_told([]))
+    left = cap - count(_block([]))
     chosen: list[_Entry] = []
     sections: set[str] = set()
     for entry in sorted(_entries(ledger, stop, known), key=lambda entry: -entry.weight):
@@ -53,9 +53,9 @@ def ledger_block(ledger: Ledger, stop: int, known: str, cap: int, count: Count) 
             left -= cost
         elif left < 2 * _JOINT:
             break
-    while chosen and count(_told(chosen)) > cap:
+    while chosen and count(_block(chosen)) > cap:
         chosen.pop()
-    return _told(chosen) if chosen else ""
+    return _block(chosen) if chosen else ""
 
 
 def is_ledger(text: str) -> bool:
@@ -63,12 +63,12 @@ def is_ledger(text: str) -> bool:
     return text.startswith(f"<{_TAG}>\n{PREFACE}")
 
 
-def _told(entries: Iterable[_Entry]) -> str:
+def _block(entries: Iterable[_Entry]) -> str:
     lines: dict[str, list[str]] = {}
     for entry in entries:
         lines.setdefault(entry.section, []).append(entry.text)
-    told = [f"{section} {(_OWN_LINES.get(section) or ', ').join(texts)}" for section, texts in lines.items()]
-    return fence(_TAG, "\n".join([PREFACE, *told]))
+    listed = [f"{section} {(_OWN_LINES.get(section) or ', ').join(texts)}" for section, texts in lines.items()]
+    return fence(_TAG, "\n".join([PREFACE, *listed]))
 
 
 def _entries(ledger: Ledger, stop: int, known: str) -> Iterator[_Entry]:

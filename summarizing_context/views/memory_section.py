@@ -23,7 +23,7 @@ _TAG = "memories"
 _BRIEF = 200  # characters
 
 
-def told(content: str, metadata: Mapping[str, Any]) -> str:
+def memory_text(content: str, metadata: Mapping[str, Any]) -> str:
     """A memory as a view tells it: what no person has said with its source, and what it has replaced."""
     said_by, before = metadata.get("said_by"), metadata.get("replaces")
     source = f" (source: {_brief(said_by)})" if isinstance(said_by, str) and said_by != "user" else ""

@@ -50,7 +50,7 @@ class _Line(NamedTuple):
     soft: bool = False
 
 
-_Told = Callable[[int, Sequence[_Line]], Message]  # the block with these lines; so many are not in it
+_Layout = Callable[[int, Sequence[_Line]], Message]  # the block with these lines; so many are not in it
 
 
 def rule_block(texts: Sequence[Pin], rules: StandingRules, unshown: Sequence[int], cap: int, price: Price) -> RuleBlock:
@@ -79,12 +79,12 @@ def rule_block(texts: Sequence[Pin], rules: StandingRules, unshown: Sequence[int
     return _fitted((), held, cap, price, pointer)[1] if block.item is None and unshown else block
 
 
-def _fitted(lines: Sequence[_Line], held: int, cap: int, price: Price, told: _Told) -> tuple[int, RuleBlock]:
+def _fitted(lines: Sequence[_Line], held: int, cap: int, price: Price, layout: _Layout) -> tuple[int, RuleBlock]:
     """How many lines fit, and the block with them."""
-    chosen = _chosen(lines, cap - price.message(told(0, ())), price)
+    chosen = _chosen(lines, cap - price.message(layout(0, ())), price)
     while True:
         missing = held - len(chosen)
-        message = told(missing, chosen)
+        message = layout(missing, chosen)
         tokens = price.message(message)
         if tokens <= cap:
             return len(chosen), RuleBlock(TailItem(-1, message, tokens, 0, ()), missing)
@@ -120,16 +120,16 @@ def _chosen(lines: Sequence[_Line], room: int, price: Price) -> list[_Line]:
 
 def _pointer(missing: int, rules: StandingRules, chosen: Sequence[_Line], unshown: Sequence[int]) -> str:
     """What is not shown, and how to see it; empty where nothing is missing."""
-    told = []
+    left_out = []
     if missing:
         shown = {line.at for line in chosen}
         last = max((rule.message for rule in rules.newest if rule.message not in shown), default=None)
         where = f" of messages {rules.first}-{last} (/context expand {rules.first}-{last})" if last is not None else ""
-        told.append(f"{missing} older rule{'s' * (missing > 1)}{where}")
+        left_out.append(f"{missing} older rule{'s' * (missing > 1)}{where}")
     if unshown:
         named = ", ".join(map(str, unshown[:_NAMED])) + (", …" if len(unshown) > _NAMED else "")
-        told.append(f"{len(unshown)} pinned message{'s' * (len(unshown) > 1)}: {named} ({_expand(unshown)})")
-    return f"Not shown whole for want of room: {'; '.join(told)}." if told else ""
+        left_out.append(f"{len(unshown)} pinned message{'s' * (len(unshown) > 1)}: {named} ({_expand(unshown)})")
+    return f"Not shown whole for want of room: {'; '.join(left_out)}." if left_out else ""
 
 
 def _expand(unshown: Sequence[int]) -> str:

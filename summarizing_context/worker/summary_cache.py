@@ -140,11 +140,11 @@ class SummaryCache:
         """A source without the middles of its long results; their key lines, found by reading all of them, instead."""
         cut = cut_results(content)
         self._unread[hash] = sum(map(estimate_text, cut.left_out))
-        told: list[Sequence[str]] = []
+        key_lines: list[Sequence[str]] = []
         for middle in cut.left_out:
-            told.append(self._extracts.key_lines(middle, KEY_LINES))
+            key_lines.append(self._extracts.key_lines(middle, KEY_LINES))
             self._unread[hash] -= estimate_text(middle)
-        return cut.join(told)
+        return cut.join(key_lines)
 
     def text_of(self, node: Node) -> NodeText:
         found = self._nodes.get(node)
@@ -152,7 +152,7 @@ class SummaryCache:
             found = self._nodes[node] = self._leaf(node) if node.rank == 0 else self._rollup(node)
         return found
 
-    def told(self, leaf: int) -> str:
+    def known_text(self, leaf: int) -> str:
         """What is known of a segment, for somebody who asks: its summary, or, where none is ready, a quick look at its
         source. No view depends on that."""
         if self.is_ready(Node(0, leaf)):

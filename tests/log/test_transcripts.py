@@ -44,7 +44,7 @@ def test_a_shorter_copy_never_differs_and_nothing_of_it_is_new(rows: list[Messag
     log = facts_of(rows)
     found = compare(contents(copy_of(log[:cut], kept)), log)
     assert (found.differs, found.rest_of_transcript) == (False, False)
-    assert found.rest_of_log == any(not may_be_left_out(row) for row in log[found.logged :])
+    assert found.rest_of_log == any(not may_be_left_out(row) for row in log[found.log_stop :])
 
 
 @given(ROWS, KEPT, ROWS)
@@ -54,7 +54,7 @@ def test_a_longer_copy_is_new_from_where_the_log_ends(
     log, new = facts_of(rows), [replace(row, content=b"new" + row.content) for row in facts_of(more)]
     copy = copy_of(log, kept)
     found = compare(contents([*copy, *new]), log)
-    assert (found.told, found.logged) == (len(copy), len(log))
+    assert (found.transcript_stop, found.log_stop) == (len(copy), len(log))
     assert (found.rest_of_transcript, found.rest_of_log, found.differs) == (bool(new), False, False)
 
 
@@ -66,7 +66,7 @@ def test_where_a_copy_differs_both_are_known_up_to_there(
     new = [replace(row, content=b"new" + row.content) for row in facts_of([{"role": "user", "content": "x"}, *theirs])]
     copy = copy_of(log, kept)
     found = compare(contents([*copy, *new]), [*log, *more])
-    assert (found.differs, found.told, found.logged) == (True, len(copy), len(log))
+    assert (found.differs, found.transcript_stop, found.log_stop) == (True, len(copy), len(log))
 
 
 def told_of(rows: list[Facts]) -> list[HostRow]:

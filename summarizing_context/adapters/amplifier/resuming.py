@@ -66,7 +66,7 @@ async def _resume(context: SummarizingContext, rows: list[Message]) -> None:
     rows = rows[len(prompt) :]
     found = await context.compare_transcript(rows)
     if found.rest_of_transcript:
-        new = list(range(found.told, len(rows)))
+        new = list(range(found.transcript_stop, len(rows)))
     elif found.differs:
         new = await _find_new(context, rows)
     else:
@@ -79,12 +79,12 @@ async def _resume(context: SummarizingContext, rows: list[Message]) -> None:
 async def _find_new(context: SummarizingContext, rows: list[Message]) -> list[int]:
     """What the log does not hold. Where that is every row, they are of another conversation, and the log as it is
     becomes a checkpoint."""
-    told, log = await context.read_transcript(rows)
-    if {row.content for row in told}.isdisjoint(row.content for row in log):
+    transcript, log = await context.read_transcript(rows)
+    if {row.content for row in transcript}.isdisjoint(row.content for row in log):
         name = "before another conversation was appended"
         await context.checkpoint(name)
         logger.warning("the host's transcript has no message in common with the log; it is appended")
-    return await asyncio.to_thread(find_new, told, log)  # of long logs this takes a while
+    return await asyncio.to_thread(find_new, transcript, log)  # of long logs this takes a while
 
 
 async def _mended(context: SummarizingContext, rows: list[Message], found: Comparison) -> list[Message]:
@@ -93,13 +93,13 @@ async def _mended(context: SummarizingContext, rows: list[Message], found: Compa
     Where the rows lead with system rows of their own, those of the log's beginning go.
     """
     log = await _log_of(context)
-    told, facts = await context.read_transcript(rows)
-    if not found.told and (not rows or _leads(rows)):
+    transcript, facts = await context.read_transcript(rows)
+    if not found.transcript_stop and (not rows or _leads(rows)):
         start = next((at for at, row in enumerate(facts) if not may_be_left_out(row)), len(facts))
         begun, kept = 0, []
     else:
-        start, begun, kept = found.logged, found.told, log[: found.logged]
-    woven = await asyncio.to_thread(weave, told[begun:], facts[start:])
+        start, begun, kept = found.log_stop, found.transcript_stop, log[: found.log_stop]
+    woven = await asyncio.to_thread(weave, transcript[begun:], facts[start:])
     return [*kept, *(log[start + row.at] if row.of_log else rows[begun + row.at] for row in woven)]
 
 

@@ -72,11 +72,11 @@ def find_days(text: str) -> Iterator[Day]:
     """The dates in a plain text; one that can be read in two ways is told twice."""
     for form in _FORMS:
         for found in form.finditer(text):
-            told = found.groupdict()
-            month = _MONTH[told["month"]] if told.get("month") else int(told.get("number") or 0)
-            day, year = int(told.get("day") or 0), int(told.get("year") or 0)
+            groups = found.groupdict()
+            month = _MONTH[groups["month"]] if groups.get("month") else int(groups.get("number") or 0)
+            day, year = int(groups.get("day") or 0), int(groups.get("year") or 0)
             either = form is _FORMS[1]
-            is_a_day = max(month, day) <= 31 or bool(told.get("month") and year)  # `May 54, 2024` is told as one
+            is_a_day = max(month, day) <= 31 or bool(groups.get("month") and year)  # `May 54, 2024` is told as one
             if 1 <= min(month, day or month) <= 12 and is_a_day and (either or month <= 12):
                 yield Day(year, month, day, either, found.start(), found.end())
 

@@ -34,11 +34,11 @@ class LabelledValue:
             for value in labels if len(labels) > 1 else ():
                 self._with[value].append(labels)
 
-    def swapped(self, told: Labels) -> Iterator[str]:
+    def swapped(self, labels: Labels) -> Iterator[str]:
         """Each value of a line that stands where the one behind it should."""
-        for one, other in pairwise(told):
+        for one, other in pairwise(labels):
             both = [known for known in self._with.get(one, ()) if other in known]
-            if both and all(_are_swapped(told, known, one, other) for known in both):
+            if both and all(_are_swapped(labels, known, one, other) for known in both):
                 yield one
 
 
@@ -52,10 +52,10 @@ def labels_in(line: str) -> Labels:
     return labels
 
 
-def _are_swapped(told: Labels, known: Labels, one: str, other: str) -> bool:
+def _are_swapped(labels: Labels, known: Labels, one: str, other: str) -> bool:
     of_one, of_other = known[one] - known[other], known[other] - known[one]
-    crossed = told[one] & of_other and told[other] & of_one
-    return bool(crossed) and not (told[one] & of_one or told[other] & of_other)
+    crossed = labels[one] & of_other and labels[other] & of_one
+    return bool(crossed) and not (labels[one] & of_one or labels[other] & of_other)
 
 
 _GAPS = re.compile(r"\s?\[?\.\.\.\]?\s?|(?<=[.!?:])\s")  # where a quote may leave something out
@@ -120,8 +120,8 @@ class SourceValues:
 
     def swapped(self, line: str) -> list[str]:
         """The values of a line that the source tells the other way round."""
-        told = labels_in(plain(line))
-        return list(self._labelled.swapped(told)) if len(told) > 1 else []
+        labels = labels_in(plain(line))
+        return list(self._labelled.swapped(labels)) if len(labels) > 1 else []
 
     def _may_be(self, key: str, value: str) -> bool:
         """Whether a setting may have this value: the source sets it to no other, or tells this one beside its name."""
@@ -283,5 +283,5 @@ def _tick(found: re.Match[str]) -> str:
 
 def grounds_of(job: SummaryJob) -> SourceValues:
     """What a summarizer is given: the content, and what the job tells of itself."""
-    told = (job.range_hash, job.start, job.stop, job.stop - 1, job.stop - job.start)
-    return SourceValues(f"{job.content}\n{' '.join(map(str, told))}")
+    facts = (job.range_hash, job.start, job.stop, job.stop - 1, job.stop - job.start)
+    return SourceValues(f"{job.content}\n{' '.join(map(str, facts))}")
