@@ -193,7 +193,7 @@ def stems(text: str) -> frozenset[str]:
     return frozenset(word[: max(_LEAST_STEM, len(word) - 3)] for word in words)
 
 
-def likeness(asked: frozenset[str], held: frozenset[str]) -> float:
+def likeness(query: frozenset[str], held: frozenset[str]) -> float:
     """How much of their words two texts share, by their stems, from 0 to 1: of the shorter one's."""
-    fewest = min(len(asked), len(held))
-    return len(asked & held) / max(fewest, 4) if fewest else 0.0  # of two or three words, one alike says little
+    fewest = min(len(query), len(held))
+    return len(query & held) / max(fewest, 4) if fewest else 0.0  # of two or three words, one alike says little

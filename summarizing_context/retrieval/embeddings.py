@@ -95,26 +95,26 @@ class EmbeddingSearch:
     async def near(self, query: str | bytes, owner: Owner, texts: Mapping[int, str]) -> dict[int, float]:
         """The cosine of each text with the query, which may be a message of the log, by the texts' numbers; what the
         embedding failed at is left out."""
-        if not texts or (asked := await self._asked(query)) is None:
+        if not texts or (vector := await self._query_vector(query)) is None:
             return {}
         async with self._making:
-            missing = await self._vectors.missing(owner, self._recipe, list(texts), len(asked))
-            await self._make(owner, {number: texts[number] for number in missing}, len(asked))
-        return await self._vectors.near(owner, self._recipe, list(texts), asked)
+            missing = await self._vectors.missing(owner, self._recipe, list(texts), len(vector))
+            await self._make(owner, {number: texts[number] for number in missing}, len(vector))
+        return await self._vectors.near(owner, self._recipe, list(texts), vector)
 
     async def matches(self, query: str, scope: Scope, threshold: float, limit: int) -> list[Match]:
         """Messages of the scope whose meaning is near to the query's, the nearest first."""
-        if (asked := await self._asked(query)) is None:
+        if (vector := await self._query_vector(query)) is None:
             return []
         rows = await self._vectors.rows(scope)
         async with self._making:
-            missing = (await self._vectors.missing("row", self._recipe, rows, len(asked)))[:_MOST_NEW]
-            await self._make("row", await self._vectors.messages(missing), len(asked))
-        near = await self._vectors.near("row", self._recipe, rows, asked)
+            missing = (await self._vectors.missing("row", self._recipe, rows, len(vector)))[:_MOST_NEW]
+            await self._make("row", await self._vectors.messages(missing), len(vector))
+        near = await self._vectors.near("row", self._recipe, rows, vector)
         best = sorted((row for row in near if near[row] >= threshold), key=lambda row: (-near[row], row))[:limit]
         return await self._vectors.matches(scope, {row: near[row] for row in best})
 
-    async def _asked(self, query: str | bytes) -> bytes | None:
+    async def _query_vector(self, query: str | bytes) -> bytes | None:
         """The vector of a query. Its length is that of all it is compared with: others are made anew."""
         async with self._asking:
             known, vector = self._last_asked

@@ -113,12 +113,12 @@ class Memory:
 
     async def matches(self, query: str, limit: int, *, everywhere: bool = False) -> list[Match]:
         """Memories that hold a word of the query, or come near to its meaning; with `everywhere` of the whole store."""
-        asked = self._session.settings.similarity_threshold
+        threshold = self._session.settings.similarity_threshold
         found = await self._found(query, limit, everywhere=everywhere)
         near = [
             one.entry
             for one in found
-            if one.entry.score >= (asked if asked is not None else NEAR if one.least == NEAR else 0.0)
+            if one.entry.score >= (threshold if threshold is not None else NEAR if one.least == NEAR else 0.0)
         ]
         return [_match(one, self._session.id) for one in near[:limit]]
 
@@ -197,11 +197,11 @@ class Memory:
             self._store_error = str(error)
 
     def _offer(self, found: Sequence[_Found]) -> None:
-        asked = self._session.settings.similarity_threshold
+        threshold = self._session.settings.similarity_threshold
         near = [
             memory_text(one.entry.content, one.entry.metadata)
             for one in found
-            if one.entry.score >= (one.least if asked is None else asked)
+            if one.entry.score >= (one.least if threshold is None else threshold)
         ]
         self.chosen = near[:_OFFERED]
 
@@ -216,8 +216,8 @@ async def _found_by_words(memory_store: MemoryStore, query: str, limit: int, sco
     read = query if len(query) <= 2 * _READ else f"{query[:_READ]} {query[-_READ:]}"
     terms = telling_words(read, _WORDS) or query_terms(read)
     found = await memory_store.find(scope, terms, max(limit, _LOOKED_AT))
-    asked = stems(read)
-    return _nearest([_Found(_entry(one, likeness(asked, stems(one.content))), LIKE) for one in found])
+    query_stems = stems(read)
+    return _nearest([_Found(_entry(one, likeness(query_stems, stems(one.content))), LIKE) for one in found])
 
 
 def _match(memory: MemoryEntry, session_id: str) -> Match:

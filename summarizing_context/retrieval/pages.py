@@ -293,9 +293,9 @@ def read_cursor(cursor: object, detail: str, within: range) -> Cursor | None:
     if read.detail != detail:
         raise NodeNotFoundError(f"cursor {briefly(cursor, 60)} belongs to detail {read.detail!r}, not {detail!r}")
     if read.message not in within:
-        asked = f"{within.start} to {within.stop - 1}"
+        bounds = f"{within.start} to {within.stop - 1}"
         raise NodeNotFoundError(
-            f"cursor {briefly(cursor, 60)} stands outside of the messages {asked} that were asked for"
+            f"cursor {briefly(cursor, 60)} stands outside of the messages {bounds} that were asked for"
         )
     return read
 

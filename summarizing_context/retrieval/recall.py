@@ -75,7 +75,7 @@ class _Found(NamedTuple):
     group: Sequence[Entry]
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     """What a page is asked for, and has room for."""
 
     terms: Sequence[str]
@@ -110,18 +110,18 @@ class Recaller:
         matches = [match for match in matches if match.stop <= len(self._log)]
         hidden = self._hidden()
         wanted = Query(word_parts(query), len(self._log), _relevance(matches))
-        asked = _Asked(terms, matches, wanted, room, most)
+        request = _Request(terms, matches, wanted, room, most)
         found = self._found(matches, len(hidden.entries))
         with self._foreground.call():  # background work beside it would leave the event loop no turn
-            return await anyio.to_thread.run_sync(self._made, asked, found, hidden)
+            return await anyio.to_thread.run_sync(self._made, request, found, hidden)
 
-    def _made(self, asked: _Asked, found: Sequence[_Found], hidden: Hidden) -> Page:
+    def _made(self, request: _Request, found: Sequence[_Found], hidden: Hidden) -> Page:
         """The page. Runs beside the event loop: it reads much."""
         count = self._count
-        blocks = self._excerpts(asked, found)
-        left = asked.room - sum(1 + count(block) for _, block in blocks) - count(_VALUES) - 2
-        lines = self._lines(hidden, [block for _, block in blocks], asked.query, left)
-        return self._composed(blocks, lines, asked.most)
+        blocks = self._excerpts(request, found)
+        left = request.room - sum(1 + count(block) for _, block in blocks) - count(_VALUES) - 2
+        lines = self._lines(hidden, [block for _, block in blocks], request.query, left)
+        return self._composed(blocks, lines, request.most)
 
     def _composed(self, blocks: list[tuple[Match, str]], lines: list[ValueLine], most: int) -> Page:
         """The page; where the counter counts more for the whole than for its parts, less of it."""
@@ -156,13 +156,13 @@ class Recaller:
         best = (left_out or matches)[:_EXCERPTED]
         return [_Found(match, log.entries[log.group_start(match.start) : match.start + 1]) for match in best]
 
-    def _excerpts(self, asked: _Asked, found: Sequence[_Found]) -> list[tuple[Match, str]]:
+    def _excerpts(self, request: _Request, found: Sequence[_Found]) -> list[tuple[Match, str]]:
         """As much of the matches as their share of the page holds."""
         count = self._count
-        words = sum(len(term.split()) == 1 for term in asked.terms)
-        left = int(asked.room * (_ASKED if words <= _SHORT else _DESCRIBED))
+        words = sum(len(term.split()) == 1 for term in request.terms)
+        left = int(request.room * (_ASKED if words <= _SHORT else _DESCRIBED))
         most = max(_LEAST, left // 2)
-        weights = term_weights(asked.terms, [match.text for match in asked.matches])
+        weights = term_weights(request.terms, [match.text for match in request.matches])
         chosen: list[tuple[Match, str]] = []
         for match, group in found:
             if left < _LEAST:
@@ -187,8 +187,8 @@ class Recaller:
         texts = (text for row in rows for text in read_message(row).texts)
         shown = {value for text in (*texts, *excerpts) for value in exact_values(text)}
         focus = frozenset(value for at, entry in hidden.newest for value in self._values_of(at, entry).used)
-        known, asked = gather(self._read(hidden.entries), query), query._replace(focus=focus)
-        return chosen_lines(known, shown, asked, room, self._count)
+        known, question = gather(self._read(hidden.entries), query), query._replace(focus=focus)
+        return chosen_lines(known, shown, question, room, self._count)
 
     def _read(self, entries: Sequence[Entry]) -> Iterator[tuple[int, MessageValues]]:
         """The values of the newest entries, oldest first."""

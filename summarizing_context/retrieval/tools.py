@@ -93,7 +93,7 @@ def recall_tool_schema(style: Style = "anthropic") -> dict[str, Any]:
     return tool_schema(NAME, DESCRIPTION, _PROPERTIES, style)
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     """A call's arguments, read."""
 
     query: str | None
@@ -118,39 +118,39 @@ class RecallTool:
     async def call(self, arguments: object) -> str:
         """The answer to a call, as text for the model."""
         try:
-            asked = _read_arguments(arguments)
-            return self._repeated(asked) or await self._answer_once(asked)
+            request = _read_arguments(arguments)
+            return self._repeated(request) or await self._answer_once(request)
         except (SettingsError, NodeNotFoundError) as error:
             return f"{NAME} needs other arguments: {error}. Nothing was looked up."
 
-    async def _answer_once(self, asked: _Asked) -> str:
+    async def _answer_once(self, request: _Request) -> str:
         """The answer; noted at once, for the same call may come again meanwhile, and forgotten where there is none."""
         log = self._session.log
-        noted = self._answering = asked.mark, log.version, len(log)
+        noted = self._answering = request.mark, log.version, len(log)
         try:
-            return await self._answer(asked)
+            return await self._answer(request)
         except BaseException:
             if self._answering == noted:
                 self._answering = None
             raise
 
-    async def _answer(self, asked: _Asked) -> str:
-        most = self._most(asked.max_tokens) - _FRAME
-        if asked.query is not None:
-            page = await self._recalling.page(asked.query, most)
+    async def _answer(self, request: _Request) -> str:
+        most = self._most(request.max_tokens) - _FRAME
+        if request.query is not None:
+            page = await self._recalling.page(request.query, most)
         else:
-            page = self._expanding.page(asked.node, asked.detail, most, asked.cursor)
+            page = self._expanding.page(request.node, request.detail, most, request.cursor)
         more = f"\nThere is more: call again with cursor={page.next_cursor!r}." if page.next_cursor else ""
-        return f"{asked.mark}\n{page.text}{more}"
+        return f"{request.mark}\n{page.text}{more}"
 
-    def _most(self, asked: int) -> int:
+    def _most(self, request: int) -> int:
         """An answer is bounded, and small enough not to be shrunk in the view."""
         share = int(self._session.budget * self._session.settings.message_share)
-        return max(_LEAST, min(asked, _MOST, share))
+        return max(_LEAST, min(request, _MOST, share))
 
-    def _repeated(self, asked: _Asked) -> str | None:
+    def _repeated(self, request: _Request) -> str | None:
         """Where the same call's answer stands in the view; None if it does not, or no longer whole."""
-        log, mark = self._session.log, asked.mark
+        log, mark = self._session.log, request.mark
         if self._answering == (mark, log.version, len(log)):
             return (
                 f"{mark} This very call is being answered, or was just now; use that answer, or ask for something else."
@@ -180,7 +180,7 @@ class RecallTool:
         return False
 
 
-def _read_arguments(arguments: object) -> _Asked:
+def _read_arguments(arguments: object) -> _Request:
     """What a model has written; providers hand it over as an object or as JSON."""
     said = given_arguments(arguments, [*_PROPERTIES, "range"], "{'query': '...'} or {'node': '12-47'}")
     node = said.pop("node", None) if "node" in said else said.pop("range", None)
@@ -192,7 +192,7 @@ def _read_arguments(arguments: object) -> _Asked:
     for name in ("query", "detail", "cursor"):
         if not isinstance(said.get(name, ""), str):
             raise SettingsError(f"`{name}` is a text")
-    return _Asked(query, _node(node), said.get("detail", "full"), said.get("cursor"), _tokens(said.get("max_tokens")))
+    return _Request(query, _node(node), said.get("detail", "full"), said.get("cursor"), _tokens(said.get("max_tokens")))
 
 
 def _node(node: object) -> str | None:

@@ -104,15 +104,15 @@ def likelihoods(values: Sequence[Known], query: Query) -> list[float]:
     shared = [tuple(part for part in parts_of_value(known.value) if part in telling) for known in values]
     often = Counter(part for parts in shared for part in parts)
     rarity = {part: log((len(values) + 1) / (count + 0.5)) for part, count in often.items()}
-    asked = {part: rare for part, rare in rarity.items() if part in query.parts}
+    in_query = {part: rare for part, rare in rarity.items() if part in query.parts}
     worked_on = {part: rare for part, rare in rarity.items() if part in focus.parts}
     return [
-        _likelihood(known, factors(known, query.now, _shared(parts, asked), _shared(parts, worked_on), focus))
+        _likelihood(known, factors(known, query.now, _shared(parts, in_query), _shared(parts, worked_on), focus))
         for known, parts in zip(values, shared, strict=True)
     ]
 
 
-def factors(known: Known, now: int, asked: float, worked_on: float, focus: _Focus) -> tuple[float, ...]:
+def factors(known: Known, now: int, in_query: float, worked_on: float, focus: _Focus) -> tuple[float, ...]:
     """The factors of one value, but for its kind."""
     return (
         known.uses > 0,
@@ -120,7 +120,7 @@ def factors(known: Known, now: int, asked: float, worked_on: float, focus: _Focu
         log1p(now - known.used_last) if known.uses else _NEVER,
         log(known.alone),
         known.relevance,
-        asked,
+        in_query,
         log1p(known.places[0]),
         not known.uses and len(known.places) == 1,
         not focus.near.isdisjoint(known.places),

@@ -123,12 +123,12 @@ class Jobs:
     def _redacted(self, text: str) -> str:
         return text if self._recipe.redact is None else self._recipe.redact(text)
 
-    def _blank(self, asked: Prompted, rank: int, content: str, hash: str, entries: range) -> SummaryJob:
+    def _blank(self, prompted: Prompted, rank: int, content: str, hash: str, entries: range) -> SummaryJob:
         source = estimate_text(content)
         most = self._most(source)
         return SummaryJob(
             kind="segment",
-            instructions=self._recipe.instructions(asked, rank, most),
+            instructions=self._recipe.instructions(prompted, rank, most),
             content=content,
             max_tokens=most,
             rank=0,

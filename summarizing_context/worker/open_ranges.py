@@ -44,7 +44,7 @@ class OpenRangeSummaries:
         self._every = every
         self._views: tuple[CoveredRange, ...] = ()
         self._shown: tuple[range, ...] = ()
-        self._asked: tuple[CoveredRange, ...] = ()
+        self._requested: tuple[CoveredRange, ...] = ()
         self._ready: dict[str, NodeText] = {}  # by range hash
         self._hashes: dict[tuple[int, int], str] = {}
         self._known_to = (-1, -1)  # of which log, and of which open segment, the hashes are
@@ -56,18 +56,18 @@ class OpenRangeSummaries:
 
     def keep(self, views: Iterable[CoveredRange]) -> None:
         """This is what views show now. What was asked for beside it is not any longer."""
-        self._views, self._asked = tuple(views), ()
+        self._views, self._requested = tuple(views), ()
         nodes = (node for view in self._views for node in view.nodes)
         self._shown = tuple(dict.fromkeys(piece for piece in map(piece_shown, nodes) if piece is not None))
 
     @property
     def is_asked(self) -> bool:
         """Whether summaries are wanted of what no view covers."""
-        return bool(self._asked)
+        return bool(self._requested)
 
     def ask(self, view: CoveredRange) -> None:
         """Have a model summarize what such a view would cover."""
-        self._asked = (view,) if self._by_model else ()
+        self._requested = (view,) if self._by_model else ()
 
     def ends(self) -> list[int]:
         """Where pieces end that were or are summarized ahead, behind those that views show: at the first group boundary
@@ -96,7 +96,7 @@ class OpenRangeSummaries:
         or are summarized ahead, stay apart, for their summaries are there or on their way."""
         if start >= stop or not self._by_model:
             return [range(start, stop)] if start < stop else []
-        nodes = [*shown, *(node for view in self._asked for node in view.nodes)]
+        nodes = [*shown, *(node for view in self._requested for node in view.nodes)]
         ends = {piece.stop for piece in map(piece_shown, nodes) if piece is not None and piece.start >= start}
         within = sorted(end for end in {start, stop, *ends, *self.ends()} if start <= end <= stop)
         return [range(first, end) for first, end in pairwise(within)]
@@ -112,7 +112,7 @@ class OpenRangeSummaries:
         within, stops = self._shown_within(*self._open_segment), self._ends_within(*self._open_segment)
         first = max((piece.stop for piece in within), default=self._log.covered_by_segments)
         ahead = [range(start, stop) for start, stop in pairwise([first, *stops])]
-        shown = [piece for view in (*self._views, *self._asked) for piece in self._left_of(view)]
+        shown = [piece for view in (*self._views, *self._requested) for piece in self._left_of(view)]
         hashes = dict.fromkeys(map(self.hash_of, (*shown, *ahead)))
         return [Want(OPEN, hash) for hash in hashes if hash not in self._ready]
 

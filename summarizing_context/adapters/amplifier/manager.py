@@ -251,13 +251,13 @@ class SummarizingContextManager:
         no room, the view gets less, until both fit."""
         view_of = partial(context.get_messages_for_request, system=system, tools=tool_definitions(self._tools()))
         fitted = fit_rows(await view_of(token_budget, provider))
-        budget = asked = context.budget().max_tokens
+        budget = view_budget = context.budget().max_tokens
         while fitted.extra and (view := context.last_view) is not None:
             if view.tokens + view.fixed_tokens + fitted.extra <= budget:
                 break
-            asked = max(budget - fitted.extra, asked // 2) if asked == budget else asked // 2
+            view_budget = max(budget - fitted.extra, view_budget // 2) if view_budget == budget else view_budget // 2
             try:
-                fitted = fit_rows(await view_of(asked, provider))
+                fitted = fit_rows(await view_of(view_budget, provider))
             except BudgetError as error:  # the least that is shown at all
                 fitted = fit_rows(await view_of(error.required_tokens, provider))
                 break

@@ -147,21 +147,23 @@ def _at_home(values: dict[str, Any]) -> dict[str, Any]:
 
 def _persistence(given: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
     """`persistence` as `store`, `required` and `retain_days`."""
-    asked = given.get("persistence")
-    if asked is None:
+    persistence = given.get("persistence")
+    if persistence is None:
         return {}
-    if not isinstance(asked, Mapping):
-        problems.append(f"persistence = {shown(asked)} is refused; allowed: a mapping of {', '.join(_PERSISTENCE)}")
+    if not isinstance(persistence, Mapping):
+        problems.append(
+            f"persistence = {shown(persistence)} is refused; allowed: a mapping of {', '.join(_PERSISTENCE)}"
+        )
         return {}
-    problems += list(_strangers(asked))
-    enabled = _flag(asked, "enabled", True, problems, "persistence.")
-    plan: dict[str, Any] = {"required": _flag(asked, "required", False, problems, "persistence.")}
-    if asked.get("retain_days") is not None:
-        plan["retain_days"] = _days(asked["retain_days"], problems)
+    problems += list(_strangers(persistence))
+    enabled = _flag(persistence, "enabled", True, problems, "persistence.")
+    plan: dict[str, Any] = {"required": _flag(persistence, "required", False, problems, "persistence.")}
+    if persistence.get("retain_days") is not None:
+        plan["retain_days"] = _days(persistence["retain_days"], problems)
     if not enabled:
         return {**plan, "store": _MEMORY}
-    if asked.get("path") is not None:
-        plan["store"] = asked["path"]
+    if persistence.get("path") is not None:
+        plan["store"] = persistence["path"]
     elif not {"store", "storage_path"} & given.keys():
         plan["store"] = _DEFAULT_FILE
     return plan
@@ -193,8 +195,8 @@ def _provider(given: Mapping[str, Any], problems: list[str]) -> str | None:
     return str(name)
 
 
-def _strangers(asked: Mapping[Any, Any]) -> Iterator[str]:
-    for key, value in asked.items():
+def _strangers(persistence: Mapping[Any, Any]) -> Iterator[str]:
+    for key, value in persistence.items():
         if key not in _PERSISTENCE:
             yield _unknown(key, value, _PERSISTENCE, "persistence.")
 

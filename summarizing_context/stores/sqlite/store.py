@@ -142,13 +142,13 @@ class SqliteStore:
         self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
     ) -> Mapping[SummaryKey, StoredSummary]:
         """Those of `keys` that are there, noted as used by the session at these places."""
-        asked = tuple(keys)
+        wanted = tuple(keys)
         if self._read_only:
-            return await self._access.read(lambda connection: _find_summaries(connection, asked))
+            return await self._access.read(lambda connection: _find_summaries(connection, wanted))
 
         def work(connection: sqlite3.Connection) -> dict[SummaryKey, StoredSummary]:
-            _note_uses(connection, session_id, asked, places)
-            return _find_summaries(connection, asked)
+            _note_uses(connection, session_id, wanted, places)
+            return _find_summaries(connection, wanted)
 
         return await self._writer.submit(work)
 
