@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from summarizing_context.extraction.traits import NO_TRAITS, Traits, read_traits
+from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_traits
 from summarizing_context.log.digests import content_digest
 from summarizing_context.log.repairs import Read
 from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts

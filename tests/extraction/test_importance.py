@@ -6,8 +6,16 @@ import random
 
 import pytest
 
-from summarizing_context.extraction.importance import ImportanceIndex, Member, score
-from summarizing_context.extraction.traits import DECISION, ERROR, WRITE, Traits, read_traits
+from summarizing_context.extraction.importance import (
+    DECISION,
+    ERROR,
+    WRITE,
+    ImportanceIndex,
+    Member,
+    Traits,
+    read_traits,
+    score,
+)
 from summarizing_context.messages.reading import human_texts, read_message
 from tests.laws.builders import DIALECTS, assistant, call, result, user
 

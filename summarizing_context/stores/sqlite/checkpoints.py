@@ -23,11 +23,10 @@ from summarizing_context.stores.base import (
     StoredProviderView,
 )
 from summarizing_context.stores.sqlite import log
-from summarizing_context.stores.sqlite.access import Access
 from summarizing_context.stores.sqlite.memories import pins_of
 from summarizing_context.stores.sqlite.memories import save as save_pins
 from summarizing_context.stores.sqlite.schema import SQL
-from summarizing_context.stores.sqlite.writer import Work
+from summarizing_context.stores.sqlite.writer import Access, Work
 
 _PIECE = re.compile(rb'.*?(?:\\n|","|\},\{|\],\[)|.+', re.DOTALL)  # lines and values of JSON
 

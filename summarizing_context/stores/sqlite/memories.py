@@ -13,8 +13,8 @@ from typing import Any
 from summarizing_context.errors import MemoryNotFoundError
 from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, StoredMemory
 from summarizing_context.stores.sqlite import log
-from summarizing_context.stores.sqlite.access import Access
 from summarizing_context.stores.sqlite.schema import SQL
+from summarizing_context.stores.sqlite.writer import Access
 
 
 class SqliteMemories:

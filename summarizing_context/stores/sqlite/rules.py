@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from itertools import starmap
 
 from summarizing_context.stores.base import StoredRules
-from summarizing_context.stores.sqlite.access import Access
 from summarizing_context.stores.sqlite.schema import SQL
+from summarizing_context.stores.sqlite.writer import Access
 
 
 class SqliteRules:

@@ -17,8 +17,8 @@ from typing import NamedTuple
 from summarizing_context.errors import StoreFullError, StoreLockedError
 from summarizing_context.messages.search_terms import indexed_words, searchable
 from summarizing_context.stores.base import Match, Scope
-from summarizing_context.stores.sqlite.access import Access
 from summarizing_context.stores.sqlite.schema import SQL, transaction
+from summarizing_context.stores.sqlite.writer import Access
 
 _MOST_RANKED = 2_500  # rows whose relevance one query works out
 

@@ -21,7 +21,6 @@ from summarizing_context.stores.base import (
     SummaryKey,
 )
 from summarizing_context.stores.sqlite import log, removal
-from summarizing_context.stores.sqlite.access import Access
 from summarizing_context.stores.sqlite.checkpoints import SqliteCheckpoints
 from summarizing_context.stores.sqlite.files import Claims, Identity, identity
 from summarizing_context.stores.sqlite.memories import SqliteMemories, SqlitePins
@@ -30,7 +29,7 @@ from summarizing_context.stores.sqlite.rules import SqliteRules
 from summarizing_context.stores.sqlite.schema import SQL, transaction
 from summarizing_context.stores.sqlite.search import SqliteSearchIndex, index_before_leaving, index_in_spare_time
 from summarizing_context.stores.sqlite.vectors import SqliteVectors
-from summarizing_context.stores.sqlite.writer import Writer
+from summarizing_context.stores.sqlite.writer import Access, Writer
 
 
 def _find_summaries(connection: sqlite3.Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, StoredSummary]:

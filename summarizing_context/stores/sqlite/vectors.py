@@ -10,9 +10,9 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 from summarizing_context.stores.base import Match, Owner, Scope
-from summarizing_context.stores.sqlite.access import Access
 from summarizing_context.stores.sqlite.schema import SQL
 from summarizing_context.stores.sqlite.search import POSITION, Shown
+from summarizing_context.stores.sqlite.writer import Access
 from summarizing_context.stores.vectors import check_numpy, cosines
 
 _AT_ONCE = 4_000  # vectors held in memory for comparing

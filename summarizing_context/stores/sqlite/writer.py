@@ -1,4 +1,4 @@
-"""The store's one thread: it owns the connection, and commits all that is queued in one transaction.
+"""The store's one thread, which owns the connection and commits all that is queued in one transaction; who may write.
 
 What the operations do is the store's matter. Results and callbacks are handed back to the event loop, one call
 for each batch, in the order in which the operations were submitted.
@@ -15,12 +15,14 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
+from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from summarizing_context.concurrency import running_loop
-from summarizing_context.errors import StoreError, WrongEventLoopError
+from summarizing_context.errors import StoreError, StoreReadOnlyError, WrongEventLoopError
 from summarizing_context.stores.sqlite.faults import gone, translate
+from summarizing_context.stores.sqlite.files import Claims, read
 from summarizing_context.stores.sqlite.schema import roll_back, transaction
 
 Result = TypeVar("Result")
@@ -315,3 +317,44 @@ def _settle_future(future: asyncio.Future[None], error: Exception | None) -> Non
         future.set_result(None)
     else:
         future.set_exception(error)
+
+
+class Access:
+    """What the parts of one store share."""
+
+    def __init__(self, path: Path | None, writer: Writer, claims: Claims, *, read_only: bool, wait: float) -> None:
+        self.path = path
+        self.name = str(path or ":memory:")
+        self.writer = writer
+        self.claims = claims
+        self.read_only = read_only
+        self._wait = wait  # seconds for a locked file
+
+    async def read(self, work: Work[Result]) -> Result:
+        """Run `work` on one state of the file."""
+        return await self.writer.submit(lambda connection: self._in_one_state(connection, work), alone=True)
+
+    async def write(
+        self, session_id: str, work: Work[Result], *, committed: Callable[[], None] | None = None
+    ) -> Result:
+        """Run `work` for a session that this store has claimed; it is durable when this returns."""
+        self.refuse_unless_claimed(session_id)
+        return await self.writer.submit(work, committed=committed)
+
+    def refuse_if_read_only(self, what: str) -> None:
+        """Raise where nothing may be written."""
+        if self.read_only:
+            raise StoreReadOnlyError(f"{self.name}: cannot {what}, the store was opened with read_only=True")
+
+    def refuse_unless_claimed(self, session_id: str) -> None:
+        """Raise unless this store may write to the session, as long as it is open."""
+        self.refuse_if_read_only("write to a session")
+        if session_id not in self.claims.sessions:
+            self.writer.check_open()
+            raise StoreError(f"{self.name}: session {session_id!r} is not claimed by this store; claim it first")
+
+    def _in_one_state(self, connection: sqlite3.Connection, work: Work[Result]) -> Result:
+        if self.read_only and self.path is not None:
+            return read(self.path, self._wait, work)
+        with transaction(connection, "deferred"):
+            return work(connection)
