@@ -9,10 +9,11 @@ import json
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from math import exp, log, log1p
 from operator import mul
 from typing import Any, NamedTuple
+
+import msgspec
 
 from summarizing_context.extraction.values import ValueKind, exact_values, folder_of, kind_of, parts_of_value
 from summarizing_context.messages.reading import Reading
@@ -32,13 +33,11 @@ class MessageValues(NamedTuple):
     used: tuple[str, ...]  # in short arguments of its calls
 
 
-@dataclass(slots=True)
-class Known:
-    """What is known of one value."""
+class Known(msgspec.Struct, gc=False):
+    """What is known of one value; there are tens of thousands, and no garbage collection looks through them."""
 
     value: str
-    places: array[int] = field(default_factory=lambda: array("Q"))  # messages that hold it, oldest first; an array,
-    # which no garbage collection looks through
+    places: array[int] = msgspec.field(default_factory=lambda: array("Q"))  # messages that hold it, oldest first
     uses: int = 0
     used_last: int = -1
     alone: float = 0.0  # 1 where it stood alone in a message

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 
 from summarizing_context.extraction.values import exact_values, kind_of, word_parts
@@ -111,3 +113,9 @@ def test_paths_of_one_message_stand_in_its_line() -> None:
     (line,) = chosen_lines(known, (), query, 100, len)
     assert line.places == (3,)
     assert sorted(line.text.removeprefix("3: ").split()) == ["a_name", "lib/x.py", "src/y.py"]
+
+
+def test_what_is_known_of_values_costs_no_garbage_collection() -> None:
+    values = gather([(0, MessageValues(("src/a.py", "HAT-215"), ("src/b.py",)))], Query(frozenset(), 1, {}))
+    assert len(values) == 3
+    assert not any(map(gc.is_tracked, [*values, *(known.places for known in values)]))
