@@ -91,6 +91,9 @@ class MemoryLearner(Protocol):
     def ask(self) -> None:
         """Read the log up to its present end."""
 
+    def opened(self, stop: int, updated_at: str) -> None:
+        """The log held so many entries when it was opened, the last of that time."""
+
     def forget(self) -> None:
         """The log was replaced: nothing of it has been read."""
 
@@ -173,6 +176,8 @@ class Session:
             if at % _BREATH == _BREATH - 1:
                 await asyncio.sleep(0)
         await self._keep_rules(unread)
+        if self.learner is not None:
+            self.learner.opened(len(self.log), stored.updated_at)
         self.log.version = stored.log_version
         self.log.take_pins(decode_pins(stored.pins))
         self.views.reopened = bool(stored.entries)

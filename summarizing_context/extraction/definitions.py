@@ -30,9 +30,13 @@ _SUBJECT = (
 
 _DEFINITION = re.compile(
     rf"{_OPENING}{_SUBJECT}"
-    r"(?: (?i:is|are|runs?|lives?|sits?|listens?|belongs?))(?: (?i:at|on|in|to|called|named))? "
+    r"(?P<relation>(?: (?i:is|are|runs?|lives?|sits?|listens?|belongs?))(?: (?i:at|on|in|to|called|named))?) "
     rf"(?P<value>{_VALUE})"
 )
+
+_VERB = re.compile(r"(?<!i)s$")  # the ending of a verb
+
+_ENDS_IN_NUMBERS = re.compile(r"(?<![\w.])(\d+(?:\.\d+)+\.)\s+(?=[A-Z])")
 
 _NAME = (
     r"(?!(?i:if|when|once|until|unless|since|because|while|after|before|as|though|although|whether|maybe|perhaps|"
@@ -61,30 +65,44 @@ class Definition(NamedTuple):
 
     subject: str
     sentence: str
+    relation: str = ""  # what it tells of the subject, such as "is at" or "run on"; empty where the subject says it
 
 
 def definitions(texts: Iterable[str]) -> Iterator[Definition]:
     """The definitions in what a person said in one message."""
-    sentences = [cleaned(sentence).strip() for text in texts for sentence in split_prose(text)[0]]
+    sentences = [
+        cleaned(sentence).strip() for text in texts for said in split_prose(text)[0] for sentence in _split(said)
+    ]
     for sentence in sentences if len(sentences) < _PASTED else ():
-        subject = _subject_of(sentence)
+        found = _defined(sentence)
         if (
-            subject
-            and not _SECRET.search(subject)
+            found is not None
+            and not _SECRET.search(found.subject)
             and len(sentence) <= _LONGEST
             and not sentence.rstrip("\"')* ").endswith("?")
         ):
-            yield Definition(subject, sentence)
+            yield found
 
 
-def _subject_of(sentence: str) -> str | None:
+def _split(sentence: str) -> Iterator[str]:
+    """What ends in an address or a version, and what is said behind it."""
+    start = 0
+    for end in _ENDS_IN_NUMBERS.finditer(sentence):
+        yield sentence[start : end.end(1)]
+        start = end.end()
+    yield sentence[start:]
+
+
+def _defined(sentence: str) -> Definition | None:
     """What a sentence defines; None where it defines nothing."""
     for owner, forms in _OWNERS.items():
         for form in forms:
             if (found := form.match(sentence)) is not None:
-                return f"{owner} {found['subject']}"
-    found = _DEFINITION.match(sentence)
-    return None if found is None else found["subject"]
+                return Definition(f"{owner} {found['subject']}", sentence)
+    if (found := _DEFINITION.match(sentence)) is None:
+        return None
+    verb, *rest = found["relation"].lower().split()
+    return Definition(found["subject"], sentence, " ".join(["is" if verb == "are" else _VERB.sub("", verb), *rest]))
 
 
 def as_said(subject: str) -> str:

@@ -1,50 +1,67 @@
 """What a standing rule is about, so that a later rule about the same can take the place of an earlier one.
 
-Pure, and made for precision: two rules are about the same if they have the same words, but for those that say how long
-and whether, or for a choice of which there can be one only (`rule_topics.toml`). All else stays side by side.
+Pure, and made for precision. Two rules are about the same if they have the same words, but for those before and behind
+that say how long and whether, or if they choose differently where one choice only can hold (`rule_topics.toml`).
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import NamedTuple
 
 _WORD = re.compile(r"[\w'./:-]*\w")
 
 
-def rule_topic(rule: str) -> str:
-    """What a rule is about; empty where nothing is left of it.
+class Topic(NamedTuple):
+    """What a rule is about. Rules that share either are about the same."""
 
-    "Always push to main." and "Never push to main!" are about the same, "Always answer in French." and "From now on
-    answer in German." too; "Never edit a.py." and "Never edit b.py." are not.
+    order: str  # what is to be done, or not; empty where nothing is left of the rule
+    choice: str  # the same without what was chosen, where that excludes all else
+
+
+def rule_topic(rule: str) -> Topic:
+    """What a rule is about.
+
+    "Always push to main." and "Never push to main!" share their order, "Always answer in French." and "From now on
+    answer in German." their choice; "Never edit a.py." and "Never edit b.py." share neither.
     """
     words = _words()
-    plain = rule.replace("’", "'")
-    plain_text, forbids = words.denials.subn(" ", plain)
-    plain_text = words.frames.sub(" ", plain_text)
-    for at, (choice, is_pair) in enumerate(words.choices):
-        if is_pair or not forbids:  # who forbids one of many allows all others
-            plain_text = choice.sub(f"choice:{at}", plain_text)
-    return " ".join(_WORD.findall(plain_text)).casefold()
+    order = " ".join(_WORD.findall(rule.replace("’", "'"))).casefold()
+    forbids = False
+    while (found := words.before.match(order)) is not None:
+        forbids = forbids or words.denials.fullmatch(found[1]) is not None
+        order = order[found.end() :]
+    while (found := words.behind.search(order)) is not None:
+        order = order[: found.start()]
+    chosen = None if forbids else next(filter(None, (choice.fullmatch(order) for choice in words.choices)), None)
+    return Topic(order, chosen[1] if chosen else "")
 
 
-@dataclass(frozen=True, slots=True)
-class _Words:
-    frames: re.Pattern[str]
+class _Words(NamedTuple):
+    before: re.Pattern[str]
+    behind: re.Pattern[str]
     denials: re.Pattern[str]
-    choices: tuple[tuple[re.Pattern[str], bool], ...]  # with whether there are only two
+    choices: tuple[re.Pattern[str], ...]  # each with all but the choice as its group
 
 
 @cache
 def _words() -> _Words:
     data = tomllib.loads((files(__package__) / "rule_topics.toml").read_text("utf-8"))
-    choices = tuple((_phrases(words), len(words) == 2) for words in data["alternatives"])
-    return _Words(_phrases(data["frames"]), _phrases(data["denials"]), choices)
+    frames, denials = _any_of(data["frames"]), _any_of(data["denials"])
+    choices = (
+        rf"(?=(?:{_any_of(one['verbs'])})\b)(.*\b(?:{_any_of(one['links'])})) (?:{_any_of(one['words'])})"
+        for one in data["choices"]
+    )
+    return _Words(
+        re.compile(rf"({frames}|{denials})(?: |$)"),
+        re.compile(rf"(?: |^)(?:{frames})$"),
+        re.compile(denials),
+        tuple(map(re.compile, choices)),
+    )
 
 
-def _phrases(phrases: list[str]) -> re.Pattern[str]:
-    longest_first = sorted(phrases, key=len, reverse=True)
-    return re.compile(rf"(?<![\w'./-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w'/-]|\.\w)", re.IGNORECASE)
+def _any_of(phrases: list[str]) -> str:
+    return "|".join(map(re.escape, sorted(phrases, key=len, reverse=True)))

@@ -23,8 +23,6 @@ from summarizing_context.session import Session
 from summarizing_context.stores.base import KeptMemory, Match, MemoryScope, MemoryStore, NewMemory, StoredMemory
 from summarizing_context.views.memory_section import memory_text
 
-LIKE = 0.25  # likeness by words from which on a memory is relevant: one of four words; see its test
-
 _MOST = 1_000  # memories that one call returns
 
 _LOOKED_AT = 50  # memories that hold a word of the message
@@ -55,10 +53,10 @@ class MemoryEntry:
 
 
 class _Found(NamedTuple):
-    """A memory, and the score from which on it is relevant: another one by meaning than by words."""
+    """A memory, and whether it was found by its meaning rather than by words."""
 
     entry: MemoryEntry
-    least: float
+    by_meaning: bool
 
 
 class Memory:
@@ -118,7 +116,7 @@ class Memory:
         near = [
             one.entry
             for one in found
-            if one.entry.score >= (threshold if threshold is not None else NEAR if one.least == NEAR else 0.0)
+            if one.entry.score >= (threshold if threshold is not None else NEAR if one.by_meaning else 0.0)
         ]
         return [_match(one, self._session.id) for one in near[:limit]]
 
@@ -151,7 +149,7 @@ class Memory:
         kept = await self._memory_store.all(scope)
         texts = {int(one.id[1:]): one.content for one in kept}
         near = await self._meaning.near(query if message is None else message, "memory", texts)
-        found = [_Found(_entry(one, near[int(one.id[1:])]), NEAR) for one in kept if int(one.id[1:]) in near]
+        found = [_Found(_entry(one, near[int(one.id[1:])]), True) for one in kept if int(one.id[1:]) in near]
         if len(found) < len(kept):
             by_words = await _found_by_words(self._memory_store, query, limit, scope)
             found += [one for one in by_words if int(one.entry.id[1:]) not in near]
@@ -201,7 +199,7 @@ class Memory:
         near = [
             memory_text(one.entry.content, one.entry.metadata)
             for one in found
-            if one.entry.score >= (one.least if threshold is None else threshold)
+            if one.entry.score >= (NEAR if threshold is None else threshold)
         ]
         self.chosen = near[:_OFFERED]
 
@@ -217,7 +215,7 @@ async def _found_by_words(memory_store: MemoryStore, query: str, limit: int, sco
     terms = telling_words(read, _WORDS) or query_terms(read)
     found = await memory_store.find(scope, terms, max(limit, _LOOKED_AT))
     query_stems = stems(read)
-    return _nearest([_Found(_entry(one, likeness(query_stems, stems(one.content))), LIKE) for one in found])
+    return _nearest([_Found(_entry(one, likeness(query_stems, stems(one.content))), False) for one in found])
 
 
 def _match(memory: MemoryEntry, session_id: str) -> Match:

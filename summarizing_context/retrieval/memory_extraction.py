@@ -121,6 +121,11 @@ class UnreadPieces:
             self._stops[leaf] = max(stop, self._stops.get(leaf, 0))
 
     @property
+    def stop(self) -> int:
+        """How many entries the log has."""
+        return len(self._log)
+
+    @property
     def leaves(self) -> int:
         """How many leaves there are, what is in no segment yet included."""
         return len(self._log.segments) + 1
@@ -341,6 +346,7 @@ class MemoryExtractor:
         self._task: asyncio.Task[None] | None = None
         self._closed = False
         self._is_new = True  # nothing is known yet of what was read of the log
+        self._before = 0, ""  # what was said before this opening: entries, and when at the latest
         self.dropped = 0  # proposals that the record did not bear out
         self.last_error: str | None = None
 
@@ -354,10 +360,15 @@ class MemoryExtractor:
         if not self._closed and (self._task is None or self._task.done()) and (self._is_new or self._next()):
             self._task = asyncio.create_task(self._run(), name="learning")
 
+    def opened(self, stop: int, updated_at: str) -> None:
+        """The log held so many entries when it was opened, the last of that time (ISO 8601, UTC)."""
+        self._before = stop, updated_at
+
     def forget(self) -> None:
         """The log is another one."""
         self._pieces.reset()
         self._is_new = True
+        self._before = self._pieces.stop, ""
 
     async def settle(self, timeout: float | None = None) -> bool:
         """Wait until all that is to be read was; whether it was, within so many seconds."""
@@ -420,7 +431,7 @@ class MemoryExtractor:
                 known = await self._memory_store.marked(self._scope, self._reader.name, list(marks))
                 if self._is_new:  # replaced meanwhile
                     return await self._recall()
-                self._pieces.take(marks[mark] for mark in known)
+                self._pieces.take(marks[mark] for mark in known if marks[mark][1] <= self._before[0])
         except StoreError as error:
             self._is_new = True
             self._fail(error)
@@ -428,9 +439,17 @@ class MemoryExtractor:
         return True
 
     async def _keep(self, pieces: Sequence[LogPiece], extracted: MemoryItems) -> None:
-        memories = [_memory(item, self._scope.session_id) for item in extracted.items]
+        before, until = self._before
+        first = min(piece.start for piece in pieces)
+        places = [item.message if item.message >= 0 else first for item in extracted.items]
+        memories = [
+            _memory(item, self._scope.session_id, until if place < before else "")
+            for item, place in zip(extracted.items, places, strict=True)
+        ]
         marks = [piece.mark for piece in pieces]
-        kept = await self._memory_store.learn(self._scope, self._reader.name, marks, memories, extracted.gone)
+        kept = await self._memory_store.learn(
+            self._scope, self._reader.name, marks, memories, extracted.gone, again=first >= before
+        )
         self.dropped += extracted.dropped
         for piece in pieces:
             self._pieces.note(piece)
@@ -450,13 +469,17 @@ def tell(notify: Callable[[str, dict[str, object]], None], kept: KeptMemory, met
         notify(f"memory_{kept.change}", {"id": kept.id, **facts})
 
 
-def _memory(item: Item, session_id: str) -> NewMemory:
+def _memory(item: Item, session_id: str, said_at: str) -> NewMemory:
     is_clear = not item.about or stems(item.about) <= stems(item.text)
     metadata = {"source": "session", "session_id": session_id, "kind": item.kind, "said_by": item.said_by}
     place = {"message": item.message, "quote": item.text} if item.message >= 0 else {}
     about: dict[str, object] = {}
     if item.about:
         about = {"about": item.about, "subject": normal_subject(item.about)}
-    elif item.kind == "preference" and (topic := rule_topic(item.text)):
-        about = {"subject": topic}
-    return NewMemory(item.text if is_clear else f"{item.about}: {item.text}", {**metadata, **place, **about})
+        if item.relation:
+            about["relation"] = item.relation
+    elif item.kind == "preference":
+        topic = rule_topic(item.text)
+        about = {name: text for name, text in (("subject", topic.order), ("choice", topic.choice)) if text}
+    content = item.text if is_clear else f"{item.about}: {item.text}"
+    return NewMemory(content, {**metadata, **place, **about}, said_at)

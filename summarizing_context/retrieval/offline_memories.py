@@ -65,7 +65,7 @@ def _defined(log: MessageLog, ranges: Sequence[tuple[int, int]]) -> Iterator[Ite
             entry = log.entries[index]
             if entry.facts.human:
                 for one in definitions(human_texts(entry.read(index).reading)):
-                    yield Item("fact", one.subject, _flat(one.sentence), index, HUMAN)
+                    yield Item("fact", one.subject, _flat(one.sentence), index, HUMAN, one.relation)
 
 
 def _summary_lines(

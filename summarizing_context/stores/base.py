@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -59,6 +59,7 @@ class StoredSession:
     log_version: int = 0  # how often the log was replaced
     pins: str = ""  # as they were saved
     rules: Sequence[StoredRules] = ()  # of every version
+    updated_at: str = field(default="", compare=False)  # when its log changed last; ISO 8601, UTC
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,10 +305,12 @@ class StoredMemory:
 
 
 class NewMemory(NamedTuple):
-    """A memory to be kept. Its metadata may name a `subject`: it then replaces an older one about the same."""
+    """A memory to be kept. It replaces older ones about the same, by its metadata: those with the same `choice`, and those
+    with the same `subject`, where both name a `relation` with the same."""
 
     content: str
     metadata: Mapping[str, Any]
+    said_at: str = ""  # no later than this, ISO 8601, UTC; empty: now
 
 
 class KeptMemory(NamedTuple):
@@ -324,10 +327,17 @@ class MemoryStore(Protocol):
         """Keep a memory, unless there is one that says the same: its metadata stay, or are renewed."""
 
     async def learn(
-        self, scope: MemoryScope, reader: str, marks: Sequence[str], memories: Sequence[NewMemory], gone: Sequence[str]
+        self,
+        scope: MemoryScope,
+        reader: str,
+        marks: Sequence[str],
+        memories: Sequence[NewMemory],
+        gone: Sequence[str],
+        *,
+        again: bool = False,
     ) -> list[KeptMemory]:
         """Keep what was read of a log, remove what no longer holds, and note what was read; all or nothing. What is
-        marked as read already is not learnt again."""
+        marked as read already is learnt only with `again`: somebody has said it once more."""
 
     async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
         """Those of the marks that were noted in this scope."""

@@ -18,7 +18,7 @@ from summarizing_context import (
     open_context,
 )
 from summarizing_context.messages.search_terms import likeness, stems
-from summarizing_context.retrieval.memory import LIKE
+from summarizing_context.retrieval.embeddings import NEAR
 from summarizing_context.views.memory_section import PREFACE, memory_block
 from summarizing_context.views.shrinking import Price
 from tests.contract.store_builders import bytes_beside
@@ -331,10 +331,10 @@ ALIKE = [
 @pytest.mark.parametrize("at", range(len(ALIKE)))
 def test_likeness_tells_what_belongs_together(at: int):
     message, memory = ALIKE[at]
-    assert likeness(stems(message), stems(memory)) >= LIKE
+    assert likeness(stems(message), stems(memory)) >= NEAR
     for other, (_, unrelated) in enumerate(ALIKE):
         if other != at:
-            assert likeness(stems(message), stems(unrelated)) < LIKE
+            assert likeness(stems(message), stems(unrelated)) < NEAR
 
 
 WRONG: list[tuple[Callable[[Memory], Any], type[Exception]]] = [
@@ -383,3 +383,80 @@ def test_the_nested_form_of_the_settings_is_read():
     assert Settings.from_mapping({"semantic_memory": {"enabled": True}}).memory_include == "auto"
     with pytest.raises(SettingsError, match=r"did you mean memory\.include"):
         Settings.from_mapping({"memory": {"includ": "auto"}})
+
+
+async def _say(path: Path, session_id: str, *said: str) -> None:
+    async with open_context(small(path, session_id, project="p", memory_extract=True)) as context:
+        for text in said:
+            await context.add_message(user(text))
+            await context.add_message(assistant("Understood."))
+
+
+async def _known(path: Path) -> list[str]:
+    async with open_context(small(path, "reader", project="p")) as context:
+        return [one.content for one in await context._session.store.memories.all(context.memory._scope)]
+
+
+async def test_what_is_said_once_more_holds_again_though_another_session_said_the_same(tmp_path: Path):
+    for name, said in (("a", "Always push."), ("b", "Never push."), ("c", "Always push.")):
+        await _say(tmp_path, name, said)
+    assert await _known(tmp_path) == ["Always push."]
+    async with open_context(small(tmp_path, "d", project="p")) as context:
+        (one,) = await context.memory.retrieve("always push?")
+        await context.memory.forget(one.id)
+    await _say(tmp_path, "e", "Always push.")
+    assert await _known(tmp_path) == ["Always push."]
+
+
+async def test_what_a_killed_session_said_replaces_nothing_that_was_said_after_it(tmp_path: Path):
+    async with open_context(small(tmp_path, "a", project="p")) as context:  # nothing is learnt of it yet
+        await context.add_message(user("Always push."))
+        await context.add_message(assistant("Understood."))
+    await _say(tmp_path, "b", "Never push.")
+    await _say(tmp_path, "a")
+    assert await _known(tmp_path) == ["Never push."]
+    await _say(tmp_path, "a", "Please always push.")
+    assert await _known(tmp_path) == ["Please always push."]
+
+
+async def test_facts_that_tell_different_things_of_the_same_stay_side_by_side(tmp_path: Path):
+    pairs = [
+        ("CI runs on Jenkins.", "CI is at https://ci.example.com."),
+        ("The server is at 10.0.0.7.", "The server runs on Debian."),
+        ("The database is PostgreSQL.", "The database is at db.example.com:5432."),
+        ("Billing belongs to Carla.", "Billing lives in services/billing."),
+    ]
+    for at in range(2):
+        await _say(tmp_path, "ab"[at], *(pair[at] for pair in pairs))
+    assert sorted(await _known(tmp_path)) == sorted(said for pair in pairs for said in pair)
+
+
+async def test_a_new_address_replaces_the_address_and_nothing_that_was_said_beside_it(tmp_path: Path):
+    await _say(tmp_path, "a", "Our staging server is at 10.0.0.7. CI runs on Jenkins. Ana owns the parser.")
+    await _say(tmp_path, "b", "Our staging server is at 10.0.0.9.")
+    assert sorted(await _known(tmp_path)) == [
+        "CI runs on Jenkins.",
+        "Our staging server is at 10.0.0.9.",
+        "owner of parser: Ana owns the parser.",
+    ]
+
+
+async def test_a_rule_that_conflicts_with_two_takes_the_place_of_both(tmp_path: Path):
+    await _say(tmp_path, "a", "Always use npm.", "Never use yarn.")
+    await _say(tmp_path, "b", "Always use yarn.")
+    async with open_context(small(tmp_path, "c", project="p")) as context:
+        (one,) = await context._session.store.memories.all(context.memory._scope)
+    assert (one.content, one.metadata["replaces"]) == ("Always use yarn.", "Never use yarn. Always use npm.")
+
+
+async def test_under_the_threshold_of_the_seed_one_word_of_four_finds_a_memory_without_an_embedding(tmp_path: Path):
+    """The seed's JSON has `"similarity_threshold": 0.7`."""
+    await _say(tmp_path, "a", "Our staging server is at 10.0.0.7.", "CI runs on Jenkins.")
+    given = small(tmp_path, "b", project="p", memory_include="auto", similarity_threshold=0.7)
+    async with open_context(given) as context:
+        (one,) = await context.memory.retrieve("what address does the staging server have?")
+        assert (one.content, one.score > 0.7) == ("Our staging server is at 10.0.0.7.", True)
+        await context.add_message(user("What address does the staging server have?"))
+        (block, *_) = await context.get_messages_for_request()
+    assert "10.0.0.7" in block["content"]
+    assert "Jenkins" not in block["content"]

@@ -107,9 +107,9 @@ def load(connection: sqlite3.Connection, session_id: str, path: str) -> StoredSe
         return None
     entries = read_entries(connection, head_of(connection, session_id), path)
     activations = connection.execute(SQL["activations"], known).fetchall()
-    return StoredSession(
-        session_id, session[0], entries, activations, session[2], session[3], rules_of(connection, session_id)
-    )
+    project, _, log_version, pins, updated_at = session
+    rules = rules_of(connection, session_id)
+    return StoredSession(session_id, project, entries, activations, log_version, pins, rules, updated_at)
 
 
 def read_entries(connection: sqlite3.Connection, head: Head, path: str) -> list[StoredEntry]:

@@ -29,14 +29,22 @@ class SqliteMemories:
         return await self._access.writer.submit(lambda connection: _keep(connection, scope, memory, renew))
 
     async def learn(
-        self, scope: MemoryScope, reader: str, marks: Sequence[str], memories: Sequence[NewMemory], gone: Sequence[str]
+        self,
+        scope: MemoryScope,
+        reader: str,
+        marks: Sequence[str],
+        memories: Sequence[NewMemory],
+        gone: Sequence[str],
+        *,
+        again: bool = False,
     ) -> list[KeptMemory]:
         """Keep what was read of a log, remove what no longer holds, and note what was read; all or nothing. What is
-        marked as read already is not learnt again."""
+        marked as read already is learnt only with `again`: somebody has said it once more."""
         self._access.refuse_if_read_only("store a memory")
 
         def work(connection: sqlite3.Connection) -> list[KeptMemory]:
-            if not (new := set(marks) - _marked(connection, scope, reader, marks)):
+            new = set(marks) - _marked(connection, scope, reader, marks)
+            if not new and not again:
                 return []
             for mark in new:
                 connection.execute(SQL["add_mark"], {**scope._asdict(), "mark": mark, "reader": reader})
@@ -104,7 +112,7 @@ def remove_of_session(connection: sqlite3.Connection, session_id: str) -> None:
 
 
 def _keep(connection: sqlite3.Connection, scope: MemoryScope, memory: NewMemory, renew: bool) -> KeptMemory:
-    content, metadata = memory
+    content, metadata = memory.content, memory.metadata
     values = {**scope._asdict(), "content": content, "metadata": json.dumps(metadata)}
     row = connection.execute(SQL["same_memory"], values).fetchone()
     if row is not None:
@@ -114,10 +122,13 @@ def _keep(connection: sqlite3.Connection, scope: MemoryScope, memory: NewMemory,
     if (old := _same_message(connection, scope, memory)) is not None:
         _change(connection, old, content, {**old.metadata, **metadata})
         return KeptMemory(old.id, "known")
-    if (old := _same_subject(connection, scope, metadata)) is not None:
-        if _is_newer(old, metadata):
+    if same := _same_subject(connection, scope, metadata):
+        old, *others = same
+        if _is_newer(old, memory):
             return KeptMemory(old.id, "known")
-        _change(connection, old, content, {**metadata, "replaces": old.content})
+        for other in others:
+            remove(connection, int(other.id[1:]), other.content)
+        _change(connection, old, content, {**metadata, "replaces": " ".join(one.content for one in same)})
         return KeptMemory(old.id, "replaced")
     id = connection.execute(SQL["add_memory"], {**values, "now": log.now()}).lastrowid
     connection.execute(SQL["index_memory"], {"id": id, "content": content})
@@ -138,18 +149,21 @@ def _same_message(connection: sqlite3.Connection, scope: MemoryScope, memory: Ne
 
 def _same_subject(
     connection: sqlite3.Connection, scope: MemoryScope, metadata: Mapping[str, Any]
-) -> StoredMemory | None:
-    if not isinstance(subject := metadata.get("subject"), str) or not subject:
-        return None
-    row = connection.execute(SQL["memory_of_subject"], {**scope._asdict(), "subject": subject}).fetchone()
-    return None if row is None else _memory(row)
+) -> list[StoredMemory]:
+    """Those about the same, the newest first."""
+    given = {name: metadata.get(name) for name in ("subject", "choice", "relation")}
+    values = {name: value if isinstance(value, str) and value else None for name, value in given.items()}
+    if values["subject"] is None and values["choice"] is None:
+        return []
+    return [_memory(row) for row in connection.execute(SQL["memories_of_subject"], {**scope._asdict(), **values})]
 
 
-def _is_newer(old: StoredMemory, metadata: Mapping[str, Any]) -> bool:
-    """Whether what is there was said later in the same session: parts of a log may be read in any order."""
-    known, new = old.metadata.get("message"), metadata.get("message")
-    same = old.metadata.get("session_id") == metadata.get("session_id") is not None
-    return same and isinstance(known, int) and isinstance(new, int) and known > new
+def _is_newer(old: StoredMemory, memory: NewMemory) -> bool:
+    """Whether what is there was said later: parts of a log may be read in any order, and long after they were said."""
+    known, new = old.metadata.get("message"), memory.metadata.get("message")
+    if old.metadata.get("session_id") == memory.metadata.get("session_id") is not None:
+        return isinstance(known, int) and isinstance(new, int) and known > new
+    return old.updated_at > memory.said_at != ""
 
 
 def _change(connection: sqlite3.Connection, old: StoredMemory, content: str, metadata: Mapping[str, Any]) -> None:

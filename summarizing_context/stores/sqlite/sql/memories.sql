@@ -39,9 +39,15 @@ where memory_words match :match
 and (:everything or (project is :project and (project is not null or session_id = :session_id)))
 order by bm25(memory_words) limit :most;
 
--- memory_of_subject: the one in scope that is about the same
+-- memories_of_subject: those in scope that are about the same, or that choose of the same, newest first
 select id, content, metadata, created_at, updated_at from memories where project is :project
-and (project is not null or session_id = :session_id) and json_extract(metadata, '$.subject') = :subject;
+and (project is not null or session_id = :session_id)
+and (
+    json_extract(metadata, '$.choice') = :choice
+    or json_extract(metadata, '$.subject') = :subject
+    and (:relation is null or coalesce(json_extract(metadata, '$.relation'), :relation) = :relation)
+)
+order by updated_at desc, id desc;
 
 -- memories_of_message: those that a session was taught by one of its messages
 select id, content, metadata, created_at, updated_at from memories where project is :project

@@ -10,8 +10,8 @@ update sessions set writer_pid = :pid, project = coalesce(:project, project) whe
 -- forget_writer: the session was given up by this process
 update sessions set writer_pid = null where session_id = :session_id and writer_pid = :pid;
 
--- session: one session's project, writer and version
-select project, writer_pid, log_version, pins from sessions where session_id = :session_id;
+-- session: one session's project, writer and version, and when it changed last
+select project, writer_pid, log_version, pins, updated_at from sessions where session_id = :session_id;
 
 -- sessions: the list, newest change first
 select
