@@ -305,8 +305,8 @@ class StoredMemory:
 
 
 class NewMemory(NamedTuple):
-    """A memory to be kept. It replaces older ones about the same, by its metadata: those with the same `choice`, and those
-    with the same `subject`, where both name a `relation` with the same."""
+    """A memory to be kept. It replaces older ones about the same: their metadata have the same `choice`, or the same
+    `subject` and, where both name one, the same `relation`."""
 
     content: str
     metadata: Mapping[str, Any]
