@@ -6,7 +6,6 @@ Pure.
 from __future__ import annotations
 
 import json
-from array import array
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import exp, log, log1p
@@ -34,10 +33,10 @@ class MessageValues(NamedTuple):
 
 
 class Known(msgspec.Struct, gc=False):
-    """What is known of one value; there are tens of thousands, and no garbage collection looks through them."""
+    """What is known of one value; there are tens of thousands, which no garbage collection looks through."""
 
     value: str
-    places: array[int] = msgspec.field(default_factory=lambda: array("Q"))  # messages that hold it, oldest first
+    places: list[int] = msgspec.field(default_factory=list)  # messages that hold it, oldest first
     uses: int = 0
     used_last: int = -1
     alone: float = 0.0  # 1 where it stood alone in a message
