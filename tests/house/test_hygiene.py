@@ -6,8 +6,9 @@ import ast
 import re
 import statistics
 import subprocess
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -35,11 +36,22 @@ def files_of_the_checkout() -> list[Path]:
     return [path for name in sorted(set(listed.decode().split("\0"))) if name and (path := ROOT / name).is_file()]
 
 
-def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    for path in modules():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", node
+class Function(NamedTuple):
+    """Where a function stands, and its size."""
+
+    name: str
+    lines: int
+    positional: list[str]
+
+
+@cache
+def functions() -> list[Function]:
+    return [
+        Function(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}", lines_of(node), positional(node))
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
 
 
 def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -71,12 +83,12 @@ def test_every_module_opens_by_saying_what_it_holds():
 
 
 def test_no_function_is_too_long():
-    assert [name for name, node in functions() if lines_of(node) > MAX_FUNCTION_LINES] == []
+    assert [each.name for each in functions() if each.lines > MAX_FUNCTION_LINES] == []
 
 
 def test_functions_are_mostly_short():
-    assert statistics.median(lines_of(node) for _, node in functions()) <= 10
+    assert statistics.median(each.lines for each in functions()) <= 10
 
 
 def test_no_function_takes_more_than_five_arguments_by_position():
-    assert [name for name, node in functions() if len(positional(node)) > MAX_POSITIONAL] == []
+    assert [each.name for each in functions() if len(each.positional) > MAX_POSITIONAL] == []

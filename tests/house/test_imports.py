@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,12 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield node.module or ""
 
 
+@cache
+def libraries(path: Path) -> frozenset[str]:
+    """Top-level names of the modules that a file imports."""
+    return frozenset(module.split(".")[0] for module in imported(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def named(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
@@ -57,8 +64,7 @@ def test_a_library_is_imported_only_where_it_belongs(library: str):
     strangers = [
         named(path)
         for path in modules()
-        if any(module.split(".")[0] == library for module in imported(ast.parse(path.read_text(encoding="utf-8"))))
-        and not named(path).startswith(HOMES[library] or ("nowhere",))
+        if library in libraries(path) and not named(path).startswith(HOMES[library] or ("nowhere",))
     ]
     assert strangers == []
 
