@@ -6,8 +6,9 @@ What it cannot explain is a broken law; `checkers` turns it into sentences.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from .grouping import CallGroup, Reading, atoms
 from .repairs import (
@@ -16,6 +17,7 @@ from .repairs import (
     SPLIT,
     STAND_IN,
     explain,
+    explain_known,
     is_late_note,
     is_same_result,
     run_from,
@@ -207,8 +209,16 @@ class _Search:
         self.best, self.reason = -1, "the view shows none of the newest log entries"
 
         self.known: dict[str, list[int]] = {}
+        self.late: dict[int, list[str]] = {}  # results that are shown as notes, with the ids of the orphans
+        self.texts: dict[int, str] = {}  # of the rest, the canonical texts
         for start in self.starts:
-            self.known.setdefault(canonical_once(log[start]), []).append(start)
+            text = canonical_once(log[start])
+            self.known.setdefault(text, []).append(start)
+            if start not in reading.groups and answered_ids(log[start]):
+                self.late[start] = reading.orphans.get(start, [])
+            else:
+                self.texts[start] = text
+        self.of_role: dict[Any, list[int]] = {}
 
     def exact(self) -> Tail | None:
         for row, message in enumerate(self.view):
@@ -222,12 +232,28 @@ class _Search:
         for row in range(rows):
             if self.view[row].get("content") and canonical_once(self.view[row]) in self.known:
                 continue  # what equals an entry is no repaired one, unless an empty content was put in
-            for start in self.starts:
-                if self._could_begin(self.view[row], start):
-                    found = self._walk(row, start)
-                    if found:
-                        return found
+            for start in self._could_begin(self.view[row]):
+                found = self._walk(row, start)
+                if found:
+                    return found
         return None
+
+    def _could_begin(self, row: Message) -> Iterator[int]:
+        """A cheap look before a walk: where the row is a repair of the atom's first entry, or its note."""
+        said = canonical_once(row)
+        for start in self._starts_for(row.get("role")):
+            entry = self.log[start]
+            if start in self.late:
+                if any(is_late_note(row, entry, identity) for identity in self.late[start]):
+                    yield start
+            elif explain_known(row, entry, (said, self.texts[start])):
+                yield start
+
+    def _starts_for(self, role: Any) -> list[int]:
+        """The starts of the role, and the late results, which become notes of any."""
+        if role not in self.of_role:
+            self.of_role[role] = [at for at in self.starts if at in self.late or self.log[at].get("role") == role]
+        return self.of_role[role]
 
     def _walk(self, row: int, start: int) -> Tail | None:
         walk = _Walk(self.view, self.log, self.reading, row)
@@ -236,10 +262,3 @@ class _Search:
         if walk.at - row > self.best:
             self.best, self.reason = walk.at - row, walk.failed
         return None
-
-    def _could_begin(self, row: Message, start: int) -> bool:
-        """A cheap look before a walk: a repair of the atom's first entry, or its note."""
-        entry = self.log[start]
-        if start not in self.reading.groups and answered_ids(entry):
-            return any(is_late_note(row, entry, identity) for identity in self.reading.orphans.get(start, []))
-        return row.get("role") == entry.get("role") and bool(explain(row, entry))

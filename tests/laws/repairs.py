@@ -21,6 +21,7 @@ from .shapes import (
     canonical,
     canonical_once,
     media_count,
+    once,
     plain_text,
     result_content,
     without_thinking,
@@ -45,7 +46,11 @@ def explain(shown: Message, entry: Message) -> frozenset[str] | None:
     """The repairs that turn the entry into what is shown; nothing for equal ones, None if no repair explains it."""
     if shown.get("role") != entry.get("role"):
         return None
-    key = canonical_once(shown), canonical_once(entry)
+    return explain_known(shown, entry, (canonical_once(shown), canonical_once(entry)))
+
+
+def explain_known(shown: Message, entry: Message, key: tuple[str, str]) -> frozenset[str] | None:
+    """The same for two messages of one role, whose canonical texts are at hand."""
     if key[0] == key[1]:
         return frozenset()
     if key not in _EXPLAINED:
@@ -99,9 +104,13 @@ def run_from(log: Sequence[Message], start: int) -> int:
     first = log[start]
     if called_ids(first) or answered_ids(first) or _has_thinking(first):
         return 1
-    said = canonical({"role": first.get("role"), "content": first.get("content")})
-    rest = (canonical({"role": entry.get("role"), "content": entry.get("content")}) for entry in log[start:])
-    return next((n for n, other in enumerate(rest) if other != said), len(log) - start)
+    said = _said(first)
+    return next((at for at in range(start + 1, len(log)) if _said(log[at]) != said), len(log)) - start
+
+
+@once
+def _said(message: Message) -> str:
+    return canonical({"role": message.get("role"), "content": message.get("content")})
 
 
 def is_late_note(shown: Message, entry: Message, identity: str) -> bool:

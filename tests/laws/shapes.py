@@ -5,6 +5,7 @@ Written from the data format alone, so that it can judge the package. `grouping`
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
@@ -45,6 +46,16 @@ def once(work_out: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
 
 
 canonical_once = once(canonical)
+
+
+def copied(value: Any) -> Any:
+    """A deep copy; of JSON values, which share nothing, it takes a fraction of the time of `copy.deepcopy`."""
+    kind = type(value)
+    if kind is dict:
+        return {key: copied(item) for key, item in value.items()}
+    if kind is list:
+        return [copied(item) for item in value]
+    return value if kind in (str, int, float, bool, type(None)) else copy.deepcopy(value)
 
 
 def blocks(message: Message) -> list[Mapping[str, Any]]:
