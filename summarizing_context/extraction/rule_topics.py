@@ -50,13 +50,13 @@ class _Words(NamedTuple):
 @cache
 def _words() -> _Words:
     data = tomllib.loads((files(__package__) / "rule_topics.toml").read_text("utf-8"))
-    frames, denials = _any_of(data["frames"]), _any_of(data["denials"])
+    frames, openings, denials = (_any_of(data[name]) for name in ("frames", "openings", "denials"))
     choices = (
         rf"(?=(?:{_any_of(one['verbs'])})\b)(.*\b(?:{_any_of(one['links'])})) (?:{_any_of(one['words'])})"
         for one in data["choices"]
     )
     return _Words(
-        re.compile(rf"({frames}|{denials})(?: |$)"),
+        re.compile(rf"({frames}|{openings}|{denials})(?: |$)"),
         re.compile(rf"(?: |^)(?:{frames})$"),
         re.compile(denials),
         tuple(map(re.compile, choices)),

@@ -62,6 +62,7 @@ def test_opposite_orders_and_another_choice_are_about_the_same(older: str, newer
         ("Always lint before commit, never after.", "Always lint before commit, after."),
         ("Never stop the server.", "Never start the server."),
         ("Always answer Ana in French.", "Always answer Bob in German."),
+        ("Always use just.", "Always use ok."),
         ("Always use npm in web.", "Always use yarn in api."),
     ],
 )
