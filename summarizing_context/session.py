@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import anyio
 import msgspec
 
+from summarizing_context.announcements import Announce, Announced, Announcements
 from summarizing_context.concurrency import Clock, Events, Foreground, Pause, finish_despite_cancellation, running_loop
 from summarizing_context.errors import ContextClosedError, StoreError, StoreReadOnlyError, WrongEventLoopError
 from summarizing_context.log.entries import Entry, decode_entry
@@ -127,7 +128,7 @@ class Session:
         foreground: Foreground,
         clock: Clock,
         tell: Notify,
-        announce: Callable[[dict[str, Any]], Awaitable[None]] | None,
+        announce: Announce | None,
         read_only: bool,
     ) -> None:
         self.settings = settings
@@ -146,10 +147,9 @@ class Session:
         self.read_only = read_only
         self._in_thread = in_thread  # runs what takes long
         self.tell = tell  # an observer
-        self._announce = announce  # awaited before an activation; not for long
+        self._announcements = Announcements(announce)
         self.changing = anyio.Lock()  # activations and replacements of the log, one at a time
         self.closed = False
-        self._is_announcing = False  # an activation: whoever asks for a view meanwhile gets one unannounced
         self.loop = running_loop()
         self.key, self.budget = "", int(settings.max_tokens)  # of the last request
         self.requested_at = clock.now()  # when the last view was asked for
@@ -339,30 +339,25 @@ class Session:
     ) -> ActivationReport | None:
         """Decide, and see that to its end: the store and the next view begin alike, though the call be cancelled.
         `memories` of earlier sessions are shown by an activation, the most relevant first.
-        `begin` runs first of what must not be parted. Where somebody is to act before, it is decided again after."""
+        `begin` runs first of what must not be parted. Where hooks act before, it is decided again after."""
         decide = partial(self.views.change, key, budget, reason, focus=focus, request=request, memories=memories)
-        announce = None if self._is_announcing else self._announce
-        if announce is not None:
-            async with self.changing:
-                begin()
-                change = await self._decided(partial(decide, ahead=True))
-            if change is not None:
-                self._is_announcing = True
+        with Announced(self._announcements) as announced:
+            while True:
                 try:
-                    await announce(self._event_before(change))
+                    self.changing.acquire_nowait()  # a plain view does not give way to other tasks
+                except anyio.WouldBlock:
+                    await self.changing.acquire()
+                try:
+                    begin()
+                    await self._wait_for_summaries(key, budget)
+                    change = await self._decided(decide)
+                    if change is None:
+                        return None
+                    if announced.may_activate():
+                        return await finish_despite_cancellation(self._make(key, change, decide))
                 finally:
-                    self._is_announcing = False
-        try:
-            self.changing.acquire_nowait()  # a plain view does not give way to other tasks
-        except anyio.WouldBlock:
-            await self.changing.acquire()
-        try:
-            begin()
-            await self._wait_for_summaries(key, budget)
-            change = await self._decided(decide)
-            return None if change is None else await finish_despite_cancellation(self._make(key, change, decide))
-        finally:
-            self.changing.release()
+                    self.changing.release()
+                await announced.before(self._event_before(change))
 
     async def _make(
         self, key: str, change: Change | None, decide: Callable[[], Change | None]
@@ -370,7 +365,7 @@ class Session:
         """Commit and show; decide again where a cancelled `set_messages` took effect in between."""
         views = self.views
         while change is not None:
-            if self._announce is None:
+            if self._announcements.announce is None:
                 self.tell("pre_compact", self._event_before(change))
             await self._commit(key, change)
             if views.apply(change):

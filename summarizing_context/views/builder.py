@@ -57,7 +57,6 @@ class ViewRequest(NamedTuple):
     focus: str | None = None
     activation: ActivationRequest | None = None
     memories: tuple[str, ...] = ()
-    ahead: bool = False  # only to see what the next decision will be
 
 
 class Viewer:
@@ -152,14 +151,13 @@ class Viewer:
         focus: str | None = None,
         request: ActivationRequest | None = None,
         memories: Sequence[str] = (),
-        ahead: bool = False,
     ) -> Change | None:
         """Bring a provider's tail up to date and decide whether its next view activates.
 
         `reason` says why to activate although there is no need: `explicit`, `idle`, `provider_changed`. With a `focus`
         its header gets a note about that topic; a `request` says what else is asked for. `memories` are what it shows
-        of earlier sessions, the most relevant first. A decision that only looks `ahead` is no attempt: the next one
-        decides the same.
+        of earlier sessions, the most relevant first. Until a change is applied, the next decision
+        is the same.
         Raises `BudgetError` when the system rows leave no room, or the newest open group does not fit; and `Pause`
         where the pace allows it.
         """
@@ -171,9 +169,7 @@ class Viewer:
         if provider_view.has_turn_ended(self._log.bounds()):
             provider_view.pending = provider_view.pending or provider_view.state.reason
         with self.pace.decision():
-            return self._changed(
-                provider_view, room, budget, ViewRequest(reason, focus, request, tuple(memories), ahead)
-            )
+            return self._changed(provider_view, room, budget, ViewRequest(reason, focus, request, tuple(memories)))
 
     def _changed(self, provider_view: ProviderView, room: Room, budget: int, request: ViewRequest) -> Change | None:
         tail, skipped = self._fed(provider_view, room)
@@ -191,7 +187,7 @@ class Viewer:
         tokens = now.tokens + now.skipped
         fits = isinstance(decision.change, ActivationPlan) or tokens <= room.tokens
         change = self._carried_out(provider_view, decision, reason, tokens, room) if fits else None
-        if not request.ahead:
+        if change is None:
             self._note(provider_view, decision)  # at last, for what pauses before is decided again
         if not fits:
             raise self._too_small(provider_view, budget, tokens)
@@ -204,8 +200,10 @@ class Viewer:
         if decision.change is None:
             return None
         if isinstance(decision.change, ActivationPlan):
-            return self._covered(provider_view, decision.change, reason, tokens, room)
-        return self._reshaped(provider_view, decision.change, tokens)
+            change = self._covered(provider_view, decision.change, reason, tokens, room)
+        else:
+            change = self._reshaped(provider_view, decision.change, tokens)
+        return change._replace(attempted=self._log_size) if decision.is_attempt else change
 
     def _decided(self, provider_view: ProviderView, tail: Tail, now: Situation) -> Decision:
         drafts = ProviderDrafts(self._composer, provider_view, tail, now)
@@ -250,10 +248,15 @@ class Viewer:
             return False
         return hides_newest(Tails(self._reads, self._price, provider_view.tail).newest, state.folded)
 
+    @property
+    def _log_size(self) -> tuple[int, int]:
+        """Tokens and messages of the present log."""
+        return self._log.history_tokens, len(self._log)
+
     def _note(self, provider_view: ProviderView, decision: Decision) -> None:
-        """Note what a decision has looked at, and ask for what it wants to have summarized."""
+        """Note what a decision that changes nothing has looked at, and ask for what it wants to have summarized."""
         if decision.is_attempt:
-            provider_view.attempted_at, provider_view.attempted_length = self._log.history_tokens, len(self._log)
+            provider_view.attempted_at, provider_view.attempted_length = self._log_size
         if decision.pins_seen:
             provider_view.pins_changed = False
         if (refused := decision.to_summarize) is not None:
@@ -332,6 +335,8 @@ class Viewer:
         provider_view.state, provider_view.tail, provider_view.pending = change.state, change.tail, None
         self.latest = provider_view
         provider_view.pins_changed = False
+        if change.attempted is not None:
+            provider_view.attempted_at, provider_view.attempted_length = change.attempted
         self._keep_shown()
         return True
 

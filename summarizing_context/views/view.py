@@ -321,3 +321,4 @@ class Change(NamedTuple):
     tail: Tail
     pins: tuple[TailItem, ...]
     report: ActivationReport
+    attempted: tuple[int, int] | None = None  # tokens and messages of the log, where this was an attempt to activate

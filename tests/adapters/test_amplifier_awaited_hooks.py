@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from amplifier_core import ProviderInfo
 from amplifier_core.testing import MockCoordinator
 
 from summarizing_context import mount
@@ -123,4 +124,118 @@ async def test_what_was_pinned_enters_the_next_view_though_a_hook_is_awaited() -
     await (await manager.opened()).pin("The port is 6543")
     assert "6543" in str(await manager.get_messages_for_request())
     assert told == [80, 80]
+    await cleanup()
+
+
+class Provider:
+    """A provider whose window leaves so much room."""
+
+    def __init__(self, name: str, room: int) -> None:
+        self.name, self._room = name, room
+
+    def get_info(self) -> ProviderInfo:
+        limits = {"context_window": self._room + 1_200, "max_output_tokens": 200}
+        return ProviderInfo(id=self.name, display_name=self.name, defaults=limits)
+
+
+FIRST, SECOND = Provider("first", 900), Provider("second", 800)
+
+
+async def activated(manager: Any) -> int:
+    return sum((await manager.opened()).statistics().activations_by_reason.values())
+
+
+async def turns(number: int = 50) -> None:
+    for _ in range(number):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("other", [FIRST, SECOND], ids=["same provider", "another provider"])
+@pytest.mark.parametrize("together", [True, False], ids=["together", "later"])
+async def test_other_requests_that_would_compact_wait_until_hooks_have_acted(other: Provider, together: bool) -> None:
+    told: list[int] = []
+    may_act = asyncio.Event()
+
+    async def hook(event: str, data: dict[str, Any]) -> None:
+        told.append(await activated(manager))
+        await may_act.wait()
+
+    manager, cleanup = await filled(hook, hooks="await")
+    first = asyncio.create_task(manager.get_messages_for_request(provider=FIRST))
+    if not together:
+        await turns()
+    second = asyncio.create_task(manager.get_messages_for_request(provider=other))
+    await turns()
+    assert (len(told), await activated(manager), first.done(), second.done()) == (1, 0, False, False)
+    may_act.set()
+    assert max(len(await first), len(await second)) < 80
+    assert told == list(range(await activated(manager))), "each is told once, and before it"
+    assert len(told) == len({FIRST, other})
+    await cleanup()
+
+
+async def test_a_request_that_would_not_compact_does_not_wait_for_hooks() -> None:
+    may_act = asyncio.Event()
+    may_act.set()
+
+    async def hook(event: str, data: dict[str, Any]) -> None:
+        await may_act.wait()
+
+    manager, cleanup = await filled(hook, hooks="await")
+    view = await manager.get_messages_for_request(provider=FIRST)
+    may_act.clear()
+    waiting = asyncio.create_task(manager.get_messages_for_request(provider=SECOND))
+    await turns()
+    assert await manager.get_messages_for_request(provider=FIRST) == view
+    assert not waiting.done()
+    may_act.set()
+    await waiting
+    await cleanup()
+
+
+async def test_a_request_that_is_given_up_while_hooks_act_holds_up_no_other() -> None:
+    told: list[int] = []
+    may_act = asyncio.Event()
+
+    async def hook(event: str, data: dict[str, Any]) -> None:
+        told.append(data["message_count"])
+        await may_act.wait()
+
+    manager, cleanup = await filled(hook, hooks="await")
+    first, second = [asyncio.create_task(manager.get_messages_for_request(provider=FIRST)) for _ in range(2)]
+    await turns()
+    first.cancel()
+    may_act.set()
+    assert len(await second) < 80
+    assert (len(told), await activated(manager)) == (2, 1)
+    await cleanup()
+
+
+async def test_what_a_hook_compacts_for_several_providers_is_told_each_time() -> None:
+    told: list[int] = []
+
+    async def hook(event: str, data: dict[str, Any]) -> None:
+        told.append(data["message_count"])
+        for provider in (SECOND, FIRST):
+            await manager.get_messages_for_request(provider=provider)
+        await asyncio.create_task(manager.get_messages_for_request(provider=SECOND))
+
+    manager, cleanup = await filled(hook, hooks="await")
+    await manager.get_messages_for_request(provider=FIRST)
+    assert len(told) == await activated(manager) == 2
+    await cleanup()
+
+
+async def test_a_hook_that_always_compacts_comes_to_an_end() -> None:
+    told: list[int] = []
+
+    async def hook(event: str, data: dict[str, Any]) -> None:
+        told.append(data["message_count"])
+        for _ in range(2):
+            await (await manager.opened()).compact(focus=f"the plain words {len(told)} {await activated(manager)}")
+
+    manager, cleanup = await filled(hook, hooks="await")
+    await manager.get_messages_for_request(provider=FIRST)
+    assert len(await manager.get_messages_for_request(provider=SECOND)) < 80
+    assert len(told) < 100
     await cleanup()
