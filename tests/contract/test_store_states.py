@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from functools import cache
 
 import pytest
 
@@ -16,9 +17,14 @@ pytestmark = pytest.mark.anyio
 STATES = 3 * DEEPEST
 
 
+@cache
+def line_of(at: int) -> str:
+    return random.Random(at).randbytes(40).hex()
+
+
 def state_of(number: int, provider: str = "p") -> bytes:
     """A state that shares most of its lines with those before and after it."""
-    lines = [random.Random(at).randbytes(40).hex() for at in range(number, number + 60)]
+    lines = [line_of(at) for at in range(number, number + 60)]
     return json.dumps({"serial": number, "text": "\n".join(lines), "provider": provider}).encode()
 
 

@@ -7,21 +7,27 @@ from statistics import median
 
 import pytest
 
-from summarizing_context.log.entries import make_entry
+from summarizing_context.log.entries import Entry, make_entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Limits
 
 from .builders import DIALECTS, Message, assistant, count, session, user, words
+from .shapes import once
 
 SMALL_LIMITS = Limits(200, 400, 800)
 EDITS = 1_000
+
+
+@once
+def entry_of(message: Message) -> Entry:
+    return make_entry(message, count, "quarter")
 
 
 def keys(log: list[Message], limits: Limits = SMALL_LIMITS) -> list[str]:
     """The range hashes of the log's closed segments."""
     timeline = MessageLog(limits, 1_600)
     for message in log:
-        timeline.extend(make_entry(message, count, "quarter"))
+        timeline.extend(entry_of(message))
     return list(timeline.hashes)
 
 

@@ -13,6 +13,7 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Limits
 from summarizing_context.messages.reading import Reading
 from summarizing_context.messages.rendering import render_messages
+from tests.laws.shapes import once
 from tests.making import (
     LOGS,
     PRICE,
@@ -20,6 +21,7 @@ from tests.making import (
     answer,
     assistant,
     entries,
+    entry,
     one_call,
     session,
     system,
@@ -160,19 +162,17 @@ def test_a_random_edit_changes_a_segment_or_two():
     changed = []
     for _ in range(80):
         other, _ = edited(log, rng)
-        plain.replace(entries_of(other))
+        plain.replace([entry_of(message) for message in other])
         changed.append(len(set(plain.hashes) - known))
     assert len(known) > 80
     assert statistics.median(changed) <= 1
     assert max(changed) <= 10
 
 
-_made: dict[int, object] = {}
-
-
-def entries_of(log: list[dict]) -> list:
-    """Entries of messages; those of one dict are made once, since an edit changes a single one."""
-    return [_made.setdefault(id(message), entries([message])[0]) for message in log]
+@once
+def entry_of(message: dict):
+    """The entry of a message; that of one dict is made once, since an edit changes a single one."""
+    return entry(message)
 
 
 def test_an_open_group_is_not_closed_by_time():
