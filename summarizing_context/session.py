@@ -36,6 +36,7 @@ from summarizing_context.views.activation import ActivationReport, ActivationReq
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.memory_section import is_memory_block, memories_in
 from summarizing_context.views.view import ActivationState, Change, ViewMarks, decode_state, encode_state
+from summarizing_context.worker.open_ranges import CoveredRange
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
 
@@ -339,8 +340,9 @@ class Session:
     ) -> ActivationReport | None:
         """Decide, and see that to its end: the store and the next view begin alike, though the call be cancelled.
         `memories` of earlier sessions are shown by an activation, the most relevant first.
-        `begin` runs first of what must not be parted. Where hooks act before, it is decided again after."""
+        `begin` runs first of what must not be parted. After waiting for summaries or hooks it is decided again."""
         decide = partial(self.views.change, key, budget, reason, focus=focus, request=request, memories=memories)
+        until = anyio.current_time() + self.settings.max_wait
         with Announced(self._announcements) as announced:
             while True:
                 try:
@@ -349,15 +351,18 @@ class Session:
                     await self.changing.acquire()
                 try:
                     begin()
-                    await self._wait_for_summaries(key, budget)
                     change = await self._decided(decide)
                     if change is None:
                         return None
-                    if announced.may_activate():
+                    waits = self._await_summaries(change, until)
+                    if not waits and announced.may_activate():
                         return await finish_despite_cancellation(self._make(key, change, decide))
                 finally:
                     self.changing.release()
-                await announced.before(self._event_before(change))
+                if waits:
+                    await self.worker.wait_idle(until - anyio.current_time())
+                else:
+                    await announced.before(self._event_before(change))
 
     async def _make(
         self, key: str, change: Change | None, decide: Callable[[], Change | None]
@@ -414,7 +419,7 @@ class Session:
             model_output_tokens=calls.output_tokens,
             estimated_cost=cost,
             stand_ins=stand_ins(state.nodes),
-            stand_ins_total=self.summaries.stand_ins_made,
+            stand_ins_total=self.views.stand_ins_shown,
             refused_replies=calls.refused_replies,
             dropped_lines=calls.dropped_lines,
             memories_dropped=self.learner.dropped if self.learner else 0,
@@ -454,14 +459,13 @@ class Session:
             self._segments_seen = len(self.log.segments)
             self.wake()
 
-    async def _wait_for_summaries(self, key: str, budget: int) -> None:
-        """Only where the settings ask for it, and only before an activation."""
-        longest = self.settings.max_wait
-        if longest > 0:
-            now, high = self.views.tokens(key, budget)
-            if now > high:
-                self.wake()
-                await self.worker.wait_idle(longest)
+    def _await_summaries(self, change: Change, until: float) -> bool:
+        """Whether to wait for summaries in the place of the stand-ins that a change shows: they are being made."""
+        if anyio.current_time() >= until or not stand_ins(change.state.nodes):
+            return False
+        self.summaries.ask(CoveredRange(change.state.stop, change.state.nodes), change.state.focus)
+        self.wake()
+        return not self.worker.is_idle
 
     async def _commit(self, key: str, change: Change) -> None:
         """Keep the state. A view is due in any case: where the store fails, it is shown from memory and told."""

@@ -57,7 +57,7 @@ class Statistics:
     model_output_tokens: int
     estimated_cost: float | None  # US dollars for these tokens; None where the model's price is not known
     stand_ins: int  # in the present header
-    stand_ins_total: int  # extractive summaries made to stand in
+    stand_ins_total: int  # that views have shown
     refused_replies: int  # that came and could not serve
     dropped_lines: int  # out of summaries, for they held literals that their source does not hold
     memories_dropped: int  # that a model proposed, for the message that they name does not say so

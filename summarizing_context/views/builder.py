@@ -18,6 +18,7 @@ from summarizing_context.concurrency import Pace
 from summarizing_context.errors import BudgetError
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.tree import stand_ins
 from summarizing_context.messages.estimate import MESSAGE_TOKENS
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.views.activation import ActivationPlan, ActivationReport, ActivationRequest, Reason
@@ -85,6 +86,7 @@ class Viewer:
         self.system_rows = SystemRows(log, price)
         self._provider_views: OrderedDict[str, ProviderView] = OrderedDict()
         self.repairs = RepairCounts()
+        self.stand_ins_shown = 0
         self.latest: ProviderView | None = None
         self.reopened = False  # an earlier process has shown views of this log
 
@@ -134,6 +136,7 @@ class Viewer:
             provider_view.attempted_at, provider_view.attempted_length = marks.attempted_at, marks.attempted_length
             provider_view.ends, provider_view.resumed = frozenset(marks.ends), marks.shown
         self._provider_views[key] = self.latest = provider_view
+        self.stand_ins_shown += stand_ins(state.nodes)
         self._keep_shown()
 
     def forget(self, reason: Reason) -> None:
@@ -335,6 +338,7 @@ class Viewer:
         provider_view.state, provider_view.tail, provider_view.pending = change.state, change.tail, None
         self.latest = provider_view
         provider_view.pins_changed = False
+        self.stand_ins_shown += stand_ins(node for node in change.state.nodes if node not in change.before.nodes)
         if change.attempted is not None:
             provider_view.attempted_at, provider_view.attempted_length = change.attempted
         self._keep_shown()

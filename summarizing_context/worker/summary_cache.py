@@ -16,8 +16,8 @@ from summarizing_context.log.tree import HeaderNode, Maker, Node, NodeText
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.rendering import render_children
 from summarizing_context.messages.truncation import KEY_LINES, cut_results
-from summarizing_context.worker.open_ranges import OpenRangeSummaries
-from summarizing_context.worker.topic_notes import Lines, TopicNotes
+from summarizing_context.worker.open_ranges import CoveredRange, OpenRangeSummaries
+from summarizing_context.worker.topic_notes import Focus, Lines, TopicNotes
 
 _FULL_READ = 20_000  # estimated tokens that one activation may have extracted at leisure; beyond that it skims
 
@@ -64,13 +64,17 @@ class SummaryCache:
         self._unread_leaf = 0  # leaves before it are seen
         self._allowance = _FULL_READ
         self._drops: dict[Node, tuple[str, tuple[str, ...]]] = {}  # by the text that they are missing from
-        self.stand_ins_made = 0
         self.notes = TopicNotes(log, extracts.about, extracts.excerpt, by_model=maker == "model", cap=cap)
         self.open = OpenRangeSummaries(log, by_model=maker == "model", every=every)
 
     def begin(self) -> None:
         """An activation begins: it may read so much at leisure."""
         self._allowance = _FULL_READ
+
+    def ask(self, view: CoveredRange, focus: Focus | None) -> None:
+        """Have the model make what such a view would show."""
+        self.open.ask(view)
+        self.notes.ask(focus)
 
     def reset(self) -> None:
         """The log was replaced: places have changed, contents keep their summaries."""
@@ -218,13 +222,9 @@ class SummaryCache:
         content = self._log.content(leaf)
         self._allowance -= segment.size // segment.parts
         if self._allowance < 0:
-            self.stand_ins_made += 1
             return NodeText(self._extracts.skim(content, min(_SKIM_TOKENS, self._cap)), "stand-in", 1)
         text = self._extracts.thorough(content, kind="segment", max_tokens=self._cap)
-        if self._maker == "extractive":
-            return NodeText(text, "extractive", 1)
-        self.stand_ins_made += 1
-        return NodeText(text, "stand-in", 1)
+        return NodeText(text, "extractive" if self._maker == "extractive" else "stand-in", 1)
 
     def _rollup(self, node: Node) -> NodeText:
         children = [self.text_of(child) for child in node.children]
@@ -236,7 +236,6 @@ class SummaryCache:
         )
         own = self._maker == "extractive" and all(child.made_by != "stand-in" for child in children)
         found = NodeText(text, "extractive" if own else "stand-in", 1 + max(child.passes for child in children))
-        self.stand_ins_made += not own
         self._made[hash] = found
         return found
 

@@ -111,6 +111,10 @@ class TopicNotes:
         """These are the topics that views show now; others need no note any longer."""
         self._shown = tuple(dict.fromkeys(focus for focus in focuses if focus is not None))
 
+    def ask(self, focus: Focus | None) -> None:
+        """Have a model write a note that no view shows yet."""
+        self.keep([*self._shown, focus])
+
     def wanted(self) -> list[Want]:
         """Notes that a model has still to write."""
         hashes = [self._draft(focus).hash for focus in self._shown] if self._by_model else []

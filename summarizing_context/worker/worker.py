@@ -131,10 +131,15 @@ class Worker:
             self._owner = asyncio.create_task(self._own(), name="summarizing worker")
         self._awake.set()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs or could run."""
+        return self._stopped or not (self._running or self._startable(1) or self._reads_on())
+
     async def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until nothing runs or could run; False when that took longer than `timeout` seconds, or was stopped."""
         with anyio.move_on_after(timeout):
-            while not self._stopped and (self._running or self._startable(1) or self._reads_on()):
+            while not self.is_idle:
                 self.wake()
                 await self._changed.wait()
             return not self._stopped
