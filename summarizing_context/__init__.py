@@ -53,10 +53,10 @@ if TYPE_CHECKING:
     from summarizing_context.retrieval.memory import Memory, MemoryEntry
     from summarizing_context.retrieval.pages import Page
     from summarizing_context.retrieval.tools import memory_tool_schemas, recall_tool_schema
-    from summarizing_context.session_budget import BudgetReport
+    from summarizing_context.sessions.budget import BudgetReport
+    from summarizing_context.sessions.statistics import Statistics
     from summarizing_context.settings.ledger_rules import LedgerRule
     from summarizing_context.settings.values import Settings
-    from summarizing_context.statistics import Statistics
     from summarizing_context.stores.base import Checkpoint, SearchHit
     from summarizing_context.summarizers.base import SummaryJob, SummaryReply
     from summarizing_context.views.activation import ActivationReport
@@ -119,7 +119,7 @@ __all__ = [
 
 _HOMES = {  # where the names stand that are loaded when they are first used
     "ActivationReport": "views.activation",
-    "BudgetReport": "session_budget",
+    "BudgetReport": "sessions.budget",
     "Checkpoint": "stores.base",
     "CommandResult": "commands",
     "Fact": "extraction.ledger",
@@ -130,7 +130,7 @@ _HOMES = {  # where the names stand that are loaded when they are first used
     "Pin": "log.pins",
     "SearchHit": "stores.base",
     "Settings": "settings.values",
-    "Statistics": "statistics",
+    "Statistics": "sessions.statistics",
     "SummarizingContext": "context",
     "SummaryJob": "summarizers.base",
     "SummaryReply": "summarizers.base",

@@ -39,7 +39,7 @@ from summarizing_context.retrieval.memory_extraction import (
     UnreadPieces,
 )
 from summarizing_context.retrieval.offline_memories import offline_memories
-from summarizing_context.session import Session, make_notify
+from summarizing_context.sessions.session import Session, make_notify
 from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, check_rules
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore

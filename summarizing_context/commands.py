@@ -15,8 +15,8 @@ from summarizing_context.messages.text import inert, text_facts, text_table
 from summarizing_context.retrieval.expand import Detail
 from summarizing_context.retrieval.memory import Memory
 from summarizing_context.retrieval.pages import Page
-from summarizing_context.session_budget import BudgetReport
-from summarizing_context.statistics import Statistics
+from summarizing_context.sessions.budget import BudgetReport
+from summarizing_context.sessions.statistics import Statistics
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.views.activation import ActivationReport
 

@@ -10,7 +10,6 @@ from typing import Any, Literal
 import anyio
 from anyio import to_thread
 
-from summarizing_context.checkpoints import Checkpoints, PinEditor
 from summarizing_context.commands import CommandResult, run_command
 from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.extraction.ledger import Fact
@@ -28,9 +27,10 @@ from summarizing_context.retrieval.pages import Page, Place
 from summarizing_context.retrieval.recall import Recaller
 from summarizing_context.retrieval.search import Search
 from summarizing_context.retrieval.tools import MemoryTools, RecallTool
-from summarizing_context.session import Session
-from summarizing_context.session_budget import BudgetGauge, BudgetReport
-from summarizing_context.statistics import CallFigures, Statistics
+from summarizing_context.sessions.budget import BudgetGauge, BudgetReport
+from summarizing_context.sessions.checkpoints import Checkpoints, PinEditor
+from summarizing_context.sessions.session import Session
+from summarizing_context.sessions.statistics import CallFigures, Statistics
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.prices import ModelPrice
 from summarizing_context.summarizers.provider_window import read_provider

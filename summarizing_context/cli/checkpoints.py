@@ -48,7 +48,7 @@ def checkpoint(
     json_path: JsonPath = None,
 ) -> int:
     """Keep the present state of a session, to go back to. No message is copied."""
-    from summarizing_context.checkpoints import check_name
+    from summarizing_context.sessions.checkpoints import check_name
 
     find_session(store, session)
     check_name(name)

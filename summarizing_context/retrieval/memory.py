@@ -19,7 +19,7 @@ from summarizing_context.messages.search_terms import likeness, query_terms, ste
 from summarizing_context.messages.validation import check_message
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
 from summarizing_context.retrieval.memory_extraction import tell
-from summarizing_context.session import Session
+from summarizing_context.sessions.session import Session
 from summarizing_context.stores.base import KeptMemory, Match, MemoryScope, MemoryStore, NewMemory, StoredMemory
 from summarizing_context.views.memory_section import memory_text
 

@@ -13,7 +13,7 @@ from summarizing_context.messages.validation import canonical_json
 from summarizing_context.retrieval.expand import Detail, Expander
 from summarizing_context.retrieval.memory import Memory
 from summarizing_context.retrieval.recall import Recaller
-from summarizing_context.session import Session
+from summarizing_context.sessions.session import Session
 from summarizing_context.views.memory_section import memory_text
 
 Style = Literal["anthropic", "openai", "openai-responses"]

@@ -17,7 +17,7 @@ from summarizing_context.log.ledger import CallReader, Detectors, SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.planning import Want
 from summarizing_context.log.tree import Node
-from summarizing_context.session import make_notify
+from summarizing_context.sessions.session import make_notify
 from summarizing_context.settings.ledger_rules import LedgerRules
 from summarizing_context.stores.base import Places, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply

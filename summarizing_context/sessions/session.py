@@ -12,7 +12,6 @@ from typing import Any, Protocol
 import anyio
 import msgspec
 
-from summarizing_context.announcements import Announce, Announced, Announcements
 from summarizing_context.concurrency import Clock, Events, Foreground, Pause, finish_despite_cancellation, running_loop
 from summarizing_context.errors import ContextClosedError, StoreError, StoreReadOnlyError, WrongEventLoopError
 from summarizing_context.log.entries import Entry, decode_entry
@@ -22,8 +21,9 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import decode_pins, encode_pins
 from summarizing_context.log.tree import Node, stand_ins
 from summarizing_context.messages.counters import TokenCounter
+from summarizing_context.sessions.announcements import Announce, Announced, Announcements
+from summarizing_context.sessions.statistics import CallFigures, Statistics
 from summarizing_context.settings.values import Settings
-from summarizing_context.statistics import CallFigures, Statistics
 from summarizing_context.stores.base import (
     Place,
     SessionStore,

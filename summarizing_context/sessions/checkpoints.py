@@ -9,7 +9,7 @@ from functools import partial
 from summarizing_context.errors import PinNotFoundError, SettingsError, StoreError, briefly
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.pins import Pin, PinList, encode_pins
-from summarizing_context.session import Session
+from summarizing_context.sessions.session import Session
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import CHECKPOINT_ID, Checkpoint, CheckpointStore, PinStore, StoredCheckpoint
 

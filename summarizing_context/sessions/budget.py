@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from summarizing_context.errors import BudgetError, SettingsError, briefly
 from summarizing_context.log.entries import make_entry
 from summarizing_context.messages.validation import check_message
-from summarizing_context.session import Session
+from summarizing_context.sessions.session import Session
 from summarizing_context.views.activation import ActivationReport
 
 
