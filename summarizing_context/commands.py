@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
+from math import ceil
 from typing import Any, Literal, NamedTuple, Protocol
 
 from summarizing_context.errors import SettingsError, SummarizingContextError
@@ -163,15 +164,19 @@ def activated(report: ActivationReport, figures: Statistics) -> CommandResult:
             "that are pinned, critical, important enough, or the first request."
         )
     if figures.stand_ins and figures.summaries_pending:
-        failed = f" (last error: {figures.last_error})" if figures.last_error else ""
-        said += f"\n{figures.stand_ins} of its summaries are stand-ins. "
-        said += (
-            f"A cap on calls or tokens is reached{failed}: the model's own are made in a session with a higher one."
-            if figures.cap_reached
-            else f"The model's own are being made{failed}; "
-            "they are shown from the next activation on, or when you ask again."
-        )
+        said += f"\n{figures.stand_ins} of its summaries are stand-ins. {_when_made(figures)}"
     return CommandResult(said, {**report._asdict(), "stand_ins": figures.stand_ins})
+
+
+def _when_made(figures: Statistics) -> str:
+    """When a model makes what stand-ins stand for."""
+    failed = f" (last error: {figures.last_error})" if figures.last_error else ""
+    if not figures.cap_reached:
+        shown = "they are shown from the next activation on, or when you ask again."
+        return f"The model's own are being made{failed}; {shown}"
+    wait = figures.cap_ends_in
+    when = "in a session with a higher one" if wait is None else f"when it ends, in {ceil(wait / 60)} minutes"
+    return f"A cap on calls or tokens is reached{failed}: the model's own are made {when}."
 
 
 async def _pin(context: CommandTarget, rest: str) -> CommandResult:

@@ -15,7 +15,7 @@ from summarizing_context.commands import COMMANDS
 from summarizing_context.messages.text import text_table
 from tests.laws.builders import call, count, result, session, user
 from tests.laws.judge import SMALL
-from tests.laws.summarizers import Sleeping
+from tests.laws.summarizers import Counting, Sleeping
 
 pytestmark = pytest.mark.anyio
 LOG = [user("The walrus is called Ursula."), *session(3, 60, rules="")]
@@ -195,3 +195,20 @@ async def test_a_cap_that_is_reached_is_told_where_stand_ins_stay(calls: int | N
         assert "are stand-ins" in told
         assert ("A cap on calls or tokens is reached" in told) == (calls == 0) == context.statistics().cap_reached
         assert ("are being made" in told) == (calls is None)
+
+
+async def test_an_hourly_cap_is_told_with_the_time_when_it_ends() -> None:
+    seconds = [0.0]
+    settings = Settings(**SMALL, max_tokens=2_000, max_calls_per_hour=1)
+    made = open_context(settings, count_tokens=count, summarizer=Counting(), clock=lambda: seconds[0])
+    async with made as context:
+        await context.set_messages(LOG)
+        await run(context, "/context summarize")
+        await context.wait_idle()
+        seconds[0] = 600.5
+        told = (await run(context, "/context summarize the walrus")).text
+        figures = context.statistics()
+        assert (figures.model_calls, figures.cap_reached, figures.cap_ends_in) == (1, True, 2_999.5)
+        assert "the model's own are made when it ends, in 50 minutes." in told
+        seconds[0] = 3_600.0
+        assert (context.statistics().cap_reached, context.statistics().cap_ends_in) == (False, None)

@@ -84,7 +84,7 @@ def summarize(
     def ask(context: SummarizingContext) -> Awaitable[ActivationReport]:
         return context.summarize(keep, focus=topic or None)
 
-    return _run(partial(_cover, ask), store, session, tokens, json_path, writes=True)
+    return _run(partial(cover, ask), store, session, tokens, json_path, writes=True)
 
 
 def compress(
@@ -96,7 +96,7 @@ def compress(
 ) -> int:
     """Cover a session's past now, but keep word for word what is at least so important."""
     return _run(
-        partial(_cover, lambda context: context.compress(importance)), store, session, tokens, json_path, writes=True
+        partial(cover, lambda context: context.compress(importance)), store, session, tokens, json_path, writes=True
     )
 
 
@@ -198,19 +198,22 @@ def _run(
     return Status.OK
 
 
-async def _cover(
+async def cover(
     ask: Callable[[SummarizingContext], Awaitable[ActivationReport]], context: SummarizingContext
 ) -> CommandResult:
-    """Activate, wait until the summarizer has made what the view shows, and have it shown."""
+    """Activate, wait until the summarizer has made what the view shows, and have it shown; again where that covers
+    more."""
     from summarizing_context.commands import activated
 
-    report = await ask(context)
-    if context.statistics().summaries_pending:
+    report = first = again = await ask(context)
+    while context.statistics().summaries_pending:
         await context.wait_idle()
         again = await ask(context)
-        first, report = report, again if again.activated else report
-        before, after = first.tokens_before, again.tokens_after
-        report = report._replace(tokens_before=before, tokens_after=after, freed=before - after)
+        if not again.activated:
+            break
+        report = again
+    before, after = first.tokens_before, again.tokens_after
+    report = report._replace(tokens_before=before, tokens_after=after, freed=before - after)
     return activated(report, context.statistics())
 
 

@@ -7,6 +7,7 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from math import inf
 from typing import Any, Protocol
 
 import anyio
@@ -429,7 +430,8 @@ class Session:
             elided_tokens=repairs.left_out,
             max_passes=max((node.passes for node in state.nodes), default=0),
             breaker=calls.breaker,
-            cap_reached=self.worker.is_capped,
+            cap_reached=calls.cap_ends_in > 0,
+            cap_ends_in=calls.cap_ends_in if 0 < calls.cap_ends_in < inf else None,
             lag_tokens=sum(log.segments[at].size // log.segments[at].parts for at in missing),
             token_counter=self.counter.name,
             store=self.store.name,

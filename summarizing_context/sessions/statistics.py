@@ -32,6 +32,9 @@ class CallFigures(Protocol):
     def breaker(self) -> str: ...
 
     @property
+    def cap_ends_in(self) -> float: ...
+
+    @property
     def last_error(self) -> str | None: ...
 
 
@@ -67,7 +70,8 @@ class Statistics:
     elided_tokens: int  # left out of shrunk messages
     max_passes: int  # summarizations that the oldest fact of the present header went through
     breaker: str  # at present: closed, open, half_open
-    cap_reached: bool  # a cap of this session: no model is called any more
+    cap_reached: bool  # at present: no model is called
+    cap_ends_in: float | None  # seconds until an hourly cap lets a call through; None for one of the session, or none
     lag_tokens: int  # in present segments without a summary of their own
     token_counter: str  # its name
     store: str  # path of the file, or :memory:

@@ -213,11 +213,6 @@ class Worker:
             return True
         return self._start_messages is not None and len(self._log) >= self._start_messages
 
-    @property
-    def is_capped(self) -> bool:
-        """Whether a cap of this session is reached: nothing more will be made."""
-        return self._caller.ready_in() is None
-
     def _reads_on(self) -> bool:
         """Whether the ledger is to be read ahead of need."""
         return self._ledger is not None and self._ledger.lags and self._past_start()

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from cli.commands import Runner, fill_store, says
+
+from summarizing_context import ActivationReport, CommandResult, Settings, SummarizingContext, open_context
+from summarizing_context.cli.commands import cover
+from tests.laws.summarizers import Counting
 
 LOG = [says("user", "The walrus is called Ursula.\x1b[31m")] + [
     says("assistant", f"Step {n}. " * 60) for n in range(60)
@@ -113,3 +118,21 @@ def test_commands_are_completed_where_a_shell_asks(run: Runner, monkeypatch, cap
 
 def test_other_shells_are_refused(run: Runner):
     assert run("completion", "tcsh").status == 2
+
+
+@pytest.mark.anyio
+async def test_compress_in_another_process_waits_for_the_model_as_summarize_does(tmp_path: Path):
+    model = Counting("shared/1")
+
+    async def covered(ask: Callable[[SummarizingContext], Awaitable[ActivationReport]]) -> CommandResult:
+        settings = Settings(store=tmp_path / "run.db", session_id="s1", token_counter="estimate")
+        async with open_context(settings, summarizer=model) as context:
+            if not len(context):
+                await context.set_messages(LOG[:30])
+            return await cover(ask, context)
+
+    for ask in (lambda context: context.summarize(10), lambda context: context.compress(0.9)):
+        before, report = len(model.jobs), await covered(ask)
+        assert len(model.jobs) > before
+        assert (report.data["activated"], report.data["stand_ins"]) == (True, 0)
+        assert report.data["freed"] == report.data["tokens_before"] - report.data["tokens_after"]

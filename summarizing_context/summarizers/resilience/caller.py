@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
+from math import inf
 from typing import Any, Protocol, TypeVar
 
 import anyio
@@ -177,6 +178,7 @@ class ResilientSummarizer:
         return self.ready_in() == 0.0
 
     def statistics(self) -> ResilientStatistics:
+        cap_ends_in = self._caps.ready_in(self._clock.now())
         return ResilientStatistics(
             model_calls=self._caps.calls,
             input_tokens=self._caps.tokens,
@@ -187,6 +189,7 @@ class ResilientSummarizer:
             last_error=self._last_error,
             cached_tokens=self._cached_tokens,
             dropped_lines=self._dropped_lines,
+            cap_ends_in=inf if cap_ends_in is None else cap_ends_in,
         )
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:

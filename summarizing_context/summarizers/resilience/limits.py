@@ -119,6 +119,7 @@ class ResilientStatistics:
     last_error: str | None  # one short line without message text
     cached_tokens: int = 0  # of the input, what the provider read from its prompt cache
     dropped_lines: int = 0  # out of summaries, for they held literals that the source does not hold
+    cap_ends_in: float = 0.0  # seconds until the caps let a call through; inf for never in this session
 
 
 HOUR = 3600.0  # seconds
