@@ -128,13 +128,26 @@ class Draft:
         return choose_pins(candidates, self.staying, sources.reads, self.room, sources.price)
 
     @cached_property
-    def rules(self) -> RuleBlock:
-        """The block of standing rules and pinned texts. What a pin shows whole is not said twice."""
+    def unshown(self) -> tuple[int, ...]:
+        """Messages that should stay and are not shown whole, nor kept for their importance."""
+        kept = (self.messages(section) for section in self.sections if section.name == KEPT_MESSAGES)
+        whole = {item.seq for items in kept for item in items if not item.left_out}
+        return tuple(seq for seq in self.pinned.unshown if seq not in whole)
+
+    def rules(self, unshown: tuple[int, ...]) -> RuleBlock:
+        """The block of standing rules, pinned texts and what is not shown. What a pin shows whole is not said twice."""
+        if unshown in self._rules:
+            return self._rules[unshown]
         pinned, room, sources = self.pinned, self.room, self.sources
         whole = {pin.seq for pin in (*pinned.before, *pinned.after) if not pin.left_out}
         rules = NO_RULES if sources.policy.truncate else sources.reads.log.rules.before(self.cut.stop).without(whole)
-        cap = max(room.pin_cap, LEAST_TOKENS) if pinned.unshown and room.staying_cap else room.pin_cap
-        return rule_block(sources.reads.log.pinned.texts, rules, pinned.unshown, cap, sources.price)
+        cap = max(room.pin_cap, LEAST_TOKENS) if unshown and room.staying_cap else room.pin_cap
+        self._rules[unshown] = rule_block(sources.reads.log.pinned.texts, rules, unshown, cap, sources.price)
+        return self._rules[unshown]
+
+    @cached_property
+    def _rules(self) -> dict[tuple[int, ...], RuleBlock]:
+        return {}
 
     @cached_property
     def pins(self) -> Pins:
@@ -144,7 +157,7 @@ class Draft:
             for place in ("before", "after")
         )
         tokens = sum(item.tokens for item in (*before, *after))
-        return Pins(before, after, tokens, self.pinned.unshown, self.rules.left_out)
+        return Pins(before, after, tokens, self.unshown, self.rules(self.unshown).left_out)
 
     def messages(self, section: Section) -> tuple[TailItem, ...]:
         """What a section before or behind the header adds; written once."""
@@ -162,10 +175,10 @@ class Draft:
         message = {"role": "user", "content": said}
         return TailItem(-1, message, self.sources.price.message(message), 0, ())
 
-    def tokens_beside(self, name: str) -> int:
-        """What the view costs without one section behind the header."""
+    def tokens_beside(self, *names: str) -> int:
+        """What the view costs without some sections behind the header."""
         header = self.header.tokens if self.present_header is None else self.present_header
-        others = [section for section in self.sections if section.place != "header" and section.name != name]
+        others = [section for section in self.sections if section.place != "header" and section.name not in names]
         return self.tail_tokens + header + sum(item.tokens for each in others for item in self.messages(each))
 
 
@@ -200,7 +213,9 @@ def kept_messages(draft: Draft) -> Iterable[TailItem]:
     threshold = sources.policy.keep_from if draft.keep_from is None else draft.keep_from
     if threshold is None:
         return pinned.after
-    beside = draft.tokens_beside(KEPT_MESSAGES) + sum(item.tokens for item in pinned.after)
+    rules = draft.rules(pinned.unshown).item  # which names fewer messages where some of these are kept
+    others = [*pinned.after, rules] if rules else pinned.after
+    beside = draft.tokens_beside(KEPT_MESSAGES, STANDING_RULES) + sum(item.tokens for item in others)
     left = min(room.keep_cap, int(room.high - room.min_free) - beside)
     if left <= 0:
         return pinned.after
@@ -212,7 +227,8 @@ def kept_messages(draft: Draft) -> Iterable[TailItem]:
 
 def standing_rules(draft: Draft) -> Iterable[TailItem]:
     """Standing rules and pinned texts, and what of the pinned is not shown."""
-    return [draft.rules.item] if draft.rules.item else []
+    block = draft.rules(draft.unshown)
+    return [block.item] if block.item else []
 
 
 def memories(draft: Draft) -> Iterable[TailItem]:
@@ -222,7 +238,7 @@ def memories(draft: Draft) -> Iterable[TailItem]:
     return [block] if block else []
 
 
-KEPT_MESSAGES = "kept messages"
+KEPT_MESSAGES, STANDING_RULES = "kept messages", "standing rules"
 
 SECTIONS = (
     Section("opening request", "before", opening_request),
@@ -230,7 +246,7 @@ SECTIONS = (
     Section("topic note", "header", topic_note),
     Section("ledger", "header", ledger),
     Section(KEPT_MESSAGES, "after", kept_messages),
-    Section("standing rules", "after", standing_rules),
+    Section(STANDING_RULES, "after", standing_rules),
     Section("memories", "after", memories),
 )
 

@@ -12,6 +12,7 @@ from cli.commands import Runner, fill_store, says
 
 from summarizing_context import ActivationReport, CommandResult, Settings, SummarizingContext, open_context
 from summarizing_context.cli.commands import cover
+from tests.laws.builders import session
 from tests.laws.summarizers import Counting
 
 LOG = [says("user", "The walrus is called Ursula.\x1b[31m")] + [
@@ -128,10 +129,10 @@ async def test_compress_in_another_process_waits_for_the_model_as_summarize_does
         settings = Settings(store=tmp_path / "run.db", session_id="s1", token_counter="estimate")
         async with open_context(settings, summarizer=model) as context:
             if not len(context):
-                await context.set_messages(LOG[:30])
+                await context.set_messages(session(1, 40, rules=""))
             return await cover(ask, context)
 
-    for ask in (lambda context: context.summarize(10), lambda context: context.compress(0.9)):
+    for ask in (lambda context: context.summarize(10), lambda context: context.compress(0.6)):
         before, report = len(model.jobs), await covered(ask)
         assert len(model.jobs) > before
         assert (report.data["activated"], report.data["stand_ins"]) == (True, 0)
