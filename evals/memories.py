@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from summarizing_context import Settings, open_context
 from summarizing_context.errors import SummarizingContextError
-from summarizing_context.evaluation.cases.imported import locomo_case, locomo_files
+from summarizing_context.evaluation.cases.datasets import locomo_case, locomo_files
 from summarizing_context.retrieval.memory import LIKE
 
 DATA = Path(__file__).parent / "data"

@@ -14,10 +14,9 @@ import time
 
 from summarizing_context.evaluation.arms import baselines
 from summarizing_context.evaluation.arms.views import ArmView
-from summarizing_context.evaluation.cases.generator.planting import domain_names
+from summarizing_context.evaluation.cases.generator.facts import domain_names
 from summarizing_context.evaluation.cases.generator.sessions import Recipe
-from summarizing_context.evaluation.cases.model import Case
-from summarizing_context.evaluation.cases.reading import read_session, tokens_before
+from summarizing_context.evaluation.cases.model import Case, read_session, tokens_before
 from summarizing_context.evaluation.cases.sources import Generated
 from summarizing_context.evaluation.scoring.artifacts import last_operations
 from summarizing_context.evaluation.scoring.figures import Ground, score_view

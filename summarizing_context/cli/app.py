@@ -1,31 +1,28 @@
-"""The app: all families of commands under one name, and what its help says."""
+"""The app: all families of commands under one name, its help, and the script for shell completion."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import typer
 
 from summarizing_context.cli import (
-    checkpoints,
     commands,
-    completion,
     demo,
     eval,
     prompts,
     replay,
-    search,
     sessions,
-    status,
     tune,
     view,
 )
-from summarizing_context.cli.output import PROGRAM
+from summarizing_context.cli.output import PROGRAM, InputError, Status, help_text
 
 _ABOUT = (
     "Long agent sessions inside any token budget.\n\n"
     "Every message is kept in a durable log; a background worker summarizes the past; each request gets a view that "
     "fits its budget and never waits for a model. Nothing here needs a key or a network unless you ask for a model."
 )
-
 _EXAMPLES = f"""[bold]Begin here[/bold]
 
 {PROGRAM} demo    [dim]# watch a long session being kept inside 16,000 tokens[/dim]
@@ -56,21 +53,9 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(about)
-    for family in (
-        demo,
-        replay,
-        sessions,
-        view,
-        status,
-        search,
-        commands,
-        checkpoints,
-        eval,
-        prompts,
-        tune,
-        completion,
-    ):
+    for family in (demo, replay, sessions, view, commands, eval, prompts, tune):
         family.register(app)
+    _register_completion(app)
     return app
 
 
@@ -78,3 +63,57 @@ def about(context: typer.Context) -> None:
     """Show the help where no command was named."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+_SHELLS = ("bash", "zsh", "fish")
+_COMPLETION_EXAMPLES = """[bold]Examples[/bold]
+
+eval "$(summarizing-context completion bash)"    [dim]# in ~/.bashrc[/dim]
+
+eval "$(summarizing-context completion zsh)"    [dim]# in ~/.zshrc, behind compinit[/dim]
+
+summarizing-context completion fish > ~/.config/fish/completions/summarizing-context.fish
+"""
+
+
+def _register_completion(app: typer.Typer) -> None:
+    """Add the command to the app, and let it answer what the script asks."""
+    from typer._completion_classes import completion_init  # what typer's own options call
+
+    completion_init()
+    app.command("completion", help=help_text(completion), epilog=_COMPLETION_EXAMPLES)(completion)
+
+
+def completion(shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish.")]) -> int:
+    """Print a script that makes a shell complete commands and options."""
+    if shell not in _SHELLS:
+        raise InputError(f"there is no completion for {shell!r:.40}; there is for {', '.join(_SHELLS)}")
+    typer.echo(_script(shell))
+    return Status.OK
+
+
+def _script(shell: str) -> str:
+    variable = f"_{PROGRAM}_COMPLETE".replace("-", "_").upper()
+    if shell == "bash":
+        return _BASH % {"variable": variable, "program": PROGRAM}
+    if shell == "zsh":
+        return _ZSH % {"variable": variable, "program": PROGRAM}
+    return _FISH % {"variable": variable, "program": PROGRAM}
+
+
+_BASH = """_summarizing_context() {
+    local IFS=$'\\n'
+    COMPREPLY=($(COMP_WORDS="${COMP_WORDS[*]}" COMP_CWORD=$COMP_CWORD %(variable)s=complete_bash "$1"))
+}
+complete -o default -F _summarizing_context %(program)s"""
+_ZSH = """_summarizing_context() {
+    eval "$(_TYPER_COMPLETE_ARGS="${words[1,$CURRENT]}" %(variable)s=complete_zsh %(program)s)"
+}
+compdef _summarizing_context %(program)s"""
+_FISH = """function _summarizing_context
+    set -lx _TYPER_COMPLETE_FISH_ACTION $argv[1]
+    set -lx _TYPER_COMPLETE_ARGS (commandline -cp)
+    %(variable)s=complete_fish %(program)s
+end
+complete --command %(program)s --no-files --arguments "(_summarizing_context get-args)" \\
+    --condition '_summarizing_context is-args'"""

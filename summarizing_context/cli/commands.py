@@ -1,16 +1,20 @@
-"""`summarizing-context summarize`, `compress`, `pin`, `expand`, `recall`, ..., on a stored session.
+"""`summarizing-context search`, `summarize`, `compress`, `pin`, `expand`, `recall`, ..., on a stored session.
 
-What they do and say is in `commands`; here their arguments are put together.
+The package's `commands` do the work. Here arguments are read and results printed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.table import Table
+from rich.text import Text
 
 from summarizing_context.cli.output import (
     InputError,
@@ -19,13 +23,14 @@ from summarizing_context.cli.output import (
     StorePath,
     example,
     help_text,
+    plain,
+    progress_bar,
     read_tokens,
-    screen,
     shell_line,
-    write_json,
+    show_result,
+    table,
 )
-from summarizing_context.cli.search import index_first
-from summarizing_context.cli.sessions import find_session
+from summarizing_context.cli.sessions import find_session, with_store
 
 if TYPE_CHECKING:
     from summarizing_context.commands import CommandResult
@@ -34,6 +39,7 @@ if TYPE_CHECKING:
     from summarizing_context.views.activation import ActivationReport
 
     Ask = Callable[[SummarizingContext], Awaitable[CommandResult]]
+    from summarizing_context.stores.base import Match, MemoryScope, Scope, SearchHit, SessionStore
 
 _EXAMPLES = {
     "summarize": (
@@ -65,6 +71,7 @@ _PIN = Annotated[str, typer.Argument(metavar="ID", help="As 'pins' lists it.")]
 
 def register(app: typer.Typer) -> None:
     """Add the commands to the app."""
+    app.command("search", help=help_text(search), epilog=_SEARCH_EXAMPLES)(search)
     for command in (summarize, compress, pin, unpin, pins, expand, recall, memory, ledger, budget):
         name = command.__name__
         app.command(name, help=help_text(command), epilog=example(*_EXAMPLES[name]))(command)
@@ -103,10 +110,10 @@ def compress(
 def pin(session: _SESSION, what: _PINNED, store: StorePath, json_path: JsonPath = None) -> int:
     """Keep a message, by its number, or a text in every view of a session."""
 
-    def said(data: Mapping[str, Any]) -> str:
+    def text_of(data: Mapping[str, Any]) -> str:
         return f"Pinned as {data['id']}. To give it up: {shell_line('unpin', session, data['id'], store=store)}"
 
-    return _run(f"pin {what}", store, session, None, json_path, writes=True, said=said)
+    return _run(f"pin {what}", store, session, None, json_path, writes=True, text_of=text_of)
 
 
 def unpin(session: _SESSION, id: _PIN, store: StorePath, json_path: JsonPath = None) -> int:
@@ -133,12 +140,12 @@ def expand(
     if not place:
         raise InputError("give a node, such as 12-47, or a message's number")
 
-    def said(data: Mapping[str, Any]) -> str:
+    def text_of(data: Mapping[str, Any]) -> str:
         onward = data["next_cursor"]
         more = shell_line("expand", session, place, "--cursor", onward, store=store) if onward else ""
         return f"{data['text']}\n\nMore: {more}" if more else data["text"]
 
-    return _run(f"expand {place} {detail} {cursor}", store, session, None, json_path, said=said)
+    return _run(f"expand {place} {detail} {cursor}", store, session, None, json_path, text_of=text_of)
 
 
 def recall(
@@ -178,7 +185,7 @@ def _run(
     json_path: str | None,
     *,
     writes: bool = False,
-    said: Callable[[Mapping[str, Any]], str] | None = None,  # where a shell's words differ from a host's
+    text_of: Callable[[Mapping[str, Any]], str] | None = None,  # where a shell needs another text than a host
 ) -> int:
     import anyio
 
@@ -190,11 +197,7 @@ def _run(
     result = anyio.run(partial(_ask, settings, command, writes))
     if not result.ok:
         raise InputError(str(result.data["error"]))
-    if json_path is not None:
-        write_json(json_path, dict(result.data))
-    if json_path != "-":
-        text = result.text if said is None else said(result.data)
-        screen().print(text, soft_wrap=True)
+    show_result(json_path, dict(result.data), result.text if text_of is None else text_of(result.data))
     return Status.OK
 
 
@@ -224,3 +227,87 @@ async def _ask(settings: Settings, command: str | Ask, writes: bool) -> CommandR
         if not writes:
             await context.get_messages_for_request(token_budget=settings.max_tokens)
         return await (context.handle_command(command) if isinstance(command, str) else command(context))
+
+
+_MOST = 1_000  # hits
+_SEARCH_EXAMPLES = """[bold]Examples[/bold]
+
+summarizing-context search billing tables --store run.db
+
+summarizing-context search src/parser.py --store run.db --session s1 --limit 3
+"""
+
+
+def search(
+    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="What to look for: plain words.")],
+    store: StorePath,
+    *,
+    session: Annotated[str | None, typer.Option(metavar="ID", help="Search this session only.")] = None,
+    project: Annotated[str | None, typer.Option(metavar="TAG", help="Search the sessions of this project.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Search all sessions, as is done anyway.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=_MOST, help="Hits to show at most.")] = 10,
+    json_path: JsonPath = None,
+) -> int:
+    """Find messages, summaries and memories by their words, the most relevant first.
+
+    With [bold]--session[/bold], the memories are those that the session shares with its project. What is not indexed
+    yet, such as all of a file of an older version, is indexed first, with a bar that shows how far it is. Numbers of
+    messages are those that [bold]view[/bold] and the log count by, from 0.
+    """
+    from summarizing_context.messages.search_terms import query_terms
+    from summarizing_context.retrieval.memory import matches_by_words
+    from summarizing_context.retrieval.search import best_hits, best_matches, fused
+
+    if sum((session is not None, project is not None, everything)) > 1:
+        raise InputError("--session, --project and --all exclude each other; give one of them")
+    scope, memory_scope = _scopes(store, session, project)
+    query = " ".join(words)
+    terms = query_terms(query)
+    index_first(store)
+
+    async def find(opened: SessionStore) -> list[Match]:
+        found = best_matches(terms, await opened.index.find(terms, scope, 3 * limit))
+        return fused(found, await matches_by_words(opened.memories, memory_scope, query, limit))
+
+    hits = best_hits(terms, with_store(store, find, read_only=True), limit)
+    show_result(json_path, {"query": query, "hits": [asdict(hit) for hit in hits]}, _hits_table(query, hits))
+    return Status.OK
+
+
+def _scopes(store: Path, session: str | None, project: str | None) -> tuple[Scope, MemoryScope | None]:
+    """Whose messages are searched, and whose memories."""
+    from summarizing_context.stores.base import MemoryScope, Scope
+
+    if session is not None:
+        return Scope(session, session), MemoryScope(find_session(store, session).project, session)
+    return Scope(None, None, project), None if project is None else MemoryScope(project, "")
+
+
+def index_first(store: Path) -> None:
+    """Catch up with the index; the file is left alone where nothing is missing, or where it may not be written."""
+    from summarizing_context.errors import StoreReadOnlyError
+
+    if not with_store(store, lambda opened: opened.index.backlog(), read_only=True):
+        return
+
+    async def catch_up(opened: SessionStore) -> None:
+        with progress_bar("indexing") as bar:
+            total = await opened.index.backlog()
+            task = bar.add_task("indexing", total=total, words="")
+            while total > 0 and (indexed := await opened.index.catch_up()):  # others may be appending
+                bar.advance(task, indexed)
+                total -= indexed
+
+    with suppress(StoreReadOnlyError):  # what is missing is then indexed in memory, by each search anew
+        with_store(store, catch_up)
+
+
+def _hits_table(query: str, hits: list[SearchHit]) -> Table:
+    made = table(f"Found for {plain(query, 60)}", "session", "#messages", "kind", "words", wide="words")
+    for hit in hits:
+        last = hit.stop - 1
+        where = str(hit.start) if last == hit.start else f"{hit.start}–{last}" if hit.start <= last else "–"
+        made.add_row(hit.session_id or "–", where, hit.kind, Text(plain(hit.snippet), style="dim"))
+    if not hits:
+        made.caption = "nothing holds any of these words"
+    return made

@@ -27,7 +27,7 @@ from summarizing_context.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.demo_run import DemoReport, Moment
+    from summarizing_context.evaluation.demo_session import DemoReport, Moment
     from summarizing_context.settings.values import Settings
 
 _EXAMPLES = """[bold]Examples[/bold]
@@ -79,16 +79,13 @@ def demo(
 
 def _play(settings: Settings) -> DemoReport:
     import anyio
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
-    from summarizing_context.evaluation.demo_run import play_demo
-    from summarizing_context.evaluation.demo_session import demo_session
+    from summarizing_context.evaluation.demo_session import demo_session, play_demo
 
     messages, budget = demo_session(), settings.max_tokens
     if not notices().is_terminal:
         notices().print(f"Replaying the demo session: {len(messages)} messages, {budget:,} tokens a view.")
-    words = TextColumn("{task.fields[words]}")
-    with progress_bar(TextColumn("messages"), BarColumn(bar_width=24), MofNCompleteColumn(), words) as bar:
+    with progress_bar("messages", markup=True) as bar:
         task = bar.add_task("demo", total=len(messages), words="")
 
         def watch(now: Moment) -> None:

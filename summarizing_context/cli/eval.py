@@ -1,16 +1,15 @@
-"""`summarizing-context eval`: how good summaries are, measured without a network, and without a model unless asked.
+"""`summarizing-context eval`: the quality of summaries, measured offline; a model takes part only on request.
 
-The commands are here, what they do is in `eval_running` and `eval_model`; what is done with files is in `eval_files`.
+`eval_run` runs a suite, `eval_model` holds what concerns models.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from summarizing_context.cli import eval_files
 from summarizing_context.cli.eval_model import (
     BaseUrl,
     CassettePath,
@@ -26,8 +25,13 @@ from summarizing_context.cli.eval_model import (
     Refresh,
     Replicates,
 )
-from summarizing_context.cli.eval_running import Wanted, execute
-from summarizing_context.cli.output import JsonPath, help_text
+from summarizing_context.cli.eval_run import Wanted, execute
+from summarizing_context.cli.output import JsonPath, Status, help_text, plain, screen, show_result
+
+if TYPE_CHECKING:
+    from summarizing_context.evaluation.cases.lint import Complaint
+    from summarizing_context.evaluation.intervals import Interval
+    from summarizing_context.evaluation.outcomes import RunOutcome
 
 _EXAMPLES = """[bold]Examples[/bold]
 
@@ -42,7 +46,6 @@ summarizing-context eval run --dataset locomo locomo10.json
 0 all gates passed · 1 a gate failed or a seeded defect was missed · 2 bad input, or a reply that is not recorded · 4
 environment
 """
-
 _RECORDING = """[bold]Examples[/bold]
 
 summarizing-context eval record answers --dry-run    [dim]# what it would take; nothing is sent[/dim]
@@ -56,23 +59,17 @@ summarizing-context eval record --cases logs/ --reader anthropic --model claude-
 From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. Read a cassette before you publish it: keys and tokens
 are taken out by their shape, others by --redact; what else a transcript says is in it.
 """
-
 _SUITE = "A suite of the checkout, without --cases or --dataset; "
-
 Cases = Annotated[
     list[Path] | None,
     typer.Option(metavar="PATH", help="Transcripts of yours instead: files or folders, with or without sidecars."),
 ]
-
 Dataset = Annotated[
     tuple[str, Path] | None,
     typer.Option(metavar="NAME PATH", help="A data set of yours instead: locomo or longmemeval, and its file."),
 ]
-
 Budget = Annotated[str, typer.Option(metavar="N", help="Tokens of a view, such as 8000 or 8k; suites say their own.")]
-
 Arms = Annotated[str | None, typer.Option(metavar="A[,B]", help="Only these arms; hierarchical is always among them.")]
-
 Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Where the reports go.")]
 
 
@@ -81,7 +78,8 @@ def register(app: typer.Typer) -> None:
     family = typer.Typer(help="Measure how good summaries are, without a model unless asked.", no_args_is_help=True)
     family.command("run", help=help_text(run), epilog=_EXAMPLES)(run)
     family.command("record", help=help_text(record), epilog=_RECORDING)(record)
-    eval_files.register(family)
+    for command in (report, compare, lint):
+        family.command(command.__name__, help=help_text(command))(command)
     app.add_typer(family, name="eval")
 
 
@@ -194,3 +192,84 @@ def record(
         max_input_tokens=max_input_tokens,
     )
     return execute(wanted, options)
+
+
+def report(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder or report.json of a run.")],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where the reports go; beside it if not given.")
+    ] = None,
+) -> int:
+    """Write the reports of a run anew from its JSON."""
+    from summarizing_context.evaluation.report.files import HTML, read_run, write_reports
+
+    folder = out or (run if run.is_dir() else run.parent)
+    write_reports(read_run(run), folder)
+    screen().print(f"Written: {folder / HTML}")
+    return Status.OK
+
+
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="FIRST", help="The folder or report.json of a run.")],
+    second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another run of the same cases.")],
+    *,
+    arm: Annotated[str, typer.Option(metavar="NAME", help="The arm to compare; `all` for every one.")] = "hierarchical",
+    json_path: JsonPath = None,
+) -> int:
+    """Compare two runs session by session. Exit status 1 if the second is worse outside of an interval."""
+    from summarizing_context.cli.eval_run import comparison_table
+    from summarizing_context.evaluation.report.files import read_run
+
+    rows = _differences(read_run(first), read_run(second), arm)
+    document = [{"arm": a, "figure": f, **c._asdict(), "better": b} for a, f, c, b in rows]
+    shown = comparison_table(rows) if rows else "The runs share no session with this arm."
+    show_result(json_path, document, shown)
+    return Status.LAW_BROKEN if any(better is False for *_, better in rows) else Status.OK
+
+
+def lint(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Transcripts with sidecars, or folders of them.")],
+    *,
+    seal: Annotated[bool, typer.Option("--seal", help="Write the right hash into each sidecar that is sound.")] = False,
+    json_path: JsonPath = None,
+) -> int:
+    """Prove that cases ask fairly: each answer stands in its evidence, and not in what every view shows anyway."""
+    from summarizing_context.evaluation.cases.sources import SIDECAR, sidecar_path
+    from summarizing_context.evaluation.cases.sources import seal as seal_case
+    from summarizing_context.evaluation.transcripts import find_transcripts
+
+    files = [path for path in find_transcripts(paths) if sidecar_path(path).exists()]
+    complaints: list[Complaint] = []
+    for file in files:
+        found = _complaints(file, seal=seal)
+        complaints += found
+        if seal and not found:
+            seal_case(file)
+    hint = "" if files else f"; a case is a transcript with a {SIDECAR} beside it"
+    document = {"cases": len(files), "complaints": [complaint._asdict() for complaint in complaints]}
+    lines = [*(plain(str(complaint)) for complaint in complaints), f"{len(files)} cases, {len(complaints)} complaints"]
+    show_result(json_path, document, *lines[:-1], lines[-1] + hint)
+    return Status.LAW_BROKEN if complaints else Status.OK
+
+
+def _complaints(file: Path, *, seal: bool) -> list[Complaint]:
+    from summarizing_context.evaluation.cases.lint import lint_case
+    from summarizing_context.evaluation.cases.sources import read_case, read_unsealed
+
+    return lint_case(read_unsealed(file) if seal else read_case(file, budget=1))
+
+
+def _differences(first: RunOutcome, second: RunOutcome, arm: str) -> list[tuple[str, str, Interval, bool | None]]:
+    from summarizing_context.evaluation.intervals import difference, session_values
+    from summarizing_context.evaluation.scoring.figures import FIGURES
+
+    rows: list[tuple[str, str, Interval, bool | None]] = []
+    for name in second.arms if arm == "all" else [arm]:
+        for figure, told in FIGURES.items():
+            change = difference(
+                session_values(second.sessions, name, figure), session_values(first.sessions, name, figure)
+            )
+            if change is not None:
+                sure = bool(told.better) and change.excludes_zero()
+                rows.append((name, figure, change, change.mean * told.better > 0 if sure else None))
+    return rows

@@ -1,4 +1,4 @@
-"""What `eval run` and `eval record` do with a model: options, cassette, forecast, what a miss shows, what was spent."""
+"""The models of `eval run` and `eval record`: options, cassette, forecast and cost."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from summarizing_context.cli.output import (
 from summarizing_context.errors import CassetteMissError
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.answering.plan import Asking, Chat, Provider, Tape
     from summarizing_context.evaluation.cassettes import Caps, Cassette, Mode
+    from summarizing_context.evaluation.questions import Asking, Chat, Provider, Tape
     from summarizing_context.evaluation.runner import Plan
     from summarizing_context.evaluation.suites import LoadedSuite
     from summarizing_context.summarizers.prices import ModelPrice
@@ -91,7 +91,7 @@ class ModelOptions:
 
 def tape_of(options: ModelOptions, loaded: LoadedSuite | None) -> Tape | None:
     """Where models speak in this run, by the suite and by the command line; None if nobody is asked."""
-    from summarizing_context.evaluation.answering.plan import Tape
+    from summarizing_context.evaluation.questions import Tape
 
     own = loaded.tape if loaded is not None else None
     asking = _asking(options, own.asking if own is not None else None)
@@ -109,7 +109,7 @@ def tape_of(options: ModelOptions, loaded: LoadedSuite | None) -> Tape | None:
 
 def _asking(options: ModelOptions, own: Asking | None) -> Asking | None:
     """What is asked: the suite's, changed by the command line."""
-    from summarizing_context.evaluation.answering.plan import Asking
+    from summarizing_context.evaluation.questions import Asking
 
     if own is None and not options.is_asked:
         return None
@@ -125,7 +125,7 @@ def _asking(options: ModelOptions, own: Asking | None) -> Asking | None:
 
 def _reader(options: ModelOptions, own: Asking | None) -> Chat:
     """The reader that the command line names; what it leaves open is the suite's."""
-    from summarizing_context.evaluation.answering.plan import PROVIDERS, Chat
+    from summarizing_context.evaluation.questions import PROVIDERS, Chat
 
     suites = own.reader if own is not None else None
     provider = options.reader or (suites.provider if suites is not None else PROVIDERS[0])

@@ -1,6 +1,6 @@
-"""What the commands print, and how they end: tables, JSON, progress, one line for an error, the exit status.
+"""The output of all commands: tables, JSON, progress, errors on one line, exit statuses.
 
-Text of messages comes from anywhere: the console makes it inert, whatever command prints it.
+Messages may hold control characters. The console makes them inert.
 """
 
 from __future__ import annotations
@@ -78,12 +78,31 @@ def notices() -> Console:
     return _console(stderr=True)
 
 
-def progress_bar(*columns: Any) -> Progress:
-    """A bar that shows itself on a terminal only, and leaves no trace."""
-    from rich.progress import Progress
+def progress_bar(name: str, *, remaining: bool = False, markup: bool = False) -> Progress:
+    """A bar with a name, a count and the field `words`. It is shown on a terminal only and leaves no trace.
 
+    Args:
+        name: What is counted.
+        remaining: Also estimate the remaining time.
+        markup: Interpret the markup in `words`.
+    """
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = [TextColumn(name), BarColumn(bar_width=24), MofNCompleteColumn()]
+    columns += [TimeRemainingColumn()] if remaining else []
+    columns.append(TextColumn("{task.fields[words]}", markup=markup))
     console = notices()
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+def show_result(json_path: str | None, document: Any, *shown: RenderableType) -> None:
+    """Write the document as JSON where that is asked for. Print the rest, unless the JSON goes to standard output."""
+    if json_path is not None:
+        write_json(json_path, document)
+    if json_path != "-":
+        console = screen()
+        for one in shown:
+            console.print(one, soft_wrap=isinstance(one, str))
 
 
 def write_json(path: str, document: Any) -> None:

@@ -1,9 +1,4 @@
-"""What `prompts` prints: the list, one prompt, a comparison, a request in its parts.
-
-`summarizing-context prompts`: what the prompts say and cost, what changed between versions, what is wrong with one.
-
-What the commands print is `prompt_tables`.
-"""
+"""`summarizing-context prompts`: list, show, compare, render and check prompts."""
 
 from __future__ import annotations
 
@@ -25,6 +20,7 @@ from summarizing_context.cli.output import (
     number,
     plain,
     screen,
+    show_result,
     table,
     write_json,
 )
@@ -194,10 +190,7 @@ def list_prompts(prompts: _FOLDER = None, json_path: JsonPath = None) -> int:
 
     root, counter = _root(prompts), _counter()
     rows = [facts_of(load(name, root=root), counter.count) for name in names(root)]
-    if json_path is not None:
-        write_json(json_path, {"token_counter": counter.name, "prompts": rows})
-    if json_path != "-":
-        screen().print(list_table(rows, counter.name))
+    show_result(json_path, {"token_counter": counter.name, "prompts": rows}, list_table(rows, counter.name))
     return Status.OK
 
 
@@ -289,14 +282,10 @@ def check(prompts: _FOLDER = None, json_path: JsonPath = None) -> int:
 
     root, counter = _root(prompts), _counter()
     complaints = check_prompts(root, counter.count)
-    if json_path is not None:
-        document = {"prompts": names(root), "complaints": [complaint._asdict() for complaint in complaints]}
-        write_json(json_path, {**document, "token_counter": counter.name})
-    if json_path != "-":
-        console = screen()
-        for complaint in complaints:
-            console.print(f"{plain(complaint.name)}: {plain(complaint.words)}", soft_wrap=True)
-        console.print(f"{len(names(root))} prompts, {len(complaints)} complaints (tokens by {counter.name})")
+    listed = [complaint._asdict() for complaint in complaints]
+    lines = [f"{plain(complaint.name)}: {plain(complaint.words)}" for complaint in complaints]
+    lines.append(f"{len(names(root))} prompts, {len(complaints)} complaints (tokens by {counter.name})")
+    show_result(json_path, {"prompts": names(root), "complaints": listed, "token_counter": counter.name}, *lines)
     return Status.LAW_BROKEN if complaints else Status.OK
 
 

@@ -1,10 +1,6 @@
-"""How a replay's figures are shown: the laws, the views, the summaries, in tables that fit into 80 columns.
+"""`summarizing-context replay`: transcripts go through a context, and the laws judge every view.
 
-Counting is `evaluation.replay`' work; running the replay is `replay`'s.
-
-`summarizing-context replay --dry-run`: what summarizing transcripts with a model would ask for, and its price.
-
-`summarizing-context replay`: transcripts go through a context, and every view is judged by the laws.
+With `--dry-run` it forecasts calls, tokens and price instead.
 """
 
 from __future__ import annotations
@@ -182,8 +178,6 @@ def assumptions(settings: Settings) -> list[str]:
 
 
 def _forecasts(paths: Sequence[Path], plan: Plan) -> list[Forecast]:
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-
     from summarizing_context.evaluation.dry_run import forecast_files
     from summarizing_context.evaluation.transcripts import find_transcripts
 
@@ -191,9 +185,8 @@ def _forecasts(paths: Sequence[Path], plan: Plan) -> list[Forecast]:
     if not notices().is_terminal:
         notices().print(f"Dry run of {len(files)} files at {', '.join(map(number, plan.budgets))} tokens.")
     rows: list[Forecast] = []
-    columns = (TextColumn("files"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
-    with progress_bar(*columns) as bar:
-        task = bar.add_task("dry run", total=len(files))
+    with progress_bar("files", remaining=True) as bar:
+        task = bar.add_task("dry run", total=len(files), words="")
         for found in forecast_files(files, plan):
             rows += found
             bar.update(task, advance=1)
@@ -368,8 +361,6 @@ def _names(given: Sequence[str]) -> list[str]:
 
 
 def _run(paths: Sequence[Path], plan: Plan, jobs: int | None) -> list[Tally]:
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-
     from summarizing_context.evaluation.replay import replay_files
     from summarizing_context.evaluation.transcripts import find_transcripts
 
@@ -377,8 +368,7 @@ def _run(paths: Sequence[Path], plan: Plan, jobs: int | None) -> list[Tally]:
     if not notices().is_terminal:
         notices().print(f"Replaying {len(files)} files at {', '.join(map(number, plan.budgets))} tokens.")
     tallies: list[Tally] = []
-    columns = (TextColumn("files"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
-    with progress_bar(*columns, TextColumn("{task.fields[words]}", markup=False)) as bar:
+    with progress_bar("files", remaining=True) as bar:
         task = bar.add_task("replay", total=len(files), words="")
         for found in replay_files(files, plan, jobs=jobs or _jobs_for(files)):
             tallies += found

@@ -1,4 +1,4 @@
-"""`summarizing-context sessions`: what a store holds, and how to remove it for good."""
+"""`summarizing-context sessions` and the commands of checkpoints: what a store holds, its removal, earlier states."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from summarizing_context.cli.output import (
     JsonPath,
     Status,
     StorePath,
+    example,
+    help_text,
     number,
     plain,
-    screen,
+    shell_line,
+    show_result,
     table,
-    write_json,
 )
 from summarizing_context.errors import StoreError, StoreReadOnlyError
 
 if TYPE_CHECKING:
-    from summarizing_context.stores.base import SessionInfo, SessionStore
+    from summarizing_context.stores.base import Place, SessionInfo, SessionStore, StoredProviderView
 
 T = TypeVar("T")
-
 _YES = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
-
 _EXAMPLES = """[bold]Examples[/bold]
 
 summarizing-context sessions list --store run.db
@@ -59,23 +59,27 @@ def register(app: typer.Typer) -> None:
     family.command("delete")(delete_session)
     family.command("purge")(purge)
     app.add_typer(family, name="sessions")
+    for name, command, line in (
+        ("checkpoint", checkpoint, "checkpoint s1 --store run.db --name before-the-refactoring"),
+        ("checkpoints", list_checkpoints, "checkpoints s1 --store run.db"),
+        ("restore", restore, "restore s1 before-the-refactoring --store run.db"),
+        ("fork", fork, "fork s1 c3 s2 --store run.db"),
+    ):
+        app.command(name, help=help_text(command), epilog=example(line))(command)
 
 
 def list_sessions(store: StorePath, json_path: JsonPath = None) -> int:
     """List all sessions of a store, the newest change first."""
     found = with_store(store, lambda opened: opened.sessions(), read_only=True)
-    if json_path is not None:
-        write_json(json_path, {"store": str(store), "sessions": [asdict(info) for info in found]})
-    if json_path != "-":
-        columns = ("session", "project", "#messages", "#summaries", "changed", "open in")
-        made = table(f"Sessions in {plain(str(store))}", *columns, wide="session")
-        made.columns[0].no_wrap, made.columns[0].overflow = False, "fold"  # an id is of use whole only
-        for info in found:
-            made.add_row(
-                info.session_id, plain(info.project or "–"), number(info.messages), number(info.summaries),
-                moment(info.updated_at), f"process {info.writer_pid}" if info.writer_pid else "–",
-            )  # fmt: skip
-        screen().print(made)
+    columns = ("session", "project", "#messages", "#summaries", "changed", "open in")
+    shown = table(f"Sessions in {plain(str(store))}", *columns, wide="session")
+    shown.columns[0].no_wrap, shown.columns[0].overflow = False, "fold"  # an id is of use whole only
+    for info in found:
+        shown.add_row(
+            info.session_id, plain(info.project or "–"), number(info.messages), number(info.summaries),
+            moment(info.updated_at), f"process {info.writer_pid}" if info.writer_pid else "–",
+        )  # fmt: skip
+    show_result(json_path, {"store": str(store), "sessions": [asdict(info) for info in found]}, shown)
     return Status.OK
 
 
@@ -89,7 +93,8 @@ def delete_session(
     info = find_session(store, session)
     _ask(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes)
     gone = with_store(store, lambda opened: opened.delete_session(session))
-    return _done(json_path, {"deleted": session, "found": gone}, f"Deleted {session}.")
+    show_result(json_path, {"deleted": session, "found": gone}, f"Deleted {session}.")
+    return Status.OK
 
 
 def purge(store: StorePath, yes: _YES = False, json_path: JsonPath = None) -> int:
@@ -97,7 +102,8 @@ def purge(store: StorePath, yes: _YES = False, json_path: JsonPath = None) -> in
     check_store(store)
     _ask("Remove all that no session uses any longer? Undone edits cannot be brought back after it.", yes)
     freed = with_store(store, lambda opened: opened.purge())
-    return _done(json_path, {"freed_bytes": freed}, f"Freed {freed:,} bytes.")
+    show_result(json_path, {"freed_bytes": freed}, f"Freed {freed:,} bytes.")
+    return Status.OK
 
 
 def find_session(store: Path, session: str) -> SessionInfo:
@@ -173,14 +179,87 @@ def _ask(question: str, yes: bool) -> None:
         raise InputError("nothing was removed")
 
 
-def _done(json_path: str | None, document: dict[str, Any], words: str) -> int:
-    if json_path is not None:
-        write_json(json_path, document)
-    if json_path != "-":
-        screen().print(words)
-    return Status.OK
-
-
 def moment(iso: str) -> str:
     """A time as people read it."""
     return iso[:19].replace("T", " ")
+
+
+_SESSION = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
+_ID = Annotated[str, typer.Argument(metavar="ID", help="The checkpoint's id, or its name.")]
+
+
+def checkpoint(
+    session: _SESSION,
+    store: StorePath,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="A name to find it by.")] = None,
+    json_path: JsonPath = None,
+) -> int:
+    """Keep the present state of a session, to go back to. No message is copied."""
+    from summarizing_context.sessions.checkpoints import check_name
+
+    find_session(store, session)
+    check_name(name)
+
+    async def make(opened: SessionStore) -> Any:
+        place, provider_views = await _claimed(opened, session)
+        return await opened.checkpoints.save(session, name, place, provider_views)
+
+    made = with_store(store, make)
+    back = shell_line("restore", session, made.id, store=store)
+    show_result(json_path, asdict(made), f"Checkpoint {made.id} of {made.seq:,} messages. To return: {back}")
+    return Status.OK
+
+
+def list_checkpoints(session: _SESSION, store: StorePath, json_path: JsonPath = None) -> int:
+    """List the checkpoints of a session, oldest first."""
+    find_session(store, session)
+    found = with_store(store, lambda opened: opened.checkpoints.listed(session), read_only=True)
+    shown = table(f"Checkpoints of {session}", "id", "#messages", "made", "name", wide="name")
+    for one in found:
+        shown.add_row(one.id, number(one.seq), moment(one.created_at), plain(one.name or "–"))
+    show_result(json_path, {"session": session, "checkpoints": [asdict(one) for one in found]}, shown)
+    return Status.OK
+
+
+def restore(session: _SESSION, id: _ID, store: StorePath, json_path: JsonPath = None) -> int:
+    """Go back to a checkpoint. The present is made one before, so nothing is lost."""
+    find_session(store, session)
+
+    async def go_back(opened: SessionStore) -> Any:
+        place, provider_views = await _claimed(opened, session)
+        return await opened.checkpoints.restore(session, id, place, provider_views, lambda: None)
+
+    before = with_store(store, go_back)
+    document = {"session": session, "restored": id, "before": asdict(before)}
+    back = shell_line("restore", session, before.id, store=store)
+    show_result(json_path, document, f"Restored {plain(id)}. To return: {back}")
+    return Status.OK
+
+
+def fork(
+    session: _SESSION,
+    id: _ID,
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The id of the new session.")],
+    store: StorePath,
+    json_path: JsonPath = None,
+) -> int:
+    """Begin another session from a checkpoint. No message is copied."""
+    from summarizing_context.settings.values import Settings
+
+    find_session(store, session)
+    name = Settings(session_id=new).session_id
+    with_store(store, lambda opened: opened.checkpoints.fork(session, id, name))
+    show_result(json_path, {"session": session, "from": id, "fork": name}, f"Session {name} goes on from {plain(id)}.")
+    return Status.OK
+
+
+async def _claimed(store: SessionStore, session: str) -> tuple[Place, list[StoredProviderView]]:
+    """The state of a session that nobody else has open, as it is committed."""
+    from summarizing_context.stores.base import Place, StoredProviderView
+
+    await store.claim(session)
+    stored = await store.load(session)
+    if stored is None:
+        raise InputError(f"there is no session {plain(session, 60)!r} any longer")
+    provider_views = [StoredProviderView(key, state, "[]") for key, state in stored.activations]
+    return Place(stored.log_version, len(stored.entries)), provider_views

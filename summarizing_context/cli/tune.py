@@ -1,11 +1,4 @@
-"""What `tune` is given: the model that summarizes, with its cassette, and the files that are tried.
-
-What `tune` prints: the variants that matter with their intervals, and what changed in the winner.
-
-`summarizing-context tune`: variants of figures or prompts, tried on one half of the sessions, judged on the other.
-
-What it prints is `tune_tables`; what it does is `evaluation.tuning`.
-"""
+"""`summarizing-context tune`: find better parameters or prompts on one half of the sessions, judge on the other."""
 
 from __future__ import annotations
 
@@ -38,14 +31,12 @@ from summarizing_context.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.answering.plan import Provider
     from summarizing_context.evaluation.cassettes import Cassette
     from summarizing_context.evaluation.intervals import Interval
+    from summarizing_context.evaluation.questions import Provider
     from summarizing_context.evaluation.tuning.gepa_prompts import GepaPrompts
-    from summarizing_context.evaluation.tuning.optimizers import Optimizer
-    from summarizing_context.evaluation.tuning.outcome import TuneOutcome
-    from summarizing_context.evaluation.tuning.tuner import TuneTask
-    from summarizing_context.evaluation.tuning.variants import Variant
+    from summarizing_context.evaluation.tuning.tuner import TuneOutcome, TuneTask
+    from summarizing_context.evaluation.tuning.variants import Optimizer, Variant
     from summarizing_context.settings.values import Settings
     from summarizing_context.summarizers.prompts import Prompt
 
@@ -93,7 +84,7 @@ class Speaker:
 
     def gepa_prompts(self, cassette: Cassette | None, *, seed: int, proposals: int) -> GepaPrompts:
         """gepa, with this model as the one that writes prompts too."""
-        from summarizing_context.evaluation.answering.plan import Chat
+        from summarizing_context.evaluation.questions import Chat
         from summarizing_context.evaluation.tuning.gepa_prompts import GepaPrompts, Proposer
         from summarizing_context.settings.values import Settings
 
@@ -103,7 +94,7 @@ class Speaker:
         return GepaPrompts(Proposer(self.settings(Settings()), chat, cassette), seed=seed, proposals=proposals)
 
     def _provider(self) -> Provider:
-        from summarizing_context.evaluation.answering.plan import PROVIDERS
+        from summarizing_context.evaluation.questions import PROVIDERS
 
         if self.provider not in PROVIDERS:
             raise InputError(f"--provider: {plain(self.provider, 40)!r} is none; there are {' and '.join(PROVIDERS)}")
@@ -296,9 +287,8 @@ def tune(
     Half of the sessions are tuned on, the others judge; what is reported was never tuned on. Every variant's views have
     the same number of tokens. An interrupted run goes on where it was; reports are the same on every run.
     """
-    from summarizing_context.evaluation.tuning.report import HTML, document, write_reports
+    from summarizing_context.evaluation.tuning.report import HTML, document, write_reports, write_winner
     from summarizing_context.evaluation.tuning.tuner import tune as run_tuning
-    from summarizing_context.evaluation.tuning.variants import write_winner
 
     if cases:
         refuse_suite(suite, "--cases")
@@ -376,7 +366,7 @@ _YOURS = "Figures that keep more of what later tool calls in these sessions real
 def _optimizer(
     tries: Sequence[Path], speaker: Speaker, tape: Cassette | None, *, seed: int, evaluations: int
 ) -> Optimizer:
-    from summarizing_context.evaluation.tuning.optimizers import CoordinateSearch, Grid
+    from summarizing_context.evaluation.tuning.variants import CoordinateSearch, Grid
 
     if speaker.gepa:
         if tries:
@@ -392,18 +382,15 @@ def _optimizer(
 def _run(
     task: TuneTask, run_tuning: Callable[[TuneTask, Callable[[int, Variant, float], None]], tuple[TuneOutcome, Variant]]
 ) -> tuple[TuneOutcome, Variant]:
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
-
     if not notices().is_terminal:
         notices().print(f"Tuning on {len(task.sources)} sessions, {task.evaluations} variants at most.")
-    columns = (TextColumn("variants"), BarColumn(bar_width=24), MofNCompleteColumn(), TextColumn("{task.fields[best]}"))
-    with progress_bar(*columns) as bar:
-        shown = bar.add_task("tune", total=task.evaluations, best="")
+    with progress_bar("variants") as bar:
+        shown = bar.add_task("tune", total=task.evaluations, words="")
         best = 0.0
 
         def watch(number: int, variant: Variant, worth: float) -> None:
             nonlocal best
             best = max(best, worth)
-            bar.update(shown, completed=number, best=f"best {best:.4f}")
+            bar.update(shown, completed=number, words=f"best {best:.4f}")
 
         return run_tuning(task, watch)

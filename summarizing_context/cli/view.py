@@ -1,8 +1,9 @@
-"""`summarizing-context view`: the messages that a request would get now, and which past the header stands for."""
+"""`summarizing-context view` and `status`: the messages of the next request, and the progress of the summaries."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -15,21 +16,22 @@ from summarizing_context.cli.output import (
     JsonPath,
     Status,
     StorePath,
+    dollars,
+    facts,
     help_text,
     number,
     plain,
     read_tokens,
-    screen,
+    show_result,
     table,
-    write_json,
 )
 from summarizing_context.cli.sessions import find_session
 
 if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings
+    from summarizing_context.stores.base import SessionInfo
 
 _WORDS = 400  # characters of a message's text that JSON shows
-
 _EXAMPLES = """[bold]Examples[/bold]
 
 summarizing-context view s1 --store run.db
@@ -58,8 +60,9 @@ class Shown(NamedTuple):
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the app."""
+    """Add the commands to the app."""
     app.command("view", help=help_text(view), epilog=_EXAMPLES)(view)
+    app.command("status", help=help_text(status), epilog=_STATUS_EXAMPLE)(status)
 
 
 def view(
@@ -87,21 +90,16 @@ def view(
     tokens: dict[str, Any] = {} if budget is None else {"max_tokens": read_tokens(budget)}
     settings = Settings.load(config, store=store, session_id=session, **tokens)
     shown = anyio.run(partial(_look, settings))
-    if json_path is not None:
-        write_json(json_path, _document(session, shown, explain=explain))
-    if json_path != "-":
-        console = screen()
-        console.print(_view_table(session, shown))
-        if explain:
-            console.print(_node_table(shown))
+    tables = [_view_table(session, shown), *([_node_table(shown)] if explain else [])]
+    show_result(json_path, _document(session, shown, explain=explain), *tables)
     return Status.OK
 
 
 async def _look(settings: Settings) -> Shown:
     from summarizing_context.assembly import open_context
-    from summarizing_context.evaluation.finding import view_parts
     from summarizing_context.evaluation.laws import canonical
     from summarizing_context.evaluation.replay import make_costs
+    from summarizing_context.evaluation.view_parts import view_parts
     from summarizing_context.messages.reading import message_text_parts
 
     async with open_context(settings, read_only=True) as context:
@@ -163,3 +161,120 @@ def _first_line(text: str) -> str:
     lines = [line.strip() for line in text.split("\n")]
     said = (line.removeprefix("- ") for line in lines if line and not line.startswith(("##", "<")))
     return plain(next(said, ""), 160)
+
+
+_STATUS_EXAMPLE = """[bold]Example[/bold]
+
+summarizing-context status s1 --store run.db --budget 16k
+"""
+
+
+def status(
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")],
+    store: StorePath,
+    *,
+    budget: Annotated[
+        str | None, typer.Option(metavar="N", help="Tokens that a view may use; the setting max_tokens if not given.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="M", help="Whose prices count; the setting model if not given.")
+    ] = None,
+    config: ConfigPath = None,
+    json_path: JsonPath = None,
+) -> int:
+    """Show how full a session's view is, and how far its summaries have come.
+
+    The session is opened for reading only; counts of activations and calls are those of this look, not of its writer.
+    """
+    import anyio
+
+    from summarizing_context.settings.values import Settings
+
+    info = find_session(store, session)
+    given: dict[str, Any] = {} if budget is None else {"max_tokens": read_tokens(budget)}
+    given |= {} if model is None else {"model": model}
+    settings = Settings.load(config, store=store, session_id=session, **given)
+    document = {"session": asdict(info), **anyio.run(partial(_look_at_status, settings)), "cost": _cost(info, settings)}
+    show_result(json_path, document, _status_table(document))
+    return Status.OK
+
+
+async def _look_at_status(settings: Settings) -> dict[str, Any]:
+    from summarizing_context.assembly import open_context
+
+    async with open_context(settings, read_only=True) as context:
+        await context.get_messages_for_request(token_budget=settings.max_tokens)
+        last = context.last_view
+        statistics = asdict(context.statistics())
+        nodes = [(str(node.made_by), node.rank) for node in context.explain(drops=False)]
+    return {
+        "budget": settings.max_tokens,
+        "view_tokens": 0 if last is None else last.tokens,
+        "view_messages": 0 if last is None else len(last.messages),
+        "header_nodes": {
+            made_by: sum(1 for by, _ in nodes if by == made_by) for made_by in dict.fromkeys(by for by, _ in nodes)
+        },
+        "statistics": _json_values(statistics),
+    }
+
+
+def _cost(info: SessionInfo, settings: Settings) -> dict[str, Any]:
+    """What the session's summaries cost when they were made, as far as the price of their model is known."""
+    from summarizing_context.summarizers.prices import load_prices
+
+    price = load_prices(settings.prices).price_of(settings.model)
+    return {
+        "model": settings.model,
+        "input_tokens": info.input_tokens,
+        "output_tokens": info.output_tokens,
+        "estimated_cost": None if price is None else price.cost(info.input_tokens, info.output_tokens),
+        "as_of": None if price is None else str(price.as_of),
+    }
+
+
+def _told_cost(cost: Mapping[str, Any]) -> tuple[str, str]:
+    """Dollars, and what they are for."""
+    tokens = f"{number(cost['input_tokens'])} tokens read and {number(cost['output_tokens'])} written by a model"
+    if cost["estimated_cost"] is not None:
+        return dollars(cost["estimated_cost"]), f"{tokens}; prices of {plain(cost['model'])} as of {cost['as_of']}"
+    if cost["input_tokens"] == 0:
+        return dollars(0.0), "no model made its summaries"
+    return "–", f"{tokens}; " + ("--model names whose prices count" if cost["model"] is None else "no price is known")
+
+
+def _status_table(document: Mapping[str, Any]) -> Table:
+    session, known = document["session"], document["statistics"]
+    used = f"tokens in {document['view_messages']} messages, {document['view_tokens'] / document['budget']:.0%}"
+    nodes = ", ".join(f"{count} {made_by}" for made_by, count in document["header_nodes"].items())
+    holder = f"open in process {session['writer_pid']}" if session["writer_pid"] else "no writer has it open"
+    changed = session["updated_at"][:19].replace("T", " ")
+    counted = f"{number(known['history_tokens'])} tokens, counted by {known['token_counter']}"
+    rows: list[tuple[str, str | Text, str]] = [
+        ("messages", number(known["messages"]), counted),
+        ("view", number(document["view_tokens"]), f"{used} of {number(document['budget'])}"),
+        ("segments", number(known["segments"]), "runs of messages that are summarized as one"),
+        ("summaries ready", number(known["summaries_ready"]), ""),
+        ("summaries pending", number(known["summaries_pending"]), f"{known['summaries_failed']} failed"),
+        (
+            "header",
+            number(sum(document["header_nodes"].values())),
+            f"nodes: {nodes}" if nodes else "nothing is covered",
+        ),
+        ("activations", number(known["activations"]), _listed(known["activations_by_reason"]) or "none in this look"),
+        ("repairs", number(sum(known["repairs"].values())), _listed(known["repairs"]) or "none needed"),
+        ("estimated cost", *_told_cost(document["cost"])),
+        ("lag", number(known["lag_tokens"]), "tokens that wait for a summary"),
+        ("store", "", f"{plain(str(known['store']))}, {holder}, changed {changed}"),
+    ]
+    return facts(f"Session {session['session_id']}", rows)
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+
+
+def _json_values(value: Any) -> Any:
+    """Mappings and enums as plain JSON values."""
+    if isinstance(value, Mapping):
+        return {str(key): _json_values(item) for key, item in value.items()}
+    return value

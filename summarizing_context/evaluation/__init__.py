@@ -1,4 +1,4 @@
-"""Replaying logs and judging what their views hold: transcripts, laws, figures, and the bundled demo session.
+"""Measurement of the package: replayed transcripts, laws, evals of summaries, tuning, and the bundled demo session.
 
-Nothing is imported here: each part is taken from the module that bears its name.
+Nothing is imported here. Import each part from its module.
 """

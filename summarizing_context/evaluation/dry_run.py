@@ -1,7 +1,7 @@
-"""What a replay with a model would ask for, worked out without asking: calls, tokens and their price.
+"""Forecast of a replay with a model: calls, tokens and price.
 
-The session runs as it would, on the real planner, with a summarizer that calls nobody: it measures each request as it
-would be sent and answers with a text of the length that is assumed. No key, no SDK, no network; nothing is written.
+The session runs with the real planner and a summarizer that calls no model. The summarizer measures each request and
+answers with a text of the assumed length. It needs no key, no SDK and no network, and writes nothing.
 """
 
 from __future__ import annotations

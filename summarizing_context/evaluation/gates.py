@@ -1,7 +1,7 @@
-"""Gates: what decides the exit status of a run. Hard ones hold a figure against a bound or against other arms;
-relative ones hold every figure of our arm against the accepted baseline.
+"""Gates: conditions on the figures of a run that decide its exit status.
 
-A gate that every arm passes, the one that sends nothing included, says nothing: it is reported as vacuous.
+A hard gate compares a figure with a bound or with other arms. A baseline gate compares each figure of the reference
+arm with accepted scores. A gate that every arm passes is reported as vacuous.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from typing import Any
 import msgspec
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.evaluation.arms.table import REFERENCE
+from summarizing_context.evaluation.arms import REFERENCE
 from summarizing_context.evaluation.intervals import Interval, difference, mean_of, session_values
 from summarizing_context.evaluation.outcomes import GateOutcome, RunOutcome, SessionOutcome
 from summarizing_context.evaluation.scoring.figures import FIGURES
-from summarizing_context.evaluation.suites import Gate
 
 BASELINE = "baseline"  # begins the names of gates against accepted scores
 _DIGITS = 6
@@ -125,3 +124,19 @@ def _name(gate: Gate) -> str:
     words += [f"better than {times}{', '.join(gate.beats)}"] if gate.beats else []
     words += [f"on {gate.source} sessions"] if gate.source else []
     return ", ".join(words)
+
+
+class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a figure of one arm must reach; `below` and `above` are hard, `beats` compares with other arms."""
+
+    figure: str
+    arm: str = "hierarchical"
+    at_least: float | None = None
+    at_most: float | None = None
+    beats: list[str] = []  # outside of the interval of the difference
+    times: float = 1.0  # so many times what the others have
+    source: str = ""  # only sessions of this source
+
+
+def has_failed(run: RunOutcome) -> bool:
+    return any(gate.failed for gate in run.gates) or any(defect.missed for defect in run.defects)

@@ -1,7 +1,7 @@
-"""Means with intervals: a paired bootstrap that resamples sessions, never probes.
+"""Means with intervals, by a paired bootstrap over sessions.
 
-Probes of one session stand and fall together; resampling them would make intervals too narrow. The dice are seeded,
-and all figures of a run share the same draws, so that differences between arms are paired.
+Sessions are resampled, never probes: the probes of one session are not independent. The random generator is seeded.
+All figures of a run share the same draws, so differences between arms are paired.
 """
 
 from __future__ import annotations

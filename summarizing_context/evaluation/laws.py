@@ -1,8 +1,7 @@
-"""Small checks of the laws, independent of the code that builds views, fast enough for every view of a replay.
+"""Independent checks of the laws, fast enough for every view of a replay.
 
-A `ViewChecker` looks only at what is new while each view begins with the one before, and at all of it otherwise.
-Messages are read here anew, for OpenAI chat, Anthropic blocks and Amplifier blocks alike. Driving a context is
-`replay`'s work.
+A `ViewChecker` reads only the new messages while a view begins with the last one, and all of them otherwise. The
+checks share no code with the package's own reading of messages. They read OpenAI, Anthropic and Amplifier shapes.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
-"""What a run of evals has found: sums of each session and arm, and what became of each probe. Values that are JSON.
+"""The outcome of a run of evals: sums of each session and arm, and the verdict on each probe. All values are JSON.
 
-Nothing in it depends on the machine, the clock or the place of a file, so that equal runs give equal bytes.
+No value depends on the machine, the clock or a path, so equal runs give equal bytes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from summarizing_context.evaluation.answering.plan import AnswerOutcome
+from summarizing_context.evaluation.scoring.figures import Sum, Sums
 
 FORMAT = 1
 
@@ -98,3 +99,38 @@ class RunOutcome(msgspec.Struct, frozen=True):
     defects: list[DefectOutcome] = []
     gates: list[GateOutcome] = []
     format: int = FORMAT
+
+
+class AnswerOutcome(msgspec.Struct, frozen=True):
+    """One answer."""
+
+    words: str
+    right: bool
+    by: str  # literals or judge
+    why: str
+    abstained: bool = False
+
+
+def is_right(answers: Sequence[AnswerOutcome]) -> bool:
+    """Whether a probe is passed: every replicate is right. A disagreement is no pass."""
+    return bool(answers) and all(answer.right for answer in answers)
+
+
+def agrees(answers: Sequence[AnswerOutcome]) -> bool:
+    """Whether all replicates came to the same end."""
+    return len({answer.right for answer in answers}) <= 1
+
+
+def misleads(answers: Sequence[AnswerOutcome]) -> bool:
+    """Whether any replicate says something wrong rather than that it does not know."""
+    return any(not answer.right and not answer.abstained for answer in answers)
+
+
+def answer_sums(answered: Sequence[Sequence[AnswerOutcome]]) -> Sums:
+    """The figures of one arm at one cut."""
+    count = len(answered)
+    return {
+        "answered": Sum(sum(map(is_right, answered)), count),
+        "misled": Sum(sum(map(misleads, answered)), count),
+        "agreement": Sum(sum(map(agrees, answered)), count),
+    }

@@ -1,4 +1,4 @@
-"""Prompts under inspection: what is wrong with one, how two differ, and the requests that one is sent with."""
+"""Checks of prompts, comparison of two prompts, and the requests that a prompt is sent with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replay transcripts: messages go in one by one, views are taken and judged, figures are counted."""
+"""Replay of transcripts: add messages one by one, take views, judge them by the laws, count figures."""
 
 from __future__ import annotations
 

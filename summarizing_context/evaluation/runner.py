@@ -1,11 +1,13 @@
-"""Running cases: each session goes through every arm at every cut, and every view is scored, and read where asked.
+"""The runner of evals: each session goes through every arm at every cut, and each view is scored.
 
-Sessions run side by side in processes and come back in their order. What is written of them is `report`'s business.
+Sessions run in parallel processes, and their outcomes come back in order. With a plan for it, a model answers the
+probes from the views. Recall, expand and search are measured on the reference arm.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+import re
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -17,23 +19,20 @@ import anyio
 import msgspec
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.evaluation.answering.models import Answers, Models, open_models, summarizes_by_model
-from summarizing_context.evaluation.answering.plan import Tape, answer_sums
-from summarizing_context.evaluation.answering.requests import as_asked
-from summarizing_context.evaluation.arms import baselines
+from summarizing_context.evaluation.arms import ARMS, REFERENCE, Arm, baselines
 from summarizing_context.evaluation.arms.strategies import StrategyArm, open_arm
-from summarizing_context.evaluation.arms.table import REFERENCE, Arm, arms
 from summarizing_context.evaluation.arms.views import ArmView
-from summarizing_context.evaluation.cases.model import Case, Cut, Probe
-from summarizing_context.evaluation.cases.reading import Read, read_session, tokens_before
+from summarizing_context.evaluation.cases.model import Case, Cut, Message, Probe, Read, read_session, tokens_before
 from summarizing_context.evaluation.cassettes import Cassette
-from summarizing_context.evaluation.cassettes.cases import scrub_case
-from summarizing_context.evaluation.outcomes import ProbeOutcome, SessionOutcome, ViewOutcome
-from summarizing_context.evaluation.retrieval import drilled, recalled
+from summarizing_context.evaluation.cassettes.cassette import scrub_case
+from summarizing_context.evaluation.outcomes import ProbeOutcome, SessionOutcome, ViewOutcome, answer_sums
+from summarizing_context.evaluation.questions import Tape, as_asked
+from summarizing_context.evaluation.readers import Answers, Models, open_models, summarizes_by_model
 from summarizing_context.evaluation.scoring.artifacts import last_operations
 from summarizing_context.evaluation.scoring.figures import Ground, Scored, Sum, Sums, score_view
 from summarizing_context.evaluation.scoring.support import Source
 from summarizing_context.evaluation.scoring.verdicts import Text, Verdict
+from summarizing_context.messages.reading import Reading, is_reminder, read_message
 from summarizing_context.settings.values import Settings
 
 _SHOWN = 400  # characters of evidence
@@ -59,8 +58,8 @@ class Plan:
         named = (*self.arms, REFERENCE)
         asked = asking.arms if asking is not None else ()
         if self.arms:
-            return [arm for arm in arms() if arm.name in named]
-        return [arm for arm in arms() if not arm.on_demand or arm.name in asked]
+            return [arm for arm in ARMS if arm.name in named]
+        return [arm for arm in ARMS if not arm.on_demand or arm.name in asked]
 
 
 def run_sources(
@@ -287,3 +286,88 @@ class _Results:
 
 def _mark(verdict: Verdict) -> int:
     return -1 if verdict.stale else int(verdict.kept)
+
+
+TOKENS = 2_000  # of the page
+_FOLDER = re.compile(r"(\S*/)\{([^\s{}]+)\}")
+
+
+async def recalled(arm: StrategyArm, case: Case, probes: Sequence[Probe], budget: int) -> Sum:
+    """Of the values that the view at their use does not show, those that the page holds."""
+    uses: dict[int, list[Probe]] = {}
+    for probe in probes:
+        if probe.used_at is not None:
+            uses.setdefault(probe.used_at, []).append(probe)
+    held = missing = 0
+    for at in sorted(uses):
+        await arm.feed(at)
+        view = await arm.view(budget)
+        shown = Text(view.texts if view else ())
+        asked = [probe for probe in uses[at] if not shown.holds(probe.literals[0])]
+        if asked:
+            page = Text([written_out(await arm.recall(query_before(case.messages, at), TOKENS))])
+            held += sum(page.holds(probe.literals[0]) for probe in asked)
+            missing += len(asked)
+    return Sum(held, missing)
+
+
+def written_out(page: str) -> str:
+    """A page with the paths of a folder, `src/{app.py,page.py}`, one by one, as its reader understands them."""
+    paths = [f"{folder}{name}" for folder, names in _FOLDER.findall(page) for name in names.split(",")]
+    return "\n".join([page, *paths])
+
+
+def query_before(messages: Sequence[Message], at: int) -> str:
+    """The newest words of the human and of the assistant before a message."""
+    human = _newest(messages, at, lambda reading: reading.human)
+    return f"{human}\n{_newest(messages, at, lambda reading: reading.role == 'assistant')}".strip()
+
+
+def _newest(messages: Sequence[Message], at: int, wanted: Callable[[Reading], bool]) -> str:
+    for message in reversed(messages[:at]):
+        reading = read_message(message)
+        said = [text for part in reading.parts if part.kind == "text" for text in part.texts if not is_reminder(text)]
+        if wanted(reading) and (words := "\n".join(said).strip()):
+            return words
+    return ""
+
+
+HITS = 10
+PAGE_TOKENS = 2_000  # of the page about a node
+_NO_QUESTIONS = ("used", "abstention")  # kinds without words to search for, or without an answer
+
+
+class Asked(Protocol):
+    """An arm that can be asked about what its view leaves out."""
+
+    def drops(self) -> Mapping[range, tuple[str, ...]]:
+        """The nodes of the view, each with the values that it says it does not hold."""
+
+    async def paragraph(self, node: range, tokens: int) -> str: ...
+
+    async def hits(self, query: str, limit: int) -> list[range]: ...
+
+
+async def drilled(arm: Asked, view: ArmView, probes: Sequence[Probe]) -> Sums:
+    """Of the used values that the view leaves out, those that the nodes over them name or show when they are asked;
+    of the planted questions, those whose evidence search finds."""
+    hinted = shown = missing = 0
+    texts = Text(view.texts)
+    pages: dict[range, Text] = {}
+    drops = {node: Text(["\n".join(values)]) for node, values in arm.drops().items()}
+    for probe in (probe for probe in probes if probe.kind == "used" and not texts.holds(probe.literals[0])):
+        node = next((node for node in drops if node.start <= max(probe.evidence, default=-1) < node.stop), None)
+        if node is None:
+            continue
+        if node not in pages:
+            pages[node] = Text([await arm.paragraph(node, PAGE_TOKENS)])
+        hinted += drops[node].holds(probe.literals[0])
+        shown += pages[node].holds(probe.literals[0])
+        missing += 1
+    asked = [probe for probe in probes if probe.kind not in _NO_QUESTIONS and probe.evidence and probe.question]
+    found = [any(at in hit for hit in await arm.hits(probe.question, HITS) for at in probe.evidence) for probe in asked]
+    return {
+        "hinted": Sum(hinted, missing),
+        "drilled": Sum(shown, missing),
+        "searched": Sum(sum(found), len(found)),
+    }

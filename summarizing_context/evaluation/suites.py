@@ -1,33 +1,46 @@
-"""Suites: small TOML files that say which cases are run, at what budget, and which gates decide.
+"""Suites: TOML files that name cases, budgets, gates and models; and the run of a suite.
 
-They stand in `evals/suites` of a checkout; the package itself carries none.
+Suites are in `evals/suites` of a checkout. The package ships none.
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.evaluation.answering.models import summarizes_by_model
-from summarizing_context.evaluation.answering.plan import ARMS, Asking, Chat, Provider, Tape, check_asking
-from summarizing_context.evaluation.arms.table import arms
-from summarizing_context.evaluation.cases.generator.planting import domain_names
+from summarizing_context.evaluation.arms import ARMS
+from summarizing_context.evaluation.cases.generator.facts import domain_names
 from summarizing_context.evaluation.cases.generator.sessions import Recipe
 from summarizing_context.evaluation.cases.model import KINDS
 from summarizing_context.evaluation.cases.sources import CaseSource, Generated, folder_sources
+from summarizing_context.evaluation.cassettes import Cassette
+from summarizing_context.evaluation.gates import (
+    Gate,
+    baseline_of,
+    check_baseline,
+    check_gates,
+    read_baseline,
+    write_baseline,
+)
+from summarizing_context.evaluation.outcomes import DefectOutcome, RunOutcome, SessionOutcome
+from summarizing_context.evaluation.questions import READ_ARMS, Asking, Chat, Provider, Tape, check_asking
+from summarizing_context.evaluation.readers import summarizes_by_model
+from summarizing_context.evaluation.runner import Plan, run_sources
+from summarizing_context.evaluation.scoring.defects import try_defects
 from summarizing_context.evaluation.scoring.figures import FIGURES
-from summarizing_context.settings.values import Settings
+from summarizing_context.settings.values import PLACES, Settings
 
 FOLDER = Path("evals") / "suites"
-
 BASELINES = Path("evals") / "baselines"
-
 CASSETTES = Path("evals") / "cassettes"
 
 
@@ -48,18 +61,6 @@ class Read(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     budget: int = 8_000
 
 
-class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a figure of one arm must reach; `below` and `above` are hard, `beats` compares with other arms."""
-
-    figure: str
-    arm: str = "hierarchical"
-    at_least: float | None = None
-    at_most: float | None = None
-    beats: list[str] = []  # outside of the interval of the difference
-    times: float = 1.0  # so many times what the others have
-    source: str = ""  # only sessions of this source
-
-
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who reads and who judges, in a suite that has a model answer its probes from views."""
 
@@ -68,7 +69,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     judge_model: str | None = None  # the reader's if none is named
     judge_provider: Provider | None = None
     replicates: int = 3
-    arms: tuple[str, ...] = ARMS
+    arms: tuple[str, ...] = READ_ARMS
     kinds: tuple[str, ...] = KINDS
     probes: int | None = None  # of one cut; all of them if not told
 
@@ -83,7 +84,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             kinds=self.kinds,
             most=self.probes,
         )
-        return check_asking(asking, [arm.name for arm in arms()])
+        return check_asking(asking, [arm.name for arm in ARMS])
 
 
 class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -157,7 +158,7 @@ def load_suite(name: str, start: Path) -> LoadedSuite:
 
 
 def _check_gates(suite: Suite) -> None:
-    known, figures = {arm.name for arm in arms()}, FIGURES.keys()
+    known, figures = {arm.name for arm in ARMS}, FIGURES.keys()
     listed = ", ".join(sorted(known))
     for gate in suite.gates:
         if gate.figure not in figures:
@@ -166,3 +167,90 @@ def _check_gates(suite: Suite) -> None:
             raise msgspec.ValidationError(f"a gate names the arms {sorted(strange)}; known are {listed}")
         if gate.at_least is None and gate.at_most is None and not gate.beats:
             raise msgspec.ValidationError(f"the gate on {gate.figure!r} asks for nothing; give `at_least` or `beats`")
+
+
+_DEFECT_CASES = 12  # labelled sessions whose perfect summaries are spoilt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """What to run, and what decides about it."""
+
+    name: str
+    claim: str
+    sources: Sequence[CaseSource]
+    plan: Plan
+    gates: Sequence[Gate] = ()
+    baseline: Path | None = None
+    defects: bool = True  # spoil perfect summaries, to prove the scorers
+    jobs: int = 1
+
+
+def run_task(
+    task: Task, watch: Callable[[SessionOutcome], None] | None = None, *, cassette: Cassette | None = None
+) -> RunOutcome:
+    """Run everything; `watch` is told of each session. An open cassette may record; else what is there is replayed."""
+    sessions: list[SessionOutcome] = []
+    for session in run_sources(task.sources, task.plan, jobs=task.jobs, cassette=cassette):
+        sessions.append(session)
+        if watch is not None:
+            watch(session)
+    run = RunOutcome(
+        suite=task.name,
+        claim=task.claim,
+        arms=[arm.name for arm in task.plan.chosen()],
+        settings=_told(task),
+        sessions=sessions,
+        defects=_defects(task) if task.defects else [],
+    )
+    return with_gates(run, task)
+
+
+def _defects(task: Task) -> list[DefectOutcome]:
+    """The seeded defects, tried on some of the cases, spread over all of them."""
+    step = max(1, len(task.sources) // _DEFECT_CASES)
+    chosen = list(task.sources)[::step][:_DEFECT_CASES]
+    if task.jobs <= 1:
+        return _added([_try_one(source) for source in chosen])
+    with ProcessPoolExecutor(task.jobs, mp_context=get_context("spawn")) as pool:
+        return _added(list(pool.map(_try_one, chosen)))
+
+
+def _try_one(source: CaseSource) -> list[DefectOutcome]:
+    return try_defects([source.load()])
+
+
+def _added(found: Sequence[Sequence[DefectOutcome]]) -> list[DefectOutcome]:
+    return [
+        msgspec.structs.replace(
+            outcomes[0], tried=sum(o.tried for o in outcomes), caught=sum(o.caught for o in outcomes)
+        )
+        for outcomes in zip(*found, strict=True)
+    ]
+
+
+def _told(task: Task) -> dict[str, Any]:
+    """The settings of the strategies that are not the defaults."""
+    mine, plain = task.plan.settings, type(task.plan.settings)()
+    names = [name for name in mine.__slots__ if not name.startswith("_") and name not in PLACES]
+    told = {name: getattr(mine, name) for name in names if getattr(mine, name) != getattr(plain, name)}
+    asking = task.plan.tape.asking if task.plan.tape is not None else None
+    if asking is None:
+        return told
+    reader, judge = (f"{chat.provider}/{chat.model}" for chat in (asking.reader, asking.judge))
+    return {**told, "reader": reader, "judge": judge, "replicates": asking.replicates}
+
+
+def with_gates(run: RunOutcome, task: Task) -> RunOutcome:
+    """The run, judged by the suite's gates and by its baseline if one was accepted."""
+    checked = check_gates(run, task.gates)
+    if task.baseline is not None and (accepted := read_baseline(task.baseline)) is not None:
+        checked += check_baseline(run, accepted)
+    return msgspec.structs.replace(run, gates=checked)
+
+
+def accept(run: RunOutcome, task: Task) -> RunOutcome:
+    """Make the scores of a run the baseline; the run judged by it."""
+    if task.baseline is not None:
+        write_baseline(task.baseline, baseline_of(run))
+    return with_gates(run, task)

@@ -1,6 +1,6 @@
-"""Reading transcripts: files and folders of JSONL or JSONL.gz, one message a line.
+"""Transcript files: JSONL or JSONL.gz with one message a line, and folders of them.
 
-What a message may hold is checked at the door of a context; here only the file is read.
+Only the file is read here. A context validates the messages.
 """
 
 from __future__ import annotations

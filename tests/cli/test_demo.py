@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from cli.commands import Runner
 
-from summarizing_context.evaluation import demo_run, demo_session
+from summarizing_context.evaluation import demo_session
 from summarizing_context.messages import counters as tokens
 
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_run, "_PACE", 0)
+    monkeypatch.setattr(demo_session, "_PACE", 0)
 
 
 def test_the_demo_keeps_the_laws_and_finds_the_beginning(run: Runner):

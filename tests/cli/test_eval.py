@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from summarizing_context.evaluation.cases.files import write_case
+from summarizing_context.evaluation.cases.sources import write_case
 from tests.cli.commands import Runner, write_transcript
 from tests.evaluation.scored.building import generated
 from tests.privacy import open_to_others

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.evaluation.demo import make_project
+from summarizing_context.evaluation.demo_project import make_project
 from summarizing_context.evaluation.demo_session import TURNS, demo_questions, demo_session
 from summarizing_context.evaluation.laws import LogIndex, ViewChecker, called_ids, canonical
 from summarizing_context.messages.estimate import estimate_text

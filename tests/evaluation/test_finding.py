@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from summarizing_context.evaluation.demo_session import DemoQuestion
-from summarizing_context.evaluation.finding import find_answers, is_header, view_parts
+from summarizing_context.evaluation.demo_session import DemoQuestion, find_answers
+from summarizing_context.evaluation.view_parts import is_header, view_parts
 from summarizing_context.views.header import END, PREFACE
 
 

@@ -13,12 +13,18 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.cases.generator.sessions import Recipe
 from summarizing_context.evaluation.cases.sources import Generated, Written
 from summarizing_context.evaluation.intervals import recovered
-from summarizing_context.evaluation.tuning.optimizers import CoordinateSearch, Grid, Optimizer, is_better
-from summarizing_context.evaluation.tuning.outcome import TuneOutcome
-from summarizing_context.evaluation.tuning.report import HTML, page, write_reports
+from summarizing_context.evaluation.tuning.report import HTML, page, write_reports, write_winner
 from summarizing_context.evaluation.tuning.trials import SessionScore
-from summarizing_context.evaluation.tuning.tuner import FILE, TuneTask, identity, split_sessions, tune
-from summarizing_context.evaluation.tuning.variants import Variant, axes, stepped, write_winner
+from summarizing_context.evaluation.tuning.tuner import FILE, TuneOutcome, TuneTask, identity, split_sessions, tune
+from summarizing_context.evaluation.tuning.variants import (
+    CoordinateSearch,
+    Grid,
+    Optimizer,
+    Variant,
+    axes,
+    is_better,
+    stepped,
+)
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.extractive.parameters import (
     SHIPPED,

@@ -24,7 +24,7 @@ HOMES = {
     "openai": ("summarizers/openai.py",),
     "rich": ("cli/",),
     "sqlite3": ("stores/sqlite/",),
-    "tenacity": ("evaluation/answering/models.py", "summarizers/resilience/caller.py"),
+    "tenacity": ("evaluation/readers.py", "summarizers/resilience/caller.py"),
     "tiktoken": ("messages/counters.py",),
     "tiktoken_ext": ("messages/counters.py",),
     "typer": ("cli/",),

@@ -13,8 +13,8 @@ import openai
 import pytest
 
 from summarizing_context.cli import main
-from summarizing_context.evaluation.cases.files import write_case
-from summarizing_context.evaluation.report.writing import HTML, JSON, MARKDOWN
+from summarizing_context.evaluation.cases.sources import write_case
+from summarizing_context.evaluation.report.files import HTML, JSON, MARKDOWN
 from tests.evaluation.scored.building import generated
 
 from .protocols import KEY, MODEL, PROTOCOLS, Protocol

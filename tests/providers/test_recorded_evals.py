@@ -23,12 +23,11 @@ from summarizing_context.errors import (
     SettingsError,
     SummarizerError,
 )
-from summarizing_context.evaluation.answering import models as asker
-from summarizing_context.evaluation.answering import requests
-from summarizing_context.evaluation.answering.plan import Asking, Chat, Tape
-from summarizing_context.evaluation.cases.files import read_case
+from summarizing_context.evaluation import questions, readers
+from summarizing_context.evaluation.cases.sources import read_case
 from summarizing_context.evaluation.cassettes import Caps, Cassette, Mode
 from summarizing_context.evaluation.outcomes import SessionOutcome
+from summarizing_context.evaluation.questions import Asking, Chat, Tape
 from summarizing_context.evaluation.runner import Plan, run_case
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers import prompts as prompt_library
@@ -171,7 +170,7 @@ async def test_a_changed_judge_cannot_use_old_verdicts(tmp_path: Path, monkeypat
     async with serving(partial(answering, text=vague)) as server:
         await ran(plan(tmp_path, OPENAI, server), "record")
     judge = replace(prompt_library.latest("judge"), text=prompt_library.latest("judge").text + " {{verdict_right}}!")
-    monkeypatch.setattr(requests, "latest", lambda name: judge if name == "judge" else prompt_library.latest(name))
+    monkeypatch.setattr(questions, "latest", lambda name: judge if name == "judge" else prompt_library.latest(name))
     with pytest.raises(CassetteMissError, match=r"judge request .* differs in prompt, system") as missed:
         await ran(plan(tmp_path, OPENAI), "replay")
     assert any("judge/v1" in line for line in missed.value.difference)
@@ -213,7 +212,7 @@ async def test_a_forecast_needs_no_key_and_tells_at_least_what_is_asked(
 async def test_bad_weather_is_sat_out_and_leaves_the_same_answers(
     protocol: Protocol, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(asker, "_backoff", lambda _: 0.0)
+    monkeypatch.setattr(readers, "_backoff", lambda _: 0.0)
     faults = {3: storm("rate_limited"), 9: storm("failing"), 12: storm("cut"), 20: storm("overloaded")}
     (tmp_path / "fine").mkdir()
     async with serving(answering) as server:

@@ -1,7 +1,7 @@
-"""Baselines as arms: what one gets without summaries, or with trivial ones, at the same tokens.
+"""Baselines as arms: views without summaries, or with trivial ones, at the same tokens.
 
-Pure. `tail`, `masking`: raw messages only. `head`, `heads`, `random`: the hierarchical view with other words in the
-place of its summaries. `everything`, `nothing`, `evidence`: references, which are not at equal tokens.
+Pure. `tail` and `masking` show raw messages only. `head`, `heads` and `random` replace the summaries of the
+hierarchical view. `everything`, `nothing` and `evidence` are references, which are not at equal tokens.
 """
 
 from __future__ import annotations

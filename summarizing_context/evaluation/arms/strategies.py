@@ -1,7 +1,7 @@
-"""Our own strategies as arms: a real context is fed with the session, and asked for a view at each cut.
+"""The package's strategies as arms: a context gets the session, and gives a view at each cut.
 
-The view is the one right after an activation, when most is left out: each is asked for under a provider of its own,
-as after a restart. All summaries are ready by then. Fitting a view to a number of tokens means finding its budget.
+Each view is asked for under a provider of its own, so it follows an activation, as after a restart. All summaries are
+ready by then. A search over budgets fits a view to a number of tokens.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from summarizing_context.evaluation.arms.views import (
     with_summaries,
 )
 from summarizing_context.evaluation.cases.model import Case
-from summarizing_context.evaluation.finding import is_header
+from summarizing_context.evaluation.view_parts import is_header
 from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import Summarizer

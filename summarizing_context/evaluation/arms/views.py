@@ -1,7 +1,6 @@
-"""What an arm's view is: its texts by part, its tokens, and which past each summary stands for.
+"""The view of an arm: its texts by part, its tokens, and the messages that each summary covers.
 
-Pure values, and the ways to cut a text to a number of tokens. Tokens are those of the built-in estimate, so that the
-same views come out on every machine.
+Pure. Tokens are those of the built-in estimate, so views are equal on every machine.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-from summarizing_context.evaluation.cases.model import Message
-from summarizing_context.evaluation.cases.reading import read_session
+from summarizing_context.evaluation.cases.model import Message, read_session
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
 
 PartName = Literal["frame", "summary", "ledger", "tail"]

@@ -1,4 +1,4 @@
-"""Cases: sessions with places to cut them and probes of what a view must still hold, and where they come from.
+"""Cases: sessions with cuts, and probes that a view at a cut must answer.
 
-Nothing is imported here: each part is taken from the module that bears its name.
+Nothing is imported here. Import each part from its module.
 """

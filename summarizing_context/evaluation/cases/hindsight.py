@@ -1,14 +1,8 @@
-"""Margins of listings: the numbers that a tool writes before each line that it shows.
+"""Hindsight probes: values seen before a cut that a tool call after the cut uses.
 
-Pure. They count lines and say nothing: in a listing of 1,300 lines every number up to 1,300 stands somewhere, so that
-one of them is met again by chance, as in the offset of a later look at another file.
-
-Hindsight labels: what an agent, after a cut, really used of what it had seen before the cut.
-
-Pure, and needs no model and no person: the future of a recorded session is its own judge. A value counts if it
-stands in a short argument of a tool call after the cut, was seen before the cut, not in the newest part that every
-view shows, and was not seen anew between the cut and its use. Numbers that only count the lines of a listing were not
-seen as values.
+Pure: no model and no person labels them. A value counts when a short argument of a later call holds it. It must not
+stand in the newest part of the past, nor appear anew between cut and use. Line numbers of listings do not count:
+in a long listing every small number occurs, so some match by chance.
 """
 
 from __future__ import annotations
@@ -18,8 +12,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from summarizing_context.evaluation.cases.model import KEPT_SHARE, Case, Cut, Probe
-from summarizing_context.evaluation.cases.reading import Read, kept_from, read_session, tokens_before
+from summarizing_context.evaluation.cases.model import (
+    KEPT_SHARE,
+    Case,
+    Cut,
+    Probe,
+    Read,
+    kept_from,
+    read_session,
+    tokens_before,
+)
 from summarizing_context.evaluation.scoring.verdicts import Text
 from summarizing_context.extraction.values import Entity, find_entities
 

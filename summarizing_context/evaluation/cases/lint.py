@@ -1,7 +1,6 @@
-"""Lint: proof that a case asks fairly. Each expected answer stands in its evidence, before its cut, and not in the
-newest part of the session, which every strategy shows anyway.
+"""Checks that a case asks fairly: each answer stands in its evidence, and not in the newest part of the past.
 
-Pure. A case that fails is not scored: a leak would make every arm look good, a missing answer every arm bad.
+Pure. A case that fails is not scored. A leaked answer would make every arm look good, a missing one every arm bad.
 """
 
 from __future__ import annotations
@@ -10,8 +9,17 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from summarizing_context.evaluation.cases.model import KEPT_SHARE, KINDS, Case, Cut, Probe
-from summarizing_context.evaluation.cases.reading import Read, kept_from, read_session, tokens_before
+from summarizing_context.evaluation.cases.model import (
+    KEPT_SHARE,
+    KINDS,
+    Case,
+    Cut,
+    Probe,
+    Read,
+    kept_from,
+    read_session,
+    tokens_before,
+)
 from summarizing_context.evaluation.scoring.verdicts import Text, judge
 
 _STATEMENTS = ("constraint", "decision")

@@ -1,12 +1,18 @@
-"""What a case is: a session, the places where it is cut, and probes whose answers stand before a cut.
+"""A case: a session, its cuts and its probes; and the messages of a session as the evaluation reads them.
 
-Values only. Reading them from files is `files`, checking them is `lint`.
+Pure. `messages.reading` knows the shapes of messages. Here the arguments of calls become plain values.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from itertools import accumulate
+from typing import Any, Literal, NamedTuple, get_args
+
+from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
+from summarizing_context.messages.reading import read_message
 
 Message = dict[str, Any]
 Kind = Literal[
@@ -34,7 +40,6 @@ MEANING: dict[str, str] = {
     "needle": "one odd line in a long result",
     "used": "an exact value that later tool calls really used (hindsight)",
 }
-
 KEPT_SHARE = 0.16  # of the budget: the newest part of a session, which every strategy shows raw
 
 
@@ -79,3 +84,97 @@ class Case:
     def probes_at(self, cut: Cut) -> list[Probe]:
         """The probes of one cut."""
         return [probe for probe in self.probes if probe.cut == cut.at]
+
+
+class Call(NamedTuple):
+    """One tool call, its arguments as texts."""
+
+    tool: str
+    values: tuple[tuple[str, str], ...]  # (name, text) of each argument, nested ones too
+    id: str = ""
+    names: tuple[str, ...] = ()  # all of its arguments', nested ones too
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One message as the evaluation sees it."""
+
+    role: str
+    human: bool
+    said: tuple[str, ...]  # texts that are no call: words, results, thinking
+    calls: tuple[Call, ...]
+    is_result: bool
+    tokens: int
+    results: tuple[tuple[str, str, bool], ...] = ()  # (id of the call, text, whether it is marked as failed)
+
+    @property
+    def texts(self) -> Iterator[str]:
+        """All its words, arguments as plain values."""
+        yield from self.said
+        for call in self.calls:
+            yield call.tool
+            yield from (text for _, text in call.values)
+
+    @property
+    def source(self) -> Iterator[str]:
+        """All that a summary of it may repeat: its words, and what arguments are called, which may be values too."""
+        yield from self.texts
+        for call in self.calls:
+            yield from call.names
+
+
+def read_session(messages: Sequence[Message]) -> list[Read]:
+    """Every message read."""
+    return [_read(message) for message in messages]
+
+
+def tokens_before(reads: Sequence[Read]) -> list[int]:
+    """Tokens before each message, and of all."""
+    return list(accumulate((read.tokens for read in reads), initial=0))
+
+
+def kept_from(sums: Sequence[int], cut: int, kept_tokens: float) -> int:
+    """Index of the first message of the newest `kept_tokens` tokens before a cut; the last message in any case."""
+    return next((at for at in range(cut) if sums[cut] - sums[at] <= kept_tokens), max(0, cut - 1))
+
+
+def message_tokens(message: Message) -> int:
+    """What a message's words cost by the built-in estimate, which is the same on every machine; images cost nothing."""
+    return MESSAGE_TOKENS + sum(map(estimate_text, read_message(message).texts))
+
+
+def _read(message: Message) -> Read:
+    reading = read_message(message)
+    said = tuple(text for part in reading.parts if part.kind != "call" for text in part.texts)
+    calls = tuple(_call(part.name, part.id, part.texts) for part in reading.parts if part.kind == "call")
+    results = tuple((part.id, "\n".join(part.texts), part.failed) for part in reading.parts if part.kind == "result")
+    return Read(reading.role, reading.human, said, calls, bool(reading.answers), message_tokens(message), results)
+
+
+def _call(tool: str, id: str, texts: Sequence[str]) -> Call:
+    text = texts[0] if texts else ""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = text
+    return Call(tool, tuple(_flat("", value)), id, tuple(_names(value)))
+
+
+def _names(value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from map(str, value)
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _names(inner)
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _flat(str(key), inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _flat(name, inner)
+    elif isinstance(value, str):
+        yield name, value
+    elif value is not None and not isinstance(value, bool):
+        yield name, str(value)

@@ -1,9 +1,9 @@
-"""Cassettes: what models were asked and what they answered, recorded once, so that evals with a model run offline.
+"""Cassettes: recorded requests to models and their replies, so that evals with a model run offline.
 
-`tape` holds a cassette in use, `files` reads and writes it, `summaries` puts a summarizer behind one.
+`cassette` replays and records, `files` reads and writes the file, `requests` holds the values.
 """
 
+from summarizing_context.evaluation.cassettes.cassette import Cassette, CassetteSummarizer, Mode
 from summarizing_context.evaluation.cassettes.requests import Caps, Reply, Request, Spent
-from summarizing_context.evaluation.cassettes.tape import Cassette, CassetteSummarizer, Mode
 
 __all__ = ["Caps", "Cassette", "CassetteSummarizer", "Mode", "Reply", "Request", "Spent"]

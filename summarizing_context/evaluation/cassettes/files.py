@@ -1,12 +1,7 @@
-"""Cassettes as files: sorted JSON lines, texts that several requests share written once.
+"""Cassettes as files of sorted JSON lines, and the comparison of a request with the nearest recorded one.
 
-The first line names format and version; then a line for each long text; then a line for each recorded request. Written
-beside and moved into place, under a lock, so that a reader sees the old file or the new one, never half of one, and two
-recorders of one file keep what both have recorded.
-
-What to tell when a cassette has no reply: the nearest recorded request, and how it differs.
-
-Pure. Near is what was asked for the same purpose, with the same prompt, about much the same lines.
+The first line names format and version, the next lines hold the long texts, the others the recorded requests. A file
+is replaced atomically under a lock, so readers see a whole file and two recorders keep both their replies.
 """
 
 from __future__ import annotations

@@ -1,14 +1,7 @@
-"""Takes secrets out of a text before it is kept: keys, tokens, authorization headers, private keys.
+"""Requests to models, their replies, and their cost; and the removal of secrets before anything is kept.
 
-Pure. It knows secrets by their shape and by the names they are given; a transcript may hold others, so a cassette is
-read before it is published.
-
-What is asked of a model and what came back, as values, and the key under which a cassette keeps them.
-
-Pure. The key is of everything that can change an answer, the replicate's number and the hash of a judge's prompt
-included; who asks, from where and when does not enter it.
-
-What asking a model costs: how often it was asked, how much it read and wrote, and the caps on that. Values.
+Pure. The key of a request hashes all that can change its answer. Secrets are recognized by their shape and by the
+name before them. Others may remain, so read a cassette before you publish it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """Reports of a run: JSON for machines, Markdown for reviews, one HTML page for people.
 
-Nothing is imported here: `writing` writes all of them, each is made in the module that bears its name.
+Nothing is imported here: `files` writes them, `page` and `charts` draw, `summary` computes.
 """

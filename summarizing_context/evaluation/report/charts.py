@@ -1,10 +1,7 @@
-"""Charts as SVG, written by hand: lines, points, bars, heat maps. No script, no address of anything outside.
+"""Charts as SVG: lines, points, bars, heat maps, scatter plots. No script and no address of a server.
 
-Pure. Colours are classes of the page's style, so that charts follow its light and dark looks.
-
-Two charts for comparing variants: points over their cost, and the best so far over what was tried. SVG, no script.
-
-Pure. Unlike the other charts these show a window of the scale, for variants differ by little.
+Pure. Colours are classes of the page's style, so charts follow its light and dark themes. Scatter plots show a window
+of the scale, because variants differ little.
 """
 
 from __future__ import annotations

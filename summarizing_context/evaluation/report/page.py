@@ -1,15 +1,7 @@
-"""The part of the page that shows single probes: the question, its evidence, the view's words, the verdict.
+"""The HTML page of a run: tables, curves, gates, and single probes. One file without script.
 
-Pure. Everything that came from a transcript is escaped here. So many probes are shown as fit: first those that the
-reference arm lost, of each kind in turn, so that a person sees what is being lost and why.
-
-The part of the page that shows curves: forgetting by age and by passes, retention against cost, needles.
-
-Pure. The drawing is done by `charts`.
-
-The HTML page of a run: one file, no script, nothing loaded from anywhere.
-
-Pure. Figures come from `summary`, charts from `charts`, single probes from `probes`; here they are put in order.
+Pure. All text from a transcript is escaped here. The number of probes is limited: lost ones come first, the kinds in
+turn. `summary` computes the figures, `charts` draws.
 """
 
 from __future__ import annotations
@@ -19,12 +11,19 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from importlib.resources import files
 
-from summarizing_context.evaluation.answering.plan import AnswerOutcome, agrees, is_right
-from summarizing_context.evaluation.arms.table import REFERENCE
+from summarizing_context.evaluation.arms import REFERENCE
 from summarizing_context.evaluation.cases.model import KINDS
 from summarizing_context.evaluation.gates import BASELINE
 from summarizing_context.evaluation.intervals import DRAWS, Interval
-from summarizing_context.evaluation.outcomes import GateOutcome, ProbeOutcome, RunOutcome, SessionOutcome
+from summarizing_context.evaluation.outcomes import (
+    AnswerOutcome,
+    GateOutcome,
+    ProbeOutcome,
+    RunOutcome,
+    SessionOutcome,
+    agrees,
+    is_right,
+)
 from summarizing_context.evaluation.report.charts import Dot, Series, Trace, bar_chart, cost_chart, heat_map, line_chart
 from summarizing_context.evaluation.report.summary import (
     Row,

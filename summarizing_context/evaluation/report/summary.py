@@ -1,11 +1,7 @@
-"""What a run amounts to: means with intervals, differences between arms, curves. Values for all kinds of report.
+"""The figures of a report: means with intervals, margins between arms, curves, sentences, losses.
 
-Pure, and the same for the same run.
-
-The part of a report that says where answers are lost, by the four views that a reader was given.
-
-Pure. Full and evidence alone say what the reader itself gets wrong; from the evidence to all that is stored it is the
-summaries that lose, and from there to the view it is what the view leaves out.
+Pure. A reader gets four views of the same past: all of it, the evidence alone, all stored summaries, the view. The
+differences say what the reader, the summaries and the selection lose.
 """
 
 from __future__ import annotations
@@ -14,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
-from summarizing_context.evaluation.arms.table import REFERENCE, arms
+from summarizing_context.evaluation.arms import ARMS, EQUAL_ARMS, REFERENCE
 from summarizing_context.evaluation.arms.views import TOLERANCE
 from summarizing_context.evaluation.cases.model import KINDS
 from summarizing_context.evaluation.intervals import Interval, difference, mean_of, session_values
@@ -73,7 +69,7 @@ class Point(NamedTuple):
 def table_of(run: RunOutcome) -> list[Row]:
     """Every arm with its means."""
     rows = []
-    for arm in arms():
+    for arm in ARMS:
         if arm.name in run.arms:
             cells = {
                 figure: mean
@@ -87,8 +83,8 @@ def table_of(run: RunOutcome) -> list[Row]:
 def margins_of(run: RunOutcome, figure: str) -> list[tuple[str, Interval]]:
     """How far the reference arm is ahead of each arm that is held to equal tokens."""
     ours = session_values(run.sessions, REFERENCE, figure)
-    equal = [arm.name for arm in arms() if arm.role != "reference" and arm.name in run.arms and arm.name != REFERENCE]
-    found = [(arm, difference(ours, session_values(run.sessions, arm, figure))) for arm in equal]
+    others = [arm.name for arm in EQUAL_ARMS if arm.name in run.arms and arm.name != REFERENCE]
+    found = [(arm, difference(ours, session_values(run.sessions, arm, figure))) for arm in others]
     return [(arm, margin) for arm, margin in found if margin is not None]
 
 
@@ -154,11 +150,12 @@ def needle_map(run: RunOutcome, arm: str, depths: int = 5) -> list[list[Point]]:
 
 def unequal_views(run: RunOutcome) -> list[str]:
     """Views of arms held to equal tokens that are not within the tolerance."""
+    equal = {arm.name for arm in EQUAL_ARMS}
     return [
         f"{session.id} at {view.cut}: {arm} has {view.tokens} tokens, {view.target} were given"
         for session in run.sessions
         for arm, views in session.views.items()
-        if arm in _equal()
+        if arm in equal
         for view in views
         if abs(view.tokens - view.target) > TOLERANCE * view.target
     ]
@@ -221,10 +218,6 @@ def _curve(
             asked[class_of(probe)] += 1
             kept[class_of(probe)] += probe.kept[arm] == 1
     return [Point(label, kept[at] / asked[at] if asked[at] else 0.0, asked[at]) for at, label in enumerate(labels)]
-
-
-def _equal() -> frozenset[str]:
-    return frozenset(arm.name for arm in arms() if arm.role != "reference")
 
 
 def _short(tokens: int) -> str:

@@ -1,4 +1,4 @@
-"""Scoring views without a model: one module for each family of scorers, and the seeded defects that try them.
+"""Scorers of views that need no model, and the seeded defects that test the scorers.
 
-Nothing is imported here: each part is taken from the module that bears its name.
+Nothing is imported here. Import each part from its module.
 """

@@ -1,11 +1,7 @@
-"""What a shell command did to files, replayed with Python's own shell lexer: a second opinion on the ledger.
+"""Artifacts: the files and records that a session changed, and what a view says about them.
 
-Pure. Only operations that name their files plainly are told: no variables, no patterns, no here-documents' bodies.
-
-Artifacts: which files and records a view knows, and what it says was last done to each.
-
-Pure. The truth is parsed from the calls of the session; what the view says is parsed from its words and its raw
-calls. Both use the same few verbs, and neither uses the summarizer's own code.
+Pure. The truth is parsed from tool calls, and from shell commands with the standard lexer. Shell operations count only
+where they name their files plainly. The summarizer's own code is not used.
 """
 
 from __future__ import annotations
@@ -15,7 +11,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from summarizing_context.evaluation.cases.reading import Call, Read
+from summarizing_context.evaluation.cases.model import Call, Read
 from summarizing_context.evaluation.scoring.verdicts import folded
 
 _LONGEST = 4_000  # characters of a command

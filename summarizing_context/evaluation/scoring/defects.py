@@ -1,7 +1,7 @@
-"""Seeded defects: a perfect summary is spoilt in one known way, and the scorer that answers for it has to notice.
+"""Seeded defects: a perfect summary is spoilt in one known way, and one scorer must notice.
 
-A scorer that misses its defect proves nothing when it is content; a run in which that happens fails. The perfect
-summary holds the very lines in which the answers stand, and says of each artifact what was last done to it.
+The perfect summary holds the lines of the evidence and the last operation on each artifact. A run fails when a scorer
+misses its defect.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 from summarizing_context.evaluation.arms.views import ArmView, Node, Piece
 from summarizing_context.evaluation.cases.lint import lint_case
-from summarizing_context.evaluation.cases.model import Case, Cut, Probe
-from summarizing_context.evaluation.cases.reading import Read, read_session, tokens_before
+from summarizing_context.evaluation.cases.model import Case, Cut, Probe, Read, read_session, tokens_before
 from summarizing_context.evaluation.outcomes import DefectOutcome
 from summarizing_context.evaluation.scoring.artifacts import last_operations
 from summarizing_context.evaluation.scoring.figures import FIGURES, Ground, score_view

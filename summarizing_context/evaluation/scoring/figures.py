@@ -1,7 +1,6 @@
-"""The figures of a view: each a sum over what was looked at, so that sessions can be added up and compared.
+"""The figures of a view, each a sum over a count, so that sessions can be added and compared.
 
-Pure. What each figure means, and which way is better, stands in `FIGURES`; a figure that has nothing to look at is
-left out, never counted as good.
+Pure. `FIGURES` says what each figure means and which direction is better. A figure with an empty count is left out.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from summarizing_context.evaluation.arms.views import ArmView
-from summarizing_context.evaluation.cases.model import KINDS, MEANING, Probe
-from summarizing_context.evaluation.cases.reading import Read
+from summarizing_context.evaluation.cases.model import KINDS, MEANING, Probe, Read
 from summarizing_context.evaluation.scoring.artifacts import ledger_operations, operations_in_view, score_artifacts
 from summarizing_context.evaluation.scoring.support import Source, check_support
 from summarizing_context.evaluation.scoring.verdicts import Text, Verdict, judge

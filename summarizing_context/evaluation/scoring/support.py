@@ -1,7 +1,7 @@
-"""Support: does every exact value of a summary stand in its source, and every number beside the word it belongs to?
+"""Support of a summary by its source: exact values, and numbers beside the words that they belong to.
 
-Pure. An unsupported value is one that the source does not hold; a drifted number is one that the source holds, but
-never beside the words that stand around it in the summary.
+Pure. An unsupported value does not stand in the source. A drifted number stands there, but never beside the words that
+the summary puts it beside.
 """
 
 from __future__ import annotations

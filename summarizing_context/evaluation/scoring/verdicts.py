@@ -1,11 +1,7 @@
-"""Finding words in a text, as a reader would: whole words, any case, any white space.
+"""The verdict on a probe: does a text hold the answer, and no outdated one?
 
-Pure. Every scorer looks into texts through this module, so that all agree on what stands there.
-
-The verdict on one probe: does the view still hold the answer, and no stale one?
-
-Pure. A statement (a constraint, a decision) must stand in one line; values may stand anywhere; what came first must
-stand first; a value that was changed must not stand alone in its old form behind the new one.
+Pure. Words are compared whole, in any case and with any white space. A statement must stand in one line, an ordering
+in its order. A changed value must not stand alone in its old form after the new one. Every scorer uses `Text`.
 """
 
 from __future__ import annotations

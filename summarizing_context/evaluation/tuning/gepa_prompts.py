@@ -1,9 +1,7 @@
-"""The model that writes better prompts, asked through the cassette.
+"""The optimizer gepa: a model writes better prompts from what summaries dropped. It needs the extra `gepa`.
 
-Prompts written by a model that is told what was dropped: the optimizer gepa, behind the extra `gepa`.
-
-gepa is imported when it runs. It sees only the sessions that are tuned on; proposals go through the cassette too, so
-that a recorded run can be repeated offline. A proposal against the rules for prompts is worth nothing, and is told so.
+gepa is imported when it runs, and sees the training sessions only. Proposals go through the cassette, so a recorded
+run can be repeated offline. A proposal that breaks a rule for prompts scores 0.
 """
 
 from __future__ import annotations
@@ -15,14 +13,12 @@ from typing import Any
 import anyio
 
 from summarizing_context.errors import CassetteError, PromptError, SettingsError
-from summarizing_context.evaluation.answering.models import Asker
-from summarizing_context.evaluation.answering.plan import Asking, Chat
 from summarizing_context.evaluation.cassettes import Cassette, Request
 from summarizing_context.evaluation.prompt_inspection import check_prompt
-from summarizing_context.evaluation.tuning.optimizers import Trial
-from summarizing_context.evaluation.tuning.outcome import qualities
-from summarizing_context.evaluation.tuning.trials import SessionScore
-from summarizing_context.evaluation.tuning.variants import Variant
+from summarizing_context.evaluation.questions import Asking, Chat
+from summarizing_context.evaluation.readers import Asker
+from summarizing_context.evaluation.tuning.trials import SessionScore, qualities
+from summarizing_context.evaluation.tuning.variants import Trial, Variant
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.prompts import Prompt, latest

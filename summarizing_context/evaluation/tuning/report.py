@@ -1,13 +1,12 @@
-"""What a run of tuning amounts to, in sentences. Pure.
+"""The files of a run of tuning: JSON, Markdown, one HTML page, and the winner's parameters or prompts.
 
-The reports of a run of tuning: JSON for machines, Markdown for reviews, one HTML page for people.
-
-The same bytes on every run: no clock, no path, no name of a machine. Names of variants and sessions are escaped.
+Equal runs give equal bytes. Names of variants and sessions are escaped. No existing file is overwritten by a winner.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from pathlib import Path
@@ -15,11 +14,19 @@ from typing import Any
 
 import msgspec
 
+from summarizing_context.errors import PromptError
 from summarizing_context.evaluation.intervals import DRAWS, Interval
 from summarizing_context.evaluation.report.charts import Spot, frontier, scatter_chart, steps_chart
-from summarizing_context.evaluation.tuning.outcome import LEAST_SESSIONS, TOLD, Figures, Tried, TuneOutcome
+from summarizing_context.evaluation.tuning.trials import TOLD
+from summarizing_context.evaluation.tuning.tuner import LEAST_SESSIONS, Figures, Tried, TuneOutcome
+from summarizing_context.evaluation.tuning.variants import Variant
 from summarizing_context.messages.text import inert
-from summarizing_context.stores.private_files import make_private_folder, write_private
+from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
+from summarizing_context.summarizers.extractive.parameters import (
+    SHIPPED,
+    write_parameters,
+)
+from summarizing_context.summarizers.prompts import Prompt, names, write_prompt
 
 
 def headline(run: TuneOutcome) -> list[str]:
@@ -56,7 +63,6 @@ def _share(interval: Interval) -> str:
 
 
 HTML, MARKDOWN, JSON = "tune.html", "tune.md", "tune.json"
-
 _TITLES = {"used": "hindsight retention", "literals": "literal retention"}
 
 
@@ -241,3 +247,59 @@ def _interval(interval: Interval) -> str:
 def _plain(words: str) -> str:
     """Words that mean nothing in Markdown."""
     return words.replace("|", "\\|").replace("<", "&lt;").replace("`", "'").replace("\n", " ")
+
+
+_FIRST = "extractive.toml"
+
+
+def write_winner(run: TuneOutcome, winner: Variant, folder: Path) -> list[Path]:
+    """The files of the winner in a folder of the user's; none where what is shipped has won."""
+    make_private_folder(folder)
+    written = [_write_next(folder, prompt) for prompt in sorted(winner.prompts, key=lambda prompt: prompt.name)]
+    if winner.parameters != SHIPPED:
+        held_out, trained = run.at(run.winner).validation, run.at(run.winner).train
+        assert held_out is not None
+        about = (
+            f"Figures of the extractive summarizer, found by tuning on the suite {run.suite} ({run.optimizer}, seed "
+            f"{run.seed}).\nQuality {trained.quality.mean:.4f} on the sessions tuned on, "
+            f"{held_out.quality.mean:.4f} on those held out.\nUse: Settings(extractive_parameters=<this file>)"
+        )
+        text = write_parameters(winner.parameters, about=about)
+        file = _free(folder, text)
+        write_private(file, text)
+        written.append(file)
+    return written
+
+
+def _free(folder: Path, text: str) -> Path:
+    """The first name that is free, or that holds this very text already."""
+    number, file = 1, folder / _FIRST
+    while file.exists() and file.read_text(encoding="utf-8") != text:
+        number += 1
+        file = folder / f"extractive-v{number}.toml"
+    return file
+
+
+def _write_next(folder: Path, prompt: Prompt) -> Path:
+    purpose = prompt.name
+    for name in names(folder):  # written by an earlier run
+        if name.startswith(f"{purpose}/") and _holds(folder / f"{name}.md", write_prompt(_numbered(prompt, name))):
+            return folder / f"{name}.md"
+    known = [int(name.partition("/v")[2]) for name in (*names(), *names(folder)) if name.startswith(f"{purpose}/")]
+    numbered = replace(prompt, version=max(known, default=0) + 1)
+    file = folder / purpose / f"v{numbered.version}.md"
+    make_private_folder(file.parent)
+    try:
+        with open_private(file, new=True) as opened:
+            opened.write(write_prompt(numbered).encode())
+    except FileExistsError as error:
+        raise PromptError(f"{file} is there already; prompts are never edited") from error
+    return file
+
+
+def _numbered(prompt: Prompt, name: str) -> Prompt:
+    return replace(prompt, version=int(name.partition("/v")[2]))
+
+
+def _holds(file: Path, text: str) -> bool:
+    return file.read_text(encoding="utf-8") == text

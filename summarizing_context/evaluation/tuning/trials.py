@@ -1,6 +1,6 @@
-"""One variant on one session: views of an equal number of tokens, what they hold, and what they cost.
+"""One variant on one session: the quality of its views at an equal number of tokens, and their cost.
 
-Sessions are loaded once in each process and kept, for many variants meet the same ones.
+Each process loads a session once, because many variants use it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from summarizing_context.evaluation.answering.models import open_models, summarizes_by_model
 from summarizing_context.evaluation.arms.strategies import open_arm
 from summarizing_context.evaluation.arms.views import ArmView
-from summarizing_context.evaluation.cases.model import Case, Cut, Probe
-from summarizing_context.evaluation.cases.reading import read_session, tokens_before
+from summarizing_context.evaluation.cases.model import Case, Cut, Probe, read_session, tokens_before
 from summarizing_context.evaluation.cases.sources import CaseSource
 from summarizing_context.evaluation.cassettes import Cassette
-from summarizing_context.evaluation.cassettes.cases import scrub_case
+from summarizing_context.evaluation.cassettes.cassette import scrub_case
+from summarizing_context.evaluation.intervals import Interval, mean_of
+from summarizing_context.evaluation.readers import open_models, summarizes_by_model
 from summarizing_context.evaluation.scoring.figures import score_retention
 from summarizing_context.evaluation.scoring.verdicts import Verdict
 from summarizing_context.messages.estimate import estimate_text
@@ -32,7 +32,6 @@ from summarizing_context.summarizers.base import Summarizer
 VIEW_SHARE = 0.5  # of a cut's budget: the tokens that every variant's view is given
 _TRIES = 4  # budgets to find such a view
 _LOST = 12  # lost values of one session that are told
-
 Sum = tuple[float, float]  # of, out of
 
 
@@ -147,3 +146,38 @@ def _told(probe: Probe, cut: Cut) -> str:
     words = ", ".join(probe.literals[:3])
     when = f"used later at message {probe.used_at}" if probe.used_at is not None else f"asked for at message {cut.at}"
     return f"{words!r} ({probe.kind}), {when}, was dropped"
+
+
+FIGURES = ("used", "literals")
+MODEL_COST = "tokens a model reads and writes for 1,000 tokens of history"
+VIEW_COST = "tokens that summaries take in a view"
+TOLD = "the mean of hindsight retention and literal retention"
+
+
+def qualities(scores: Sequence[SessionScore]) -> dict[str, float]:
+    """The quality of each session; one session at several budgets is one."""
+    sums: dict[str, dict[str, tuple[float, float]]] = {}
+    for score in scores:
+        mine = sums.setdefault(score.group, {})
+        for figure in FIGURES:
+            of, out_of = score.sums.get(figure, (0, 0))
+            known = mine.get(figure, (0, 0))
+            mine[figure] = known[0] + of, known[1] + out_of
+    return {group: value for group, mine in sums.items() if (value := _mean(mine)) is not None}
+
+
+def _mean(sums: dict[str, tuple[float, float]]) -> float | None:
+    shares = [of / out_of for of, out_of in sums.values() if out_of]
+    return sum(shares) / len(shares) if shares else None
+
+
+def quality(scores: Sequence[SessionScore]) -> Interval | None:
+    """The mean over sessions with its interval; None where nothing was asked."""
+    return mean_of(qualities(scores))
+
+
+def cost(scores: Sequence[SessionScore]) -> float:
+    """What the summaries cost: where a model makes them, what it reads and writes, else their tokens in a view."""
+    if spent := sum(score.model_tokens for score in scores):
+        return 1_000 * spent / max(1, sum(score.history_tokens for score in scores))
+    return sum(score.summary_tokens for score in scores) / max(1, sum(score.views for score in scores))

@@ -1,15 +1,7 @@
-"""Which sessions are tuned on, and which are held out to judge by. Pure.
+"""A run of tuning: split the sessions, run the optimizer on one half, judge its result on the other.
 
-By session, never by question: one session at several budgets stands wholly on one side. Sessions of one kind (a
-domain, a folder) are dealt out evenly.
-
-The run's folder: every evaluation as a line of JSON, so that an interrupted run goes on where it was.
-
-A line that was cut off by the interruption is dropped; a folder of another run is refused.
-
-Runs an optimizer against the sessions that are tuned on, then judges on the held-out ones what it found.
-
-The held-out sessions are looked at when the search is over, and nothing is chosen by them.
+All budgets of a session stay in the same half. Each evaluation is a line of JSON in the run's folder, so an
+interrupted run continues. The held-out half is read after the search, and nothing is chosen by it.
 """
 
 from __future__ import annotations
@@ -19,29 +11,25 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
 from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.cases.sources import CaseSource, Generated, Imported
 from summarizing_context.evaluation.cassettes import Cassette
-from summarizing_context.evaluation.intervals import difference, recovered
-from summarizing_context.evaluation.tuning.optimizers import Optimizer
-from summarizing_context.evaluation.tuning.outcome import (
+from summarizing_context.evaluation.intervals import Interval, difference, recovered
+from summarizing_context.evaluation.tuning.trials import (
     FIGURES,
     MODEL_COST,
     VIEW_COST,
-    Figures,
-    Tried,
-    TuneOutcome,
-    Verdict,
+    Bench,
+    SessionScore,
     cost,
     qualities,
     quality,
 )
-from summarizing_context.evaluation.tuning.trials import Bench, SessionScore
-from summarizing_context.evaluation.tuning.variants import Variant
+from summarizing_context.evaluation.tuning.variants import Optimizer, Variant
 from summarizing_context.settings.values import PLACES, Settings
 from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
 
@@ -90,7 +78,6 @@ def identity(source: CaseSource) -> tuple[str, str]:
 
 
 FILE = "evaluations.jsonl"
-
 FORMAT = 1
 
 
@@ -334,3 +321,71 @@ def _fingerprint(task: TuneTask, split: Split) -> str:
     """Names sessions, split and settings: under another one, old evaluations say nothing."""
     told = [[repr(source) for source in side] for side in split]
     return hashlib.sha256(msgspec.json.encode([told, _told(task)], order="deterministic")).hexdigest()[:16]
+
+
+OUTCOME_FORMAT = 1
+LEAST_SESSIONS = 5  # held-out ones, from which on an interval says something
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """What one variant came to on one side."""
+
+    quality: Interval
+    figures: dict[str, float]  # means over sessions of its parts
+    cost: float  # in what the run says
+    view_tokens: float  # a view
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """One variant."""
+
+    number: int  # in the order in which they were tried, from 0
+    name: str
+    key: str
+    train: Figures
+    validation: Figures | None  # only of those that the report is about
+    changes: list[str]  # against the start
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the held-out sessions say about the winner."""
+
+    gain: Interval | None  # over the start
+    gap: Interval | None  # of the shipped over the start
+    recovered: Interval | None  # share of that gap
+    wanted: float  # of it; 0 where nothing was asked
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the winner is better than the start, by enough sessions and outside of the interval."""
+        return self.gain is not None and self.gain.low > 0 and self.gain.sessions >= LEAST_SESSIONS
+
+    @property
+    def failed(self) -> bool:
+        if not self.wanted:
+            return False
+        return not self.is_sure or self.recovered is None or self.recovered.mean < self.wanted
+
+
+class TuneOutcome(msgspec.Struct, frozen=True):
+    """A whole run."""
+
+    suite: str
+    claim: str
+    optimizer: str
+    seed: int
+    stopped: str  # why it ended
+    cost: str  # what the variants' cost is counted in
+    sessions: dict[str, list[str]]  # by side
+    tried: list[Tried]
+    start: int  # numbers of variants
+    winner: int
+    shipped: int
+    verdict: Verdict
+    winner_tables: dict[str, dict[str, int]]  # its figures
+    winner_prompts: dict[str, str]  # hashes by purpose
+    settings: dict[str, Any]
+    format: int = OUTCOME_FORMAT
+
+    def at(self, number: int) -> Tried:
+        return self.tried[number]

@@ -1,36 +1,32 @@
-"""What the search may change, and in which steps: every figure of the extractive summarizer, within its bounds.
+"""Variants of parameters and prompts, and the optimizers that look for better ones.
 
-Pure. The steps know nothing of the shipped figures: a figure is multiplied or divided, first by four, then by
-less; from nothing it goes to the least that can be felt.
-
-What is tried: figures of the extractive summarizer, prompts, settings. Values, and the files they are used from.
-
-Writing what has won: a file of figures, or the next version of each prompt. No file that is there is changed.
+Pure, apart from the trial that an optimizer asks. Steps multiply or divide a parameter, first by four, then by less.
+They do not depend on the shipped values.
 """
 
 from __future__ import annotations
 
 import hashlib
+import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from summarizing_context.errors import PromptError
-from summarizing_context.evaluation.tuning.outcome import TuneOutcome
+from summarizing_context.evaluation.tuning.trials import SessionScore, qualities
 from summarizing_context.settings.values import Settings
-from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
+from summarizing_context.stores.private_files import make_private_folder, write_private
 from summarizing_context.summarizers.extractive.parameters import (
     SHIPPED,
     ExtractiveParameters,
     bounds_of,
     write_parameters,
 )
-from summarizing_context.summarizers.prompts import Prompt, names, write_prompt
+from summarizing_context.summarizers.prompts import Prompt, write_prompt
 
 FACTORS = ((4, 1), (2, 1), (3, 2), (5, 4))  # of the first rounds; the last one of all later rounds too
-
 _FELT = {"leaf": 5, "rollup": 5, "room": 25, "weights": 1, "facts": 1, "ranks": 1, "lengths": 40}
 
 
@@ -113,57 +109,91 @@ class Variant:
         return replace(settings, **changed)
 
 
-_FIRST = "extractive.toml"
+_LEAST_GAIN = 1e-9
 
 
-def write_winner(run: TuneOutcome, winner: Variant, folder: Path) -> list[Path]:
-    """The files of the winner in a folder of the user's; none where what is shipped has won."""
-    make_private_folder(folder)
-    written = [_write_next(folder, prompt) for prompt in sorted(winner.prompts, key=lambda prompt: prompt.name)]
-    if winner.parameters != SHIPPED:
-        held_out, trained = run.at(run.winner).validation, run.at(run.winner).train
-        assert held_out is not None
-        about = (
-            f"Figures of the extractive summarizer, found by tuning on the suite {run.suite} ({run.optimizer}, seed "
-            f"{run.seed}).\nQuality {trained.quality.mean:.4f} on the sessions tuned on, "
-            f"{held_out.quality.mean:.4f} on those held out.\nUse: Settings(extractive_parameters=<this file>)"
-        )
-        text = write_parameters(winner.parameters, about=about)
-        file = _free(folder, text)
-        write_private(file, text)
-        written.append(file)
-    return written
+class Trial(Protocol):
+    """What an optimizer may ask: everything about the sessions that are tuned on."""
+
+    @property
+    def sessions(self) -> int: ...
+
+    def worth(self, variant: Variant) -> float:
+        """The quality of a variant over all of them."""
+
+    def scores(self, variant: Variant) -> Sequence[SessionScore]:
+        """What it came to in each."""
+
+    def take(self, variant: Variant) -> None:
+        """It is the best by now. An optimizer that never says so leaves it to the mean."""
 
 
-def _free(folder: Path, text: str) -> Path:
-    """The first name that is free, or that holds this very text already."""
-    number, file = 1, folder / _FIRST
-    while file.exists() and file.read_text(encoding="utf-8") != text:
-        number += 1
-        file = folder / f"extractive-v{number}.toml"
-    return file
+class Optimizer(Protocol):
+    """Asks about variants until it knows no better one. Stopped by an exception where the budget is spent."""
+
+    @property
+    def name(self) -> str: ...
+
+    def run(self, start: Variant, trial: Trial) -> None: ...
 
 
-def _write_next(folder: Path, prompt: Prompt) -> Path:
-    purpose = prompt.name
-    for name in names(folder):  # written by an earlier run
-        if name.startswith(f"{purpose}/") and _holds(folder / f"{name}.md", write_prompt(_numbered(prompt, name))):
-            return folder / f"{name}.md"
-    known = [int(name.partition("/v")[2]) for name in (*names(), *names(folder)) if name.startswith(f"{purpose}/")]
-    numbered = replace(prompt, version=max(known, default=0) + 1)
-    file = folder / purpose / f"v{numbered.version}.md"
-    make_private_folder(file.parent)
-    try:
-        with open_private(file, new=True) as opened:
-            opened.write(write_prompt(numbered).encode())
-    except FileExistsError as error:
-        raise PromptError(f"{file} is there already; prompts are never edited") from error
-    return file
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Every variant of a list."""
+
+    variants: Sequence[Variant]
+    name: str = "grid"
+
+    def run(self, start: Variant, trial: Trial) -> None:
+        for variant in (start, *self.variants):
+            trial.worth(variant)
 
 
-def _numbered(prompt: Prompt, name: str) -> Prompt:
-    return replace(prompt, version=int(name.partition("/v")[2]))
+@dataclass(frozen=True, slots=True)
+class CoordinateSearch:
+    """One figure after the other, in an order drawn by the seed: a step that helps is taken, and taken again.
+
+    Rounds follow with smaller and smaller steps, until one with the smallest finds nothing. A gain must be more than
+    the luck of one session, or the search would learn the sessions by heart.
+    """
+
+    seed: int = 0
+    rounds: int = 6
+    name: str = "search"
+
+    def run(self, start: Variant, trial: Trial) -> None:
+        dice = random.Random(f"tune/{self.seed}")
+        best = start
+        trial.take(start)
+        for round in range(self.rounds):
+            ways = axes(best.parameters)
+            dice.shuffle(ways)
+            found = False
+            for axis in ways:
+                better = _follow(best, axis, round, trial)
+                found |= better is not best
+                best = better
+            if not found and round >= len(FACTORS) - 1:
+                return
 
 
-def _holds(file: Path, text: str) -> bool:
-    return file.read_text(encoding="utf-8") == text
+def _follow(best: Variant, axis: Axis, round: int, trial: Trial) -> Variant:
+    """As far along an axis as it helps."""
+    while (figures := stepped(best.parameters, axis, round)) is not None:
+        value = getattr(getattr(figures, axis.table), axis.name)
+        candidate = replace(best, name=f"{axis.table}.{axis.name} = {value}", parameters=figures)
+        if not is_better(qualities(trial.scores(candidate)), qualities(trial.scores(best))):
+            break
+        best = candidate
+        trial.take(best)
+    return best
+
+
+def is_better(ours: Mapping[str, float], theirs: Mapping[str, float]) -> bool:
+    """Whether the sessions' mean gain is larger than its own standard error, and more than one session gains."""
+    gains = [ours[session] - theirs[session] for session in ours if session in theirs]
+    if len([gain for gain in gains if gain > _LEAST_GAIN]) < min(2, len(gains)):
+        return False
+    mean = sum(gains) / len(gains) if gains else 0.0
+    variance = sum((gain - mean) ** 2 for gain in gains) / max(1, len(gains) - 1)
+    return mean > _LEAST_GAIN and mean * mean * len(gains) > variance

@@ -7,18 +7,19 @@ from typing import Any
 
 import pytest
 
-from summarizing_context.evaluation.answering.models import ABSTAINED, mark_by_literals
-from summarizing_context.evaluation.answering.plan import AnswerOutcome, Asking, Chat, answer_sums
-from summarizing_context.evaluation.answering.requests import (
+from summarizing_context.evaluation.cases.model import Probe, read_session
+from summarizing_context.evaluation.outcomes import AnswerOutcome, answer_sums
+from summarizing_context.evaluation.questions import (
     GAP,
+    Asking,
+    Chat,
     as_asked,
     judge_request,
     read_verdict,
     reader_request,
     view_text,
 )
-from summarizing_context.evaluation.cases.model import Probe
-from summarizing_context.evaluation.cases.reading import read_session
+from summarizing_context.evaluation.readers import ABSTAINED, mark_by_literals
 from summarizing_context.summarizers.prompts import latest
 from tests.evaluation.scored.building import call, probe, says
 

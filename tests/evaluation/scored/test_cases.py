@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.errors import SettingsError, TranscriptError
-from summarizing_context.evaluation.cases.files import (
+from summarizing_context.evaluation.cases.generator.facts import domain_names, load_domain
+from summarizing_context.evaluation.cases.generator.sessions import Recipe, generate_case
+from summarizing_context.evaluation.cases.hindsight import with_hindsight
+from summarizing_context.evaluation.cases.lint import lint_case
+from summarizing_context.evaluation.cases.sources import (
     read_case,
     read_unsealed,
     seal,
@@ -17,10 +21,6 @@ from summarizing_context.evaluation.cases.files import (
     sidecar_path,
     write_case,
 )
-from summarizing_context.evaluation.cases.generator.planting import domain_names, load_domain
-from summarizing_context.evaluation.cases.generator.sessions import Recipe, generate_case
-from summarizing_context.evaluation.cases.hindsight import with_hindsight
-from summarizing_context.evaluation.cases.lint import lint_case
 from summarizing_context.evaluation.laws import LogIndex, ViewChecker, canonical
 from summarizing_context.extraction.values import find_entities
 from tests.evaluation.scored.building import FILLER, call, case, generated, probe, says

@@ -6,8 +6,7 @@ import pytest
 
 from summarizing_context.evaluation.arms.views import ArmView, Piece
 from summarizing_context.evaluation.cases.model import Probe
-from summarizing_context.evaluation.retrieval import drilled
-from summarizing_context.evaluation.runner import Plan, run_case
+from summarizing_context.evaluation.runner import Plan, drilled, run_case
 from tests.evaluation.scored.building import generated
 
 pytestmark = pytest.mark.anyio

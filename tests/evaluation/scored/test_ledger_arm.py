@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.evaluation.cases.generator.planting import domain_names
+from summarizing_context.evaluation.cases.generator.facts import domain_names
 from summarizing_context.evaluation.runner import Plan, run_case
 from tests.evaluation.scored.building import generated
 

@@ -11,17 +11,17 @@ import msgspec
 import pytest
 
 from summarizing_context.errors import SettingsError, TranscriptError
-from summarizing_context.evaluation.arms.table import equal_arms
-from summarizing_context.evaluation.cases.files import read_case
-from summarizing_context.evaluation.gates import baseline_of, check_baseline, check_gates
+from summarizing_context.evaluation.arms import EQUAL_ARMS
+from summarizing_context.evaluation.cases.sources import read_case
+from summarizing_context.evaluation.gates import Gate, baseline_of, check_baseline, check_gates
 from summarizing_context.evaluation.intervals import difference, mean_of
 from summarizing_context.evaluation.outcomes import RunOutcome, SessionOutcome
 from summarizing_context.evaluation.report.charts import spread_out
+from summarizing_context.evaluation.report.files import HTML, JSON, MARKDOWN, read_run, write_reports
 from summarizing_context.evaluation.report.page import highlighted
 from summarizing_context.evaluation.report.summary import headline, unequal_views
-from summarizing_context.evaluation.report.writing import HTML, JSON, MARKDOWN, read_run, write_reports
 from summarizing_context.evaluation.runner import Plan, run_case
-from summarizing_context.evaluation.suites import Gate, load_suite
+from summarizing_context.evaluation.suites import load_suite
 from summarizing_context.settings.values import Settings
 from tests.evaluation.scored.building import generated
 from tests.privacy import open_to_others
@@ -41,7 +41,7 @@ def run() -> RunOutcome:
 
 def test_every_arm_gets_the_same_tokens():
     session = run().sessions[0]
-    assert set(session.views) >= {arm.name for arm in equal_arms()}
+    assert set(session.views) >= {arm.name for arm in EQUAL_ARMS}
     assert unequal_views(msgspec.structs.replace(run(), sessions=[session])) == []
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.evaluation.cases.reading import read_session
+from summarizing_context.evaluation.cases.model import read_session
 from summarizing_context.evaluation.scoring.artifacts import (
     claimed_operations,
     last_operations,

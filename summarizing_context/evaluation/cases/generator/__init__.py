@@ -1,4 +1,4 @@
-"""Generated cases: seeded sessions of several domains, of any length, whose truth is known because it was planted.
+"""Generated cases: seeded sessions of several domains and any length, with planted facts.
 
-Nothing is imported here: `sessions` makes cases, `domains` reads what a domain is made of.
+Nothing is imported here: `sessions` writes the cases, `facts` plants the facts.
 """

@@ -1,6 +1,6 @@
-"""Writing a session turn by turn: requests, calls with long results, closing words, and facts planted among them.
+"""Generated sessions: requests, calls with long results, closing words, and planted facts.
 
-The same domain, seed and length give the same session. What is planted when is `planting`'s business.
+The same domain, seed and length give the same session. `facts` decides what is planted when.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from summarizing_context.evaluation.cases.generator.planting import (
+from summarizing_context.evaluation.cases.generator.facts import (
     Domain,
     Planter,
     Planting,
@@ -19,8 +19,7 @@ from summarizing_context.evaluation.cases.generator.planting import (
     load_domain,
     probes_of,
 )
-from summarizing_context.evaluation.cases.model import Case, Cut, Message
-from summarizing_context.evaluation.cases.reading import message_tokens
+from summarizing_context.evaluation.cases.model import Case, Cut, Message, message_tokens
 
 _RECENT = 6  # ids that an agent has just seen
 

@@ -1,7 +1,7 @@
-"""Imported datasets as cases: LoCoMo and LongMemEval.
+"""Cases from the datasets LoCoMo and LongMemEval.
 
-Nothing of them comes with this package: name your own copy. LoCoMo's licence, CC BY-NC 4.0, does not allow commercial
-use. Only answers that stand word for word in their evidence are taken.
+The package ships neither: name your own copy. The licence of LoCoMo, CC BY-NC 4.0, excludes commercial use. Only
+answers that stand verbatim in their evidence become probes.
 """
 
 from __future__ import annotations
@@ -14,8 +14,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.evaluation.cases.model import KEPT_SHARE, Case, Cut, Message, Probe
-from summarizing_context.evaluation.cases.reading import kept_from, read_session, tokens_before
+from summarizing_context.evaluation.cases.model import (
+    KEPT_SHARE,
+    Case,
+    Cut,
+    Message,
+    Probe,
+    kept_from,
+    read_session,
+    tokens_before,
+)
 from summarizing_context.evaluation.scoring.verdicts import Text
 
 _CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}

@@ -1,7 +1,4 @@
-"""What the eval commands print: the table of arms, gates, defects, comparisons.
-
-Runs of evals from the command line: from arguments to a task, with progress, to reports and what is printed.
-"""
+"""A run of evals from the command line: arguments, progress, reports, and the printed tables."""
 
 from __future__ import annotations
 
@@ -33,9 +30,9 @@ from summarizing_context.cli.output import (
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette
     from summarizing_context.evaluation.cassettes.requests import Spent
-    from summarizing_context.evaluation.evals import Task
     from summarizing_context.evaluation.intervals import Interval
     from summarizing_context.evaluation.outcomes import RunOutcome, SessionOutcome
+    from summarizing_context.evaluation.suites import Task
 
 
 _SHOWN = (
@@ -111,7 +108,7 @@ def defects_table(run: RunOutcome) -> Table:
     return made
 
 
-def compared_table(rows: list[tuple[str, str, Interval, bool | None]]) -> Table:
+def comparison_table(rows: list[tuple[str, str, Interval, bool | None]]) -> Table:
     """Differences between two runs: arm, figure, how much, whether that is better."""
     made = table(
         "Second run against the first, mean difference and 95 % interval", "arm", "figure", "#change", "#interval"
@@ -156,9 +153,9 @@ class Wanted:
 
 def execute(wanted: Wanted, options: ModelOptions) -> int:
     """Run, write the reports, show them; the exit status."""
-    from summarizing_context.evaluation.evals import accept as accept_run
-    from summarizing_context.evaluation.evals import has_failed
-    from summarizing_context.evaluation.report.writing import HTML, table_document, write_reports
+    from summarizing_context.evaluation.gates import has_failed
+    from summarizing_context.evaluation.report.files import HTML, table_document, write_reports
+    from summarizing_context.evaluation.suites import accept as accept_run
 
     task = make_task(wanted, options)
     _check(wanted, options, task)
@@ -184,11 +181,10 @@ def execute(wanted: Wanted, options: ModelOptions) -> int:
 
 def make_task(wanted: Wanted, options: ModelOptions) -> Task:
     """What is to be run."""
-    from summarizing_context.evaluation.arms.table import REFERENCE
+    from summarizing_context.evaluation.arms import REFERENCE
     from summarizing_context.evaluation.cases.sources import check_readable, dataset_sources, folder_sources
-    from summarizing_context.evaluation.evals import Task
     from summarizing_context.evaluation.runner import Plan
-    from summarizing_context.evaluation.suites import load_suite
+    from summarizing_context.evaluation.suites import Task, load_suite
 
     chosen, budget, jobs = _arms(wanted.arms), read_tokens(wanted.budget), wanted.jobs or os.cpu_count() or 1
     if wanted.cases and wanted.dataset:
@@ -229,9 +225,9 @@ def _check(wanted: Wanted, options: ModelOptions, task: Task) -> None:
 
 
 def _arms(given: str | None) -> tuple[str, ...]:
-    from summarizing_context.evaluation.arms.table import arms
+    from summarizing_context.evaluation.arms import ARMS
 
-    known = [arm.name for arm in arms()]
+    known = [arm.name for arm in ARMS]
     chosen = tuple(name.strip() for name in (given or "").split(",") if name.strip())
     if strange := [name for name in chosen if name not in known]:
         raise InputError(f"--arms: there is no arm {strange[0]!r}; there are {', '.join(known)}")
@@ -239,16 +235,13 @@ def _arms(given: str | None) -> tuple[str, ...]:
 
 
 def _run(task: Task, cassette: Cassette | None) -> RunOutcome:
-    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-
-    from summarizing_context.evaluation.evals import run_task
+    from summarizing_context.evaluation.suites import run_task
 
     if not notices().is_terminal:
         notices().print(f"Running {len(task.sources)} sessions through {len(task.plan.chosen())} arms.")
     if cassette is not None and cassette.mode == "forecast":
         task = replace(task, defects=False)
-    columns = (TextColumn("sessions"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeRemainingColumn())
-    with progress_bar(*columns, TextColumn("{task.fields[words]}", markup=False)) as bar:
+    with progress_bar("sessions", remaining=True) as bar:
         shown = bar.add_task("eval", total=len(task.sources), words="")
         asked = 0
 

@@ -1,16 +1,8 @@
-"""Filling templates with seeded values: names from a domain's pools, and codes, amounts, dates made up on the spot.
+"""Facts planted in a generated session, the probes about them, and the domains that they come from.
 
-`{city}` is a value of the pool `city`, `{city2}` another one; `[[words]]` marks the words that an answer needs and
-`<<id>>` an id that may be used again; both marks are taken off.
-
-What a domain is made of: tools, things that may be asked for, facts that may be planted, pools of names.
-
-Read from the TOML files beside this one, which are our own text. How it becomes a session is `sessions`' business.
-
-Planting facts in a session, and the probes that follow from where they came to stand.
-
-A fact is planted about every other turn, the kinds in turn; what replaces or follows it comes some turns later.
-Probes whose words stand in the newest part of a view, or again somewhere by chance, are not asked.
+A template's `{city}` is a value of the pool `city`, and `{city2}` a second one. `[[words]]` marks the words of an
+answer, `<<id>>` an id for later use. About every second turn plants a fact. A probe is dropped when its answer also
+stands in the newest part of a view, or elsewhere by chance.
 """
 
 from __future__ import annotations
@@ -28,8 +20,16 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.evaluation.cases.model import KEPT_SHARE, Case, Cut, Kind, Probe
-from summarizing_context.evaluation.cases.reading import kept_from, read_session, tokens_before
+from summarizing_context.evaluation.cases.model import (
+    KEPT_SHARE,
+    Case,
+    Cut,
+    Kind,
+    Probe,
+    kept_from,
+    read_session,
+    tokens_before,
+)
 from summarizing_context.evaluation.scoring.verdicts import Text, judge
 
 _SLOT = re.compile(r"\{([a-z_]+)(\d*)\}")

@@ -1,27 +1,26 @@
-"""Questions as a reader can be asked them.
+"""Questions to a model about a view: the plan, the requests to the reader and to the judge, the judge's verdict.
 
-Pure. Hindsight asks for what a later call needs; the reader cannot know that call, so it is shown, with a gap.
-
-What is put to the reader and to the judge, as requests; and what the judge said.
-
-Pure. View, evidence and answer are data: they stand in a fence, the question outside of the view's.
+Pure. View, evidence and answer are fenced as data. The question stands outside the fence. A hindsight question shows
+the later call with a gap, because the reader cannot know that call.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal, get_args
 
-from summarizing_context.evaluation.cases.model import Probe
-from summarizing_context.evaluation.cases.reading import Call, Read
+from summarizing_context.errors import SettingsError
+from summarizing_context.evaluation.cases.model import KINDS, Call, Probe, Read
 from summarizing_context.evaluation.cassettes.requests import Request
 from summarizing_context.evaluation.scoring.verdicts import Text
 from summarizing_context.messages.fencing import fence, neutral
+from summarizing_context.messages.redaction import Redaction, load_redaction
 from summarizing_context.summarizers.prompts import Prompt, latest
 
 GAP = "▢"
-
 _AROUND = 120  # characters of a text on each side of its gap
 
 
@@ -60,15 +59,10 @@ def _excerpt(text: str) -> str:
 
 
 Evidence = Sequence[tuple[int, str]]  # messages, and their words around the answer
-
 ANSWER_TOKENS = 120
-
 VERDICT_TOKENS = 5
-
 RIGHT, WRONG = "RIGHT", "WRONG"
-
 _FENCE = "session_record"
-
 _VERDICT = re.compile(rf"\W*({RIGHT}|{WRONG})\W*", re.IGNORECASE)
 
 
@@ -134,3 +128,71 @@ def _named(prompt: Prompt) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+READ_ARMS = ("hierarchical", "masking", "tail", "everything", "evidence", "stored", "nothing")
+Provider = Literal["openai", "anthropic"]
+PROVIDERS = get_args(Provider)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chat:
+    """One model, and how it is reached."""
+
+    provider: Provider
+    model: str
+    base_url: str | None = None  # for recording only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asking:
+    """What is asked of the reader and of the judge."""
+
+    reader: Chat
+    judge: Chat
+    replicates: int = 3  # answers to one question about one view
+    arms: tuple[str, ...] = READ_ARMS
+    kinds: tuple[str, ...] = KINDS
+    most: int | None = None  # probes of one cut; the kinds in turn
+    concurrency: int = 8
+    attempts: int = 3
+    call_timeout: float = 60.0  # seconds
+
+    def chosen(self, probes: Sequence[Probe]) -> list[Probe]:
+        """The probes of one cut that are asked, in their order."""
+        queues = {kind: [probe for probe in probes if probe.kind == kind] for kind in self.kinds}
+        asked: list[Probe] = []
+        while any(queues.values()) and (self.most is None or len(asked) < self.most):
+            for queue in queues.values():
+                if queue and (self.most is None or len(asked) < self.most):
+                    asked.append(queue.pop(0))
+        wanted = {probe.id for probe in asked}
+        return [probe for probe in probes if probe.id in wanted]
+
+
+@dataclass(frozen=True, slots=True)
+class Tape:
+    """Where the replies of a run are kept, and who else speaks through it."""
+
+    path: Path
+    asking: Asking | None = None  # None where a model only summarizes
+    redact: str | None = None  # module:function, of what is taken out of messages before anything of them is kept
+
+    def redaction(self) -> Redaction | None:
+        """The function that `redact` names. Raises `SettingsError`."""
+        return load_redaction(self.redact) if self.redact is not None else None
+
+
+def check_asking(asking: Asking, known_arms: Sequence[str]) -> Asking:
+    """The plan as it is, or `SettingsError` with all that is wrong."""
+    problems = [_strange(arm, "arm", known_arms) for arm in asking.arms if arm not in known_arms]
+    problems += [_strange(kind, "kind of question", KINDS) for kind in asking.kinds if kind not in KINDS]
+    if asking.replicates < 1 or (asking.most is not None and asking.most < 1):
+        problems.append("replicates and probes are at least 1")
+    if problems:
+        raise SettingsError(problems)
+    return asking
+
+
+def _strange(name: str, what: str, known: Sequence[str]) -> str:
+    return f"{name!r} is no {what}; there are {', '.join(known)}"

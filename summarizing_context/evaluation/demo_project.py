@@ -1,6 +1,6 @@
-"""An invented project for the demo session, and what the tools of the session print.
+"""The invented project of the demo session, and the output of its tools.
 
-Pure and seeded: the same seed writes the same files.
+Pure and seeded: the same seed gives the same files.
 """
 
 from __future__ import annotations

@@ -1,50 +1,27 @@
-"""What a question about the past still finds in a view, and in which part of it.
+"""The parts of a view: system rows, pins, header, raw tail.
 
-Pure: words are looked for as they stand. No model is asked.
+Pure. A part is recognized by the text of the messages, without the code that builds views.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Literal
 
-from summarizing_context.evaluation.demo_session import DemoQuestion
 from summarizing_context.evaluation.laws import canonical
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.views.header import PREFACE
 
 Part = Literal["system", "pin", "header", "tail"]
-
+PARTS: tuple[Part, ...] = ("pin", "header", "tail", "system")  # in the order of preference for quoting
 _LEFT_OUT = re.compile(r"\[\d+ earlier messages left out\]")
 _RANGE = re.compile(r'^<summary messages="\d+-(\d+)">$', re.MULTILINE)
-_BEFORE, _BEHIND = 8, 60  # characters shown on either side of the words
-_PREFERRED: tuple[Part, ...] = ("pin", "header", "tail", "system")
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The answer's words, as the view has them."""
-
-    question: str
-    answer: tuple[str, ...]  # words that must all be there
-    found: bool
-    parts: tuple[Part, ...]  # that hold all of them, each on its own; else those that hold some
-    words: str  # the first of them with what stands around it
-
-
-def find_answers(
-    questions: Iterable[DemoQuestion], view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]
-) -> list[Finding]:
-    """Look for each answer in the view of a log."""
-    texts = part_texts(view, log)
-    return [_find(question, texts) for question in questions]
 
 
 def part_texts(view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]) -> dict[Part, str]:
     """The text of each part of a view."""
-    texts: dict[Part, list[str]] = {part: [] for part in _PREFERRED}
+    texts: dict[Part, list[str]] = {part: [] for part in PARTS}
     for part, message in zip(view_parts(view, log), view, strict=True):
         texts[part] += message_text_parts(message)
     return {part: "\n".join(found) for part, found in texts.items() if found}
@@ -89,20 +66,3 @@ def _pinned_behind(header: dict[str, Any], rows: Sequence[dict[str, Any]], log: 
             break
         pinned += 1
     return pinned
-
-
-def _find(question: DemoQuestion, texts: dict[Part, str]) -> Finding:
-    wanted = question.answer_literals
-    whole: list[Part] = [part for part in _PREFERRED if all(word in texts.get(part, "") for word in wanted)]
-    some: list[Part] = [part for part in _PREFERRED if any(word in texts.get(part, "") for word in wanted)]
-    everywhere = "\n".join(texts.values())
-    parts = whole or some
-    words = _excerpt(texts[parts[0]], wanted) if parts else ""
-    return Finding(question.question, wanted, all(word in everywhere for word in wanted), tuple(parts), words)
-
-
-def _excerpt(text: str, wanted: Sequence[str]) -> str:
-    word = next(word for word in wanted if word in text)
-    at = text.index(word)
-    start, stop = max(at - _BEFORE, 0), at + len(word) + _BEHIND
-    return ("…" if start else "") + " ".join(text[start:stop].split()) + ("…" if stop < len(text) else "")

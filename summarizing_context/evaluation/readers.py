@@ -1,16 +1,7 @@
-"""Asks one model through the cassette, within the project's own limits.
+"""The models of a run, called through its cassette: reader, judge and summarizer.
 
-Calls are bounded in time, and tried again after growing pauses, or after what the provider asks for. How many are
-under way is `models`' to bound.
-
-Marks an answer by its literals, where these leave no doubt; what they leave open is for the judge.
-
-Pure. All needed words and no forbidden one: right. The reader says that it does not know: right where nothing was
-said, wrong elsewhere. A forbidden word without the right one: wrong. Everything else is open.
-
-The models of a run behind their cassette: the reader, the judge, and the summarizer where a model summarizes.
-
-Single calls are `asker`'s. While replaying there are none, and no key is needed.
+Literals mark an answer where they decide it: all required words and no forbidden word is right. The judge marks the
+other answers. A replay calls no model and needs no key.
 """
 
 from __future__ import annotations
@@ -24,19 +15,22 @@ import anyio
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from summarizing_context.errors import SummarizerError, SummarizerRefused, SummarizingContextError
-from summarizing_context.evaluation.answering.plan import PROVIDERS, AnswerOutcome, Asking, Chat
-from summarizing_context.evaluation.answering.requests import (
+from summarizing_context.evaluation.arms.views import ArmView
+from summarizing_context.evaluation.cases.model import Probe
+from summarizing_context.evaluation.cassettes import Cassette, CassetteSummarizer, Reply, Request
+from summarizing_context.evaluation.cassettes.cassette import maker_of
+from summarizing_context.evaluation.outcomes import AnswerOutcome
+from summarizing_context.evaluation.questions import (
     ANSWER_TOKENS,
+    PROVIDERS,
+    Asking,
+    Chat,
     Evidence,
     judge_request,
     read_verdict,
     reader_request,
     view_text,
 )
-from summarizing_context.evaluation.arms.views import ArmView
-from summarizing_context.evaluation.cases.model import Probe
-from summarizing_context.evaluation.cassettes import Cassette, CassetteSummarizer, Reply, Request
-from summarizing_context.evaluation.cassettes.tape import maker_of
 from summarizing_context.evaluation.scoring.verdicts import Text, folded
 from summarizing_context.evaluation.scoring.verdicts import judge as look_for
 from summarizing_context.settings.values import Settings

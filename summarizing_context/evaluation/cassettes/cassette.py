@@ -1,11 +1,8 @@
-"""A cassette in use: replies come from the file, or from a model whose replies are kept.
+"""A cassette in use, and a summarizer behind one.
 
-Retries and time limits are those of whoever sends. A request is never sent twice at once, nor again once it is kept.
-
-A summarizer behind a cassette, so that summaries by a model can be measured offline from recorded replies.
-
-A context calls it as any other; retries, limits and the check of each reply stay the context's. What a context makes
-good by a stand-in (a missing reply, a cap) the cassette remembers: call its `check` when the summaries are made.
+Replies come from the file, or from a model whose replies are kept. A request is never sent twice at once, nor again
+once it is kept. Retries and time limits belong to the sender. A context replaces a missing reply by a stand-in:
+call `Cassette.check` after the summaries are made.
 """
 
 from __future__ import annotations
@@ -21,6 +18,7 @@ from typing import Literal, Self
 import anyio
 
 from summarizing_context.errors import CassetteError, CassetteLimitError, CassetteMissError, SummarizerRefused
+from summarizing_context.evaluation.cases.model import Case, Probe, read_session
 from summarizing_context.evaluation.cassettes.files import (
     check_writable,
     difference,
@@ -39,9 +37,7 @@ from summarizing_context.summarizers.resilience.caller import told_by
 from summarizing_context.summarizers.resilience.retries import told
 
 Mode = Literal["replay", "record", "refresh", "forecast"]
-
 Send = Callable[[Request], Awaitable[str | SummaryReply]]  # of the request as it is kept, without secrets
-
 _SAVE_AFTER = 64  # new replies; what a killed process can lose
 
 
@@ -277,3 +273,20 @@ def maker_of(model: object) -> str:
     """What names a model in a cassette: its recipe without the server, else its name."""
     recipe = told_by(model, "recipe") or told_by(model, "model") or type(model).__name__
     return _SERVER.sub("", recipe)
+
+
+def scrub_case(case: Case, cassette: Cassette) -> Case:
+    """The case with scrubbed messages. Probes go that hold a secret, or words that stood in secrets only."""
+    messages = tuple(map(cassette.scrub, case.messages))
+    before, after = _texts(case.messages), _texts(messages)
+
+    def is_clean(probe: Probe) -> bool:
+        words = (*probe.literals, *probe.any_of, *probe.forbid)
+        lost = any(text in before and text not in after for text in words)
+        return not lost and all(cassette.clean(text) == text for text in (probe.question, *words))
+
+    return replace(case, messages=messages, probes=tuple(filter(is_clean, case.probes)))
+
+
+def _texts(messages: Sequence[Message]) -> str:
+    return "\n".join(text for read in read_session(messages) for text in read.texts)

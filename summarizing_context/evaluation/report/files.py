@@ -1,7 +1,4 @@
-"""The Markdown of a run: the table with intervals, the gates, the defects; for reviews and commit messages. Pure.
-
-Writing the reports of a run into a folder, and reading the JSON back. Timings go to a file of their own.
-"""
+"""The report files of a run: JSON, HTML and Markdown. Timings have a file of their own."""
 
 from __future__ import annotations
 
