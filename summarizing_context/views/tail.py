@@ -255,7 +255,9 @@ class Tail:
             costs = {read.seq: cost for read, cost in zip(group, tokens, strict=True)}
             rest, given_up = self._rest_of(group, costs) if folds else (group, frozenset())
             self._taking = name, show_group(rest, closed=closed, given_up=given_up), costs
-            if pace is not None and (work := sum(1 + len(read.reading.parts) for read in group) // PARTS):
+            parts = sum(1 + len(read.reading.parts) for read in group)
+            work = parts if folds else parts // PARTS  # what is left of a folded group is read and priced anew
+            if pace is not None and work:
                 pace.spend(work)
         return self._taking[1], self._taking[2]
 
