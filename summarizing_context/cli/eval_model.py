@@ -20,7 +20,6 @@ from summarizing_context.cli.output import (
     screen,
     write_json,
 )
-from summarizing_context.errors import CassetteMissError
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Caps, Cassette, Mode
@@ -139,26 +138,21 @@ def _reader(options: ModelOptions, own: Asking | None) -> Chat:
 
 @contextmanager
 def opened(options: ModelOptions, tape: Tape | None) -> Iterator[Cassette | None]:
-    """The cassette of a run that may record; None for one that only replays. What misses is shown."""
+    """The cassette of a run that may record; None for one that only replays."""
     from summarizing_context.evaluation.cassettes import Caps, Cassette
 
-    try:
-        if tape is None or options.mode == "replay":
-            yield None
-            return
-        caps = Caps(options.max_calls, options.max_input_tokens)
-        with Cassette.open(tape.path, options.mode, caps=caps, redact=tape.redaction()) as cassette:
-            if cassette.sends:
-                notices().print(_opening_words(cassette, caps), soft_wrap=True)
-            try:
-                yield cassette
-            except KeyboardInterrupt:
-                notices().print(f"Stopped. {kept_words(cassette)}", soft_wrap=True)
-                raise
-    except CassetteMissError as error:
-        for line in error.difference:
-            notices().print(plain(line), soft_wrap=True)
-        raise
+    if tape is None or options.mode == "replay":
+        yield None
+        return
+    caps = Caps(options.max_calls, options.max_input_tokens)
+    with Cassette.open(tape.path, options.mode, caps=caps, redact=tape.redaction()) as cassette:
+        if cassette.sends:
+            notices().print(_opening_words(cassette, caps), soft_wrap=True)
+        try:
+            yield cassette
+        except KeyboardInterrupt:
+            notices().print(f"Stopped. {kept_words(cassette)}", soft_wrap=True)
+            raise
 
 
 def show_forecast(cassette: Cassette, plan: Plan, json_path: str | None) -> None:

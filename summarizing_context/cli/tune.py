@@ -31,7 +31,7 @@ from summarizing_context.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.cassettes import Cassette
+    from summarizing_context.evaluation.cassettes import Cassette, Mode
     from summarizing_context.evaluation.intervals import Interval
     from summarizing_context.evaluation.questions import Provider
     from summarizing_context.evaluation.tuning.gepa_prompts import GepaPrompts
@@ -55,8 +55,7 @@ class Speaker:
 
     @contextmanager
     def opened(self) -> Iterator[Cassette | None]:
-        """The cassette; None where no model is asked. What misses is shown."""
-        from summarizing_context.errors import CassetteMissError
+        """The cassette; None where no model is asked."""
         from summarizing_context.evaluation.cassettes import Caps, Cassette
 
         if self.model is None:
@@ -66,15 +65,9 @@ class Speaker:
             return
         if self.cassette is None:
             raise InputError("--cassette: name the file in which the model's replies are kept")
-        try:
-            with Cassette.open(
-                self.cassette, "record" if self.record else "replay", caps=Caps(self.max_calls)
-            ) as cassette:
-                yield cassette
-        except CassetteMissError as error:
-            for line in error.difference:
-                notices().print(plain(line), soft_wrap=True)
-            raise
+        mode: Mode = "record" if self.record else "replay"
+        with Cassette.open(self.cassette, mode, caps=Caps(self.max_calls)) as cassette:
+            yield cassette
 
     def settings(self, settings: Settings) -> Settings:
         """The settings of a session whose summaries this model makes."""

@@ -25,7 +25,7 @@ from summarizing_context.cli.output import (
     show_result,
     table,
 )
-from summarizing_context.cli.sessions import find_session
+from summarizing_context.cli.sessions import find_session, moment
 
 if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings
@@ -247,7 +247,7 @@ def _status_table(document: Mapping[str, Any]) -> Table:
     used = f"tokens in {document['view_messages']} messages, {document['view_tokens'] / document['budget']:.0%}"
     nodes = ", ".join(f"{count} {made_by}" for made_by, count in document["header_nodes"].items())
     holder = f"open in process {session['writer_pid']}" if session["writer_pid"] else "no writer has it open"
-    changed = session["updated_at"][:19].replace("T", " ")
+    changed = moment(session["updated_at"])
     counted = f"{number(known['history_tokens'])} tokens, counted by {known['token_counter']}"
     rows: list[tuple[str, str | Text, str]] = [
         ("messages", number(known["messages"]), counted),

@@ -24,6 +24,18 @@ _ROUNDING = 10.0 ** (1 - _DIGITS)
 _FREE = ("everything", "evidence", "stored")  # references that may pass any gate without making it vacuous
 
 
+class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A condition on a figure of one arm: a bound, or a comparison with other arms."""
+
+    figure: str
+    arm: str = "hierarchical"
+    at_least: float | None = None
+    at_most: float | None = None
+    beats: list[str] = []  # outside of the interval of the difference
+    times: float = 1.0  # so many times what the others have
+    source: str = ""  # only sessions of this source
+
+
 class Baseline(msgspec.Struct, frozen=True):
     """Accepted scores: the figures of one arm in each session."""
 
@@ -124,18 +136,6 @@ def _name(gate: Gate) -> str:
     words += [f"better than {times}{', '.join(gate.beats)}"] if gate.beats else []
     words += [f"on {gate.source} sessions"] if gate.source else []
     return ", ".join(words)
-
-
-class Gate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a figure of one arm must reach; `below` and `above` are hard, `beats` compares with other arms."""
-
-    figure: str
-    arm: str = "hierarchical"
-    at_least: float | None = None
-    at_most: float | None = None
-    beats: list[str] = []  # outside of the interval of the difference
-    times: float = 1.0  # so many times what the others have
-    source: str = ""  # only sessions of this source
 
 
 def has_failed(run: RunOutcome) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from summarizing_context.evaluation.scoring.figures import Sum, Sums
+from summarizing_context.settings.values import PLACES, Settings
 
 FORMAT = 1
 
@@ -109,6 +110,13 @@ class AnswerOutcome(msgspec.Struct, frozen=True):
     by: str  # literals or judge
     why: str
     abstained: bool = False
+
+
+def changed_settings(settings: Settings) -> dict[str, Any]:
+    """The settings that differ from their defaults, without those that name a place."""
+    defaults = Settings()
+    names = [name for name in settings.__slots__ if not name.startswith("_") and name not in PLACES]
+    return {name: value for name in names if (value := getattr(settings, name)) != getattr(defaults, name)}
 
 
 def is_right(answers: Sequence[AnswerOutcome]) -> bool:

@@ -31,13 +31,13 @@ from summarizing_context.evaluation.gates import (
     read_baseline,
     write_baseline,
 )
-from summarizing_context.evaluation.outcomes import DefectOutcome, RunOutcome, SessionOutcome
+from summarizing_context.evaluation.outcomes import DefectOutcome, RunOutcome, SessionOutcome, changed_settings
 from summarizing_context.evaluation.questions import READ_ARMS, Asking, Chat, Provider, Tape, check_asking
 from summarizing_context.evaluation.readers import summarizes_by_model
 from summarizing_context.evaluation.runner import Plan, run_sources
 from summarizing_context.evaluation.scoring.defects import try_defects
 from summarizing_context.evaluation.scoring.figures import FIGURES
-from summarizing_context.settings.values import PLACES, Settings
+from summarizing_context.settings.values import Settings
 
 FOLDER = Path("evals") / "suites"
 BASELINES = Path("evals") / "baselines"
@@ -199,7 +199,7 @@ def run_task(
         suite=task.name,
         claim=task.claim,
         arms=[arm.name for arm in task.plan.chosen()],
-        settings=_told(task),
+        settings=_reported_settings(task.plan),
         sessions=sessions,
         defects=_defects(task) if task.defects else [],
     )
@@ -229,16 +229,14 @@ def _added(found: Sequence[Sequence[DefectOutcome]]) -> list[DefectOutcome]:
     ]
 
 
-def _told(task: Task) -> dict[str, Any]:
-    """The settings of the strategies that are not the defaults."""
-    mine, plain = task.plan.settings, type(task.plan.settings)()
-    names = [name for name in mine.__slots__ if not name.startswith("_") and name not in PLACES]
-    told = {name: getattr(mine, name) for name in names if getattr(mine, name) != getattr(plain, name)}
-    asking = task.plan.tape.asking if task.plan.tape is not None else None
+def _reported_settings(plan: Plan) -> dict[str, Any]:
+    """The changed settings of the strategies, and the models that were asked."""
+    settings = changed_settings(plan.settings)
+    asking = plan.tape.asking if plan.tape is not None else None
     if asking is None:
-        return told
+        return settings
     reader, judge = (f"{chat.provider}/{chat.model}" for chat in (asking.reader, asking.judge))
-    return {**told, "reader": reader, "judge": judge, "replicates": asking.replicates}
+    return {**settings, "reader": reader, "judge": judge, "replicates": asking.replicates}
 
 
 def with_gates(run: RunOutcome, task: Task) -> RunOutcome:

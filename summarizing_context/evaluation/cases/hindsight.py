@@ -13,16 +13,14 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from summarizing_context.evaluation.cases.model import (
-    KEPT_SHARE,
     Case,
     Cut,
     Probe,
     Read,
-    kept_from,
     read_session,
-    tokens_before,
+    tail_start,
 )
-from summarizing_context.evaluation.scoring.verdicts import Text
+from summarizing_context.evaluation.scoring.verdicts import Text, text_of
 from summarizing_context.extraction.values import Entity, find_entities
 
 _NUMBERED = re.compile(r"^[ ]*(\d{1,9})(?=[\t→:|])", re.MULTILINE)
@@ -91,10 +89,10 @@ def with_hindsight(case: Case) -> Case:
 
 def label_cut(index: Index, cut: Cut) -> list[Probe]:
     """The values that were needed after one cut, those that were needed first before the others."""
-    kept = kept_from(tokens_before(index.reads), cut.at, KEPT_SHARE * cut.budget)
+    kept = tail_start(index.reads, cut)
     seen = _seen_before(index, cut.at)
     shown = set[str]().union(*index.said[kept : cut.at], *index.used[kept : cut.at], _system_values(index))
-    tail = Text(text for read in index.reads[kept : cut.at] for text in read.texts)
+    tail = text_of(index.reads[kept : cut.at])
     labels: dict[str, Probe] = {}
     for at in range(cut.at, len(index.reads)):
         for value, kind in index.used[at].items():

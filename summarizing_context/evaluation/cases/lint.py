@@ -15,12 +15,10 @@ from summarizing_context.evaluation.cases.model import (
     Case,
     Cut,
     Probe,
-    Read,
-    kept_from,
     read_session,
-    tokens_before,
+    tail_start,
 )
-from summarizing_context.evaluation.scoring.verdicts import Text, judge
+from summarizing_context.evaluation.scoring.verdicts import Text, judge, text_of
 
 _STATEMENTS = ("constraint", "decision")
 
@@ -44,15 +42,10 @@ def lint_case(case: Case) -> list[Complaint]:
     for cut in case.cuts:
         if not 0 < cut.at <= len(reads):
             continue
-        start = kept_from(tokens_before(reads), cut.at, KEPT_SHARE * cut.budget)
-        past, tail = _joined(reads[: cut.at]), _joined(reads[start : cut.at])
+        past, tail = text_of(reads[: cut.at]), text_of(reads[tail_start(reads, cut) : cut.at])
         for probe in case.probes_at(cut):
             complaints += [Complaint(case.id, probe.id, words) for words in _about_probe(probe, cut, texts, past, tail)]
     return complaints
-
-
-def _joined(reads: Sequence[Read]) -> Text:
-    return Text(text for read in reads for text in read.texts)
 
 
 def _about_case(case: Case) -> Iterator[str]:

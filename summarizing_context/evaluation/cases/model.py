@@ -133,9 +133,10 @@ def tokens_before(reads: Sequence[Read]) -> list[int]:
     return list(accumulate((read.tokens for read in reads), initial=0))
 
 
-def kept_from(sums: Sequence[int], cut: int, kept_tokens: float) -> int:
-    """Index of the first message of the newest `kept_tokens` tokens before a cut; the last message in any case."""
-    return next((at for at in range(cut) if sums[cut] - sums[at] <= kept_tokens), max(0, cut - 1))
+def tail_start(reads: Sequence[Read], cut: Cut) -> int:
+    """Index of the first message of the newest part before a cut. The part has at least one message."""
+    sums, tokens = tokens_before(reads[: cut.at]), KEPT_SHARE * cut.budget
+    return next((at for at in range(cut.at) if sums[cut.at] - sums[at] <= tokens), max(0, cut.at - 1))
 
 
 def message_tokens(message: Message) -> int:

@@ -232,9 +232,20 @@ def needles(run: RunOutcome) -> str:
 _BADGES = {"passed": "good", "failed": "bad", "vacuous": "warn", "nothing to look at": "bad"}
 
 
-def page(run: RunOutcome) -> str:
-    """The whole page. What would hide or turn round words is a dot, as on a terminal."""
+def html_page(title: str, parts: Sequence[str]) -> str:
+    """A page of parts in the style of the reports. Control characters become dots, as on a terminal."""
     style = (files("summarizing_context.evaluation.report") / "style.css").read_text(encoding="utf8")
+    return inert(
+        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>{escape(title)}</title><style>{style}</style></head><body><main>"
+        + "\n".join(part for part in parts if part)
+        + "</main></body></html>\n"
+    )
+
+
+def page(run: RunOutcome) -> str:
+    """The whole page of a run of evals."""
     rows = table_of(run)
     parts = [
         _top(run),
@@ -251,13 +262,7 @@ def page(run: RunOutcome) -> str:
         _section("Probes", probes_html(run), "Open a session and a question to see why it was kept or lost."),
         _bottom(run),
     ]
-    return inert(
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Summary evals: {escape(run.suite)}</title><style>{style}</style></head><body><main>"
-        + "\n".join(part for part in parts if part)
-        + "</main></body></html>\n"
-    )
+    return html_page(f"Summary evals: {run.suite}", parts)
 
 
 _TABLE_WORDS = (

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from summarizing_context.evaluation.cases.model import Kind, Probe
+from summarizing_context.evaluation.cases.model import Kind, Probe, Read
 
 _SPACES = re.compile(r"[^\S\n]+")
 
@@ -83,6 +83,11 @@ class Text:
         start, stop = max(0, place - before), place + after
         words = " ".join(self.written[start:stop].split())
         return ("…" if start else "") + words + ("…" if stop < len(self.text) else "")
+
+
+def text_of(reads: Iterable[Read]) -> Text:
+    """The words of several messages as one text."""
+    return Text(text for read in reads for text in read.texts)
 
 
 _SUPERSEDED = "(superseded)"

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from html import escape
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,10 @@ import msgspec
 from summarizing_context.errors import PromptError
 from summarizing_context.evaluation.intervals import DRAWS, Interval
 from summarizing_context.evaluation.report.charts import Spot, frontier, scatter_chart, steps_chart
+from summarizing_context.evaluation.report.page import html_page
 from summarizing_context.evaluation.tuning.trials import TOLD
 from summarizing_context.evaluation.tuning.tuner import LEAST_SESSIONS, Figures, Tried, TuneOutcome
 from summarizing_context.evaluation.tuning.variants import Variant
-from summarizing_context.messages.text import inert
 from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
 from summarizing_context.summarizers.extractive.parameters import (
     SHIPPED,
@@ -81,8 +80,7 @@ def document(run: TuneOutcome) -> dict[str, Any]:
 
 
 def page(run: TuneOutcome) -> str:
-    """The HTML page. What would hide or turn round words is a dot, as on a terminal."""
-    style = (files("summarizing_context.evaluation.report") / "style.css").read_text(encoding="utf-8")
+    """The whole page of a run of tuning."""
     judged = [tried for tried in run.tried if tried.validation is not None]
     parts = [
         _top(run),
@@ -99,13 +97,7 @@ def page(run: TuneOutcome) -> str:
         _section("Sessions", f'<div class="card">{_sessions(run)}</div>', "Split by session, never by question."),
         f"<footer><p>Intervals: {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate.</p></footer>",
     ]
-    return inert(
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>Tuning: {escape(run.suite)}</title><style>{style}</style></head><body><main>"
-        + "\n".join(parts)
-        + "</main></body></html>\n"
-    )
+    return html_page(f"Tuning: {run.suite}", parts)
 
 
 _TABLE_WORDS = (

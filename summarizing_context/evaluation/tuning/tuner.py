@@ -19,6 +19,7 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.cases.sources import CaseSource, Generated, Imported
 from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.intervals import Interval, difference, recovered
+from summarizing_context.evaluation.outcomes import changed_settings
 from summarizing_context.evaluation.tuning.trials import (
     FIGURES,
     MODEL_COST,
@@ -30,7 +31,7 @@ from summarizing_context.evaluation.tuning.trials import (
     quality,
 )
 from summarizing_context.evaluation.tuning.variants import Optimizer, Variant
-from summarizing_context.settings.values import PLACES, Settings
+from summarizing_context.settings.values import Settings
 from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
 
 Side = Literal["train", "validation"]
@@ -136,6 +137,74 @@ class Ledger:
             )
         self._known = {(one.variant, one.side): one.scores for one in read}
         return b"\n".join(lines) + b"\n"
+
+
+OUTCOME_FORMAT = 1
+LEAST_SESSIONS = 5  # held-out ones, from which on an interval says something
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """What one variant came to on one side."""
+
+    quality: Interval
+    figures: dict[str, float]  # means over sessions of its parts
+    cost: float  # in what the run says
+    view_tokens: float  # a view
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """One variant."""
+
+    number: int  # in the order in which they were tried, from 0
+    name: str
+    key: str
+    train: Figures
+    validation: Figures | None  # only of those that the report is about
+    changes: list[str]  # against the start
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the held-out sessions say about the winner."""
+
+    gain: Interval | None  # over the start
+    gap: Interval | None  # of the shipped over the start
+    recovered: Interval | None  # share of that gap
+    wanted: float  # of it; 0 where nothing was asked
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the winner is better than the start, by enough sessions and outside of the interval."""
+        return self.gain is not None and self.gain.low > 0 and self.gain.sessions >= LEAST_SESSIONS
+
+    @property
+    def failed(self) -> bool:
+        if not self.wanted:
+            return False
+        return not self.is_sure or self.recovered is None or self.recovered.mean < self.wanted
+
+
+class TuneOutcome(msgspec.Struct, frozen=True):
+    """A whole run."""
+
+    suite: str
+    claim: str
+    optimizer: str
+    seed: int
+    stopped: str  # why it ended
+    cost: str  # what the variants' cost is counted in
+    sessions: dict[str, list[str]]  # by side
+    tried: list[Tried]
+    start: int  # numbers of variants
+    winner: int
+    shipped: int
+    verdict: Verdict
+    winner_tables: dict[str, dict[str, int]]  # its figures
+    winner_prompts: dict[str, str]  # hashes by purpose
+    settings: dict[str, Any]
+    format: int = OUTCOME_FORMAT
+
+    def at(self, number: int) -> Tried:
+        return self.tried[number]
 
 
 _SHOWN = 8  # variants besides start, shipped and winner that the held-out sessions judge
@@ -273,7 +342,7 @@ def _outcome(run: _Run, stopped: str) -> TuneOutcome:
         verdict=verdict,
         winner_tables=best.parameters.tables(),
         winner_prompts={prompt.name: prompt.hash for prompt in best.prompts},
-        settings=_told(task),
+        settings=_reported_settings(task),
     )
 
 
@@ -311,81 +380,12 @@ def _names(sources: Sequence[CaseSource]) -> list[str]:
     return sorted({"/".join(identity(source)) for source in sources})
 
 
-def _told(task: TuneTask) -> dict[str, str]:
-    mine, plain = task.settings, type(task.settings)()
-    names = [name for name in mine.__slots__ if not name.startswith("_") and name not in PLACES]
-    return {name: str(getattr(mine, name)) for name in names if getattr(mine, name) != getattr(plain, name)}
-
-
 def _fingerprint(task: TuneTask, split: Split) -> str:
-    """Names sessions, split and settings: under another one, old evaluations say nothing."""
-    told = [[repr(source) for source in side] for side in split]
-    return hashlib.sha256(msgspec.json.encode([told, _told(task)], order="deterministic")).hexdigest()[:16]
+    """Hash of sessions, split and settings. Evaluations of another hash are not used."""
+    sources = [[repr(source) for source in side] for side in split]
+    content = [sources, _reported_settings(task)]
+    return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:16]
 
 
-OUTCOME_FORMAT = 1
-LEAST_SESSIONS = 5  # held-out ones, from which on an interval says something
-
-
-class Figures(msgspec.Struct, frozen=True):
-    """What one variant came to on one side."""
-
-    quality: Interval
-    figures: dict[str, float]  # means over sessions of its parts
-    cost: float  # in what the run says
-    view_tokens: float  # a view
-
-
-class Tried(msgspec.Struct, frozen=True):
-    """One variant."""
-
-    number: int  # in the order in which they were tried, from 0
-    name: str
-    key: str
-    train: Figures
-    validation: Figures | None  # only of those that the report is about
-    changes: list[str]  # against the start
-
-
-class Verdict(msgspec.Struct, frozen=True):
-    """What the held-out sessions say about the winner."""
-
-    gain: Interval | None  # over the start
-    gap: Interval | None  # of the shipped over the start
-    recovered: Interval | None  # share of that gap
-    wanted: float  # of it; 0 where nothing was asked
-
-    @property
-    def is_sure(self) -> bool:
-        """Whether the winner is better than the start, by enough sessions and outside of the interval."""
-        return self.gain is not None and self.gain.low > 0 and self.gain.sessions >= LEAST_SESSIONS
-
-    @property
-    def failed(self) -> bool:
-        if not self.wanted:
-            return False
-        return not self.is_sure or self.recovered is None or self.recovered.mean < self.wanted
-
-
-class TuneOutcome(msgspec.Struct, frozen=True):
-    """A whole run."""
-
-    suite: str
-    claim: str
-    optimizer: str
-    seed: int
-    stopped: str  # why it ended
-    cost: str  # what the variants' cost is counted in
-    sessions: dict[str, list[str]]  # by side
-    tried: list[Tried]
-    start: int  # numbers of variants
-    winner: int
-    shipped: int
-    verdict: Verdict
-    winner_tables: dict[str, dict[str, int]]  # its figures
-    winner_prompts: dict[str, str]  # hashes by purpose
-    settings: dict[str, Any]
-    format: int = OUTCOME_FORMAT
-
-    def at(self, number: int) -> Tried:
-        return self.tried[number]
+def _reported_settings(task: TuneTask) -> dict[str, str]:
+    return {name: str(value) for name, value in changed_settings(task.settings).items()}

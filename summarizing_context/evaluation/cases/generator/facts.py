@@ -21,16 +21,14 @@ import msgspec
 
 from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.cases.model import (
-    KEPT_SHARE,
     Case,
     Cut,
     Kind,
     Probe,
-    kept_from,
     read_session,
-    tokens_before,
+    tail_start,
 )
-from summarizing_context.evaluation.scoring.verdicts import Text, judge
+from summarizing_context.evaluation.scoring.verdicts import Text, judge, text_of
 
 _SLOT = re.compile(r"\{([a-z_]+)(\d*)\}")
 
@@ -290,12 +288,10 @@ def probes_of(case: Case, planted: Sequence[Planted]) -> Case:
     """The case with all probes that its planted facts allow."""
     probes: list[Probe] = []
     reads = read_session(case.messages)
-    sums = tokens_before(reads)
     texts = [Text(read.texts) for read in reads]
     for cut in case.cuts:
-        start = kept_from(sums, cut.at, KEPT_SHARE * cut.budget)
-        tail = Text(text for read in reads[start : cut.at] for text in read.texts)
-        past = Text(text for read in reads[: cut.at] for text in read.texts)
+        tail = text_of(reads[tail_start(reads, cut) : cut.at])
+        past = text_of(reads[: cut.at])
         for number in sorted({fact.number for fact in planted}):
             said = [fact for fact in planted if fact.number == number and fact.at < cut.at and _is_said(fact)]
             if said and (probe := _probe(said, cut)) and _is_fair(probe, tail, past):
