@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings
     from summarizing_context.views.activation import ActivationReport
 
-    Ask = Callable[[SummarizingContext], Awaitable[CommandResult]]
+    Action = Callable[[SummarizingContext], Awaitable[CommandResult]]
     from summarizing_context.stores.base import Match, MemoryScope, Scope, SearchHit, SessionStore
 
 _EXAMPLES = {
@@ -88,10 +88,10 @@ def summarize(
 ) -> int:
     """Cover more of a session's past now, so that its next view is shorter. The log stays whole."""
 
-    def ask(context: SummarizingContext) -> Awaitable[ActivationReport]:
+    def activate(context: SummarizingContext) -> Awaitable[ActivationReport]:
         return context.summarize(keep, focus=topic or None)
 
-    return _run(partial(cover, ask), store, session, tokens, json_path, writes=True)
+    return _run(partial(cover, activate), store, session, tokens, json_path, writes=True)
 
 
 def compress(
@@ -178,7 +178,7 @@ def budget(session: _SESSION, store: StorePath, tokens: _BUDGET = None, json_pat
 
 
 def _run(
-    command: str | Ask,
+    command: str | Action,
     store: Path,
     session: str,
     tokens: str | None,
@@ -194,7 +194,7 @@ def _run(
     info = find_session(store, session)
     given: dict[str, Any] = {} if tokens is None else {"max_tokens": read_tokens(tokens)}
     settings = Settings.load(store=store, session_id=session, project=info.project, **given)
-    result = anyio.run(partial(_ask, settings, command, writes))
+    result = anyio.run(partial(_perform, settings, command, writes))
     if not result.ok:
         raise InputError(str(result.data["error"]))
     show_result(json_path, dict(result.data), result.text if text_of is None else text_of(result.data))
@@ -202,16 +202,16 @@ def _run(
 
 
 async def cover(
-    ask: Callable[[SummarizingContext], Awaitable[ActivationReport]], context: SummarizingContext
+    activate: Callable[[SummarizingContext], Awaitable[ActivationReport]], context: SummarizingContext
 ) -> CommandResult:
     """Activate, wait until the summarizer has made what the view shows, and have it shown; again where that covers
     more."""
     from summarizing_context.commands import activated
 
-    report = first = again = await ask(context)
+    report = first = again = await activate(context)
     while context.statistics().summaries_pending:
         await context.wait_idle()
-        again = await ask(context)
+        again = await activate(context)
         if not again.activated:
             break
         report = again
@@ -220,7 +220,7 @@ async def cover(
     return activated(report, context.statistics())
 
 
-async def _ask(settings: Settings, command: str | Ask, writes: bool) -> CommandResult:
+async def _perform(settings: Settings, command: str | Action, writes: bool) -> CommandResult:
     from summarizing_context.assembly import open_context
 
     async with open_context(settings, read_only=not writes) as context:

@@ -25,7 +25,7 @@ from summarizing_context.cli.eval_model import (
     Refresh,
     Replicates,
 )
-from summarizing_context.cli.eval_run import Wanted, execute
+from summarizing_context.cli.eval_run import RunRequest, execute
 from summarizing_context.cli.output import JsonPath, Status, help_text, plain, screen, show_result
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def run(
     really used. The reports (HTML, Markdown, JSON) are the same on every run and every machine. With a reader, a
     model's answers come from recorded replies.
     """
-    wanted = Wanted(
+    request = RunRequest(
         suite=suite,
         cases=cases,
         dataset=dataset,
@@ -136,7 +136,7 @@ def run(
         redact=redact,
         record=recording,
     )
-    return execute(wanted, options)
+    return execute(request, options)
 
 
 def record(
@@ -166,7 +166,7 @@ def record(
     What is recorded already is not sent again, so a recording that was stopped, by you or by a cap, goes on when it is
     called again. Several recorders may share a file.
     """
-    wanted = Wanted(
+    request = RunRequest(
         suite=suite,
         usual="answers",
         cases=cases,
@@ -191,7 +191,7 @@ def record(
         max_calls=max_calls,
         max_input_tokens=max_input_tokens,
     )
-    return execute(wanted, options)
+    return execute(request, options)
 
 
 def report(
@@ -265,11 +265,11 @@ def _differences(first: RunOutcome, second: RunOutcome, arm: str) -> list[tuple[
 
     rows: list[tuple[str, str, Interval, bool | None]] = []
     for name in second.arms if arm == "all" else [arm]:
-        for figure, told in FIGURES.items():
+        for figure, definition in FIGURES.items():
             change = difference(
                 session_values(second.sessions, name, figure), session_values(first.sessions, name, figure)
             )
             if change is not None:
-                sure = bool(told.better) and change.excludes_zero()
-                rows.append((name, figure, change, change.mean * told.better > 0 if sure else None))
+                is_certain = bool(definition.better) and change.excludes_zero()
+                rows.append((name, figure, change, change.mean * definition.better > 0 if is_certain else None))
     return rows

@@ -23,7 +23,7 @@ from summarizing_context.cli.output import (
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Caps, Cassette, Mode
-    from summarizing_context.evaluation.questions import Asking, Chat, Provider, Tape
+    from summarizing_context.evaluation.questions import Chat, Provider, ReaderPlan, Tape
     from summarizing_context.evaluation.runner import Plan
     from summarizing_context.evaluation.suites import LoadedSuite
     from summarizing_context.summarizers.prices import ModelPrice
@@ -83,7 +83,7 @@ class ModelOptions:
         return "refresh" if self.refresh else "record" if self.record else "replay"
 
     @property
-    def is_asked(self) -> bool:
+    def names_model(self) -> bool:
         """Whether a model is asked for on the command line."""
         return self.reader is not None or self.model is not None or self.judge is not None
 
@@ -93,8 +93,8 @@ def tape_of(options: ModelOptions, loaded: LoadedSuite | None) -> Tape | None:
     from summarizing_context.evaluation.questions import Tape
 
     own = loaded.tape if loaded is not None else None
-    asking = _asking(options, own.asking if own is not None else None)
-    if own is None and asking is None:
+    reader_plan = _reader_plan(options, own.reader_plan if own is not None else None)
+    if own is None and reader_plan is None:
         if options.mode != "replay":
             raise InputError("nothing to record: name a reader with --reader and --model, or take a suite that has one")
         if options.redact is not None:
@@ -103,26 +103,26 @@ def tape_of(options: ModelOptions, loaded: LoadedSuite | None) -> Tape | None:
     path = options.cassette or (loaded.cassette if loaded is not None else None)
     if path is None:
         raise InputError("--cassette: name the file of the recorded replies; only suites have one of their own")
-    return Tape(path, asking, options.redact)
+    return Tape(path, reader_plan, options.redact)
 
 
-def _asking(options: ModelOptions, own: Asking | None) -> Asking | None:
+def _reader_plan(options: ModelOptions, own: ReaderPlan | None) -> ReaderPlan | None:
     """What is asked: the suite's, changed by the command line."""
-    from summarizing_context.evaluation.questions import Asking
+    from summarizing_context.evaluation.questions import ReaderPlan
 
-    if own is None and not options.is_asked:
+    if own is None and not options.names_model:
         return None
-    if own is not None and not options.is_asked:
+    if own is not None and not options.names_model:
         reader, judge = (replace(chat, base_url=options.base_url) for chat in (own.reader, own.judge))
     else:
         reader = _reader(options, own)
         judge = replace(reader, model=options.judge or reader.model)
-    asking = Asking(reader=reader, judge=judge) if own is None else replace(own, reader=reader, judge=judge)
-    asking = replace(asking, replicates=options.replicates or asking.replicates)
-    return replace(asking, most=options.probes or asking.most)
+    reader_plan = ReaderPlan(reader=reader, judge=judge) if own is None else replace(own, reader=reader, judge=judge)
+    reader_plan = replace(reader_plan, replicates=options.replicates or reader_plan.replicates)
+    return replace(reader_plan, most=options.probes or reader_plan.most)
 
 
-def _reader(options: ModelOptions, own: Asking | None) -> Chat:
+def _reader(options: ModelOptions, own: ReaderPlan | None) -> Chat:
     """The reader that the command line names; what it leaves open is the suite's."""
     from summarizing_context.evaluation.questions import PROVIDERS, Chat
 
@@ -186,9 +186,9 @@ def show_forecast(cassette: Cassette, plan: Plan, json_path: str | None) -> None
 
 def _opening_words(cassette: Cassette, caps: Caps) -> str:
     named = (("calls", caps.max_calls), ("input tokens", caps.max_input_tokens))
-    told = [f"at most {most:,} {name}" for name, most in named if most is not None] or ["without a cap"]
+    limits = [f"at most {most:,} {name}" for name, most in named if most is not None] or ["without a cap"]
     there = f"{len(cassette):,} replies are there already" if len(cassette) else "a new file"
-    return plain(f"Recording into {cassette.path} ({there}), {' and '.join(told)}; --dry-run tells what it takes.")
+    return plain(f"Recording into {cassette.path} ({there}), {' and '.join(limits)}; --dry-run tells what it takes.")
 
 
 def kept_words(cassette: Cassette) -> str:
@@ -203,11 +203,11 @@ def spent_words(cassette: Cassette, plan: Plan) -> str:
     from summarizing_context.summarizers.prices import load_prices
 
     spent, price = cassette.spent, load_prices(plan.settings.prices).price_of(_model_of(plan))
-    told = (
+    words = (
         f"{spent.calls:,} calls, {spent.input_tokens:,} input and {spent.output_tokens:,} output tokens, "
         f"{dollars(spent.cost(price))}; {len(cassette):,} replies are in {cassette.path}"
     )
-    return plain(told)
+    return plain(words)
 
 
 _ABOUT = {
@@ -220,8 +220,8 @@ _ABOUT = {
 
 def _model_of(plan: Plan) -> str | None:
     """Whose prices count: the reader's, else the summarizer's."""
-    asking = plan.tape.asking if plan.tape is not None else None
-    return asking.reader.model if asking is not None else plan.settings.model
+    reader_plan = plan.tape.reader_plan if plan.tape is not None else None
+    return reader_plan.reader.model if reader_plan is not None else plan.settings.model
 
 
 def _price_words(price: ModelPrice | None) -> str:

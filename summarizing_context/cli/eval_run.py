@@ -121,7 +121,7 @@ def comparison_table(rows: list[tuple[str, str, Interval, bool | None]]) -> Tabl
     return made
 
 
-def misses(run: RunOutcome) -> Iterator[str]:
+def remarks(run: RunOutcome) -> Iterator[str]:
     """What a person should know about this run beside its figures."""
     from summarizing_context.evaluation.report.summary import headline, unequal_views
 
@@ -136,7 +136,7 @@ _YOURS = "What views of these sessions still hold of the exact values that later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class RunRequest:
     """What the command line says of a run."""
 
     suite: str | None
@@ -151,56 +151,56 @@ class Wanted:
     json_path: str | None = None
 
 
-def execute(wanted: Wanted, options: ModelOptions) -> int:
+def execute(request: RunRequest, options: ModelOptions) -> int:
     """Run, write the reports, show them; the exit status."""
     from summarizing_context.evaluation.gates import has_failed
     from summarizing_context.evaluation.report.files import HTML, table_document, write_reports
     from summarizing_context.evaluation.suites import accept as accept_run
 
-    task = make_task(wanted, options)
-    _check(wanted, options, task)
+    task = make_task(request, options)
+    _check(request, options, task)
     started = time.perf_counter()
     with eval_model.opened(options, task.plan.tape) as cassette:
         found = _run(task, cassette)
     if cassette is not None and cassette.mode == "forecast":
-        eval_model.show_forecast(cassette, task.plan, wanted.json_path)
+        eval_model.show_forecast(cassette, task.plan, request.json_path)
         return Status.OK
-    if wanted.accept:
+    if request.accept:
         found = accept_run(found, task)
     seconds = time.perf_counter() - started
-    write_reports(found, wanted.out, timings={"seconds": round(seconds, 2), "jobs": task.jobs})
-    if wanted.json_path is not None:
+    write_reports(found, request.out, timings={"seconds": round(seconds, 2), "jobs": task.jobs})
+    if request.json_path is not None:
         document = {"suite": found.suite, "table": table_document(found), "failed": has_failed(found)}
-        write_json(wanted.json_path, document)
-    if wanted.json_path != "-":
-        _show(found, wanted.out / HTML, seconds)
+        write_json(request.json_path, document)
+    if request.json_path != "-":
+        _show(found, request.out / HTML, seconds)
         if cassette is not None:
             screen().print(f"Recorded: {eval_model.spent_words(cassette, task.plan)}.")
     return Status.LAW_BROKEN if has_failed(found) else Status.OK
 
 
-def make_task(wanted: Wanted, options: ModelOptions) -> Task:
+def make_task(request: RunRequest, options: ModelOptions) -> Task:
     """What is to be run."""
     from summarizing_context.evaluation.arms import REFERENCE
     from summarizing_context.evaluation.cases.sources import check_readable, dataset_sources, folder_sources
     from summarizing_context.evaluation.runner import Plan
     from summarizing_context.evaluation.suites import Task, load_suite
 
-    chosen, budget, jobs = _arms(wanted.arms), read_tokens(wanted.budget), wanted.jobs or os.cpu_count() or 1
-    if wanted.cases and wanted.dataset:
+    chosen, budget, jobs = _arms(request.arms), read_tokens(request.budget), request.jobs or os.cpu_count() or 1
+    if request.cases and request.dataset:
         raise InputError("--cases and --dataset: take one of them")
-    if wanted.cases or wanted.dataset:
-        refuse_suite(wanted.suite, "--cases" if wanted.cases else "--dataset")
+    if request.cases or request.dataset:
+        refuse_suite(request.suite, "--cases" if request.cases else "--dataset")
         plan = Plan(arms=chosen, tape=eval_model.tape_of(options, None))
-        if wanted.cases:
-            sources = folder_sources(wanted.cases, budget=budget)
+        if request.cases:
+            sources = folder_sources(request.cases, budget=budget)
             check_readable(sources)
             return Task(name="your cases", claim=_YOURS, sources=sources, plan=plan, defects=False, jobs=jobs)
-        name, path = wanted.dataset or ("", Path())
+        name, path = request.dataset or ("", Path())
         claim = f"{name}: which answers views still hold, word for word, at {budget:,} tokens."
         sources = dataset_sources(name, path, budget=budget)
         return Task(name=name, claim=claim, sources=sources, plan=plan, defects=False, jobs=jobs)
-    loaded = load_suite(wanted.suite or wanted.usual, Path.cwd())
+    loaded = load_suite(request.suite or request.usual, Path.cwd())
     settings = loaded.settings()
     if options.base_url is not None:
         settings = replace(settings, base_url=options.base_url)
@@ -215,12 +215,12 @@ def make_task(wanted: Wanted, options: ModelOptions) -> Task:
     )
 
 
-def _check(wanted: Wanted, options: ModelOptions, task: Task) -> None:
-    if not wanted.accept:
+def _check(request: RunRequest, options: ModelOptions, task: Task) -> None:
+    if not request.accept:
         return
     if task.baseline is None:
         raise InputError("--accept: only a suite has a baseline; leave --cases and --dataset away")
-    if options.is_asked or options.dry_run:
+    if options.names_model or options.dry_run:
         raise InputError("--accept: a baseline is of what the suite says; leave --reader, --model and --dry-run away")
 
 
@@ -243,15 +243,15 @@ def _run(task: Task, cassette: Cassette | None) -> RunOutcome:
         task = replace(task, defects=False)
     with progress_bar("sessions", remaining=True) as bar:
         shown = bar.add_task("eval", total=len(task.sources), words="")
-        asked = 0
+        probes = 0
 
         def watch(session: SessionOutcome) -> None:
-            nonlocal asked
-            asked += len(session.probes)
-            bar.update(shown, advance=1, words=f"{asked:,} probes")
+            nonlocal probes
+            probes += len(session.probes)
+            bar.update(shown, advance=1, words=f"{probes:,} probes")
 
         def count(spent: Spent) -> None:
-            bar.update(shown, words=f"{asked:,} probes, {spent.calls:,} calls, {spent.input_tokens:,} tokens read")
+            bar.update(shown, words=f"{probes:,} probes, {spent.calls:,} calls, {spent.input_tokens:,} tokens read")
 
         if cassette is not None:
             cassette.watch = count
@@ -266,7 +266,7 @@ def _show(run: RunOutcome, page: Path, seconds: float) -> None:
     shown += [defects_table(run)] if run.defects else []
     for made in shown:
         console.print(made)
-    for line in misses(run):
+    for line in remarks(run):
         console.print(line)
     probes = sum(len(session.probes) for session in run.sessions)
     console.print(f"{probes:,} probes in {seconds:.0f} s. The whole report: {page}")

@@ -62,7 +62,7 @@ def list_table(rows: Sequence[dict[str, Any]], counter: str) -> Table:
             str(row["version"]),
             number(row["fixed_tokens"]),
             row["hash"][:12],
-            _told(row["released"]),
+            _yes_or_no(row["released"]),
             Text(plain(row["about"]), style="dim"),
         )
     made.caption, made.caption_justify = f"tokens of the fixed text, counted by {counter}", "left"
@@ -72,9 +72,9 @@ def list_table(rows: Sequence[dict[str, Any]], counter: str) -> Table:
 def show_prompt(prompt: Prompt, facts: dict[str, Any], counter: str) -> None:
     """One prompt with its text as it stands in the file."""
     console = screen()
-    told = "released" if facts["released"] else "not released"
+    status = "released" if facts["released"] else "not released"
     console.print(Text(f"{facts['name']}: {plain(facts['about'])}", style="bold"))
-    console.print(f"{facts['fixed_tokens']} tokens by {counter}, {told}, hash {facts['hash']}", style="dim")
+    console.print(f"{facts['fixed_tokens']} tokens by {counter}, {status}, hash {facts['hash']}", style="dim")
     for rank, focus in enumerate(prompt.focuses, start=1):
         console.print(Text(f"rank {rank}: {plain(focus)}", style="dim"))
     console.print()
@@ -111,7 +111,7 @@ def show_rendered(rendered: Rendered, counter: str, *, full: bool) -> None:
     made = table(f"{rendered.prompt} for {where}", "slot", "part", "same every time", "#tokens", "#share")
     for part in rendered.parts:
         share = f"{part.tokens / max(rendered.tokens, 1):.1%}"
-        made.add_row(part.slot, part.name, _told(part.fixed), number(part.tokens), share)
+        made.add_row(part.slot, part.name, _yes_or_no(part.fixed), number(part.tokens), share)
     made.add_section()
     fixed = f"{rendered.fixed_tokens / max(rendered.tokens, 1):.1%}"
     made.add_row("", "of it the same every time", "", number(rendered.fixed_tokens), fixed)
@@ -127,10 +127,10 @@ def show_rendered(rendered: Rendered, counter: str, *, full: bool) -> None:
 
 def _line(change: Change) -> Text:
     style = _STYLES[change.sign]
-    told = Text(f"{change.sign} ", style=style)
+    text = Text(f"{change.sign} ", style=style)
     for piece in change.pieces:
-        told.append(piece.text, style=f"bold {style}" if piece.changed and style else style)
-    return told
+        text.append(piece.text, style=f"bold {style}" if piece.changed and style else style)
+    return text
 
 
 def _print_text(text: str) -> None:
@@ -147,7 +147,7 @@ def _ends_of(text: str) -> str:
     return "\n".join([*lines[:_ENDS], left_out, *lines[-_ENDS:]])
 
 
-def _told(value: bool) -> str:
+def _yes_or_no(value: bool) -> str:
     return "yes" if value else "no"
 
 

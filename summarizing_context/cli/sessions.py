@@ -91,16 +91,16 @@ def delete_session(
 ) -> int:
     """Delete one session for good: its text is no longer in the file."""
     info = find_session(store, session)
-    _ask(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes)
-    gone = with_store(store, lambda opened: opened.delete_session(session))
-    show_result(json_path, {"deleted": session, "found": gone}, f"Deleted {session}.")
+    _confirm(f"Delete session {info.session_id} with its {info.messages:,} messages for good?", yes)
+    found = with_store(store, lambda opened: opened.delete_session(session))
+    show_result(json_path, {"deleted": session, "found": found}, f"Deleted {session}.")
     return Status.OK
 
 
 def purge(store: StorePath, yes: _YES = False, json_path: JsonPath = None) -> int:
     """Remove for good what no session uses any longer, such as replaced logs."""
     check_store(store)
-    _ask("Remove all that no session uses any longer? Undone edits cannot be brought back after it.", yes)
+    _confirm("Remove all that no session uses any longer? Undone edits cannot be brought back after it.", yes)
     freed = with_store(store, lambda opened: opened.purge())
     show_result(json_path, {"freed_bytes": freed}, f"Freed {freed:,} bytes.")
     return Status.OK
@@ -168,7 +168,7 @@ async def _opened(store: Path, *, read_only: bool) -> AsyncIterator[SessionStore
         await opened.close()
 
 
-def _ask(question: str, yes: bool) -> None:
+def _confirm(question: str, yes: bool) -> None:
     if yes:
         return
     try:

@@ -169,13 +169,13 @@ def variants_table(run: TuneOutcome) -> Table:
             Text(plain(", ".join(dict.fromkeys([*roles, tried.name])), 60), style=style),
             f"{tried.train.quality.mean:.4f}",
             f"{held_out.mean:.4f}",
-            told(held_out),
+            _interval_words(held_out),
             number(round(tried.validation.cost)),
         )
     return made
 
 
-def told(interval: Interval) -> str:
+def _interval_words(interval: Interval) -> str:
     return f"{interval.low:.4f} – {interval.high:.4f}"
 
 
@@ -286,7 +286,7 @@ def tune(
     if cases:
         refuse_suite(suite, "--cases")
     speaker = Speaker(model, provider, cassette, base_url, record=record, max_calls=max_calls, gepa=gepa)
-    began = time.perf_counter()
+    started = time.perf_counter()
     with speaker.opened() as tape:
         task = _task(
             suite, cases, speaker, tape, budget=read_tokens(budget), start=start, tries=tries or (), folder=out,
@@ -298,7 +298,7 @@ def tune(
     if json_path is not None:
         write_json(json_path, {**document(run), "written": [str(path) for path in written]})
     if json_path != "-":
-        show(run, written, out / HTML, time.perf_counter() - began)
+        show(run, written, out / HTML, time.perf_counter() - started)
     return Status.LAW_BROKEN if run.verdict.failed else Status.OK
 
 
@@ -326,7 +326,7 @@ def _task(
 
     suite = suite or _SUITE
     if cases:
-        told, settings, sources = (
+        suite_read, settings, sources = (
             Suite(name="your sessions", claim=_YOURS),
             Settings(),
             folder_sources(cases, budget=budget),
@@ -334,11 +334,11 @@ def _task(
         check_readable(sources)
     else:
         loaded = load_suite(suite, Path.cwd())
-        told, settings, sources = loaded.suite, loaded.settings(), loaded.sources()
-    given = load_parameters(start) if start is not None else read_parameters(told.start, suite)
+        suite_read, settings, sources = loaded.suite, loaded.settings(), loaded.sources()
+    given = load_parameters(start) if start is not None else read_parameters(suite_read.start, suite)
     return TuneTask(
-        name=told.name,
-        claim=told.claim,
+        name=suite_read.name,
+        claim=suite_read.claim,
         sources=sources,
         settings=speaker.settings(settings),
         start=Variant(name="start", parameters=given),
@@ -347,7 +347,7 @@ def _task(
         seed=seed,
         evaluations=evaluations,
         seconds=seconds,
-        wanted=0.0 if tries or speaker.model or start is not None else told.recovers,
+        wanted=0.0 if tries or speaker.model or start is not None else suite_read.recovers,
         jobs=jobs,
         cassette=tape,
     )
@@ -381,9 +381,9 @@ def _run(
         shown = bar.add_task("tune", total=task.evaluations, words="")
         best = 0.0
 
-        def watch(number: int, variant: Variant, worth: float) -> None:
+        def watch(number: int, variant: Variant, quality_of: float) -> None:
             nonlocal best
-            best = max(best, worth)
+            best = max(best, quality_of)
             bar.update(shown, completed=number, words=f"best {best:.4f}")
 
         return run_tuning(task, watch)

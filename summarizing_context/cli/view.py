@@ -159,8 +159,8 @@ def _node_table(shown: Shown) -> Table:
 def _first_line(text: str) -> str:
     """The first line that says something: headings are passed over."""
     lines = [line.strip() for line in text.split("\n")]
-    said = (line.removeprefix("- ") for line in lines if line and not line.startswith(("##", "<")))
-    return plain(next(said, ""), 160)
+    statements = (line.removeprefix("- ") for line in lines if line and not line.startswith(("##", "<")))
+    return plain(next(statements, ""), 160)
 
 
 _STATUS_EXAMPLE = """[bold]Example[/bold]
@@ -232,7 +232,7 @@ def _cost(info: SessionInfo, settings: Settings) -> dict[str, Any]:
     }
 
 
-def _told_cost(cost: Mapping[str, Any]) -> tuple[str, str]:
+def _cost_words(cost: Mapping[str, Any]) -> tuple[str, str]:
     """Dollars, and what they are for."""
     tokens = f"{number(cost['input_tokens'])} tokens read and {number(cost['output_tokens'])} written by a model"
     if cost["estimated_cost"] is not None:
@@ -262,7 +262,7 @@ def _status_table(document: Mapping[str, Any]) -> Table:
         ),
         ("activations", number(known["activations"]), _listed(known["activations_by_reason"]) or "none in this look"),
         ("repairs", number(sum(known["repairs"].values())), _listed(known["repairs"]) or "none needed"),
-        ("estimated cost", *_told_cost(document["cost"])),
+        ("estimated cost", *_cost_words(document["cost"])),
         ("lag", number(known["lag_tokens"]), "tokens that wait for a summary"),
         ("store", "", f"{plain(str(known['store']))}, {holder}, changed {changed}"),
     ]

@@ -172,10 +172,10 @@ def test_path(path: str) -> str:
 
 def argument_of(seed: int, function: str) -> str:
     """The argument that a function of the project takes."""
-    return _dice(seed, function).choice(("ferry", "day", "berth", "arrival", "station", "moment"))
+    return _rng(seed, function).choice(("ferry", "day", "berth", "arrival", "station", "moment"))
 
 
-def _dice(seed: int, name: str) -> random.Random:
+def _rng(seed: int, name: str) -> random.Random:
     return random.Random(f"{seed}/{name}")
 
 
@@ -195,13 +195,13 @@ def _module(seed: int, path: str, noun: str, names: list[str]) -> str:
 
 
 def _function(seed: int, path: str, noun: str, name: str) -> str:
-    dice = _dice(seed, f"{path}:{name}")
+    rng = _rng(seed, f"{path}:{name}")
     arg = argument_of(seed, name)
     words = name.replace("_", " ")
-    first, other = dice.sample(_FIELDS, 2)
-    body = dice.choice(_BODIES).format(
-        arg=arg, noun=noun, table=dice.choice(_TABLES), field=first, other=other,
-        reason=dice.choice(_REASONS), number=dice.randrange(4, 90), digits=dice.choice((0, 1, 2)),
+    first, other = rng.sample(_FIELDS, 2)
+    body = rng.choice(_BODIES).format(
+        arg=arg, noun=noun, table=rng.choice(_TABLES), field=first, other=other,
+        reason=rng.choice(_REASONS), number=rng.randrange(4, 90), digits=rng.choice((0, 1, 2)),
     )  # fmt: skip
     return f'def {name}({arg}):\n    """{words.capitalize()} for one {arg}."""\n{body}'
 
@@ -210,15 +210,15 @@ def _tests(seed: int, path: str, noun: str, names: list[str]) -> str:
     module = path.removesuffix(".py").replace("/", ".")
     lines = [f'"""Tests of {path}."""', "", "import pytest", "", f"from {module} import {', '.join(names)}", ""]
     for name in names:
-        dice = _dice(seed, f"test:{name}")
-        arg, low, high = argument_of(seed, name), dice.randrange(2, 40), dice.randrange(41, 400)
-        first, second = dice.sample(_FIELDS, 2)
+        rng = _rng(seed, f"test:{name}")
+        arg, low, high = argument_of(seed, name), rng.randrange(2, 40), rng.randrange(41, 400)
+        first, second = rng.sample(_FIELDS, 2)
         lines += [
             "",
             f'@pytest.mark.parametrize(("{arg}", "{first}"), [({low}, "B{low % 7}"), ({high}, "B6"), (0, None)])',
             f"def test_{name}_takes_any_{arg}(harbour, {arg}, {first}):",
-            f'    harbour.given("{dice.choice(_TABLES)}", {first}={first}, {second}={dice.randrange(100, 900)})',
-            f"    assert {name}({arg}) == harbour.expected({first}, tolerance={dice.choice((0, 1, 5))})",
+            f'    harbour.given("{rng.choice(_TABLES)}", {first}={first}, {second}={rng.randrange(100, 900)})',
+            f"    assert {name}({arg}) == harbour.expected({first}, tolerance={rng.choice((0, 1, 5))})",
             "",
             f"def test_{name}_refuses_an_unknown_{noun.replace(' ', '_')}(harbour):",
             '    with pytest.raises(QuaysideError, match="missing|gave up|expected one"):',
@@ -283,12 +283,12 @@ _EVENTS = (
 )
 
 
-def list_files(project: Project, folder: str, dice: random.Random) -> str:
+def list_files(project: Project, folder: str, rng: random.Random) -> str:
     """A long listing of the files under a folder."""
     paths = sorted(path for path in project.files if folder == "." or path.startswith(folder))
     lines = [
-        f"-rw-r--r-- 1 deploy deploy {len(project.text(path)):>6} Apr {dice.randrange(1, 29):>2} "
-        f"{dice.randrange(7, 19):02}:{dice.randrange(60):02} {path}"
+        f"-rw-r--r-- 1 deploy deploy {len(project.text(path)):>6} Apr {rng.randrange(1, 29):>2} "
+        f"{rng.randrange(7, 19):02}:{rng.randrange(60):02} {path}"
         for path in paths
     ]
     return "\n".join([f"total {len(paths)}", *lines])
@@ -310,20 +310,20 @@ def search(project: Project, words: str) -> str:
     return "\n".join(found) or f"no match for {words!r}"
 
 
-def tests_pass(dice: random.Random, count: int) -> str:
+def tests_pass(rng: random.Random, count: int) -> str:
     """A quiet test run in which everything passes."""
-    return "\n".join([*_dots("." * count), f"{count} passed in {dice.uniform(4, 9):.2f}s"])
+    return "\n".join([*_dots("." * count), f"{count} passed in {rng.uniform(4, 9):.2f}s"])
 
 
-def tests_fail(project: Project, path: str, function: str, error: str, *, dice: random.Random, count: int) -> str:
+def tests_fail(project: Project, path: str, function: str, error: str, *, rng: random.Random, count: int) -> str:
     """A quiet test run in which one test fails, with its traceback."""
     at = project.line_of(path, f"def {function}(")
     test = project.line_of(test_path(path), f"def test_{function}_takes")
     body = project.files[path][at - 1 : at + 12]
     arg = argument_of(project.seed, function)
-    name = f"test_{function}_takes_any_{arg}[{dice.randrange(2, 40)}]"
+    name = f"test_{function}_takes_any_{arg}[{rng.randrange(2, 40)}]"
     marks = [*"." * (count - 1)]
-    marks.insert(dice.randrange(count), "F")
+    marks.insert(rng.randrange(count), "F")
     return "\n".join(
         [
             *_dots("".join(marks)),
@@ -336,74 +336,74 @@ def tests_fail(project: Project, path: str, function: str, error: str, *, dice: 
             f"E   {error}",
             "=" * 26 + " short test summary info " + "=" * 28,
             f"FAILED {test_path(path)}::{name} - {error.split(':')[0]}",
-            f"1 failed, {count - 1} passed in {dice.uniform(4, 9):.2f}s",
+            f"1 failed, {count - 1} passed in {rng.uniform(4, 9):.2f}s",
         ]
     )
 
 
-def journal(dice: random.Random, day: str, lines: int, extra: Sequence[str] = ()) -> str:
+def journal(rng: random.Random, day: str, lines: int, extra: Sequence[str] = ()) -> str:
     """The service's journal of one night, oldest first; `extra` lines stand among the others."""
-    second, out = dice.randrange(60), list[str]()
+    second, out = rng.randrange(60), list[str]()
     for _ in range(lines):
-        second += dice.randrange(20, 400)
-        level, part, words = dice.choice(_EVENTS)
-        ferry, other = dice.sample(FERRIES, 2)
-        said = words.format(
-            day=day, ferry=ferry, other=other, berth=dice.randrange(1, 7), n=dice.randrange(2, 48),
-            ms=dice.randrange(3, 240), level=dice.randrange(41, 312), score=dice.randrange(12, 80),
+        second += rng.randrange(20, 400)
+        level, part, words = rng.choice(_EVENTS)
+        ferry, other = rng.sample(FERRIES, 2)
+        message = words.format(
+            day=day, ferry=ferry, other=other, berth=rng.randrange(1, 7), n=rng.randrange(2, 48),
+            ms=rng.randrange(3, 240), level=rng.randrange(41, 312), score=rng.randrange(12, 80),
         )  # fmt: skip
         stamp = f"{day} {second // 3600 % 24:02}:{second // 60 % 60:02}:{second % 60:02}"
-        out.append(f"{stamp} quay-1 quayside[{2100 + second % 7}]: {level:<7} {part}: {said}")
+        out.append(f"{stamp} quay-1 quayside[{2100 + second % 7}]: {level:<7} {part}: {message}")
     for line in extra:
-        out.insert(dice.randrange(lines // 2, lines), line)
+        out.insert(rng.randrange(lines // 2, lines), line)
     return "\n".join(out)
 
 
-def metrics(dice: random.Random, port: int, memory_mb: int) -> str:
+def metrics(rng: random.Random, port: int, memory_mb: int) -> str:
     """The service's metrics as JSON."""
     routes = ("GET /plan", "POST /arrivals", "DELETE /arrivals", "GET /berths", "GET /metrics")
     return json.dumps(
         {
             "service": "quayside",
             "listen": f"127.0.0.1:{port}",
-            "uptime_s": dice.randrange(3_000, 90_000),
+            "uptime_s": rng.randrange(3_000, 90_000),
             "memory_mb": memory_mb,
             "routes": [
-                {"route": route, "count": dice.randrange(90, 9_000), "p50_ms": dice.randrange(3, 20),
-                 "p99_ms": dice.randrange(30, 900), "errors": dice.randrange(4)}
+                {"route": route, "count": rng.randrange(90, 9_000), "p50_ms": rng.randrange(3, 20),
+                 "p99_ms": rng.randrange(30, 900), "errors": rng.randrange(4)}
                 for route in routes
             ],
-            "cache": {"plans": memory_mb * 36, "hits": dice.randrange(10_000), "misses": dice.randrange(900)},
-            "tides": {"station": "outer-mole", "age_s": dice.randrange(900), "level_cm": dice.randrange(40, 320)},
+            "cache": {"plans": memory_mb * 36, "hits": rng.randrange(10_000), "misses": rng.randrange(900)},
+            "tides": {"station": "outer-mole", "age_s": rng.randrange(900), "level_cm": rng.randrange(40, 320)},
         },
         indent=1,
         ensure_ascii=False,
     )  # fmt: skip
 
 
-def rows(dice: random.Random, count: int, month: int) -> str:
+def rows(rng: random.Random, count: int, month: int) -> str:
     """Rows of the database, one JSON object a line."""
     out = []
     for _ in range(count):
-        hour, minute = dice.randrange(5, 23), dice.choice((0, 5, 10, 20, 25, 35, 40, 50))
+        hour, minute = rng.randrange(5, 23), rng.choice((0, 5, 10, 20, 25, 35, 40, 50))
         row = {
-            "id": dice.randrange(10_000, 99_999),
-            "ferry": dice.choice(FERRIES),
-            "imo": f"9{dice.randrange(100_000, 999_999)}",
-            "berth": dice.randrange(1, 7),
-            "arrives_at": f"2026-{month:02}-{dice.randrange(1, 29):02}T{hour:02}:{minute:02}Z",
-            "stay_min": dice.randrange(20, 190),
-            "draught_cm": dice.randrange(210, 560),
-            "level_cm": dice.randrange(40, 320),
-            "status": dice.choice(("moored", "left", "left", "cancelled", "announced")),
+            "id": rng.randrange(10_000, 99_999),
+            "ferry": rng.choice(FERRIES),
+            "imo": f"9{rng.randrange(100_000, 999_999)}",
+            "berth": rng.randrange(1, 7),
+            "arrives_at": f"2026-{month:02}-{rng.randrange(1, 29):02}T{hour:02}:{minute:02}Z",
+            "stay_min": rng.randrange(20, 190),
+            "draught_cm": rng.randrange(210, 560),
+            "level_cm": rng.randrange(40, 320),
+            "status": rng.choice(("moored", "left", "left", "cancelled", "announced")),
         }
         out.append(json.dumps(row, ensure_ascii=False))
     return "\n".join(out)
 
 
-def git_log(dice: random.Random, subjects: Sequence[str]) -> str:
+def git_log(rng: random.Random, subjects: Sequence[str]) -> str:
     """The branch's newest commits, the last change first."""
-    return "\n".join(f"{dice.getrandbits(28):07x} {subject}" for subject in reversed(subjects))
+    return "\n".join(f"{rng.getrandbits(28):07x} {subject}" for subject in reversed(subjects))
 
 
 def _dots(marks: str) -> list[str]:

@@ -71,7 +71,7 @@ def demo_session(seed: int = 7, turns: int = TURNS) -> list[dict[str, Any]]:
     writer = _Writer(seed)
     writer.messages.append({"role": "system", "content": story["system"]})
     for number, turn in enumerate(_chosen(story["turn"], turns)):
-        writer.tell(turn, again=number >= len(story["turn"]))
+        writer.add_turn(turn, again=number >= len(story["turn"]))
     return writer.messages
 
 
@@ -105,17 +105,17 @@ class _Writer:
     def __init__(self, seed: int) -> None:
         self.messages: list[dict[str, Any]] = []
         self._project: Project = make_project(seed)
-        self._dice = random.Random(seed)
+        self._rng = random.Random(seed)
         self._calls = 0
         self._tests = 118
         self._port = 8080
         self._memory_mb = 210
         self._commits = ["initial import of quayside", "tides: gauge at the outer mole", "berths: night closure"]
 
-    def tell(self, turn: dict[str, Any], *, again: bool) -> None:
+    def add_turn(self, turn: dict[str, Any], *, again: bool) -> None:
         """One turn: the request, the work, the last words."""
-        ask = f"{self._dice.choice(_AGAIN)} ({turn['function']} in {turn['path']})" if again else turn["ask"]
-        self.messages.append({"role": "user", "content": ask})
+        request = f"{self._rng.choice(_AGAIN)} ({turn['function']} in {turn['path']})" if again else turn["ask"]
+        self.messages.append({"role": "user", "content": request})
         getattr(self, f"_{turn['kind']}")(turn)
         self.messages.append({"role": "assistant", "content": turn["close"]})
 
@@ -136,7 +136,7 @@ class _Writer:
         self._work(f"I read {path} and its tests together.", *map(self._read, self._around(path)[:2]))
         self._work(f"{function} is the right place; the change goes to its beginning.", self._edit(turn))
         self._tests += 2
-        self._work("Now the tests.", self._run("pytest -q", lambda: tools.tests_pass(self._dice, self._tests)))
+        self._work("Now the tests.", self._run("pytest -q", lambda: tools.tests_pass(self._rng, self._tests)))
         self._commit(turn)
 
     def _failure(self, turn: dict[str, Any]) -> None:
@@ -147,24 +147,24 @@ class _Writer:
         self._work(f"It says: {error}. I read {function}, its tests and its neighbour.", *around)
         self._work(f"The cause is in {function}.", self._edit(turn))
         self._tests += 1
-        self._work("And the tests again.", self._run("pytest -q", lambda: tools.tests_pass(self._dice, self._tests)))
+        self._work("And the tests again.", self._run("pytest -q", lambda: tools.tests_pass(self._rng, self._tests)))
         self._commit(turn)
 
     def _operate(self, turn: dict[str, Any]) -> None:
-        day = f"2026-04-{self._dice.randrange(10, 29)}"
+        day = f"2026-04-{self._rng.randrange(10, 29)}"
         kills = self._kills(turn, day)
         night = self._run(
-            f"journalctl -u quayside --since {day} -n 120", lambda: tools.journal(self._dice, day, 120, kills)
+            f"journalctl -u quayside --since {day} -n 120", lambda: tools.journal(self._rng, day, 120, kills)
         )
         state = self._run(
-            f"curl -s localhost:{self._port}/metrics", lambda: tools.metrics(self._dice, self._port, self._memory_mb)
+            f"curl -s localhost:{self._port}/metrics", lambda: tools.metrics(self._rng, self._port, self._memory_mb)
         )
         self._work("The journal and the metrics, at the same time.", night, state)
         self._work(f"Now {turn['function']}, where this comes from.", *map(self._read, self._around(turn["path"])))
 
     def _data(self, turn: dict[str, Any]) -> None:
-        month = self._dice.randrange(1, 5)
-        table = self._dice.choice(("arrivals", "tide_levels", "closures"))
+        month = self._rng.randrange(1, 5)
+        table = self._rng.choice(("arrivals", "tide_levels", "closures"))
         first = self._query(f"select * from {table} where month = {month} limit 40", 40, month)
         second = self._query(f"select * from {table} where month = {month + 1} limit 25", 25, month + 1)
         self._work("I ask the database for two months at once.", first, second)
@@ -175,10 +175,10 @@ class _Writer:
         if "new" in turn:
             self._port = 9090
             self._work("I change it in the settings, the only place.", self._edit(turn, anchor="host ="))
-            self._work("And the tests.", self._run("pytest -q", lambda: tools.tests_pass(self._dice, self._tests)))
+            self._work("And the tests.", self._run("pytest -q", lambda: tools.tests_pass(self._rng, self._tests)))
             self._commit(turn)
 
-    def _work(self, say: str, *calls: _Call) -> None:
+    def _work(self, words: str, *calls: _Call) -> None:
         """One assistant message that makes calls at once, and their results."""
         listed, results = [], []
         for call in calls:
@@ -187,10 +187,10 @@ class _Writer:
             function = {"name": call.tool, "arguments": json.dumps(call.arguments, ensure_ascii=False)}
             listed.append({"id": id, "type": "function", "function": function})
             results.append({"role": "tool", "tool_call_id": id, "content": call.output()})
-        self.messages += [{"role": "assistant", "content": say, "tool_calls": listed}, *results]
+        self.messages += [{"role": "assistant", "content": words, "tool_calls": listed}, *results]
 
     def _list(self, folder: str) -> _Call:
-        return _Call("list_files", {"folder": folder}, lambda: tools.list_files(self._project, folder, self._dice))
+        return _Call("list_files", {"folder": folder}, lambda: tools.list_files(self._project, folder, self._rng))
 
     def _search(self, words: str) -> _Call:
         return _Call("search", {"words": words}, lambda: tools.search(self._project, words))
@@ -202,7 +202,7 @@ class _Writer:
         return _Call("run", {"command": command}, output)
 
     def _query(self, sql: str, count: int, month: int) -> _Call:
-        return _Call("query", {"sql": sql}, lambda: tools.rows(self._dice, count, month))
+        return _Call("query", {"sql": sql}, lambda: tools.rows(self._rng, count, month))
 
     def _edit(self, turn: dict[str, Any], *, anchor: str = "") -> _Call:
         path, function = turn["path"], turn["function"]
@@ -221,7 +221,7 @@ class _Writer:
         return paths[(paths.index(path) + step) % len(paths)]
 
     def _failing(self, path: str, function: str, error: str) -> str:
-        return tools.tests_fail(self._project, path, function, error, dice=self._dice, count=self._tests)
+        return tools.tests_fail(self._project, path, function, error, rng=self._rng, count=self._tests)
 
     def _kills(self, turn: dict[str, Any], day: str) -> list[str]:
         """What the kernel says while plans are cached for ever."""
@@ -234,7 +234,7 @@ class _Writer:
 
     def _commit(self, turn: dict[str, Any]) -> None:
         self._commits.append(f"{turn['path'].split('/')[-1].split('.')[0]}: {turn['function'].replace('_', ' ')}")
-        show = self._run("git log --oneline -n 12", lambda: tools.git_log(self._dice, self._commits[-12:]))
+        show = self._run("git log --oneline -n 12", lambda: tools.git_log(self._rng, self._commits[-12:]))
         self._work("I commit on feat/berth-rules and do not push.", show)
 
 

@@ -75,66 +75,66 @@ def add_up_by_budget(forecasts: Sequence[Forecast]) -> list[Forecast]:
 
 def forecast_files(paths: Sequence[Path], plan: Plan) -> Iterator[list[Forecast]]:
     """Forecasts for each file at each budget of the plan. Files share what their store has and gets."""
-    made: dict[SummaryKey, str] = {}
+    new: dict[SummaryKey, str] = {}
     for path in paths:
-        yield anyio.run(partial(forecast_log, str(path), list(read_transcript(path)), plan, made))
+        yield anyio.run(partial(forecast_log, str(path), list(read_transcript(path)), plan, new))
 
 
 async def forecast_log(
-    name: str, lines: Sequence[Line], plan: Plan, made: dict[SummaryKey, str] | None = None
+    name: str, lines: Sequence[Line], plan: Plan, new: dict[SummaryKey, str] | None = None
 ) -> list[Forecast]:
     """Forecasts for one log at each budget of the plan."""
     shared = str(plan.settings.store) != _MEMORY
     async with _opened(plan.settings) as store:
-        kept = Kept(plan.settings, store, (made if made is not None else {}) if shared else None)
-        return [await _forecast(name, lines, replace(plan.settings, max_tokens=at), kept) for at in plan.budgets]
+        known = KnownSummaries(plan.settings, store, (new if new is not None else {}) if shared else None)
+        return [await _forecast(name, lines, replace(plan.settings, max_tokens=at), known) for at in plan.budgets]
 
 
-class Kept:
+class KnownSummaries:
     """Summaries that need not be paid: those in the store, and those that this very run would leave there."""
 
-    def __init__(self, settings: Settings, store: Store | None, made: dict[SummaryKey, str] | None) -> None:
+    def __init__(self, settings: Settings, store: Store | None, new: dict[SummaryKey, str] | None) -> None:
         self._recipe = recipe_of(settings)
         self._store = store
-        self._made = made
+        self._new = new
 
     async def find(self, job: SummaryJob) -> str | None:
         key = self._key(job)
-        if self._made is None or key in self._made or self._store is None:
-            return (self._made or {}).get(key)
+        if self._new is None or key in self._new or self._store is None:
+            return (self._new or {}).get(key)
         found = (await self._store.find_summaries("", [key])).get(key)
         return None if found is None else found.text
 
     def note(self, job: SummaryJob, text: str) -> None:
-        if self._made is not None:
-            self._made[self._key(job)] = text
+        if self._new is not None:
+            self._new[self._key(job)] = text
 
     def _key(self, job: SummaryJob) -> SummaryKey:
         return SummaryKey(job.range_hash, self._recipe.segment if job.rank == 0 else self._recipe.rollup)
 
 
-class Rehearsal:
+class CountingSummarizer:
     """A summarizer that counts what it is asked, and answers at the length of the cap."""
 
-    def __init__(self, forecast: Forecast, kept: Kept) -> None:
+    def __init__(self, forecast: Forecast, known: KnownSummaries) -> None:
         self._forecast = forecast
-        self._kept = kept
+        self._known = known
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """A text as long as a model's summary may be, or the one that is kept."""
-        if (found := await self._kept.find(job)) is not None:
+        if (found := await self._known.find(job)) is not None:
             self._forecast.reused += 1
             return SummaryReply(found)
-        text, forecast = filler(job), self._forecast
+        text, forecast = assumed_summary(job), self._forecast
         forecast.segment_calls += job.rank == 0
         forecast.rollup_calls += job.rank > 0
         forecast.input_tokens += estimate_text(job.instructions) + estimate_text(fenced(job))
         forecast.output_tokens += estimate_text(text)
-        self._kept.note(job, text)
+        self._known.note(job, text)
         return SummaryReply(text)
 
 
-def filler(job: SummaryJob) -> str:
+def assumed_summary(job: SummaryJob) -> str:
     """A lawful summary of the length that is assumed: the cap, or half of a source that is shorter than two caps."""
     most = job.max_tokens if job.source_tokens <= _SMALL_SOURCE else min(job.max_tokens, job.source_tokens // 2)
     line = f"- step {{}} of the part {job.range_hash[:8]} was done"
@@ -157,10 +157,10 @@ async def _opened(settings: Settings) -> AsyncIterator[Store | None]:
         await store.close()
 
 
-async def _forecast(name: str, lines: Sequence[Line], settings: Settings, kept: Kept) -> Forecast:
+async def _forecast(name: str, lines: Sequence[Line], settings: Settings, known: KnownSummaries) -> Forecast:
     forecast = Forecast(file=name, budget=settings.max_tokens)
-    rehearsed = replace(settings, store=_MEMORY, session_id="dry-run", idle_after=None)
-    async with open_context(rehearsed, summarizer=Rehearsal(forecast, kept)) as context:
+    settings_in_memory = replace(settings, store=_MEMORY, session_id="dry-run", idle_after=None)
+    async with open_context(settings_in_memory, summarizer=CountingSummarizer(forecast, known)) as context:
         for line in lines:
             if line.message.get("role") == "assistant" and forecast.messages:
                 await _take_view(context)

@@ -70,8 +70,8 @@ def check_baseline(run: RunOutcome, baseline: Baseline) -> list[GateOutcome]:
 def baseline_of(run: RunOutcome, arm: str = REFERENCE) -> Baseline:
     """The scores of a run, to be accepted."""
     scores = {}
-    for figure, told in FIGURES.items():
-        if told.better and (values := session_values(run.sessions, arm, figure)):
+    for figure, definition in FIGURES.items():
+        if definition.better and (values := session_values(run.sessions, arm, figure)):
             scores[figure] = {key: round(value, _DIGITS) for key, value in values.items()}
     return Baseline(run.suite, arm, scores)
 
@@ -110,7 +110,7 @@ def _check(run: RunOutcome, gate: Gate) -> GateOutcome:
 
 def _check_against(sessions: Sequence[SessionOutcome], gate: Gate, name: str) -> GateOutcome:
     """Whether our arm is better than each of the others, by a margin outside of the interval."""
-    told, failed = [], False
+    comparisons, failed = [], False
     sign = FIGURES[gate.figure].better or 1
     ours = session_values(sessions, gate.arm, gate.figure)
     for arm in gate.beats:
@@ -119,8 +119,8 @@ def _check_against(sessions: Sequence[SessionOutcome], gate: Gate, name: str) ->
         if margin is None:
             return GateOutcome(name, "nothing to look at", f"no session gives both {gate.arm} and {arm} this figure")
         failed |= (margin.low if sign > 0 else -margin.high) <= 0
-        told.append(f"{arm} {margin.mean:+.4f} [{margin.low:+.4f}, {margin.high:+.4f}]")
-    return GateOutcome(name, "failed" if failed else "passed", "; ".join(told))
+        comparisons.append(f"{arm} {margin.mean:+.4f} [{margin.low:+.4f}, {margin.high:+.4f}]")
+    return GateOutcome(name, "failed" if failed else "passed", "; ".join(comparisons))
 
 
 def _within(gate: Gate, found: Interval) -> bool:

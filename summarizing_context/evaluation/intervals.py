@@ -61,12 +61,12 @@ def recovered(ours: Mapping[str, float], start: Mapping[str, float], goal: Mappi
     keys = sorted(ours.keys() & start.keys() & goal.keys())
     if not keys:
         return None
-    gone, way = [ours[key] - start[key] for key in keys], [goal[key] - start[key] for key in keys]
-    ways = _means(way)
-    if sum(way) <= 0 or min(ways) <= 0:
+    gains, gaps = [ours[key] - start[key] for key in keys], [goal[key] - start[key] for key in keys]
+    gap_means = _means(gaps)
+    if sum(gaps) <= 0 or min(gap_means) <= 0:
         return None
-    shares = sorted(mine / whole for mine, whole in zip(_means(gone), ways, strict=True))
-    return Interval(sum(gone) / sum(way), _at(shares, _LOW), _at(shares, _HIGH), len(keys))
+    shares = sorted(gain / gap for gain, gap in zip(_means(gains), gap_means, strict=True))
+    return Interval(sum(gains) / sum(gaps), _at(shares, _LOW), _at(shares, _HIGH), len(keys))
 
 
 def _means(values: Sequence[float]) -> list[float]:
@@ -77,8 +77,8 @@ def _means(values: Sequence[float]) -> list[float]:
 @lru_cache(maxsize=64)
 def _draws(count: int) -> tuple[tuple[int, ...], ...]:
     """Sessions drawn with replacement, the same for every figure."""
-    dice = random.Random(f"{_SEED}/{count}")
-    return tuple(tuple(dice.choices(range(count), k=count)) for _ in range(DRAWS))
+    rng = random.Random(f"{_SEED}/{count}")
+    return tuple(tuple(rng.choices(range(count), k=count)) for _ in range(DRAWS))
 
 
 def _at(ordered: Sequence[float], share: float) -> float:

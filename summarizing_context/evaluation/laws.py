@@ -58,8 +58,8 @@ def shows(row: Message, message: Message) -> bool:
         fits = not set(answered_ids(row)).isdisjoint(answers)
     else:
         fits = row.get("role") == message.get("role") and not called_ids(row) and not answered_ids(row)
-    said, told = _words(message.get("content")).split(), _words(row.get("content"))
-    return fits and (not said or said[0][:8] in told or ("…" in told and len(told) <= _BARE))
+    wanted, shown = _words(message.get("content")).split(), _words(row.get("content"))
+    return fits and (not wanted or wanted[0][:8] in shown or ("…" in shown and len(shown) <= _BARE))
 
 
 def common_messages(previous: Sequence[bytes], view: Sequence[bytes]) -> int:

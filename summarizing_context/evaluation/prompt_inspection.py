@@ -111,7 +111,7 @@ def fixed_text(prompt: Prompt) -> str:
 
 def check_prompts(root: Traversable, count: Callable[[str], int]) -> list[Complaint]:
     """All that is wrong in a folder of prompts. `count` counts the tokens of a text."""
-    complaints = list(_strays(root))
+    complaints = list(_unread_files(root))
     for name in names(root):
         try:
             prompt = load(name, root=root)
@@ -132,8 +132,8 @@ def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
         yield f"its fixed text costs {tokens} tokens with every request; at most {MOST_TOKENS} are allowed"
     if prompt.name in SUMMARIES:
         yield from _sections(prompt)
-    if strange := prompt.placeholders - _GIVEN.get(prompt.name, prompt.placeholders):
-        yield f"nothing fills in {', '.join(sorted(strange))}; {prompt.name} prompts are given " + ", ".join(
+    if unknown := prompt.placeholders - _GIVEN.get(prompt.name, prompt.placeholders):
+        yield f"nothing fills in {', '.join(sorted(unknown))}; {prompt.name} prompts are given " + ", ".join(
             sorted(_GIVEN[prompt.name])
         )
 
@@ -143,12 +143,12 @@ def _sections(prompt: Prompt) -> Iterator[str]:
     found = [line.strip() for line in prompt.text.splitlines() if line.startswith("## ")]
     if found != wanted:
         lacking = [name for name in wanted if name not in found]
-        odd = [name for name in found if name not in wanted]
-        told = [f"lacks {', '.join(lacking)}"] * bool(lacking) + [f"has {', '.join(odd)} besides"] * bool(odd)
-        yield f"its sections must be the fixed ones, in their order: it {' and '.join(told) or 'has another order'}"
+        extra = [name for name in found if name not in wanted]
+        problems = [f"lacks {', '.join(lacking)}"] * bool(lacking) + [f"has {', '.join(extra)} besides"] * bool(extra)
+        yield f"its sections must be the fixed ones, in their order: it {' and '.join(problems) or 'has another order'}"
 
 
-def _strays(root: Traversable) -> Iterator[Complaint]:
+def _unread_files(root: Traversable) -> Iterator[Complaint]:
     """Files that nothing would read, and folders that nothing asks for."""
     known, purposes = set(names(root)), {folder.name for folder in prompts_root().iterdir() if folder.is_dir()}
     for folder in sorted((entry for entry in root.iterdir() if entry.is_dir()), key=lambda entry: entry.name):

@@ -24,7 +24,7 @@ GAP = "▢"
 _AROUND = 120  # characters of a text on each side of its gap
 
 
-def as_asked(probes: Sequence[Probe], reads: Sequence[Read]) -> list[Probe]:
+def answerable(probes: Sequence[Probe], reads: Sequence[Read]) -> list[Probe]:
     """The probes with questions that can be asked; without those for which there is none."""
     found = (_with_gap(probe, reads) if probe.kind == "used" else probe for probe in probes)
     return [probe for probe in found if probe is not None]
@@ -36,17 +36,17 @@ def _with_gap(probe: Probe, reads: Sequence[Read]) -> Probe | None:
     literal, read = probe.literals[0], reads[probe.used_at]
     for call in read.calls:
         if any(Text([text]).holds(literal) for _, text in call.values):
-            told = _gapped(call, read.said, literal)
-            question = f"Later the agent makes this call: {told}. Which exact value stands where {GAP} is shown?"
+            call_text = _gapped(call, read.plain_texts, literal)
+            question = f"Later the agent makes this call: {call_text}. Which exact value stands where {GAP} is shown?"
             return None if Text([question]).holds(literal) else replace(probe, question=question)
     return None
 
 
-def _gapped(call: Call, said: Sequence[str], literal: str) -> str:
+def _gapped(call: Call, texts: Sequence[str], literal: str) -> str:
     """The call, and what is said with it, with a gap for every place of the literal."""
     pattern = re.compile(r"\s+".join(map(re.escape, literal.split())), re.IGNORECASE)
     arguments = ", ".join(f"{name}={_excerpt(pattern.sub(GAP, text))}" for name, text in call.values)
-    words = _excerpt(pattern.sub(GAP, " ".join(said)))
+    words = _excerpt(pattern.sub(GAP, " ".join(texts)))
     return f"{call.tool}({arguments})" + (f', saying: "{words}"' if words else "")
 
 
@@ -109,8 +109,8 @@ def judge_request(maker: str, probe: Probe, evidence: Evidence, answer: str, rep
 def read_verdict(text: str) -> bool | None:
     """Whether the judge says right; None for what is no verdict. It stands alone on the first or the last line."""
     lines = text.strip().splitlines()
-    said = {found[1].upper() for line in (*lines[:1], *lines[-1:]) if (found := _VERDICT.fullmatch(line))}
-    return said == {RIGHT} if len(said) == 1 else None
+    verdicts = {found[1].upper() for line in (*lines[:1], *lines[-1:]) if (found := _VERDICT.fullmatch(line))}
+    return verdicts == {RIGHT} if len(verdicts) == 1 else None
 
 
 def _must_say(probe: Probe) -> str:
@@ -145,7 +145,7 @@ class Chat:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asking:
+class ReaderPlan:
     """What is asked of the reader and of the judge."""
 
     reader: Chat
@@ -161,12 +161,12 @@ class Asking:
     def chosen(self, probes: Sequence[Probe]) -> list[Probe]:
         """The probes of one cut that are asked, in their order."""
         queues = {kind: [probe for probe in probes if probe.kind == kind] for kind in self.kinds}
-        asked: list[Probe] = []
-        while any(queues.values()) and (self.most is None or len(asked) < self.most):
+        picked: list[Probe] = []
+        while any(queues.values()) and (self.most is None or len(picked) < self.most):
             for queue in queues.values():
-                if queue and (self.most is None or len(asked) < self.most):
-                    asked.append(queue.pop(0))
-        wanted = {probe.id for probe in asked}
+                if queue and (self.most is None or len(picked) < self.most):
+                    picked.append(queue.pop(0))
+        wanted = {probe.id for probe in picked}
         return [probe for probe in probes if probe.id in wanted]
 
 
@@ -175,7 +175,7 @@ class Tape:
     """Where the replies of a run are kept, and who else speaks through it."""
 
     path: Path
-    asking: Asking | None = None  # None where a model only summarizes
+    reader_plan: ReaderPlan | None = None  # None where a model only summarizes
     redact: str | None = None  # module:function, of what is taken out of messages before anything of them is kept
 
     def redaction(self) -> Redaction | None:
@@ -183,16 +183,16 @@ class Tape:
         return load_redaction(self.redact) if self.redact is not None else None
 
 
-def check_asking(asking: Asking, known_arms: Sequence[str]) -> Asking:
+def check_reader_plan(reader_plan: ReaderPlan, known_arms: Sequence[str]) -> ReaderPlan:
     """The plan as it is, or `SettingsError` with all that is wrong."""
-    problems = [_strange(arm, "arm", known_arms) for arm in asking.arms if arm not in known_arms]
-    problems += [_strange(kind, "kind of question", KINDS) for kind in asking.kinds if kind not in KINDS]
-    if asking.replicates < 1 or (asking.most is not None and asking.most < 1):
+    problems = [_unknown(arm, "arm", known_arms) for arm in reader_plan.arms if arm not in known_arms]
+    problems += [_unknown(kind, "kind of question", KINDS) for kind in reader_plan.kinds if kind not in KINDS]
+    if reader_plan.replicates < 1 or (reader_plan.most is not None and reader_plan.most < 1):
         problems.append("replicates and probes are at least 1")
     if problems:
         raise SettingsError(problems)
-    return asking
+    return reader_plan
 
 
-def _strange(name: str, what: str, known: Sequence[str]) -> str:
+def _unknown(name: str, what: str, known: Sequence[str]) -> str:
     return f"{name!r} is no {what}; there are {', '.join(known)}"

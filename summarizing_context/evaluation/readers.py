@@ -23,9 +23,9 @@ from summarizing_context.evaluation.outcomes import AnswerOutcome
 from summarizing_context.evaluation.questions import (
     ANSWER_TOKENS,
     PROVIDERS,
-    Asking,
     Chat,
     Evidence,
+    ReaderPlan,
     judge_request,
     read_verdict,
     reader_request,
@@ -45,12 +45,12 @@ _LASTING = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)
 _backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)  # seconds
 
 
-class Asker:
+class RecordedModel:
     """One model, asked through the cassette."""
 
-    def __init__(self, model: ChatModel, cassette: Cassette, asking: Asking) -> None:
+    def __init__(self, model: ChatModel, cassette: Cassette, reader_plan: ReaderPlan) -> None:
         self.maker = maker_of(model)
-        self._model, self._cassette, self._asking = model, cassette, asking
+        self._model, self._cassette, self._reader_plan = model, cassette, reader_plan
 
     async def ask(self, request: Request, *, assumed: str = "") -> Reply:
         """The reply to a request. Raises as `Cassette.reply` does."""
@@ -61,14 +61,14 @@ class Asker:
             sleep=anyio.sleep,
             retry=retry_if_exception(_is_passing),
             wait=lambda state: max(_backoff(state), seconds_asked_for(_error_of(state))),
-            stop=stop_after_attempt(self._asking.attempts),
+            stop=stop_after_attempt(self._reader_plan.attempts),
             reraise=True,
         )
         return await retrying(self._call, request)
 
     async def _call(self, request: Request) -> SummaryReply:
         call = self._model.complete(request.system, request.message, request.max_tokens)
-        return await call_within(self._asking.call_timeout, call)
+        return await call_within(self._reader_plan.call_timeout, call)
 
 
 def _is_passing(error: BaseException) -> bool:
@@ -127,7 +127,7 @@ def _forbidden(probe: Probe, text: Text) -> bool:
 
 Answers = dict[str, dict[str, list[AnswerOutcome]]]  # by probe, by arm
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 _ASSUMED = " ".join(["an answer that nobody has given yet"] * (ANSWER_TOKENS // 7))  # in a forecast: so long, and open
 
@@ -136,32 +136,36 @@ class Models:
     """What a run asks of models."""
 
     def __init__(
-        self, asking: Asking | None, reader: Asker | None, judge: Asker | None, summarizer: CassetteSummarizer | None
+        self,
+        reader_plan: ReaderPlan | None,
+        reader: RecordedModel | None,
+        judge: RecordedModel | None,
+        summarizer: CassetteSummarizer | None,
     ) -> None:
         self.summarizer = summarizer
-        self._asking, self._reader, self._judge = asking, reader, judge
+        self._reader_plan, self._reader, self._judge = reader_plan, reader, judge
 
     async def answers(
         self, probes: Sequence[Probe], views: Mapping[str, ArmView], evidence: Mapping[str, Evidence]
     ) -> Answers:
         """The answers to the probes of one cut from the views that are asked."""
-        if self._asking is None:
+        if self._reader_plan is None:
             return {}
-        asked = [
+        questions = [
             (probe, arm, replicate)
-            for probe in self._asking.chosen(probes)
-            for arm in self._asking.arms
+            for probe in self._reader_plan.chosen(probes)
+            for arm in self._reader_plan.arms
             if arm in views
-            for replicate in range(self._asking.replicates)
+            for replicate in range(self._reader_plan.replicates)
         ]
-        shown = {arm: view_text(views[arm].texts) for arm in self._asking.arms if arm in views}
+        shown = {arm: view_text(views[arm].texts) for arm in self._reader_plan.arms if arm in views}
         jobs = [
             partial(self._answer, probe, shown[arm], evidence.get(probe.id, ()), replicate)
-            for probe, arm, replicate in asked
+            for probe, arm, replicate in questions
         ]
-        found = await _all_of(jobs, self._asking.concurrency)
+        found = await _all_of(jobs, self._reader_plan.concurrency)
         answers: Answers = {}
-        for (probe, arm, _), outcome in zip(asked, found, strict=True):
+        for (probe, arm, _), outcome in zip(questions, found, strict=True):
             answers.setdefault(probe.id, {}).setdefault(arm, []).append(outcome)
         return answers
 
@@ -186,7 +190,7 @@ class Models:
 
 
 @asynccontextmanager
-async def open_models(settings: Settings, asking: Asking | None, cassette: Cassette) -> AsyncIterator[Models]:
+async def open_models(settings: Settings, reader_plan: ReaderPlan | None, cassette: Cassette) -> AsyncIterator[Models]:
     """The models of one session's run, for the length of an `async with`. Raises `SettingsError` without a key."""
     async with AsyncExitStack() as stack:
 
@@ -195,17 +199,20 @@ async def open_models(settings: Settings, asking: Asking | None, cassette: Casse
             stack.push_async_callback(model.close)
             return model
 
-        def asker(chat: Chat, asking: Asking) -> Asker:
+        def recorded(chat: Chat, plan: ReaderPlan) -> RecordedModel:
             wanted = Settings(
-                summarizer=chat.provider, model=chat.model, base_url=chat.base_url, call_timeout=asking.call_timeout
+                summarizer=chat.provider,
+                model=chat.model,
+                base_url=chat.base_url,
+                call_timeout=plan.call_timeout,
             )
-            return Asker(opened(wanted), cassette, asking)
+            return RecordedModel(opened(wanted), cassette, plan)
 
         reader = judge = None
-        if asking is not None:
-            reader, judge = asker(asking.reader, asking), asker(asking.judge, asking)
+        if reader_plan is not None:
+            reader, judge = recorded(reader_plan.reader, reader_plan), recorded(reader_plan.judge, reader_plan)
         summarizer = CassetteSummarizer(opened(settings), cassette) if summarizes_by_model(settings) else None
-        yield Models(asking, reader, judge, summarizer)
+        yield Models(reader_plan, reader, judge, summarizer)
 
 
 def summarizes_by_model(settings: Settings) -> bool:
@@ -213,17 +220,17 @@ def summarizes_by_model(settings: Settings) -> bool:
     return settings.summarizer in PROVIDERS
 
 
-async def _all_of(jobs: Sequence[Callable[[], Awaitable[Made]]], at_a_time: int) -> list[Made]:
+async def _all_of(jobs: Sequence[Callable[[], Awaitable[Result]]], at_a_time: int) -> list[Result]:
     """What all jobs give, some side by side, in their order. After a failure none is begun; those under way, which may
     be paid for, come to their end before it is raised."""
-    made: dict[int, Made] = {}
+    results: dict[int, Result] = {}
     failures: list[SummarizingContextError] = []
     waiting = iter(range(len(jobs)))
 
     async def work() -> None:
         for at in waiting:
             try:
-                made[at] = await jobs[at]()
+                results[at] = await jobs[at]()
             except SummarizingContextError as error:
                 failures.append(error)
             if failures:
@@ -234,4 +241,4 @@ async def _all_of(jobs: Sequence[Callable[[], Awaitable[Made]]], at_a_time: int)
             tasks.start_soon(work)
     if failures:
         raise failures[0]
-    return [made[at] for at in range(len(jobs))]
+    return [results[at] for at in range(len(jobs))]

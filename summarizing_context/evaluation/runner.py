@@ -26,7 +26,7 @@ from summarizing_context.evaluation.cases.model import Case, Cut, Message, Probe
 from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.cassettes.cassette import scrub_case
 from summarizing_context.evaluation.outcomes import ProbeOutcome, SessionOutcome, ViewOutcome, answer_sums
-from summarizing_context.evaluation.questions import Tape, as_asked
+from summarizing_context.evaluation.questions import Tape, answerable
 from summarizing_context.evaluation.readers import Answers, Models, open_models, summarizes_by_model
 from summarizing_context.evaluation.scoring.artifacts import last_operations
 from summarizing_context.evaluation.scoring.figures import Ground, Scored, Sum, Sums, score_view
@@ -54,12 +54,12 @@ class Plan:
 
     def chosen(self) -> list[Arm]:
         """The arms to run; the reference is always among them."""
-        asking = self.tape.asking if self.tape is not None else None
+        reader_plan = self.tape.reader_plan if self.tape is not None else None
         named = (*self.arms, REFERENCE)
-        asked = asking.arms if asking is not None else ()
+        needed = reader_plan.arms if reader_plan is not None else ()
         if self.arms:
             return [arm for arm in ARMS if arm.name in named]
-        return [arm for arm in ARMS if not arm.on_demand or arm.name in asked]
+        return [arm for arm in ARMS if not arm.on_demand or arm.name in needed]
 
 
 def run_sources(
@@ -105,13 +105,15 @@ async def run_case(case: Case, plan: Plan, cassette: Cassette | None = None) -> 
                 results.skipped.append(f"{cut.at}: everything before it fits into {cut.budget} tokens")
             else:
                 evidence = results.evidence(cut)
-                asked = as_asked(case.probes_at(cut), reads) if models else []
-                answers = await models.answers(asked, views, evidence) if models else {}
-                results.add(cut, views, answers, {probe.id: probe.question for probe in asked})
-                results.add_led_back(await drilled(strategies[REFERENCE], views[REFERENCE], case.probes_at(cut)))
+                questions = answerable(case.probes_at(cut), reads) if models else []
+                answers = await models.answers(questions, views, evidence) if models else {}
+                results.add(cut, views, answers, {probe.id: probe.question for probe in questions})
+                results.add_retrieval(
+                    await measure_retrieval(strategies[REFERENCE], views[REFERENCE], case.probes_at(cut))
+                )
                 if recaller is not None:  # with summaries by a model each use would have to be in the cassette
                     used = [probe for probe in case.probes_at(cut) if probe.kind == "used"]
-                    results.add_led_back({"recalled": await recalled(recaller, case, used, cut.budget)})
+                    results.add_retrieval({"recalled": await measure_recall(recaller, case, used, cut.budget)})
         if summarizes_by_model(plan.settings):
             for name, strategy in strategies.items():
                 results.add_dropped(name, strategy.dropped_lines)
@@ -126,7 +128,7 @@ async def _models(plan: Plan, cassette: Cassette | None) -> AsyncIterator[Models
             raise SettingsError("summaries by a model are measured through a cassette; name its file")
         yield None
         return
-    async with open_models(plan.settings, plan.tape.asking, cassette) as models:
+    async with open_models(plan.settings, plan.tape.reader_plan, cassette) as models:
         yield models
 
 
@@ -196,26 +198,26 @@ class _Results:
             probe.id: [(at, self._words(at, probe)) for at in probe.evidence] for probe in self._case.probes_at(cut)
         }
 
-    def add(self, cut: Cut, views: Mapping[str, ArmView], answers: Answers, asked: Mapping[str, str]) -> None:
+    def add(self, cut: Cut, views: Mapping[str, ArmView], answers: Answers, questions: Mapping[str, str]) -> None:
         ground = self._ground(cut)
         target = views[REFERENCE].tokens
         scored: dict[str, Scored] = {}
         for name, view in views.items():
             found = scored[name] = score_view(view, ground)
             self._add_sums(name, found.sums)
-            told = ViewOutcome(cut.at, view.tokens, target, list(found.unsupported), list(found.drifted))
-            self._views.setdefault(name, []).append(told)
+            outcome = ViewOutcome(cut.at, view.tokens, target, list(found.unsupported), list(found.drifted))
+            self._views.setdefault(name, []).append(outcome)
         self._add_answers(answers)
         self._probes += [
             msgspec.structs.replace(
                 self._probe(probe, views[REFERENCE], scored),
                 answers=answers.get(probe.id, {}),
-                asked=asked[probe.id] if answers.get(probe.id) and asked[probe.id] != probe.question else "",
+                asked=questions[probe.id] if answers.get(probe.id) and questions[probe.id] != probe.question else "",
             )
             for probe in ground.probes
         ]
 
-    def add_led_back(self, sums: Sums) -> None:
+    def add_retrieval(self, sums: Sums) -> None:
         """What leads back to what the view leaves out; of the reference arm alone."""
         self._add_sums(REFERENCE, {name: found for name, found in sums.items() if found.out_of})
 
@@ -292,7 +294,7 @@ TOKENS = 2_000  # of the page
 _FOLDER = re.compile(r"(\S*/)\{([^\s{}]+)\}")
 
 
-async def recalled(arm: StrategyArm, case: Case, probes: Sequence[Probe], budget: int) -> Sum:
+async def measure_recall(arm: StrategyArm, case: Case, probes: Sequence[Probe], budget: int) -> Sum:
     """Of the values that the view at their use does not show, those that the page holds."""
     uses: dict[int, list[Probe]] = {}
     for probe in probes:
@@ -303,15 +305,15 @@ async def recalled(arm: StrategyArm, case: Case, probes: Sequence[Probe], budget
         await arm.feed(at)
         view = await arm.view(budget)
         shown = Text(view.texts if view else ())
-        asked = [probe for probe in uses[at] if not shown.holds(probe.literals[0])]
-        if asked:
-            page = Text([written_out(await arm.recall(query_before(case.messages, at), TOKENS))])
-            held += sum(page.holds(probe.literals[0]) for probe in asked)
-            missing += len(asked)
+        missing_probes = [probe for probe in uses[at] if not shown.holds(probe.literals[0])]
+        if missing_probes:
+            page = Text([with_folder_paths(await arm.recall(query_before(case.messages, at), TOKENS))])
+            held += sum(page.holds(probe.literals[0]) for probe in missing_probes)
+            missing += len(missing_probes)
     return Sum(held, missing)
 
 
-def written_out(page: str) -> str:
+def with_folder_paths(page: str) -> str:
     """A page with the paths of a folder, `src/{app.py,page.py}`, one by one, as its reader understands them."""
     paths = [f"{folder}{name}" for folder, names in _FOLDER.findall(page) for name in names.split(",")]
     return "\n".join([page, *paths])
@@ -326,8 +328,8 @@ def query_before(messages: Sequence[Message], at: int) -> str:
 def _newest(messages: Sequence[Message], at: int, wanted: Callable[[Reading], bool]) -> str:
     for message in reversed(messages[:at]):
         reading = read_message(message)
-        said = [text for part in reading.parts if part.kind == "text" for text in part.texts if not is_reminder(text)]
-        if wanted(reading) and (words := "\n".join(said).strip()):
+        texts = [text for part in reading.parts if part.kind == "text" for text in part.texts if not is_reminder(text)]
+        if wanted(reading) and (words := "\n".join(texts).strip()):
             return words
     return ""
 
@@ -337,7 +339,7 @@ PAGE_TOKENS = 2_000  # of the page about a node
 _NO_QUESTIONS = ("used", "abstention")  # kinds without words to search for, or without an answer
 
 
-class Asked(Protocol):
+class RetrievalArm(Protocol):
     """An arm that can be asked about what its view leaves out."""
 
     def drops(self) -> Mapping[range, tuple[str, ...]]:
@@ -348,7 +350,7 @@ class Asked(Protocol):
     async def hits(self, query: str, limit: int) -> list[range]: ...
 
 
-async def drilled(arm: Asked, view: ArmView, probes: Sequence[Probe]) -> Sums:
+async def measure_retrieval(arm: RetrievalArm, view: ArmView, probes: Sequence[Probe]) -> Sums:
     """Of the used values that the view leaves out, those that the nodes over them name or show when they are asked;
     of the planted questions, those whose evidence search finds."""
     hinted = shown = missing = 0
@@ -364,8 +366,10 @@ async def drilled(arm: Asked, view: ArmView, probes: Sequence[Probe]) -> Sums:
         hinted += drops[node].holds(probe.literals[0])
         shown += pages[node].holds(probe.literals[0])
         missing += 1
-    asked = [probe for probe in probes if probe.kind not in _NO_QUESTIONS and probe.evidence and probe.question]
-    found = [any(at in hit for hit in await arm.hits(probe.question, HITS) for at in probe.evidence) for probe in asked]
+    searchable = [probe for probe in probes if probe.kind not in _NO_QUESTIONS and probe.evidence and probe.question]
+    found = [
+        any(at in hit for hit in await arm.hits(probe.question, HITS) for at in probe.evidence) for probe in searchable
+    ]
     return {
         "hinted": Sum(hinted, missing),
         "drilled": Sum(shown, missing),

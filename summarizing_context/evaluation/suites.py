@@ -32,7 +32,7 @@ from summarizing_context.evaluation.gates import (
     write_baseline,
 )
 from summarizing_context.evaluation.outcomes import DefectOutcome, RunOutcome, SessionOutcome, changed_settings
-from summarizing_context.evaluation.questions import READ_ARMS, Asking, Chat, Provider, Tape, check_asking
+from summarizing_context.evaluation.questions import READ_ARMS, Chat, Provider, ReaderPlan, Tape, check_reader_plan
 from summarizing_context.evaluation.readers import summarizes_by_model
 from summarizing_context.evaluation.runner import Plan, run_sources
 from summarizing_context.evaluation.scoring.defects import try_defects
@@ -73,10 +73,10 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     kinds: tuple[str, ...] = KINDS
     probes: int | None = None  # of one cut; all of them if not told
 
-    def asking(self) -> Asking:
+    def reader_plan(self) -> ReaderPlan:
         """The same as a plan. Raises `SettingsError`."""
         judge = Chat(provider=self.judge_provider or self.provider, model=self.judge_model or self.model)
-        asking = Asking(
+        reader_plan = ReaderPlan(
             reader=Chat(provider=self.provider, model=self.model),
             judge=judge,
             replicates=self.replicates,
@@ -84,7 +84,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             kinds=self.kinds,
             most=self.probes,
         )
-        return check_asking(asking, [arm.name for arm in ARMS])
+        return check_reader_plan(reader_plan, [arm.name for arm in ARMS])
 
 
 class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -119,8 +119,12 @@ class LoadedSuite:
     @property
     def tape(self) -> Tape | None:
         """Where the suite's models speak; None if it asks none."""
-        asking = self.suite.model.asking() if self.suite.model is not None else None
-        return Tape(self.cassette, asking) if asking is not None or summarizes_by_model(self.settings()) else None
+        reader_plan = self.suite.model.reader_plan() if self.suite.model is not None else None
+        return (
+            Tape(self.cassette, reader_plan)
+            if reader_plan is not None or summarizes_by_model(self.settings())
+            else None
+        )
 
     def settings(self) -> Settings:
         return Settings.from_mapping(self.suite.settings)
@@ -232,11 +236,11 @@ def _added(found: Sequence[Sequence[DefectOutcome]]) -> list[DefectOutcome]:
 def _reported_settings(plan: Plan) -> dict[str, Any]:
     """The changed settings of the strategies, and the models that were asked."""
     settings = changed_settings(plan.settings)
-    asking = plan.tape.asking if plan.tape is not None else None
-    if asking is None:
+    reader_plan = plan.tape.reader_plan if plan.tape is not None else None
+    if reader_plan is None:
         return settings
-    reader, judge = (f"{chat.provider}/{chat.model}" for chat in (asking.reader, asking.judge))
-    return {**settings, "reader": reader, "judge": judge, "replicates": asking.replicates}
+    reader, judge = (f"{chat.provider}/{chat.model}" for chat in (reader_plan.reader, reader_plan.judge))
+    return {**settings, "reader": reader, "judge": judge, "replicates": reader_plan.replicates}
 
 
 def with_gates(run: RunOutcome, task: Task) -> RunOutcome:

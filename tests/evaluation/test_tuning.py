@@ -71,7 +71,7 @@ class Hill:
         self.asked: list[ExtractiveParameters] = []
         self.taken = SHIPPED
 
-    def worth(self, variant: Variant) -> float:
+    def quality_of(self, variant: Variant) -> float:
         return height(variant.parameters)
 
     def scores(self, variant: Variant) -> Sequence[SessionScore]:
@@ -79,7 +79,7 @@ class Hill:
         sums = {"used": (1_000 + height(variant.parameters), 1_000.0)}
         return [SessionScore(name, sums, 100, 10, 1) for name in "ab"]
 
-    def take(self, variant: Variant) -> None:
+    def accept(self, variant: Variant) -> None:
         self.taken = variant.parameters
 
 
@@ -154,7 +154,7 @@ def test_an_interrupted_run_goes_on_and_reports_the_same_bytes(tmp_path: Path):
     write_reports(whole, tmp_path / "whole")
     tried: list[int] = []
 
-    def interrupt(number: int, variant: Variant, worth: float) -> None:
+    def interrupt(number: int, variant: Variant, quality_of: float) -> None:
         tried.append(number)
         if number == 3:
             raise KeyboardInterrupt

@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from summarizing_context import Settings
-from summarizing_context.evaluation.dry_run import filler, forecast_log
+from summarizing_context.evaluation.dry_run import assumed_summary, forecast_log
 from summarizing_context.evaluation.replay import Plan, replay_log
 from summarizing_context.evaluation.transcripts import Line
 from summarizing_context.messages.estimate import estimate_text
@@ -81,5 +81,5 @@ async def test_files_that_share_a_store_share_what_they_will_have_paid(tmp_path:
 @pytest.mark.parametrize("cap", [16, 100, 400, 2_000])
 def test_a_filler_is_about_as_long_as_a_summary_may_be(source: int, cap: int):
     most = cap if source <= 200 else min(cap, source // 2)
-    assert 0 < estimate_text(filler(job(source_tokens=source, max_tokens=cap))) <= max(most, 20)
-    assert estimate_text(filler(job(source_tokens=source, max_tokens=cap))) > most * 0.9 - 25
+    assert 0 < estimate_text(assumed_summary(job(source_tokens=source, max_tokens=cap))) <= max(most, 20)
+    assert estimate_text(assumed_summary(job(source_tokens=source, max_tokens=cap))) > most * 0.9 - 25

@@ -27,7 +27,7 @@ from summarizing_context.evaluation import questions, readers
 from summarizing_context.evaluation.cases.sources import read_case
 from summarizing_context.evaluation.cassettes import Caps, Cassette, Mode
 from summarizing_context.evaluation.outcomes import SessionOutcome
-from summarizing_context.evaluation.questions import Asking, Chat, Tape
+from summarizing_context.evaluation.questions import Chat, ReaderPlan, Tape
 from summarizing_context.evaluation.runner import Plan, run_case
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers import prompts as prompt_library
@@ -65,17 +65,17 @@ def answering(request: Request, text: Callable[[Json], str] = says) -> Answer:
     return Answer(body=json.dumps(reply).encode())
 
 
-def reading(protocol: Protocol, server: ProviderServer | None = None) -> Asking:
+def reading(protocol: Protocol, server: ProviderServer | None = None) -> ReaderPlan:
     base_url = protocol.base_url(server.root) if server is not None else None
     chat = Chat(provider=protocol.name, model=MODEL, base_url=base_url)  # type: ignore[arg-type]
-    return Asking(reader=chat, judge=chat, replicates=2, arms=ARMS)
+    return ReaderPlan(reader=chat, judge=chat, replicates=2, arms=ARMS)
 
 
 def plan(path: Path, protocol: Protocol, server: ProviderServer | None = None, **settings: Any) -> Plan:
-    asking = reading(protocol, server)
+    reader_plan = reading(protocol, server)
     if settings:
-        settings = {**settings, "base_url": asking.reader.base_url}
-    return Plan(Settings(**{**SMALL, **settings}), ARMS[1:], Tape(path / "c.jsonl", asking))
+        settings = {**settings, "base_url": reader_plan.reader.base_url}
+    return Plan(Settings(**{**SMALL, **settings}), ARMS[1:], Tape(path / "c.jsonl", reader_plan))
 
 
 async def ran(plan: Plan, mode: Mode, caps: Caps | None = None) -> SessionOutcome:

@@ -61,7 +61,7 @@ def secret_rows() -> list[dict[str, Any]]:
 
 
 def transcript(folder: Path) -> Path:
-    filler = [
+    assumed_summary = [
         {"role": ("user", "assistant")[at % 2], "content": f"Row {at} tells of the harbour and its boats. " * 20}
         for at in range(60)
     ]
@@ -73,7 +73,7 @@ def transcript(folder: Path) -> Path:
             {"role": "tool", "tool_call_id": f"u{at}", "content": "done"},
         )
     ]
-    rows = [*secret_rows(), *filler[:40], *uses, *filler[40:], *uses]
+    rows = [*secret_rows(), *assumed_summary[:40], *uses, *assumed_summary[40:], *uses]
     path = folder / "vault.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf8")
     return path

@@ -142,10 +142,10 @@ class Told:
 
     sessions = 2
 
-    def take(self, variant: Variant) -> None:
+    def accept(self, variant: Variant) -> None:
         raise AssertionError("gepa chooses by itself")
 
-    def worth(self, variant: Variant) -> float:
+    def quality_of(self, variant: Variant) -> float:
         return 0.5
 
     def scores(self, variant: Variant) -> list[SessionScore]:

@@ -102,10 +102,10 @@ def random_sentences(past: Past, view: ArmView) -> ArmView:
     """The view with sentences of its source drawn by lot in the place of each summary, in as many tokens."""
 
     def drawn(node: Node, tokens: int) -> str:
-        dice = random.Random(f"{past.case.id}/{past.cut.at}/{node.start}")
+        rng = random.Random(f"{past.case.id}/{past.cut.at}/{node.start}")
         sentences = [sentence for sentence in _SENTENCE.split(_source(past, node)) if sentence.strip()]
         chosen: list[int] = []
-        for at in dice.sample(range(len(sentences)), len(sentences)):
+        for at in rng.sample(range(len(sentences)), len(sentences)):
             cost = estimate_text(sentences[at]) + 1
             if cost > tokens:
                 sentences[at] = first_tokens(sentences[at], tokens)

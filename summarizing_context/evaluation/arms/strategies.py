@@ -47,7 +47,7 @@ class StrategyArm:
     def __init__(self, context: SummarizingContext, case: Case, *, has_ledger: bool) -> None:
         self._context, self._case, self._has_ledger = context, case, has_ledger
         self._fed = 0
-        self._asked = 0
+        self._views_taken = 0
 
     @property
     def model_tokens(self) -> int:
@@ -68,8 +68,8 @@ class StrategyArm:
 
     async def view(self, budget: int) -> ArmView | None:
         """The view at a budget; None where no lawful view fits it."""
-        self._asked += 1
-        provider = SimpleNamespace(name=f"{self._fed}-{self._asked}")
+        self._views_taken += 1
+        provider = SimpleNamespace(name=f"{self._fed}-{self._views_taken}")
         try:
             await self._context.get_messages_for_request(token_budget=budget, provider=provider)
         except BudgetError:

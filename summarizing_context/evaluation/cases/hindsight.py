@@ -69,15 +69,18 @@ class Index:
     """The exact values of each message of a session: in what it says, and (with their kinds) in what its calls use."""
 
     reads: Sequence[Read]
-    said: Sequence[frozenset[str]]
+    seen: Sequence[frozenset[str]]
     used: Sequence[dict[str, str]]
 
 
 def index_session(case: Case) -> Index:
     """Look for exact values in every message; once for all cuts."""
     reads = read_session(case.messages)
-    said = [frozenset(entity.text for text in read.said for entity in _wanted(without_margins(text))) for read in reads]
-    return Index(reads, said, [{entity.text: entity.kind for entity in _references(read)} for read in reads])
+    seen = [
+        frozenset(entity.text for text in read.plain_texts for entity in _wanted(without_margins(text)))
+        for read in reads
+    ]
+    return Index(reads, seen, [{entity.text: entity.kind for entity in _references(read)} for read in reads])
 
 
 def with_hindsight(case: Case) -> Case:
@@ -91,22 +94,22 @@ def label_cut(index: Index, cut: Cut) -> list[Probe]:
     """The values that were needed after one cut, those that were needed first before the others."""
     kept = tail_start(index.reads, cut)
     seen = _seen_before(index, cut.at)
-    shown = set[str]().union(*index.said[kept : cut.at], *index.used[kept : cut.at], _system_values(index))
+    shown = set[str]().union(*index.seen[kept : cut.at], *index.used[kept : cut.at], _system_values(index))
     tail = text_of(index.reads[kept : cut.at])
     labels: dict[str, Probe] = {}
     for at in range(cut.at, len(index.reads)):
         for value, kind in index.used[at].items():
             if value in seen and value not in shown and value not in labels and not tail.holds(value):
                 labels[value] = _probe(value, kind, seen[value], cut.at, at)
-        shown.update(index.said[at], index.used[at])
+        shown.update(index.seen[at], index.used[at])
         if len(labels) >= MOST:
             break
     found = list(labels.values())[:MOST]
     numbered = [replace(probe, id=f"used-{cut.at}-{number}") for number, probe in enumerate(found)]
-    return [probe for probe in numbered if _is_borne_out(probe, index)]
+    return [probe for probe in numbered if _stands_in_evidence(probe, index)]
 
 
-def _is_borne_out(probe: Probe, index: Index) -> bool:
+def _stands_in_evidence(probe: Probe, index: Index) -> bool:
     """Whether the value stands in its evidence as a word of its own, and not as a part of another."""
     texts = [Text(index.reads[at].texts) for at in probe.evidence]
     return any(text.holds(probe.literals[0]) for text in texts)
@@ -114,14 +117,14 @@ def _is_borne_out(probe: Probe, index: Index) -> bool:
 
 def _system_values(index: Index) -> set[str]:
     """What stands in system rows: every view shows them."""
-    rows = [said for read, said in zip(index.reads, index.said, strict=True) if read.role in ("system", "developer")]
+    rows = [seen for read, seen in zip(index.reads, index.seen, strict=True) if read.role in ("system", "developer")]
     return set[str]().union(*rows)
 
 
 def _seen_before(index: Index, cut: int) -> dict[str, _Seen]:
     seen: dict[str, _Seen] = {}
     for at in range(cut):
-        for value in (*index.said[at], *index.used[at]):
+        for value in (*index.seen[at], *index.used[at]):
             seen[value] = _Seen(seen[value].first if value in seen else at, at)
     return seen
 

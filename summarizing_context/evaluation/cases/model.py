@@ -101,7 +101,7 @@ class Read:
 
     role: str
     human: bool
-    said: tuple[str, ...]  # texts that are no call: words, results, thinking
+    plain_texts: tuple[str, ...]  # texts that are no call: words, results, thinking
     calls: tuple[Call, ...]
     is_result: bool
     tokens: int
@@ -110,7 +110,7 @@ class Read:
     @property
     def texts(self) -> Iterator[str]:
         """All its words, arguments as plain values."""
-        yield from self.said
+        yield from self.plain_texts
         for call in self.calls:
             yield call.tool
             yield from (text for _, text in call.values)
@@ -146,10 +146,10 @@ def message_tokens(message: Message) -> int:
 
 def _read(message: Message) -> Read:
     reading = read_message(message)
-    said = tuple(text for part in reading.parts if part.kind != "call" for text in part.texts)
+    texts = tuple(text for part in reading.parts if part.kind != "call" for text in part.texts)
     calls = tuple(_call(part.name, part.id, part.texts) for part in reading.parts if part.kind == "call")
     results = tuple((part.id, "\n".join(part.texts), part.failed) for part in reading.parts if part.kind == "result")
-    return Read(reading.role, reading.human, said, calls, bool(reading.answers), message_tokens(message), results)
+    return Read(reading.role, reading.human, texts, calls, bool(reading.answers), message_tokens(message), results)
 
 
 def _call(tool: str, id: str, texts: Sequence[str]) -> Call:

@@ -147,13 +147,13 @@ def read_case(path: Path, *, budget: int, name: str = "") -> Case:
         return Case(
             id=name, messages=messages, cuts=default_cuts(messages, budget, SHARES), title=name, source="transcript"
         )
-    told = _read_sidecar(sidecar)
-    if told.hash != case_hash(messages, told):
+    content = _read_sidecar(sidecar)
+    if content.hash != case_hash(messages, content):
         raise TranscriptError(
             f"{sidecar}:1: its hash does not fit the transcript and the probes; look at what was changed, "
             "then seal it with `eval lint --seal`"
         )
-    return _case(name, messages, told)
+    return _case(name, messages, content)
 
 
 def read_unsealed(path: Path) -> Case:
@@ -186,8 +186,8 @@ def seal(path: Path) -> None:
 
 def case_hash(messages: Sequence[Message], sidecar: Sidecar) -> str:
     """SHA-256 over the messages and all of the sidecar but its hash."""
-    told = msgspec.to_builtins(msgspec.structs.replace(sidecar, hash=""))
-    return hashlib.sha256(canonical_json([list(messages), told]).encode("utf8", "surrogatepass")).hexdigest()
+    fields = msgspec.to_builtins(msgspec.structs.replace(sidecar, hash=""))
+    return hashlib.sha256(canonical_json([list(messages), fields]).encode("utf8", "surrogatepass")).hexdigest()
 
 
 def sidecar_path(path: Path) -> Path:
@@ -223,16 +223,16 @@ def _messages(path: Path) -> tuple[Message, ...]:
     return tuple(found)
 
 
-def _case(name: str, messages: tuple[Message, ...], told: Sidecar) -> Case:
+def _case(name: str, messages: tuple[Message, ...], sidecar: Sidecar) -> Case:
     return Case(
         id=name,
         messages=messages,
-        cuts=tuple(told.cuts),
-        probes=tuple(told.probes),
-        title=told.title or name,
-        domain=told.domain,
-        source=told.source,
-        licence=told.licence,
+        cuts=tuple(sidecar.cuts),
+        probes=tuple(sidecar.probes),
+        title=sidecar.title or name,
+        domain=sidecar.domain,
+        source=sidecar.source,
+        licence=sidecar.licence,
     )
 
 
@@ -252,8 +252,8 @@ def _read_sidecar(path: Path) -> Sidecar:
 
 def _write_sidecar(path: Path, sidecar: Sidecar, messages: Sequence[Message]) -> None:
     sealed = msgspec.structs.replace(sidecar, hash=case_hash(messages, sidecar))
-    told: dict[str, Any] = msgspec.to_builtins(sealed)
-    told["probes"] = [
-        {name: value for name, value in probe.items() if value not in (None, (), [])} for probe in told["probes"]
+    document: dict[str, Any] = msgspec.to_builtins(sealed)
+    document["probes"] = [
+        {name: value for name, value in probe.items() if value not in (None, (), [])} for probe in document["probes"]
     ]
-    write_private(sidecar_path(path), msgspec.json.format(msgspec.json.encode(told), indent=1) + b"\n")
+    write_private(sidecar_path(path), msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")

@@ -28,7 +28,7 @@ from summarizing_context.evaluation.cassettes.files import (
     save_takes,
 )
 from summarizing_context.evaluation.cassettes.requests import Caps, Reply, Request, Spent, Take, own_secrets, scrubbed
-from summarizing_context.evaluation.dry_run import filler
+from summarizing_context.evaluation.dry_run import assumed_summary
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import Redact, redact_message
 from summarizing_context.messages.validation import Message
@@ -68,7 +68,7 @@ class Cassette:
         self._redact = redact
         self._new: dict[str, Take] = {}
         self._unsaved = 0
-        self._asking: dict[str, anyio.Event] = {}
+        self._reader_plan: dict[str, anyio.Event] = {}
         self._failure: CassetteError | None = None
         self._failed: dict[str, Exception] = {}  # by key; what was asked again with success has not failed
         self.watch: Callable[[Spent], None] = lambda _: None  # told after each reply that was sent for
@@ -129,7 +129,7 @@ class Cassette:
         """
         request = request.clean(self._secrets)
         key = request.key
-        while (waiting := self._asking.get(key)) is not None:
+        while (waiting := self._reader_plan.get(key)) is not None:
             await waiting.wait()
         if (kept := self._kept(key)) is not None:
             self.spent.replayed += 1
@@ -168,7 +168,7 @@ class Cassette:
         return kept.reply if kept is not None else None
 
     async def _sent(self, request: Request, key: str, send: Send) -> Reply:
-        done = self._asking[key] = anyio.Event()
+        done = self._reader_plan[key] = anyio.Event()
         try:
             reply = (await _answer(send, request)).clean(self._secrets)
         except Exception as error:
@@ -176,7 +176,7 @@ class Cassette:
             self.spent.take_back(request)
             raise
         finally:
-            del self._asking[key]
+            del self._reader_plan[key]
             done.set()
         self._failed.pop(key, None)
         self.spent.correct(request, reply)
@@ -218,12 +218,12 @@ class Cassette:
 async def _answer(send: Send, request: Request) -> Reply:
     """What a model says, refusals included: asked again, it would refuse again."""
     try:
-        said = await send(request)
+        answer = await send(request)
     except SummarizerRefused as error:
         return Reply("", fault=str(error))
-    if isinstance(said, str):
-        return Reply(said)
-    return Reply(said.text, said.input_tokens, said.output_tokens, said.cached_tokens, said.truncated)
+    if isinstance(answer, str):
+        return Reply(answer)
+    return Reply(answer.text, answer.input_tokens, answer.output_tokens, answer.cached_tokens, answer.truncated)
 
 
 def _today() -> str:
@@ -257,7 +257,7 @@ class CassetteSummarizer:
 
         failure = "no reply is recorded"
         try:
-            reply = await self._cassette.reply(request, send, assumed=filler(job))
+            reply = await self._cassette.reply(request, send, assumed=assumed_summary(job))
         except CassetteError:
             pass
         else:

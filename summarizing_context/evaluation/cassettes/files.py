@@ -36,7 +36,7 @@ class _Text(msgspec.Struct, tag_field="line", tag="text", forbid_unknown_fields=
     text: str
 
 
-class _Asked(msgspec.Struct, forbid_unknown_fields=True):
+class _StoredRequest(msgspec.Struct, forbid_unknown_fields=True):
     kind: str
     maker: str
     system: str | dict[str, str]
@@ -48,7 +48,7 @@ class _Asked(msgspec.Struct, forbid_unknown_fields=True):
 
 class _Line(msgspec.Struct, tag_field="line", tag="take", forbid_unknown_fields=True):
     key: str
-    request: _Asked
+    request: _StoredRequest
     reply: Reply
     recorded_at: str
 
@@ -134,7 +134,7 @@ def _read_line(line: _Head | _Text | _Line, where: str, texts: dict[str, str], t
         takes[line.key] = Take(request, line.reply, line.recorded_at)
 
 
-def _request(asked: _Asked, where: str, texts: Mapping[str, str]) -> Request:
+def _request(stored: _StoredRequest, where: str, texts: Mapping[str, str]) -> Request:
     def whole(part: str | dict[str, str]) -> str:
         if isinstance(part, str):
             return part
@@ -142,8 +142,8 @@ def _request(asked: _Asked, where: str, texts: Mapping[str, str]) -> Request:
             raise CassetteError(f"{where}: a text of the request is not in the file; bring it back, or record again")
         return texts[part["hash"]]
 
-    fields = msgspec.structs.asdict(asked)
-    return Request(**{**fields, "system": whole(asked.system), "user": tuple(map(whole, asked.user))})
+    fields = msgspec.structs.asdict(stored)
+    return Request(**{**fields, "system": whole(stored.system), "user": tuple(map(whole, stored.user))})
 
 
 def _lines(takes: Mapping[str, Take]) -> Iterator[bytes]:
@@ -152,8 +152,8 @@ def _lines(takes: Mapping[str, Take]) -> Iterator[bytes]:
     yield from (canonical(_Text(hash, shared[hash])) for hash in sorted(shared))
     for key in sorted(takes):
         take = takes[key]
-        asked = _Asked(**_folded(take.request))
-        yield canonical(_Line(key, asked, take.reply, take.recorded_at))
+        stored = _StoredRequest(**_folded(take.request))
+        yield canonical(_Line(key, stored, take.reply, take.recorded_at))
 
 
 def _long_texts(request: Request) -> Iterable[str]:
@@ -184,13 +184,13 @@ def nearest(request: Request, recorded: Iterable[Request]) -> Request | None:
 
 def difference(request: Request, near: Request) -> list[str]:
     """How a request differs from a recorded one, in lines to be read by a person."""
-    told = [
+    lines = [
         f"{name}: recorded {getattr(near, name)!s}, asked {getattr(request, name)!s}"
         for name in _NAMES
         if getattr(near, name) != getattr(request, name)
     ]
-    told += _text_difference("system", near.system, request.system)
-    return told + list(_text_difference("message", near.message, request.message))
+    lines += _text_difference("system", near.system, request.system)
+    return lines + list(_text_difference("message", near.message, request.message))
 
 
 def differing(request: Request, near: Request) -> list[str]:
@@ -211,10 +211,10 @@ def _lines_of(request: Request) -> frozenset[str]:
     return frozenset(line for part in request.user for line in part.splitlines())
 
 
-def _text_difference(name: str, recorded: str, asked: str) -> Iterator[str]:
-    if recorded == asked:
+def _text_difference(name: str, recorded: str, requested: str) -> Iterator[str]:
+    if recorded == requested:
         return
-    found = list(difflib.unified_diff(recorded.splitlines(), asked.splitlines(), n=0, lineterm=""))[2:]
+    found = list(difflib.unified_diff(recorded.splitlines(), requested.splitlines(), n=0, lineterm=""))[2:]
     changed = [line for line in found if not line.startswith("@@")]
     yield f"{name}: - recorded, + asked"
     for line in changed[:_MOST_LINES]:

@@ -21,7 +21,7 @@ from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.summarizers.prices import ModelPrice
 from summarizing_context.summarizers.verification.replies import readable
 
-GONE = "[secret]"
+REDACTED = "[secret]"
 
 SHORTEST = 12  # characters; what is shorter is a word, and would be taken out everywhere
 
@@ -59,13 +59,13 @@ def scrubbed(text: str, secrets: Sequence[str] = ()) -> str:
     """The text with `GONE` in the place of each secret; `secrets` are texts that are known to be one."""
     text = readable(text)
     for secret in secrets:
-        text = text.replace(secret, GONE)
+        text = text.replace(secret, REDACTED)
     for shape in _SHAPES:
-        text = shape.sub(GONE, text)
-    text = _WEB_TOKEN.sub(lambda token: GONE if token["rest"] else token["head"], text)
-    text = _BEARER.sub(rf"\1{GONE}", text)
+        text = shape.sub(REDACTED, text)
+    text = _WEB_TOKEN.sub(lambda token: REDACTED if token["rest"] else token["head"], text)
+    text = _BEARER.sub(rf"\1{REDACTED}", text)
     text = _without_named(text)
-    return _IN_ADDRESS.sub(rf"\1{GONE}", text)
+    return _IN_ADDRESS.sub(rf"\1{REDACTED}", text)
 
 
 def own_secrets(more: Iterable[str | None] = ()) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ def _without_named(text: str) -> str:
             run_stop, digit_stop = run.end() if run else at, digits.end() if digits else at
         value = _VALUE.match(text, at) if at < digit_stop else None
         if value is not None:
-            pieces += (text[kept:at], GONE)
+            pieces += (text[kept:at], REDACTED)
             at = kept = value.end()
     return "".join((*pieces, text[kept:]))
 

@@ -269,7 +269,7 @@ def _scale(values: Sequence[float]) -> _Scale:
     return _Scale(low - margin, high + margin)
 
 
-def _frame(across: _Scale, up: _Scale, below: str, told: Callable[[float], str]) -> Iterator[str]:
+def _frame(across: _Scale, up: _Scale, below: str, label_of: Callable[[float], str]) -> Iterator[str]:
     for tick in range(_TICKS + 1):
         share = tick / _TICKS
         value = up.low + (up.high - up.low) * share
@@ -278,7 +278,7 @@ def _frame(across: _Scale, up: _Scale, below: str, told: Callable[[float], str])
         yield f'<line class="grid" x1="{_SCATTER_LEFT}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>'
         yield _text(_SCATTER_LEFT - 8, y + 4, f"{value:.1%}", "end", "faint")
         cost = across.low + (across.high - across.low) * share
-        yield _text(_scatter_x(across, cost), _SCATTER_HEIGHT - 26, told(cost), "middle", "faint")
+        yield _text(_scatter_x(across, cost), _SCATTER_HEIGHT - 26, label_of(cost), "middle", "faint")
     yield _text((_SCATTER_LEFT + _SCATTER_WIDTH - _SCATTER_RIGHT) / 2, _SCATTER_HEIGHT - 8, below, "middle", "faint")
 
 

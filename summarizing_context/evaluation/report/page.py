@@ -137,13 +137,13 @@ def answers_html(answers: Sequence[AnswerOutcome], probe: ProbeOutcome) -> str:
     """What a reader said of one view: each different answer with how often it came, its mark, and who decided."""
     right = sum(answer.right for answer in answers)
     tone, verdict = ("good", "right") if is_right(answers) else ("bad", "wrong" if agrees(answers) else "split")
-    said = "".join(
+    quotes = "".join(
         f'<div class="quote">{highlighted(answer.words, probe.literals) or "nothing"} <span class="soft">'
         f"{f'{answers.count(answer)} times, ' if answers.count(answer) > 1 else ''}"
         f"{'right' if answer.right else 'wrong'} by {escape(answer.by)}: {escape(answer.why)}</span></div>"
         for answer in dict.fromkeys(answers)
     )
-    return f'<span class="badge {tone}">{verdict}, {right} of {len(answers)}</span>{said}'
+    return f'<span class="badge {tone}">{verdict}, {right} of {len(answers)}</span>{quotes}'
 
 
 def highlighted(words: str, literals: Sequence[str]) -> str:
@@ -284,13 +284,13 @@ def _top(run: RunOutcome) -> str:
         (f"{sum(session.tokens for session in run.sessions):,}", "tokens of history"),
         (f"{len(run.arms)}", "arms"),
     ]
-    told = "".join(f"<li>{escape(sentence)}</li>" for sentence in headline(run))
+    sentences = "".join(f"<li>{escape(sentence)}</li>" for sentence in headline(run))
     tiles = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for value, name in numbers)
     return (
         f'<h1>Summary evals: {escape(run.suite)} <span class="badge {tone}">{verdict}</span></h1>'
         f'<p class="soft">{escape(run.claim)}</p>'
         f'<div class="numbers">{tiles}</div>'
-        f'<div class="card"><h3>What it says</h3><ul>{told}</ul></div>'
+        f'<div class="card"><h3>What it says</h3><ul>{sentences}</ul></div>'
     )
 
 
@@ -432,7 +432,7 @@ def _unsupported(run: RunOutcome) -> str:
 
 def _bottom(run: RunOutcome) -> str:
     unequal, skipped = unequal_views(run), [(s.id, words) for s in run.sessions for words in s.skipped]
-    parts = [f"<p>Intervals: {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate. {_asked(run)}</p>"]
+    parts = [f"<p>Intervals: {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate. {_models(run)}</p>"]
     for title, lines in (
         ("views that could not be brought to equal tokens", unequal),
         ("cuts that were not scored", [f"{id}: {words}" for id, words in skipped]),
@@ -449,13 +449,14 @@ def _losses(run: RunOutcome) -> str:
     return _section("Where answers are lost", body, words) if body else ""
 
 
-def _asked(run: RunOutcome) -> str:
+def _models(run: RunOutcome) -> str:
     if "reader" not in run.settings:
         return "No model was asked."
-    told = {name: escape(str(run.settings[name])) for name in ("reader", "judge", "replicates")}
+    models = {name: escape(str(run.settings[name])) for name in ("reader", "judge", "replicates")}
     return (
-        f"Reader: {told['reader']}, {told['replicates']} answers to each question; judge of what literals leave open: "
-        f"{told['judge']}; both replayed from recorded replies. A question counts as right when every answer is."
+        f"Reader: {models['reader']}, {models['replicates']} answers to each question; judge of what literals leave "
+        f"open: {models['judge']}; both replayed from recorded replies. "
+        "A question counts as right when every answer is."
     )
 
 

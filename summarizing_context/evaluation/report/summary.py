@@ -176,8 +176,8 @@ def _weak_kinds(run: RunOutcome) -> Iterable[str]:
             if margin.high < 0:
                 ahead.setdefault(arm, []).append(f"{kind} ({margin.mean:+.3f})")
     if ahead:
-        told = "; ".join(f"{arm} in {', '.join(kinds)}" for arm, kinds in ahead.items())
-        yield f"By kind of question, {REFERENCE} is behind {told}."
+        listed = "; ".join(f"{arm} in {', '.join(kinds)}" for arm, kinds in ahead.items())
+        yield f"By kind of question, {REFERENCE} is behind {listed}."
 
 
 def _silence(run: RunOutcome) -> str:
@@ -200,31 +200,33 @@ def _sentences(run: RunOutcome, figure: str) -> Iterable[str]:
     for arm, margin in margins_of(run, figure):
         (ahead if margin.low > 0 else behind if margin.high < 0 else level).append(f"{arm} ({margin.mean:+.3f})")
     verb = "gets" if figure == "answered" else "holds"
-    told = f"{FIGURES[figure].title.capitalize()}: {REFERENCE} {verb} {ours.mean:.1%} [{ours.low:.1%}, {ours.high:.1%}]"
+    sentence = (
+        f"{FIGURES[figure].title.capitalize()}: {REFERENCE} {verb} {ours.mean:.1%} [{ours.low:.1%}, {ours.high:.1%}]"
+    )
     parts = [
         f"{words} {', '.join(names)}"
         for words, names in (("ahead of", ahead), ("no better than", level), ("behind", behind))
         if names
     ]
-    yield told + (f"; {'; '.join(parts)}." if parts else ".")
+    yield sentence + (f"; {'; '.join(parts)}." if parts else ".")
 
 
 def _curve(
     probes: Sequence[ProbeOutcome], arm: str, labels: Sequence[str], class_of: Callable[[ProbeOutcome], int]
 ) -> list[Point]:
-    kept, asked = [0] * len(labels), [0] * len(labels)
+    kept, counts = [0] * len(labels), [0] * len(labels)
     for probe in probes:
         if arm in probe.kept:
-            asked[class_of(probe)] += 1
+            counts[class_of(probe)] += 1
             kept[class_of(probe)] += probe.kept[arm] == 1
-    return [Point(label, kept[at] / asked[at] if asked[at] else 0.0, asked[at]) for at, label in enumerate(labels)]
+    return [Point(label, kept[at] / counts[at] if counts[at] else 0.0, counts[at]) for at, label in enumerate(labels)]
 
 
 def _short(tokens: int) -> str:
     return f"{tokens // 1_000}k" if tokens >= 1_000 else str(tokens)
 
 
-_WAYS = ("everything", "evidence", "stored", REFERENCE)
+_COMPARED = ("everything", "evidence", "stored", REFERENCE)
 
 _FIGURE = "answered"
 
@@ -239,7 +241,7 @@ class Loss(NamedTuple):
 
 def losses(run: RunOutcome) -> list[Loss]:
     """What the reader gets right from each of the four views, and what is lost between them."""
-    values = {arm: session_values(run.sessions, arm, _FIGURE) for arm in _WAYS}
+    values = {arm: session_values(run.sessions, arm, _FIGURE) for arm in _COMPARED}
     found = [
         ("right from the whole past", "everything, raw", mean_of(values["everything"])),
         ("right from the evidence", "only the lines that hold the answers", mean_of(values["evidence"])),

@@ -22,7 +22,7 @@ from summarizing_context.evaluation.scoring.support import Source
 from summarizing_context.evaluation.scoring.verdicts import Text
 from summarizing_context.messages.estimate import estimate_text
 
-_TOLD = {"made": "created", "changed": "edited", "gone": "deleted"}
+_VERBS = {"made": "created", "changed": "edited", "gone": "deleted"}
 _OTHERWISE = {"created": "deleted", "edited": "deleted", "deleted": "created"}
 _NEGATIONS = (  # the first that a line holds is turned round
     (r"\bnever\b", "always"),
@@ -59,7 +59,7 @@ class Scene:
     lines: tuple[Line, ...]
     case: Case
     cut: Cut
-    dice: random.Random
+    rng: random.Random
 
     def of_kind(self, kind: str) -> list[int]:
         return [at for at, line in enumerate(self.lines) if line.probe is not None and line.probe.kind == kind]
@@ -110,7 +110,7 @@ def _ground(case: Case, cut: Cut, before: Sequence[Read], tokens: int) -> Ground
 def _perfect(ground: Ground) -> tuple[Line, ...]:
     found = [(at, Line(line, probe)) for probe in ground.probes for at, line in _evidence_lines(probe, ground.reads)]
     lines = [line for _, line in sorted(found, key=lambda pair: pair[0])]  # in the order of the session
-    lines += [Line(f"{_TOLD[done]} {path}", None) for path, done in ground.artifacts.items()]
+    lines += [Line(f"{_VERBS[done]} {path}", None) for path, done in ground.artifacts.items()]
     return tuple(dict.fromkeys(lines))
 
 
@@ -140,7 +140,7 @@ def _drop(kind: str) -> Spoil:
         found = scene.of_kind(kind)
         if not found:
             return None
-        probe = scene.lines[scene.dice.choice(found)].probe
+        probe = scene.lines[scene.rng.choice(found)].probe
         assert probe is not None
         texts = [Text([line.text]) for line in scene.lines]
         return _without(scene, [at for at, text in enumerate(texts) if text.holds(probe.literals[0])])
@@ -179,11 +179,11 @@ def _swap_numbers(scene: Scene) -> list[Line] | None:
 
 
 def _invent_path(scene: Scene) -> list[Line] | None:
-    return [*scene.lines, Line(f"edited {_INVENTED.format(scene.dice.randrange(1_000))}", None)]
+    return [*scene.lines, Line(f"edited {_INVENTED.format(scene.rng.randrange(1_000))}", None)]
 
 
 def _invent_number(scene: Scene) -> list[Line] | None:
-    return [*scene.lines, Line(f"the limit is {scene.dice.randrange(10**9, 10**10)} now", None)]
+    return [*scene.lines, Line(f"the limit is {scene.rng.randrange(10**9, 10**10)} now", None)]
 
 
 def _keep_stale(scene: Scene) -> list[Line] | None:
@@ -204,8 +204,8 @@ def _wrong_order(scene: Scene) -> list[Line] | None:
     probe = scene.lines[found[0]].probe
     assert probe is not None
     rest = [line for line in scene.lines if not any(Text([line.text]).holds(word) for word in probe.literals)]
-    told = [line for line in scene.lines if line.probe == probe]
-    return [*rest, *reversed(told)]
+    statements = [line for line in scene.lines if line.probe == probe]
+    return [*rest, *reversed(statements)]
 
 
 def _wrong_operation(scene: Scene) -> list[Line] | None:

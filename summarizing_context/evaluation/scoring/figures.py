@@ -100,13 +100,13 @@ def score_view(view: ArmView, ground: Ground) -> Scored:
         ground.artifacts,
         operations_in_view([*view.summaries, *view.ledger], ground.reads[view.raw_from :], ground.artifacts),
     )
-    known, _, told = score_artifacts(ground.artifacts, ledger_operations(view.facts))
+    known, _, ledger_claims = score_artifacts(ground.artifacts, ledger_operations(view.facts))
     support = check_support([*view.summaries, *view.ledger], ground.source)
     sums |= {
         "artifact_recall": Sum(right, artifacts),
         "artifact_precision": Sum(right, claims),
         "ledger_recall": Sum(known, artifacts if view.nodes else 0),
-        "ledger_precision": Sum(known, told),
+        "ledger_precision": Sum(known, ledger_claims),
         "unsupported": Sum(len(support.unsupported), support.values),
         "drift": Sum(len(support.drifted), support.numbers),
         "tokens": Sum(view.tokens, 1),
@@ -134,9 +134,9 @@ def _retention(probes: Sequence[Probe], verdicts: Mapping[str, Verdict]) -> Sums
     for kind in KINDS:
         kept = [verdicts[probe.id].kept for probe in probes if probe.kind == kind]
         sums[kind] = Sum(sum(kept), len(kept))
-    asked = [verdicts[probe.id].kept for probe in probes if probe.kind not in _UNASKED]
+    planted = [verdicts[probe.id].kept for probe in probes if probe.kind not in _UNASKED]
     stale = [verdicts[probe.id].stale for probe in probes if probe.kind == "supersession"]
-    return {**sums, "literals": Sum(sum(asked), len(asked)), "stale": Sum(sum(stale), len(stale))}
+    return {**sums, "literals": Sum(sum(planted), len(planted)), "stale": Sum(sum(stale), len(stale))}
 
 
 def _in_summaries(view: ArmView, probes: Sequence[Probe]) -> Sums:

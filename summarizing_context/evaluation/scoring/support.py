@@ -71,7 +71,7 @@ class Pairs:
                     self._sentences.setdefault(words, set()).add(numbers)
         self._numbers_beside = Counter(word for pair in self._pairs for word in pair if not _is_number(word))
 
-    def strange(self, tokens: Sequence[str]) -> list[str]:
+    def misplaced(self, tokens: Sequence[str]) -> list[str]:
         """The numbers of a sentence that do not belong where they stand. A sentence that the source has, numbers
         apart, must have the numbers of one of its places; in others each number is held against its neighbours."""
         words, numbers = _parted(tokens)
@@ -80,9 +80,9 @@ class Pairs:
                 sorted(known), key=lambda those: sum(one != other for one, other in zip(numbers, those, strict=True))
             )
             return [number for number, right in zip(numbers, nearest, strict=True) if number != right]
-        return [token for token, before, after in _numbers_of(tokens) if not self._bear_out(token, before, after)]
+        return [token for token, before, after in _numbers_of(tokens) if not self._supports(token, before, after)]
 
-    def _bear_out(self, number: str, before: str, after: str) -> bool:
+    def _supports(self, number: str, before: str, after: str) -> bool:
         """Whether the number belongs to its neighbours. A word that stands beside few numbers tells enough by itself;
         words that stand beside many, such as units, must all agree; words that stand beside none tell nothing."""
         found = [
@@ -90,8 +90,8 @@ class Pairs:
             for word, pair in ((before, (before, number)), (after, (number, after)))
             if self._numbers_beside[word]
         ]
-        telling = [borne_out for numbers, borne_out in found if numbers <= _FEW]
-        return any(telling) if telling else all(borne_out for _, borne_out in found)
+        specific = [is_supported for numbers, is_supported in found if numbers <= _FEW]
+        return any(specific) if specific else all(is_supported for _, is_supported in found)
 
 
 def check_support(summaries: Sequence[str], source: Source) -> Support:
@@ -101,7 +101,7 @@ def check_support(summaries: Sequence[str], source: Source) -> Support:
     unsupported = tuple(value for value in values if not source.holds(value))
     sentences = [tokens for text in own for line in text.split("\n") for tokens in _sentences_of(line)]
     numbers = [number for tokens in sentences for number in _parted(tokens)[1]]
-    drifted = [number for tokens in sentences if _parted(tokens)[1] for number in source.pairs.strange(tokens)]
+    drifted = [number for tokens in sentences if _parted(tokens)[1] for number in source.pairs.misplaced(tokens)]
     return Support(len(values), unsupported, len(numbers), tuple(n for n in drifted if n not in unsupported))
 
 

@@ -155,8 +155,8 @@ def _stale_place(probe: Probe, view: Text, newest: int) -> int:
     for old in probe.forbid:
         for place in view.places(old):
             line = view.line_at(place)
-            told = _SUPERSEDED in line or any(Text([line]).holds(literal) for literal in probe.literals)
-            if place > newest and not told:
+            is_explained = _SUPERSEDED in line or any(Text([line]).holds(literal) for literal in probe.literals)
+            if place > newest and not is_explained:
                 return place
     return -1
 

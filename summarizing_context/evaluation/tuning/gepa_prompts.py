@@ -15,8 +15,8 @@ import anyio
 from summarizing_context.errors import CassetteError, PromptError, SettingsError
 from summarizing_context.evaluation.cassettes import Cassette, Request
 from summarizing_context.evaluation.prompt_inspection import check_prompt
-from summarizing_context.evaluation.questions import Asking, Chat
-from summarizing_context.evaluation.readers import Asker
+from summarizing_context.evaluation.questions import Chat, ReaderPlan
+from summarizing_context.evaluation.readers import RecordedModel
 from summarizing_context.evaluation.tuning.trials import SessionScore, qualities
 from summarizing_context.evaluation.tuning.variants import Trial, Variant
 from summarizing_context.messages.estimate import estimate_text
@@ -32,17 +32,17 @@ class Proposer:
 
     def __init__(self, settings: Settings, chat: Chat, cassette: Cassette) -> None:
         self._settings, self._cassette = settings, cassette
-        self._asking = Asking(reader=chat, judge=chat)
-        self._asked: dict[str, int] = {}
+        self._reader_plan = ReaderPlan(reader=chat, judge=chat)
+        self._repeats: dict[str, int] = {}
 
     def __call__(self, question: str) -> str:
         return anyio.run(self._ask, question)
 
     async def _ask(self, question: str) -> str:
-        again = self._asked[question] = self._asked.get(question, -1) + 1  # the same question wants another answer
+        again = self._repeats[question] = self._repeats.get(question, -1) + 1  # the same question wants another answer
         model = make_model(self._settings, read_only=not self._cassette.sends)
         try:
-            asker = Asker(model, self._cassette, self._asking)
+            asker = RecordedModel(model, self._cassette, self._reader_plan)
             request = Request(
                 kind="proposal", maker=asker.maker, system="", user=(question,), max_tokens=_MOST, replicate=again
             )
@@ -82,8 +82,8 @@ class GepaPrompts:
                 "gepa is not installed; install it with: pip install 'summarizing-context[gepa]'"
             ) from error
         adapter = HindsightAdapter(start, trial)
-        begun = {prompt.name: prompt for prompt in start.prompts}
-        seeds = {purpose: begun.get(purpose, latest(purpose)).text for purpose in self.purposes}
+        initial = {prompt.name: prompt for prompt in start.prompts}
+        seeds = {purpose: initial.get(purpose, latest(purpose)).text for purpose in self.purposes}
         sessions = list(range(trial.sessions))
         gepa.optimize(
             seed_candidate=seeds,

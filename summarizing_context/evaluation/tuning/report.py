@@ -17,7 +17,7 @@ from summarizing_context.errors import PromptError
 from summarizing_context.evaluation.intervals import DRAWS, Interval
 from summarizing_context.evaluation.report.charts import Spot, frontier, scatter_chart, steps_chart
 from summarizing_context.evaluation.report.page import html_page
-from summarizing_context.evaluation.tuning.trials import TOLD
+from summarizing_context.evaluation.tuning.trials import QUALITY_MEANING
 from summarizing_context.evaluation.tuning.tuner import LEAST_SESSIONS, Figures, Tried, TuneOutcome
 from summarizing_context.evaluation.tuning.variants import Variant
 from summarizing_context.stores.private_files import make_private_folder, open_private, write_private
@@ -88,7 +88,7 @@ def page(run: TuneOutcome) -> str:
             "Quality against cost",
             f'<div class="grid2"><div class="card"><h3>On held-out sessions</h3>{_frontier_chart(run)}</div>'
             f'<div class="card"><h3>The search, on the sessions tuned on</h3>{_search_chart(run)}</div></div>',
-            f"Quality is {TOLD}, at equal tokens of a view. Cost is counted in {run.cost}. "
+            f"Quality is {QUALITY_MEANING}, at equal tokens of a view. Cost is counted in {run.cost}. "
             "Bars are 95 % intervals; the dashed line joins the "
             "variants that no other beats in both quality and cost.",
         ),
@@ -218,7 +218,7 @@ def _markdown(run: TuneOutcome) -> Iterator[str]:
     yield f"# Tuning: {_plain(run.suite)}"
     yield from ("", _plain(run.claim), "")
     sides = f"{len(run.sessions['train'])} sessions tuned on, {len(run.sessions['validation'])} held out"
-    yield f"{len(run.tried):,} variants ({run.optimizer}, seed {run.seed}), {sides}. Quality is {TOLD}."
+    yield f"{len(run.tried):,} variants ({run.optimizer}, seed {run.seed}), {sides}. Quality is {QUALITY_MEANING}."
     yield f"Cost is counted in {run.cost}."
     yield ""
     yield from (f"- {_plain(line)}" for line in headline(run))

@@ -48,7 +48,7 @@ class SessionScore(msgspec.Struct, frozen=True):
     lost: list[str] = []  # in words, for whoever proposes better prompts
 
 
-class Bench:
+class TrialPool:
     """Tries variants on sessions, some at a time. While a cassette records, they run one by one."""
 
     def __init__(self, jobs: int = 1, cassette: Cassette | None = None) -> None:
@@ -56,7 +56,7 @@ class Bench:
         parallel = jobs > 1 and (cassette is None or not cassette.sends)
         self._pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if parallel else None
 
-    def __enter__(self) -> Bench:
+    def __enter__(self) -> TrialPool:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -107,7 +107,7 @@ async def _try(case: Case, settings: Settings, cassette: Cassette | None) -> Ses
                 cassette.check()  # a context makes good what is missing; a trial must not
             view = await arm.fitted(round(VIEW_SHARE * cut.budget), tries=_TRIES) or ArmView(pieces=(), tokens=0)
             verdicts = _add(sums, view, case.probes_at(cut))
-            lost += [_told(probe, cut) for probe in case.probes_at(cut) if not verdicts[probe.id].kept]
+            lost += [_feedback(probe, cut) for probe in case.probes_at(cut) if not verdicts[probe.id].kept]
             views.append(view)
         model_tokens = arm.model_tokens
     return SessionScore(
@@ -141,7 +141,7 @@ def _add(sums: dict[str, Sum], view: ArmView, probes: Sequence[Probe]) -> dict[s
     return verdicts
 
 
-def _told(probe: Probe, cut: Cut) -> str:
+def _feedback(probe: Probe, cut: Cut) -> str:
     """Hindsight in words: what was needed later, and was dropped."""
     words = ", ".join(probe.literals[:3])
     when = f"used later at message {probe.used_at}" if probe.used_at is not None else f"asked for at message {cut.at}"
@@ -151,7 +151,7 @@ def _told(probe: Probe, cut: Cut) -> str:
 FIGURES = ("used", "literals")
 MODEL_COST = "tokens a model reads and writes for 1,000 tokens of history"
 VIEW_COST = "tokens that summaries take in a view"
-TOLD = "the mean of hindsight retention and literal retention"
+QUALITY_MEANING = "the mean of hindsight retention and literal retention"
 
 
 def qualities(scores: Sequence[SessionScore]) -> dict[str, float]:

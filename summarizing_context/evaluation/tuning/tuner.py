@@ -24,8 +24,8 @@ from summarizing_context.evaluation.tuning.trials import (
     FIGURES,
     MODEL_COST,
     VIEW_COST,
-    Bench,
     SessionScore,
+    TrialPool,
     cost,
     qualities,
     quality,
@@ -229,7 +229,7 @@ class TuneTask:
     cassette: Cassette | None = None  # where a model summarizes: what it has said, or says now
 
 
-class _Spent(Exception):
+class _BudgetSpent(Exception):
     """The budget is spent. Never leaves this module."""
 
 
@@ -238,39 +238,39 @@ class _Run:
     task: TuneTask
     split: Split
     ledger: Ledger
-    bench: Bench
+    pool: TrialPool
     watch: Callable[[int, Variant, float], None]
-    began: float = field(default_factory=time.monotonic)
+    started: float = field(default_factory=time.monotonic)
     order: dict[str, Variant] = field(default_factory=dict)  # by key, as they were asked for
     qualities: dict[str, float] = field(default_factory=dict)
-    taken: list[str] = field(default_factory=list)  # keys of what was the best, one after the other
+    accepted: list[str] = field(default_factory=list)  # keys of what was the best, one after the other
 
     @property
     def sessions(self) -> int:
         return len(self.split.train)
 
-    def take(self, variant: Variant) -> None:
-        self.worth(variant)
-        self.taken.append(variant.key)
+    def accept(self, variant: Variant) -> None:
+        self.quality_of(variant)
+        self.accepted.append(variant.key)
 
     def best(self) -> Variant:
         """What the optimizer took last; where it took none, the best mean, of equals the first."""
-        if self.taken:
-            return self.order[self.taken[-1]]
+        if self.accepted:
+            return self.order[self.accepted[-1]]
         return self.order[max(self.qualities, key=lambda key: self.qualities[key])]
 
     def scores(self, variant: Variant) -> list[SessionScore]:
-        self.worth(variant)
+        self.quality_of(variant)
         return self.of(variant, "train")
 
-    def worth(self, variant: Variant) -> float:
+    def quality_of(self, variant: Variant) -> float:
         """What a variant is worth on the sessions that are tuned on."""
         if variant.key in self.qualities:
             return self.qualities[variant.key]
         if len(self.order) >= self.task.evaluations:
-            raise _Spent(f"the {self.task.evaluations:,} evaluations were spent")
+            raise _BudgetSpent(f"the {self.task.evaluations:,} evaluations were spent")
         if self.order and self.ledger.find(variant.key, "train") is None:
-            self._look_at_the_clock()
+            self._check_time()
         found = quality(self.of(variant, "train"))
         if found is None:
             raise SettingsError("the sessions that are tuned on ask for nothing: no value in them is used later")
@@ -279,16 +279,16 @@ class _Run:
         self.watch(len(self.order), variant, found.mean)
         return found.mean
 
-    def _look_at_the_clock(self) -> None:
+    def _check_time(self) -> None:
         most = self.task.seconds
-        if most is not None and time.monotonic() - self.began > most:
-            raise _Spent(f"the {most:g} seconds were spent; run it again to go on")
+        if most is not None and time.monotonic() - self.started > most:
+            raise _BudgetSpent(f"the {most:g} seconds were spent; run it again to go on")
 
     def of(self, variant: Variant, side: Side) -> list[SessionScore]:
         known = self.ledger.find(variant.key, side)
         if known is None:
             settings = variant.placed(self.task.settings, self.task.folder / "variants")
-            known = list(self.bench.scores(self.split.side(side), settings))
+            known = list(self.pool.scores(self.split.side(side), settings))
             self.ledger.add(variant.key, side, known)
         return known
 
@@ -303,13 +303,13 @@ def tune(task: TuneTask, watch: Callable[[int, Variant, float], None] = lambda *
     `watch` is told of each variant that is tried, by number, with its worth.
     """
     split = split_sessions(task.sources, task.seed)
-    with Bench(task.jobs, task.cassette) as bench:
-        run = _Run(task, split, Ledger(task.folder, _fingerprint(task, split)), bench, watch)
+    with TrialPool(task.jobs, task.cassette) as pool:
+        run = _Run(task, split, Ledger(task.folder, _fingerprint(task, split)), pool, watch)
         stopped = "it found nothing better" if task.optimizer.name != "grid" else "all were tried"
         try:
             task.optimizer.run(task.start, run)
-        except _Spent as spent:
-            stopped = str(spent)
+        except _BudgetSpent as reason:
+            stopped = str(reason)
         return _outcome(run, stopped), run.best()
 
 
@@ -349,7 +349,7 @@ def _outcome(run: _Run, stopped: str) -> TuneOutcome:
 def _shown(run: _Run) -> set[str]:
     """What the held-out sessions judge besides: all of a few, else the last steps of the way that was taken."""
     few = len(run.qualities) <= 2 * _SHOWN
-    return set(run.qualities) if few else set(run.taken[-_SHOWN:])
+    return set(run.qualities) if few else set(run.accepted[-_SHOWN:])
 
 
 def _tried(run: _Run, variant: Variant, number: int, *, judged: bool) -> Tried:

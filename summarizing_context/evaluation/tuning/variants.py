@@ -27,7 +27,7 @@ from summarizing_context.summarizers.extractive.parameters import (
 from summarizing_context.summarizers.prompts import Prompt, write_prompt
 
 FACTORS = ((4, 1), (2, 1), (3, 2), (5, 4))  # of the first rounds; the last one of all later rounds too
-_FELT = {"leaf": 5, "rollup": 5, "room": 25, "weights": 1, "facts": 1, "ranks": 1, "lengths": 40}
+_LEAST_STEP = {"leaf": 5, "rollup": 5, "room": 25, "weights": 1, "facts": 1, "ranks": 1, "lengths": 40}
 
 
 class Axis(NamedTuple):
@@ -51,10 +51,10 @@ def stepped(parameters: ExtractiveParameters, axis: Axis, round: int) -> Extract
     times, over = FACTORS[min(round, len(FACTORS) - 1)]
     above = value - low  # steps are measured from the least that a figure may be
     if axis.up:
-        wanted = low + max(above * times // over, above + 1 if above else _FELT[axis.table])
+        wanted = low + max(above * times // over, above + 1 if above else _LEAST_STEP[axis.table])
     else:
         wanted = low + min(above * over // times, above - 1)
-        wanted = low if 0 < wanted - low < _FELT[axis.table] // 2 else wanted
+        wanted = low if 0 < wanted - low < _LEAST_STEP[axis.table] // 2 else wanted
     wanted = max(low, min(high, wanted))
     return None if wanted == value else parameters.with_figures({(axis.table, axis.name): wanted})
 
@@ -72,8 +72,12 @@ class Variant:
     def key(self) -> str:
         """Names what the variant does, whatever it is called."""
         prompts = [[prompt.name, prompt.hash] for prompt in self.prompts]
-        told = [self.parameters.tables(), prompts, {name: str(self.settings[name]) for name in sorted(self.settings)}]
-        return hashlib.sha256(msgspec.json.encode(told, order="deterministic")).hexdigest()[:16]
+        content = [
+            self.parameters.tables(),
+            prompts,
+            {name: str(self.settings[name]) for name in sorted(self.settings)},
+        ]
+        return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()[:16]
 
     def differences(self, other: Variant) -> list[str]:
         """What is otherwise than in another variant, a line for each thing."""
@@ -118,13 +122,13 @@ class Trial(Protocol):
     @property
     def sessions(self) -> int: ...
 
-    def worth(self, variant: Variant) -> float:
+    def quality_of(self, variant: Variant) -> float:
         """The quality of a variant over all of them."""
 
     def scores(self, variant: Variant) -> Sequence[SessionScore]:
         """What it came to in each."""
 
-    def take(self, variant: Variant) -> None:
+    def accept(self, variant: Variant) -> None:
         """It is the best by now. An optimizer that never says so leaves it to the mean."""
 
 
@@ -146,7 +150,7 @@ class Grid:
 
     def run(self, start: Variant, trial: Trial) -> None:
         for variant in (start, *self.variants):
-            trial.worth(variant)
+            trial.quality_of(variant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +166,12 @@ class CoordinateSearch:
     name: str = "search"
 
     def run(self, start: Variant, trial: Trial) -> None:
-        dice = random.Random(f"tune/{self.seed}")
+        rng = random.Random(f"tune/{self.seed}")
         best = start
-        trial.take(start)
+        trial.accept(start)
         for round in range(self.rounds):
             ways = axes(best.parameters)
-            dice.shuffle(ways)
+            rng.shuffle(ways)
             found = False
             for axis in ways:
                 better = _follow(best, axis, round, trial)
@@ -185,7 +189,7 @@ def _follow(best: Variant, axis: Axis, round: int, trial: Trial) -> Variant:
         if not is_better(qualities(trial.scores(candidate)), qualities(trial.scores(best))):
             break
         best = candidate
-        trial.take(best)
+        trial.accept(best)
     return best
 
 

@@ -11,9 +11,9 @@ from summarizing_context.evaluation.cases.model import Probe, read_session
 from summarizing_context.evaluation.outcomes import AnswerOutcome, answer_sums
 from summarizing_context.evaluation.questions import (
     GAP,
-    Asking,
     Chat,
-    as_asked,
+    ReaderPlan,
+    answerable,
     judge_request,
     read_verdict,
     reader_request,
@@ -95,14 +95,16 @@ def test_a_disagreement_is_no_pass_and_a_wrong_answer_misleads():
 def test_few_probes_are_chosen_from_all_kinds():
     probes = [Probe(id=f"{kind}{n}", kind=kind, cut=0, question="") for kind in ("recall", "needle") for n in range(3)]  # type: ignore[arg-type]
     chat = Chat(provider="openai", model="m")
-    asked = Asking(reader=chat, judge=chat, most=3, kinds=("recall", "needle")).chosen([*probes, probe("used", "x")])
+    asked = ReaderPlan(reader=chat, judge=chat, most=3, kinds=("recall", "needle")).chosen(
+        [*probes, probe("used", "x")]
+    )
     assert [one.id for one in asked] == ["recall0", "recall1", "needle0"]
 
 
 def test_what_a_later_call_needs_is_asked_by_the_call_with_a_gap():
     reads = read_session([says("user", "Go."), call("c1", "edit_file", path="src/a.py", text="x" * 200)])
     used = probe("used", "src/a.py", used_at=1)
-    (asked,) = as_asked([used], reads)
+    (asked,) = answerable([used], reads)
     assert f"edit_file(path={GAP}, text=xxx" in asked.question
     assert "src/a.py" not in asked.question
-    assert as_asked([probe("used", "elsewhere", used_at=1), PORT], reads) == [PORT]
+    assert answerable([probe("used", "elsewhere", used_at=1), PORT], reads) == [PORT]

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.evaluation.cassettes import Cassette
-from summarizing_context.evaluation.cassettes.requests import GONE, scrubbed
+from summarizing_context.evaluation.cassettes.requests import REDACTED, scrubbed
 
 resource = pytest.importorskip("resource")
 
@@ -45,18 +45,18 @@ for piece in {HOSTILE!r}:
 
 
 def test_names_and_web_tokens_are_found_as_one_expression_would_find_them():
-    dice = random.Random(7)
+    rng = random.Random(7)
     for _ in range(20_000):
-        text = "".join(dice.choices(PIECES, k=dice.randrange(1, 14)))
+        text = "".join(rng.choices(PIECES, k=rng.randrange(1, 14)))
         if "bearer" in text or "sk-" in text:
             continue
-        assert scrubbed(text) == NAMED.sub(rf"\1{GONE}", WEB_TOKEN.sub(GONE, text)), text
+        assert scrubbed(text) == NAMED.sub(rf"\1{REDACTED}", WEB_TOKEN.sub(REDACTED, text)), text
 
 
 def test_a_value_is_taken_out_wherever_a_digit_follows_its_name():
-    assert scrubbed("password=abcdefghijklmn,port=80") == f"password={GONE},port=80"
+    assert scrubbed("password=abcdefghijklmn,port=80") == f"password={REDACTED},port=80"
     assert scrubbed("password=abcdefghijklmn, port=80") == "password=abcdefghijklmn, port=80"
-    assert scrubbed("password:short,1 password=abcdefghijk1") == f"password:short,1 password={GONE}"
+    assert scrubbed("password:short,1 password=abcdefghijk1") == f"password:short,1 password={REDACTED}"
 
 
 def test_a_large_hostile_text_is_read_once():
@@ -78,6 +78,6 @@ def test_a_message_is_scrubbed_whole_so_that_whatever_is_cut_of_it_later_holds_n
             kept = cassette.scrub(message)
             assert "kQ7z" not in json.dumps(kept)
             assert "that opens" not in json.dumps(kept)
-            assert GONE in json.dumps(kept)
+            assert REDACTED in json.dumps(kept)
             assert [kept["role"], kept.get("tool_call_id")] == [message["role"], message.get("tool_call_id")]
         assert cassette.scrub({"role": "user", "content": "no secret"}) == {"role": "user", "content": "no secret"}

@@ -6,7 +6,7 @@ import pytest
 
 from summarizing_context.evaluation.arms.views import ArmView, Piece
 from summarizing_context.evaluation.cases.model import Probe
-from summarizing_context.evaluation.runner import Plan, drilled, run_case
+from summarizing_context.evaluation.runner import Plan, measure_retrieval, run_case
 from tests.evaluation.scored.building import generated
 
 pytestmark = pytest.mark.anyio
@@ -37,12 +37,12 @@ def asked(question: str, at: int) -> Probe:
 
 async def test_only_values_that_a_node_covers_and_the_view_leaves_out_are_counted():
     probes = [used(f"src/{name}.py", 2) for name in ("shown", "named", "paged", "lost")] + [used("src/named.py", 15)]
-    sums = await drilled(Arm(), VIEW, probes)
+    sums = await measure_retrieval(Arm(), VIEW, probes)
     assert (sums["hinted"], sums["drilled"]) == ((1, 3), (1, 3))
 
 
 async def test_a_search_has_found_where_a_hit_holds_the_evidence():
-    sums = await drilled(Arm(), VIEW, [asked("where?", 4), asked("where?", 5), asked("who?", 4)])
+    sums = await measure_retrieval(Arm(), VIEW, [asked("where?", 4), asked("where?", 5), asked("who?", 4)])
     assert sums["searched"] == (1, 3)
 
 

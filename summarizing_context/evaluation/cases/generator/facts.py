@@ -48,8 +48,8 @@ class Filled(NamedTuple):
 class Slots:
     """Values for slots, from pools and seeded dice."""
 
-    def __init__(self, dice: random.Random, pools: Mapping[str, Sequence[str]]) -> None:
-        self._dice = dice
+    def __init__(self, rng: random.Random, pools: Mapping[str, Sequence[str]]) -> None:
+        self._rng = rng
         self._pools = pools
 
     def fill(self, template: str, known: Mapping[str, str] | None = None) -> Filled:
@@ -73,22 +73,22 @@ class Slots:
 
     def _make(self, kind: str) -> str:
         if kind in self._pools:
-            return self.fill(self._dice.choice(self._pools[kind])).text
+            return self.fill(self._rng.choice(self._pools[kind])).text
         if kind not in _MADE:
             raise KeyError(f"the slot {kind!r} has no pool and is not made up")
-        return _MADE[kind](self._dice)
+        return _MADE[kind](self._rng)
 
 
 def _number(low: int, high: int) -> Callable[[random.Random], str]:
-    return lambda dice: str(dice.randrange(low, high))
+    return lambda rng: str(rng.randrange(low, high))
 
 
 def _letters(alphabet: str, count: int) -> Callable[[random.Random], str]:
-    return lambda dice: "".join(dice.choice(alphabet) for _ in range(count))
+    return lambda rng: "".join(rng.choice(alphabet) for _ in range(count))
 
 
-def _amount(dice: random.Random) -> str:
-    return f"{dice.randrange(11, 9_900)}.{dice.choice(('00', '50', '90', '25', '75'))}"
+def _amount(rng: random.Random) -> str:
+    return f"{rng.randrange(11, 9_900)}.{rng.choice(('00', '50', '90', '25', '75'))}"
 
 
 _MADE: dict[str, Callable[[random.Random], str]] = {
@@ -97,14 +97,14 @@ _MADE: dict[str, Callable[[random.Random], str]] = {
     "some": _number(41, 900),
     "many": _number(1_000, 99_000),
     "ms": _number(2, 2_400),
-    "percent": lambda dice: f"{dice.randrange(1, 99)}.{dice.randrange(10)}",
+    "percent": lambda rng: f"{rng.randrange(1, 99)}.{rng.randrange(10)}",
     "amount": _amount,
     "hex": _letters("0123456789abcdef", 8),
-    "code": lambda dice: f"{_letters(string.ascii_uppercase, 2)(dice)}-{dice.randrange(1_000, 10_000)}",
-    "time": lambda dice: f"{dice.randrange(24):02}:{dice.randrange(0, 60, 5):02}",
-    "clock": lambda dice: f"{dice.randrange(24):02}:{dice.randrange(60):02}:{dice.randrange(60):02}",
-    "date": lambda dice: f"2026-{dice.randrange(1, 13):02}-{dice.randrange(1, 29):02}",
-    "later": lambda dice: f"2027-{dice.randrange(1, 13):02}-{dice.randrange(1, 29):02}",
+    "code": lambda rng: f"{_letters(string.ascii_uppercase, 2)(rng)}-{rng.randrange(1_000, 10_000)}",
+    "time": lambda rng: f"{rng.randrange(24):02}:{rng.randrange(0, 60, 5):02}",
+    "clock": lambda rng: f"{rng.randrange(24):02}:{rng.randrange(60):02}:{rng.randrange(60):02}",
+    "date": lambda rng: f"2026-{rng.randrange(1, 13):02}-{rng.randrange(1, 29):02}",
+    "later": lambda rng: f"2027-{rng.randrange(1, 13):02}-{rng.randrange(1, 29):02}",
     "port": _number(3_000, 9_999),
 }
 
@@ -217,9 +217,9 @@ class Planting:
 class Planter:
     """Decides what is planted in each turn."""
 
-    def __init__(self, domain: Domain, slots: Slots, dice: random.Random) -> None:
+    def __init__(self, domain: Domain, slots: Slots, rng: random.Random) -> None:
         self.planted: list[Planted] = []
-        self._slots, self._dice = slots, dice
+        self._slots, self._rng = slots, rng
         self._rules = [fact for fact in domain.facts if fact.kind == "constraint"]
         self._others = [fact for fact in domain.facts if fact.kind != "constraint"]
         self._waiting: dict[int, list[Planted]] = {}  # by turn
@@ -231,11 +231,11 @@ class Planter:
     def plan(self, turn: int, done: float) -> Planting:
         """What to plant in this turn, `done` being the share of the session that is written."""
         planting = Planting(self._waiting.pop(turn, []))
-        if self._rules and (turn == 0 or (done < _RULES_UNTIL and self._dice.random() < 0.2)):
-            planting.facts += self._plant(self._rules.pop(self._dice.randrange(len(self._rules))), turn)
-        if turn > 0 and self._dice.random() < 0.75:
+        if self._rules and (turn == 0 or (done < _RULES_UNTIL and self._rng.random() < 0.2)):
+            planting.facts += self._plant(self._rules.pop(self._rng.randrange(len(self._rules))), turn)
+        if turn > 0 and self._rng.random() < 0.75:
             if not self._queue:
-                self._queue = self._dice.sample(self._others, len(self._others))
+                self._queue = self._rng.sample(self._others, len(self._others))
             if (fact := self._scoped(self._queue.pop())) is not None:
                 planting.facts += self._plant(fact, turn)
         self.planted += planting.facts
@@ -264,18 +264,18 @@ class Planter:
             never = tuple(self._slots.fill(text, values).text for text in fact.forbid)
             return [Planted(replace(fact, forbid=never), number, 0, "", (), "user")]
         parts = fact.steps or ((fact.says, fact.then) if fact.then else (fact.says,))
-        asked = replace(fact, ask=self._slots.fill(fact.ask, values).text)
-        said = []
+        filled_fact = replace(fact, ask=self._slots.fill(fact.ask, values).text)
+        planted = []
         for part, template in enumerate(parts):
             filled = self._slots.fill(template, values)
-            said.append(
-                Planted(asked, number, part, filled.text, filled.literals, fact.who, round(self._dice.random(), 2))
+            planted.append(
+                Planted(filled_fact, number, part, filled.text, filled.literals, fact.who, round(self._rng.random(), 2))
             )
         due = turn
-        for later in said[1:]:
-            due += self._dice.randrange(*_LATER)
+        for later in planted[1:]:
+            due += self._rng.randrange(*_LATER)
             self._waiting.setdefault(due, []).append(later)
-        return said[:1]
+        return planted[:1]
 
     def _values(self, fact: Fact) -> dict[str, str]:
         """One value for each slot of all parts, so that what comes later speaks of the same things."""
@@ -293,9 +293,9 @@ def probes_of(case: Case, planted: Sequence[Planted]) -> Case:
         tail = text_of(reads[tail_start(reads, cut) : cut.at])
         past = text_of(reads[: cut.at])
         for number in sorted({fact.number for fact in planted}):
-            said = [fact for fact in planted if fact.number == number and fact.at < cut.at and _is_said(fact)]
-            if said and (probe := _probe(said, cut)) and _is_fair(probe, tail, past):
-                probes.append(replace(probe, evidence=_evidence(probe, said, texts)))
+            stated = [fact for fact in planted if fact.number == number and fact.at < cut.at and _is_said(fact)]
+            if stated and (probe := _probe(stated, cut)) and _is_fair(probe, tail, past):
+                probes.append(replace(probe, evidence=_evidence(probe, stated, texts)))
     return replace(case, probes=tuple(probes))
 
 
@@ -303,17 +303,17 @@ def _is_said(fact: Planted) -> bool:
     return fact.at >= 0
 
 
-def _probe(said: Sequence[Planted], cut: Cut) -> Probe | None:
+def _probe(stated: Sequence[Planted], cut: Cut) -> Probe | None:
     """The question about a fact as far as it has been told before the cut."""
-    first, last = said[0], max(said, key=lambda fact: fact.part)
+    first, last = stated[0], max(stated, key=lambda fact: fact.part)
     fact = first.fact
-    if fact.kind == "ordering" and len(said) < len(fact.steps):
+    if fact.kind == "ordering" and len(stated) < len(fact.steps):
         return None
     base = Probe(id=f"{fact.kind}-{first.number}-{cut.at}", kind=fact.kind, cut=cut.at, question=fact.ask)
     if fact.kind == "abstention":
         return replace(base, forbid=fact.forbid)
     if fact.kind == "ordering":
-        ordered = sorted(said, key=lambda step: step.part)
+        ordered = sorted(stated, key=lambda step: step.part)
         return replace(base, literals=tuple(step.literals[0] for step in ordered))
     if fact.kind == "supersession":
         if last.part == 0:  # not changed yet
@@ -332,7 +332,7 @@ def _is_fair(probe: Probe, tail: Text, past: Text) -> bool:
     return not any(tail.holds(literal) for literal in (*probe.literals, *probe.forbid))
 
 
-def _evidence(probe: Probe, said: Sequence[Planted], texts: Sequence[Text]) -> tuple[int, ...]:
+def _evidence(probe: Probe, stated: Sequence[Planted], texts: Sequence[Text]) -> tuple[int, ...]:
     """The messages in which the answer was planted."""
-    places = sorted({fact.at for fact in said if any(texts[fact.at].holds(literal) for literal in probe.literals)})
+    places = sorted({fact.at for fact in stated if any(texts[fact.at].holds(literal) for literal in probe.literals)})
     return tuple(places)

@@ -75,8 +75,8 @@ class _Writer:
     def __init__(self, domain: Domain, recipe: Recipe) -> None:
         self.messages: list[Message] = []
         self._domain, self._recipe = domain, recipe
-        self._dice = random.Random(f"{domain.name}/{recipe.seed}/{recipe.tokens}")
-        self._slots = Slots(self._dice, domain.pools)
+        self._rng = random.Random(f"{domain.name}/{recipe.seed}/{recipe.tokens}")
+        self._slots = Slots(self._rng, domain.pools)
         self.planter = Planter(domain, self._slots, random.Random(f"facts/{domain.name}/{recipe.seed}"))
         self._memory = _Memory()
         self._calls = self._tokens = 0
@@ -89,25 +89,23 @@ class _Writer:
             turn += 1
 
     def _turn(self, planting: Planting) -> None:
-        ask = self._slots.fill(
-            self._dice.choice(self._domain.opening if len(self.messages) == 1 else self._domain.asks)
-        )
-        said = [fact.text for fact in planting.by_user]
-        spoken = [*said, ask.text] if said and self._dice.random() < 0.3 else [ask.text, *said]
-        self._add({"role": "user", "content": " ".join(spoken)})
+        ask = self._slots.fill(self._rng.choice(self._domain.opening if len(self.messages) == 1 else self._domain.asks))
+        facts = [fact.text for fact in planting.by_user]
+        sentences = [*facts, ask.text] if facts and self._rng.random() < 0.3 else [ask.text, *facts]
+        self._add({"role": "user", "content": " ".join(sentences)})
         planting.stand_at("user", len(self.messages) - 1)
         hidden = list(planting.by_tool)
-        for _ in range(self._dice.choice((1, 1, 2, 2, 3))):
+        for _ in range(self._rng.choice((1, 1, 2, 2, 3))):
             self._step(planting, hidden)
         while hidden:
             self._step(planting, hidden)
-        closing = self._slots.fill(self._dice.choice(self._domain.closings), self._last_things())
+        closing = self._slots.fill(self._rng.choice(self._domain.closings), self._last_things())
         self._add({"role": "assistant", "content": " ".join([closing.text, *(f.text for f in planting.by_assistant)])})
         planting.stand_at("assistant", len(self.messages) - 1)
 
     def _step(self, planting: Planting, hidden: list[Any]) -> None:
         """One assistant message with calls, and their results."""
-        tools = [self._choose_tool() for _ in range(self._dice.choice((1, 1, 1, 2, 3)))]
+        tools = [self._choose_tool() for _ in range(self._rng.choice((1, 1, 1, 2, 3)))]
         calls, results = [], []
         for tool in tools:
             self._calls += 1
@@ -131,7 +129,7 @@ class _Writer:
             and (tool.does not in ("edit", "delete") or self._memory.files)
         ]
         weights = [6 if tool.does == "look" else 1 if tool.does == "delete" else 3 for tool in usable]
-        return self._dice.choices(usable, weights)[0]
+        return self._rng.choices(usable, weights)[0]
 
     def _arguments(self, tool: Tool) -> dict[str, str]:
         known = {"ref": self._ref()} if "{ref}" in str(tool.args) else {}
@@ -146,30 +144,30 @@ class _Writer:
 
     def _ref(self) -> str:
         """An id seen before: just now, or handled long ago, or only listed somewhere."""
-        memory, luck = self._memory, self._dice.random()
+        memory, luck = self._memory, self._rng.random()
         if luck < 0.35:
             pool = memory.listed[-_RECENT:]
         elif luck < 0.75 and memory.handled:
             pool = memory.handled
         else:
             pool = memory.listed
-        ref = self._dice.choice(pool)
+        ref = self._rng.choice(pool)
         if ref not in memory.handled:
             memory.handled.append(ref)
         return ref
 
     def _file(self, tool: Tool) -> str:
-        if self._memory.files and (tool.does in ("edit", "delete") or self._dice.random() < 0.6):
-            return self._dice.choice(list(self._memory.files))
-        path = self._slots.fill(self._dice.choice(self._domain.pools["new_file"])).text
+        if self._memory.files and (tool.does in ("edit", "delete") or self._rng.random() < 0.6):
+            return self._rng.choice(list(self._memory.files))
+        path = self._slots.fill(self._rng.choice(self._domain.pools["new_file"])).text
         if tool.does == "look":
             self._memory.files.setdefault(path, "look")
         return path
 
     def _result(self, tool: Tool, fact: Any) -> str:
         lines = [self._slots.fill(tool.head).text] if tool.head else []
-        for _ in range(self._dice.randrange(*tool.rows)):
-            row = self._slots.fill(self._dice.choice(tool.row))
+        for _ in range(self._rng.randrange(*tool.rows)):
+            row = self._slots.fill(self._rng.choice(tool.row))
             lines.append(row.text)
             self._memory.listed.extend(row.ids)
         if fact is not None:
