@@ -1,6 +1,6 @@
-"""Helpers for asyncio: deferred cancellation, a worker thread, single flight, yielding to the foreground, clocks.
+"""Async helpers: deferred cancellation, a worker thread, single flight, yielding to the foreground, pauses, clocks.
 
-Work is counted and never timed, so that it behaves the same on machines of any speed.
+Work is counted, never timed, so behaviour does not depend on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def running_loop() -> asyncio.AbstractEventLoop:
 
 
 async def finish_despite_cancellation(work: Coroutine[Any, Any, Result]) -> Result:
-    """What `work` returns. A cancellation is passed on only when `work` has ended, so it should end soon."""
+    """Return the result of `work`. A cancellation is deferred until `work` ends, so `work` should be short."""
     task = asyncio.ensure_future(work)
     cancellation: asyncio.CancelledError | None = None
     while not task.done():
@@ -43,7 +43,7 @@ async def finish_despite_cancellation(work: Coroutine[Any, Any, Result]) -> Resu
             await asyncio.shield(task)
         except asyncio.CancelledError as error:
             cancellation = error
-        except Exception:  # that of the work; told below
+        except Exception:  # of the work; `task.result()` raises it
             break
     if cancellation is not None and not task.cancelled():
         task.exception()  # seen
@@ -51,11 +51,11 @@ async def finish_despite_cancellation(work: Coroutine[Any, Any, Result]) -> Resu
     return task.result()
 
 
-GiveWay = Callable[[int], None]  # told by work in a thread how many characters it is about to read
+GiveWay = Callable[[int], None]  # called by work in a thread with the number of characters that it reads next
 
 
 def go_on(_: int) -> None:
-    """Give way to nobody."""
+    """Do not yield."""
 
 
 _LONGEST_END = 0.4  # seconds that closing waits for the piece of work that runs
@@ -64,7 +64,7 @@ _LONGEST_END = 0.4  # seconds that closing waits for the piece of work that runs
 class WorkerThread:
     """Runs one piece of work after another. The thread starts with the first piece and ends with `close`.
 
-    `give_way` is what its work has to call all along.
+    Work must call `give_way` throughout.
     """
 
     def __init__(self, name: str, give_way: GiveWay = go_on) -> None:
@@ -75,7 +75,7 @@ class WorkerThread:
         self._closed = False
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """What `work` returns. When cancelled, the thread only finishes the piece that it is at."""
+        """Return the result of `work`. After a cancellation the thread still finishes a piece that has begun."""
         if self._closed:
             raise ContextClosedError("the context was closed meanwhile; open it again")
         if self._thread is None:
@@ -83,11 +83,11 @@ class WorkerThread:
         piece = self._thread.submit(work)
         self._pieces.add(piece)
         piece.add_done_callback(self._pieces.discard)
-        async with current_default_thread_limiter():  # it counts as a thread of the loop, for who watches these
+        async with current_default_thread_limiter():  # counts against the thread limit of the loop
             return await asyncio.wrap_future(piece)
 
     async def close(self) -> None:
-        """Drop the pieces that wait and end the thread; a long piece ends by itself. May be called twice."""
+        """Drop waiting pieces and end the thread. A long piece ends by itself. May be called twice."""
         self._closed = True
         thread, self._thread = self._thread, None
         if thread is None:
@@ -96,38 +96,37 @@ class WorkerThread:
         if running := [asyncio.wrap_future(piece) for piece in list(self._pieces)]:
             await asyncio.wait(running, timeout=_LONGEST_END)
         if not self._pieces:
-            thread.shutdown(wait=True)  # it has nothing left to do: this does not keep the loop waiting
+            thread.shutdown(wait=True)  # no work is left, so this does not block the loop
 
 
 @dataclass(slots=True)
-class _Flight:
+class _KeyLock:
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     users: int = 0
 
 
-_flights: dict[tuple[int, Hashable], _Flight] = {}  # by event loop and key; only those under way
+_key_locks: dict[tuple[int, Hashable], _KeyLock] = {}  # by event loop and key; only those in use
 
 
 @asynccontextmanager
 async def single_flight(key: Hashable) -> AsyncIterator[None]:
-    """Hold `key` against every other task of this event loop; they wait."""
+    """Hold `key` for this task. Other tasks of this event loop that want it wait."""
     place = id(asyncio.get_running_loop()), key
-    flight = _flights.setdefault(place, _Flight())
-    flight.users += 1
+    key_lock = _key_locks.setdefault(place, _KeyLock())
+    key_lock.users += 1
     try:
-        async with flight.lock:
+        async with key_lock.lock:
             yield
     finally:
-        flight.users -= 1
-        if not flight.users:
-            _flights.pop(place, None)
+        key_lock.users -= 1
+        if not key_lock.users:
+            _key_locks.pop(place, None)
 
 
-_NAP = 0.0002  # seconds
+_PAUSE = 0.0002  # seconds
+_MOST_PAUSES = 5  # between two pieces of work, so that the background also runs under a host that always calls
 
-_NAPS = 5  # at most, between two pieces of work: a host that always calls leaves the background its share
-
-SHARE = 128  # calls served for one piece of background work, while there is always one under way
+SHARE = 128  # calls for each piece of background work, while a call is always running
 
 
 class Foreground:
@@ -141,7 +140,7 @@ class Foreground:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call is under way. Any thread may ask."""
+        """Whether a call is running. Safe from any thread."""
         return self._under_way > 0
 
     @contextmanager
@@ -158,35 +157,38 @@ class Foreground:
                 self._gap = anyio.Event()
 
     def give_way(self) -> None:
-        """Nap while a call is under way, not for ever. A background thread does it between small pieces of work:
-        another thread that computes would give each step of the call its turn only after milliseconds."""
-        for _ in range(_NAPS):
+        """Pause for a bounded time while a call is running.
+
+        A background thread calls this between small pieces of work. Without it, each step of a call would wait
+        milliseconds for the interpreter lock.
+        """
+        for _ in range(_MOST_PAUSES):
             if not self._under_way:
                 return
-            time.sleep(_NAP)
+            time.sleep(_PAUSE)
 
     async def wait_gap(self) -> None:
-        """Wait until one more piece of background work may begin: no call is under way, or `SHARE` have been served.
+        """Wait until background work may begin: no call is running, or `SHARE` calls were served.
 
-        Pieces that wait get a gap each, in order, so that nothing waits for ever.
+        Each gap starts one waiting piece, in order, so every piece starts eventually.
         """
         async with self._asking:
             if self._under_way:
                 await self._gap.wait()
 
 
-STEP = 4_000  # characters that a background thread reads in one go, which takes about a millisecond
+STEP = 4_000  # characters that a background thread reads between two pauses, about a millisecond
 
 
 class Steps:
-    """The steps of one background thread: it gives way to the calls of a session after each."""
+    """The steps of one background thread, which yields to the calls of a session after each."""
 
     def __init__(self, foreground: Foreground) -> None:
         self._foreground = foreground
         self._left = 0
 
     def give_way(self, characters: int) -> None:
-        """Begin a new step if the present one is over; so many characters will be read."""
+        """Yield if the present step is over. `characters` will be read next."""
         if self._left <= 0:
             self._foreground.give_way()
             self._left = STEP
@@ -195,13 +197,12 @@ class Steps:
 
 Made = TypeVar("Made")
 
-SLICE = 256  # messages read, or shown as they are
-
-MOST_APART = 200  # pieces of work of a decision that are done in threads
+SLICE = 256  # units of work of one slice: messages that are read or shown
+MOST_APART = 200  # pieces of work of one decision that run in threads
 
 
 class Pause(Exception):
-    """A decision has to be made again: after a turn of the event loop, or after `work`, which any thread may do."""
+    """Raised to restart a decision: after a turn of the event loop, or after `work` has run in any thread."""
 
     def __init__(self, work: Callable[[], object] | None = None) -> None:
         super().__init__("a decision pauses")
@@ -209,7 +210,7 @@ class Pause(Exception):
 
 
 class Pace:
-    """What the decisions of one session have done so far. Pauses only within `slice`."""
+    """The results that the decisions of one session have computed so far. It pauses only within `slice`."""
 
     def __init__(self) -> None:
         self._kept: dict[Hashable, Any] = {}
@@ -220,7 +221,7 @@ class Pace:
 
     @contextmanager
     def decision(self) -> Iterator[None]:
-        """Keep what is worked out until the outermost of these ends."""
+        """Keep computed results until the outermost decision ends."""
         self._decisions += 1
         try:
             yield
@@ -239,13 +240,13 @@ class Pace:
             self._may_pause = False
 
     def spend(self, work: int = 1) -> None:
-        """Note work whose result is kept; pause if it was enough for a slice."""
+        """Count work whose result is kept, and pause when the slice is used up."""
         self._spent += work
         if self._may_pause and self._spent > SLICE:
             raise Pause
 
     def once(self, name: Hashable, make: Callable[[], Made], work: int = 0) -> Made:
-        """What `make` gives, worked out once in a decision. The name tells all that it depends on."""
+        """The result of `make`, computed once in a decision. The name holds all that the result depends on."""
         if name not in self._kept:
             made = make()
             if not self._decisions:
@@ -256,15 +257,17 @@ class Pace:
         return found
 
     def once_apart(self, name: Hashable, make: Callable[[], Made]) -> Made:
-        """The same for what takes long and may be done in any thread."""
+        """The same as `once`, for long work that may run in any thread."""
         kept = self._kept
         if name not in kept:
             self.apart(lambda: kept.update({name: make()}))
         return self.once(name, make)
 
     def apart(self, work: Callable[[], object]) -> None:
-        """Do work that takes long and may be done in any thread, or pause for it. That it is done has to be seen from
-        what it leaves behind; a decision that asks too often gets it done at once."""
+        """Pause for long work that may run in any thread, or run it here.
+
+        The work must leave a trace of its result. After `MOST_APART` pauses of one decision it runs at once.
+        """
         if self._may_pause and self._apart < MOST_APART:
             self._apart += 1
             raise Pause(work)
@@ -272,21 +275,21 @@ class Pace:
 
 
 class Clock(Protocol):
-    """Where time comes from, so that tests can turn it."""
+    """A source of time that tests can replace."""
 
     def now(self) -> float:
-        """Seconds, never going back."""
+        """Seconds of a monotonic clock."""
 
 
 class Events(Protocol):
-    """Where notices for observers go. Handlers may not delay or break the caller."""
+    """A sink of events for observers. Handlers may not delay or break the caller."""
 
     def emit(self, name: str, data: Mapping[str, Any]) -> None:
-        """Hand one event over; finite JSON values, never message text."""
+        """Emit one event. Its data are finite JSON values, never message text."""
 
 
 class MonotonicClock:
-    """The machine's clock that never goes back."""
+    """The monotonic clock of the machine."""
 
     def now(self) -> float:
         return time.monotonic()
@@ -300,14 +303,14 @@ class CalledClock:
 
 
 def choose_clock(clock: Clock | Callable[[], float] | None) -> Clock:
-    """The session's clock, tried out; `SettingsError` for one that gives no seconds."""
+    """The clock of a session, called once to check it. Raises `SettingsError` if it gives no seconds."""
     if clock is None:
         return MonotonicClock()
     ours: Clock = clock if hasattr(clock, "now") else CalledClock(clock)
     try:
-        told = ours.now()
+        reading = ours.now()
     except Exception as error:
         raise SettingsError(f"clock must give seconds; tried out, it raised {type(error).__name__}") from error
-    if isinstance(told, bool) or not isinstance(told, int | float):
-        raise SettingsError(f"clock must give seconds as a number; it gave {type(told).__name__}")
+    if isinstance(reading, bool) or not isinstance(reading, int | float):
+        raise SettingsError(f"clock must give seconds as a number; it gave {type(reading).__name__}")
     return ours

@@ -1,6 +1,6 @@
-"""Truncate a text: its head and tail stay, and the cut says how many tokens are left out.
+"""Truncation of texts: head and tail stay, and a notice gives the number of tokens left out.
 
-Pure. A large group is cut into even pieces for a summarizer, a long result down to its head and tail.
+Pure. For a summarizer, a large group is cut into even pieces and a long result to its head and tail.
 """
 
 from __future__ import annotations
@@ -28,7 +28,14 @@ _LEAST_HEAD = 4  # characters
 
 
 def cut_middle(text: str, total: int, cap: int, count: Count) -> str:
-    """Head and tail of `text`, which has about `total` tokens, in about `cap` tokens with the words of the cut."""
+    """Head and tail of `text` with a notice between them, in about `cap` tokens.
+
+    Args:
+        text: The text to cut.
+        total: Its approximate tokens.
+        cap: Tokens that the result may have.
+        count: The token counter.
+    """
     if total <= cap:
         return text
     kept = cap - _MARK_TOKENS
@@ -44,8 +51,8 @@ def cut_middle(text: str, total: int, cap: int, count: Count) -> str:
 
 
 def _fitting(text: str, cap: int, total: int, count: Count, *, from_end: bool) -> tuple[str, int]:
-    """The longest end of `text`, about, that costs at most `cap` tokens, and its cost. `total` tells how dense the
-    text is, so that one count is mostly enough."""
+    """About the longest end of `text` within `cap` tokens, and its tokens. `total` gives the density of the text, so
+    one count is mostly enough."""
     length = min(len(text), max(0, cap) * len(text) // max(1, total))
     while length > 0:
         piece = text[-length:] if from_end else text[:length]
@@ -56,7 +63,7 @@ def _fitting(text: str, cap: int, total: int, count: Count, *, from_end: bool) -
     return "", 0
 
 
-CUTTING_VERSION = "1"  # another one whenever the same content would be cut otherwise, or be told otherwise
+CUTTING_VERSION = "1"  # changes whenever the same content would be cut or described in another way
 
 # Estimated tokens. Ordinary results are read whole; the few longer ones are half of a tool-heavy log, mostly listings
 # and files that can be read again, and at this size fill three quarters of a segment.
@@ -76,20 +83,20 @@ _BLOCK = 512  # characters; how finely a large text is measured
 class Cut(NamedTuple):
     """A content without the middles of its long results."""
 
-    kept: tuple[str, ...]  # one more than what is left out
-    left_out: tuple[str, ...]  # each between two that are kept
+    kept: tuple[str, ...]  # one more than `left_out`
+    left_out: tuple[str, ...]  # the texts between the kept ones
 
-    def join(self, told: Sequence[Sequence[str]]) -> str:
-        """The content as a model reads it, with the lines that are told of each middle in its place."""
+    def join(self, key_lines: Sequence[Sequence[str]]) -> str:
+        """The content for a model. A notice with its key lines replaces each middle."""
         text = self.kept[0]
-        for left_out, lines, after in zip(self.left_out, told, self.kept[1:], strict=True):
+        for left_out, lines, after in zip(self.left_out, key_lines, self.kept[1:], strict=True):
             head = text if text.endswith("\n") else f"{text}\n"
-            text = f"{head}{_words_of_cut(estimate_text(left_out), lines)}\n{_unforged(after)}"
+            text = f"{head}{_notice_of_cut(estimate_text(left_out), lines)}\n{_escape_label(after)}"
         return text
 
 
 def cut_results(content: str) -> Cut:
-    """Results over `LONGEST_RESULT` tokens lose their middle, between lines, or at least between words."""
+    """Cut the middle out of each result over `LONGEST_RESULT` tokens, between lines or at least between words."""
     kept: list[str] = []
     left_out: list[str] = []
     at = 0
@@ -104,25 +111,26 @@ def cut_results(content: str) -> Cut:
 
 
 def cut_evenly(text: str, parts: int, give_way: GiveWay = go_on) -> list[str]:
-    """A rendered text in `parts` pieces of about the same estimated tokens, cut between lines, or at least between
-    words. A piece that begins inside a body repeats the label that it stands under. `give_way` is called all along.
+    """A rendered text in `parts` pieces of about equal estimated tokens, cut between lines or at least between words.
+
+    A piece that begins inside a body repeats the label of the body. `give_way` is called throughout.
     """
-    near = len(text) // (4 * parts)
-    done = _measured(text, give_way)
-    places = (_place(done, done[-1] * part / parts) for part in range(1, parts))
-    stops = [0, *(_between_lines(text, place, near) for place in places), len(text)]
+    reach = len(text) // (4 * parts)
+    sums = _token_sums(text, give_way)
+    places = (_place(sums, sums[-1] * part / parts) for part in range(1, parts))
+    stops = [0, *(_between_lines(text, place, reach) for place in places), len(text)]
     labels = list(_label_places(text))
     pieces: list[str] = []
     for start, stop in pairwise(stops):
         above = bisect_right(labels, start) - 1
         inside = above >= 0 and labels[above] < start < len(text)
         label = text[labels[above] : text.find("\n", labels[above]) + 1] if inside else ""
-        pieces.append(label + _unforged(text[start:stop]) if inside else text[start:stop])
+        pieces.append(label + _escape_label(text[start:stop]) if inside else text[start:stop])
     return pieces
 
 
 def _label_places(text: str) -> Iterator[int]:
-    """Where labels begin. Found by plain searches: one regex over megabytes would hold up every other thread."""
+    """Where labels begin. A plain search, because a regex over megabytes would block every other thread."""
     if text.startswith("### "):
         yield 0
     at = text.find("\n### ")
@@ -132,46 +140,46 @@ def _label_places(text: str) -> Iterator[int]:
 
 
 def _middle(content: str, start: int, stop: int) -> tuple[int, int]:
-    """What is left out of the body from `start` to `stop`; nothing of one that is not too long."""
+    """The range to leave out of the body from `start` to `stop`; empty for a body that is short enough."""
     body = content[start:stop]
-    done = _measured(body)
-    if done[-1] <= LONGEST_RESULT:
+    sums = _token_sums(body)
+    if sums[-1] <= LONGEST_RESULT:
         return start, start
-    head = _between_lines(body, _place(done, HEAD), len(body) // 8)
-    tail = _between_lines(body, _place(done, done[-1] - TAIL), len(body) // 8)
+    head = _between_lines(body, _place(sums, HEAD), len(body) // 8)
+    tail = _between_lines(body, _place(sums, sums[-1] - TAIL), len(body) // 8)
     return start + head, start + tail
 
 
-def _words_of_cut(tokens: int, lines: Sequence[str]) -> str:
+def _notice_of_cut(tokens: int, lines: Sequence[str]) -> str:
     if not lines:
         return f"[{tokens:,} tokens left out here]"
-    told = "\n".join(f"- {line}" for line in lines)
-    return f"[{tokens:,} tokens left out here; errors and exact values among them:]\n{told}\n[here it goes on]"
+    listed = "\n".join(f"- {line}" for line in lines)
+    return f"[{tokens:,} tokens left out here; errors and exact values among them:]\n{listed}\n[here it goes on]"
 
 
-def _measured(text: str, give_way: GiveWay = go_on) -> list[int]:
-    """Estimated tokens before each block of a text, and at last of all."""
-    done = [0]
+def _token_sums(text: str, give_way: GiveWay = go_on) -> list[int]:
+    """Estimated tokens before each block of a text, and of the whole text at the end."""
+    sums = [0]
     for at in range(0, len(text), _BLOCK):
         give_way(_BLOCK)
-        done.append(done[-1] + estimate_text(text[at : at + _BLOCK]))
-    return done
+        sums.append(sums[-1] + estimate_text(text[at : at + _BLOCK]))
+    return sums
 
 
-def _place(done: Sequence[int], tokens: float) -> int:
-    """Where a text has reached so many tokens, to the block."""
-    return bisect_left(done, tokens) * _BLOCK
+def _place(sums: Sequence[int], tokens: float) -> int:
+    """The position at which a text reaches `tokens`, exact to a block."""
+    return bisect_left(sums, tokens) * _BLOCK
 
 
-def _between_lines(text: str, stop: int, near: int) -> int:
-    """The end of a line, else of a word, at most `near` characters before `stop`."""
+def _between_lines(text: str, stop: int, reach: int) -> int:
+    """The end of a line, else of a word, at most `reach` characters before `stop`; else `stop`."""
     for gap in ("\n", " "):
-        found = text.rfind(gap, max(0, stop - near), stop)
+        found = text.rfind(gap, max(0, stop - reach), stop)
         if found >= 0:
             return found + 1
     return min(stop, len(text))
 
 
-def _unforged(text: str) -> str:
-    """What was cut inside a line must not begin like a label."""
+def _escape_label(text: str) -> str:
+    """Escape a piece whose first line would read as a label."""
     return f"\\{text}" if _LIKE_A_LABEL.match(text) else text

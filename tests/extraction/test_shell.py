@@ -26,7 +26,7 @@ from summarizing_context.extraction.tool_calls import bare_command, files_of, on
     ],
 )  # fmt: skip
 def test_files_that_a_command_obviously_touches_are_told(command: str, files: list[tuple[str, str]]):
-    assert [deed[:2] for deed in files_of(command)] == files
+    assert [action[:2] for action in files_of(command)] == files
 
 
 def test_a_command_is_told_without_shell_and_folder():

@@ -86,7 +86,7 @@ def base_name(path: str) -> str:
     return shown(path.rstrip("/").rpartition("/")[2])
 
 
-def tell_call(step: Step, limit: int = 140) -> str:
+def render_call(step: Step, limit: int = 140) -> str:
     """A call in a few words, in about `limit` characters; a path is named by its last part rather than cut."""
     if step.path and " " not in step.command:
         path = shown(step.path) if len(step.path) < limit else base_name(step.path)
@@ -235,12 +235,12 @@ def list_newest(names: list[str], limit: int) -> str:
     kept: list[str] = []
     size = 0
     for name in reversed(names):
-        told = shown(name)
-        if kept and size + len(told) > limit:
+        text = shown(name)
+        if kept and size + len(text) > limit:
             kept.append(GONE)
             break
-        kept.append(told)
-        size += len(told) + 2
+        kept.append(text)
+        size += len(text) + 2
     return ", ".join(reversed(kept))
 
 
@@ -272,12 +272,12 @@ _TALLY = re.compile(
 
 _TALLY_HINTS = (" pass", " fail", "FAIL", "\nok", "PASS", " error", "OK", " tests", " warning", " problem")
 
-_DEEDS_TIMES = re.compile(r" \((\d{1,9}) times\)\Z")
+_TIMES = re.compile(r" \((\d{1,9}) times\)\Z")
 
 _FAILED_RANK = 3
 
 
-class Deed(NamedTuple):
+class Action(NamedTuple):
     """One thing done, said in a line."""
 
     key: str
@@ -285,9 +285,9 @@ class Deed(NamedTuple):
     rank: int
 
 
-def find_deeds(steps: Sequence[Step], by: ExtractiveParameters = SHIPPED) -> list[Line]:
+def find_actions(steps: Sequence[Step], by: ExtractiveParameters = SHIPPED) -> list[Line]:
     """What the steps changed or checked, oldest first; a deed done again stands once, with its last outcome."""
-    deeds: dict[str, tuple[Deed, int]] = {}
+    actions: dict[str, tuple[Action, int]] = {}
     listed = Listings(by)
     for step in steps:
         for id in ids_in(value for _, value in step.items):
@@ -296,15 +296,15 @@ def find_deeds(steps: Sequence[Step], by: ExtractiveParameters = SHIPPED) -> lis
             if step.path:
                 listed.add(LOOKED, step.path)
             continue
-        for deed in _deeds_of(step, by.ranks) if step.answered >= 0 else ():
-            if not deed.outcome and listed.read(deed.key):
+        for action in _actions_of(step, by.ranks) if step.answered >= 0 else ():
+            if not action.outcome and listed.read(action.key):
                 continue
-            times = deeds.pop(deed.key)[1] if deed.key in deeds else 0
-            deeds[deed.key] = deed, times + 1
-    return [*listed.lines(), *(Line(_tell(deed, times), deed.rank) for deed, times in deeds.values())]
+            times = actions.pop(action.key)[1] if action.key in actions else 0
+            actions[action.key] = action, times + 1
+    return [*listed.lines(), *(Line(_render(action, times), action.rank) for action, times in actions.values())]
 
 
-def rank_deed(text: str) -> int:
+def rank_action(text: str) -> int:
     """How much a line about something done weighs, by its words alone: for summaries that are merged."""
     if text.endswith("→ failed"):
         return 2
@@ -317,32 +317,32 @@ def add_up(texts: Iterable[str]) -> list[str]:
     """Deeds, oldest first; one done again stands once, at its last place, with its last outcome and all its times."""
     kept: dict[str, tuple[int, str]] = {}
     for text in texts:
-        deed, arrow, outcome = text.partition(" → ")
-        times = _DEEDS_TIMES.search(deed)
-        key = deed[: times.start()] if times else deed
+        action, arrow, outcome = text.partition(" → ")
+        times = _TIMES.search(action)
+        key = action[: times.start()] if times else action
         before = kept.pop(key, (0, ""))[0]
         kept[key] = before + (int(times[1]) if times else 1), arrow + outcome
     return [key + (f" ({times} times)" if times > 1 else "") + tail for key, (times, tail) in kept.items()]
 
 
-def _deeds_of(step: Step, ranks: Ranks) -> list[Deed]:
+def _actions_of(step: Step, ranks: Ranks) -> list[Action]:
     if patched := patched_files(step):
-        return [_file_deed(PATCH_VERBS[verb], path.strip(), step, ranks) for verb, path in patched]
+        return [_file_action(PATCH_VERBS[verb], path.strip(), step, ranks) for verb, path in patched]
     if step.path and (not step.command or " " not in step.command):
         verb = verb_of(step.command or step.tool)
-        return [_file_deed(verb, step.path, step, ranks)] if verb else []
+        return [_file_action(verb, step.path, step, ranks)] if verb else []
     if step.command:
-        return [_command_deed(step, ranks)]
-    return [Deed(tell_call(step, 80), _outcome(step), ranks.file if verb_of(step.tool) else ranks.call)]
+        return [_command_action(step, ranks)]
+    return [Action(render_call(step, 80), _outcome(step), ranks.file if verb_of(step.tool) else ranks.call)]
 
 
-def _file_deed(verb: str, path: str, step: Step, ranks: Ranks) -> Deed:
+def _file_action(verb: str, path: str, step: Step, ranks: Ranks) -> Action:
     rank = min(_FAILED_RANK, ranks.file) if step.failed else ranks.file
-    return Deed(f"{verb} {shown(path)}", "failed" if step.failed else "", rank)
+    return Action(f"{verb} {shown(path)}", "failed" if step.failed else "", rank)
 
 
-def _command_deed(step: Step, ranks: Ranks) -> Deed:
-    return Deed(f"ran {tell_call(step)}", _outcome(step), ranks.command * rank_command(step.command))
+def _command_action(step: Step, ranks: Ranks) -> Action:
+    return Action(f"ran {render_call(step)}", _outcome(step), ranks.command * rank_command(step.command))
 
 
 def _outcome(step: Step) -> str:
@@ -374,6 +374,6 @@ def _tally(result: str) -> str:
     return "ok" if line.startswith("ok ") else line
 
 
-def _tell(deed: Deed, times: int) -> str:
+def _render(action: Action, times: int) -> str:
     again = f" ({times} times)" if times > 1 else ""
-    return f"{deed.key}{again}" + (f" → {deed.outcome}" if deed.outcome else "")
+    return f"{action.key}{again}" + (f" → {action.outcome}" if action.outcome else "")

@@ -1,6 +1,6 @@
-"""What the ledger quotes: rules and choices of a human's, and the lines in which results name what went wrong.
+"""Quotes for the ledger: a human's rules and decisions, and the error lines of results.
 
-Pure. The same detectors as in the extractive summaries, one message at a time.
+Pure. The detectors are those of the extractive summaries, applied to one message.
 """
 
 from __future__ import annotations
@@ -8,13 +8,13 @@ from __future__ import annotations
 from summarizing_context.extraction.error_lines import first_error_line
 from summarizing_context.extraction.rules import CueRules
 from summarizing_context.messages.text import cleaned, split_prose
-from summarizing_context.summarizers.extractive.sayings import find_decisions, sentence
+from summarizing_context.summarizers.extractive.statements import find_decisions, sentence
 
 
 def quotes(text: str) -> tuple[list[str], list[str]]:
     """(decisions, constraints) of one text that a human wrote, word for word."""
-    said = [sentence(each, 0) for each in split_prose(cleaned(text))[0]]
-    decisions = [line.text.removeprefix('"').removesuffix('"') for line in find_decisions((), said, ())]
+    human = [sentence(each, 0) for each in split_prose(cleaned(text))[0]]
+    decisions = [line.text.removeprefix('"').removesuffix('"') for line in find_decisions((), human, ())]
     return decisions, [rule.quote for rule in CueRules().rules([text])]
 
 

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from summarizing_context.concurrency import GiveWay, go_on
 from summarizing_context.messages.text import words_of
-from summarizing_context.summarizers.extractive.actions import Listings, add_up, rank_deed, unite_named
+from summarizing_context.summarizers.extractive.actions import Listings, add_up, rank_action, unite_named
 from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters, Facts
-from summarizing_context.summarizers.extractive.sayings import insists
 from summarizing_context.summarizers.extractive.scoring import (
     choose_diverse,
     count_values,
@@ -41,6 +40,7 @@ from summarizing_context.summarizers.extractive.sections import (
     unescape_labels,
 )
 from summarizing_context.summarizers.extractive.segments import leaf_sections
+from summarizing_context.summarizers.extractive.statements import insists
 
 _POOL = 64  # lines of one section that compete by MMR
 
@@ -62,7 +62,7 @@ def rollup_sections(
     )
     listed = Listings(by)
     others = [text for text in done if not listed.read(text)]
-    sections[DONE] = [*listed.lines(), *_thin(add_up(others), rank_deed, by.facts)]
+    sections[DONE] = [*listed.lines(), *_thin(add_up(others), rank_action, by.facts)]
     sections[DECISIONS] = _thin(decided, count_values, by.facts)
     named, facts = unite_named(facts, by)
     sections[FACTS] = [*named, *_thin(facts, _rank_fact, by.facts)]
@@ -114,7 +114,7 @@ def _thin(texts: Iterable[str], rank: Callable[[str], int], by: Facts) -> list[L
     newest = len(lines)
     candidates = [
         (
-            1 + relevance(words[at], weights, by.length) * _worth(rank(text), by) * (newest + by.recency * at) * 4,
+            1 + relevance(words[at], weights, by.length) * _richness(rank(text), by) * (newest + by.recency * at) * 4,
             words[at],
         )
         for at, text in enumerate(lines)
@@ -125,7 +125,7 @@ def _thin(texts: Iterable[str], rank: Callable[[str], int], by: Facts) -> list[L
     return [Line(lines[at], ranks[at]) for at in sorted(ranks)]
 
 
-def _worth(rank: int, by: Facts) -> int:
+def _richness(rank: int, by: Facts) -> int:
     return by.plain + by.rich * rank
 
 

@@ -1,7 +1,4 @@
-"""Score lines: which words matter (TF-IDF), which lines say something new (MMR), which are rich in exact values.
-
-Pure.
-"""
+"""Scores of lines: rare words (TF-IDF), diversity (MMR), exact values. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ _NEITHER_VALUE_NOR_LINE_END = _NOT_VALUE.replace(b"\n", b"")
 
 _MOST_VALUES = 8
 
-_TOO_MUCH = 56  # 64ths of a line's words that may have been said before
+_MOST_OVERLAP = 56  # 64ths of a line's words that chosen lines may already hold
 
 STOP_WORDS = (
     b"a about after all also am an and any are as at be because been before being but by can could did do does done "
@@ -47,7 +44,7 @@ STOP_WORDS = (
 
 
 def count_values(text: str) -> int:
-    """How rich in exact values a line is: digits and the marks of paths, names and shares, up to a bound."""
+    """The number of digits and of marks of paths, names and percentages in a line, up to a bound."""
     return min(len(text.encode("utf-8", "surrogatepass").translate(None, _NOT_VALUE)), _MOST_VALUES)
 
 
@@ -56,7 +53,7 @@ def measure_lines(body: str) -> list[tuple[Words, int]]:
     raw = body.encode("utf-8", "surrogatepass")
     words = map(bytes.split, raw.translate(LINES_TABLE, b"'").split(b"\n"))
     values = map(len, raw.translate(None, _NEITHER_VALUE_NOR_LINE_END).split(b"\n"))
-    return [(said, min(marks, _MOST_VALUES)) for said, marks in zip(words, values, strict=True)]
+    return [(found, min(marks, _MOST_VALUES)) for found, marks in zip(words, values, strict=True)]
 
 
 def weigh_words(everything: Iterable[Words], talk: Iterable[Words], by: Facts) -> dict[bytes, int]:
@@ -79,20 +76,20 @@ def relevance(words: Words, weights: Mapping[bytes, int], length: int) -> int:
 
 
 def choose_diverse(
-    candidates: Sequence[tuple[int, Words]], said: Iterable[Words], most: int, diversity: int
+    candidates: Sequence[tuple[int, Words]], known: Iterable[Words], most: int, diversity: int
 ) -> list[int]:
-    """Indices of at most `most` candidates (score, words), best first, each new against `said` and those before it."""
+    """Indices of at most `most` candidates (score, words), best first, each unlike `known` and those before it."""
     words = [frozenset(words) for _, words in candidates]
     left = [at for at, (score, _) in enumerate(candidates) if score > 0 and words[at]]
     overlap = [0] * len(candidates)  # the largest share of a candidate's words in what is taken, in 64ths
-    taken = frozenset(chain.from_iterable(said))
+    taken = frozenset(chain.from_iterable(known))
     chosen: list[int] = []
     while True:
         for at in left:
             share = len(words[at] & taken) * 64 // len(words[at])
             if share > overlap[at]:
                 overlap[at] = share
-        left = [at for at in left if overlap[at] <= _TOO_MUCH]
+        left = [at for at in left if overlap[at] <= _MOST_OVERLAP]
         if not left or len(chosen) == most:
             return chosen
         best = max(left, key=lambda at: (candidates[at][0] * (diversity - overlap[at]), -at))
@@ -102,7 +99,7 @@ def choose_diverse(
 
 
 def rarity(total: int, count: int, times: int = 4) -> int:
-    """So many times the binary logarithm of total over count, rounded down, by whole numbers, and one more."""
+    """`times` the binary logarithm of total / count, plus one, in integer arithmetic."""
     power: int = (total // count) ** times
     return power.bit_length()
 
@@ -148,9 +145,9 @@ def find_in_lines(body: str, role: int, source: str = "") -> list[Found]:
 
 
 def find_facts(
-    found: Sequence[Found], talk: Iterable[Words], told: Iterable[str], by: ExtractiveParameters = SHIPPED
+    found: Sequence[Found], talk: Iterable[Words], shown_lines: Iterable[str], by: ExtractiveParameters = SHIPPED
 ) -> list[Line]:
-    """The facts in the order of the content, ranked by the order of choice. `told` is what other sections say."""
+    """The facts in the order of the content, ranked by the order of choice. `shown_lines` are in other sections."""
     facts = by.facts
     plain, rich, recency, length = facts.plain, facts.rich, facts.recency, facts.length
     weight_of = weigh_words((line.words for line in found), talk, facts).__getitem__
@@ -164,14 +161,14 @@ def find_facts(
             score = weight * role * (plain + rich * values) * (newest + recency * at)  # of two values the newer holds
             scores.append((-score, at))
     scores.sort()
-    pool = [(-_refined(-score, found[at], facts), at) for score, at in scores[: 2 * facts.pool]]
+    pool = [(-_score_without_number(-score, found[at], facts), at) for score, at in scores[: 2 * facts.pool]]
     pool = [(-score, at) for score, at in sorted(pool)[: facts.pool] if score < 0]
     least = pool[0][0] // 12 if pool else 0
     pool = [pair for pair in pool if pair[0] >= least]
     candidates = [(score, found[at].words) for score, at in pool]
-    chosen = choose_diverse(candidates, [words_of(text) for text in told], facts.most, facts.diversity)
+    chosen = choose_diverse(candidates, [words_of(text) for text in shown_lines], facts.most, facts.diversity)
     ranks = {pool[index][1]: facts.most - place for place, index in enumerate(chosen)}
-    return [*find_names(found, by), *(Line(tell(found[at]), ranks[at]) for at in sorted(ranks))]
+    return [*find_names(found, by), *(Line(render_fact(found[at]), ranks[at]) for at in sorted(ranks))]
 
 
 def find_names(found: Sequence[Found], by: ExtractiveParameters) -> list[Line]:
@@ -186,7 +183,7 @@ def find_names(found: Sequence[Found], by: ExtractiveParameters) -> list[Line]:
     ]
 
 
-def tell(line: Found) -> str:
+def render_fact(line: Found) -> str:
     """The line as it is shown, with the file and line number where it stands, if it was read from a file."""
     numbered = _NUMBERED.match(line.text)
     if not line.source:
@@ -196,7 +193,7 @@ def tell(line: Found) -> str:
 
 
 def dampen(score: int, text: str) -> int:
-    """Less of the score for what is mostly punctuation, escaped, listed, very short, or announces what follows."""
+    """A lower score for lines that are mostly punctuation, escaped, from a listing, very short, or end in a colon."""
     raw = text.encode("utf-8", "surrogatepass")
     marks = len(raw) - len(raw.translate(None, _PUNCTUATION))
     if marks * 3 > len(raw) or text.endswith(":"):
@@ -211,7 +208,7 @@ def is_from_file(text: str) -> bool:
     return _PLACE.match(text) is not None
 
 
-def _refined(score: int, line: Found, by: Facts) -> int:
+def _score_without_number(score: int, line: Found, by: Facts) -> int:
     """The score without line numbers."""
     numbered = _NUMBERED.match(line.text)
     if not numbered:

@@ -158,8 +158,8 @@ def squeeze(sections: Sections, max_tokens: int, count: Count) -> str:
     """The most important line alone, with its heading if both fit, else cut at a word's end; never empty."""
     for section in PRIORITY:
         for line in sorted(sections[section], key=lambda line: -line.rank)[:1]:
-            whole = f"## {NAMES[section]}\n- {line.text}"
-            return whole if count(whole) <= max_tokens else shorten(line.text, max_tokens, count)
+            text = f"## {NAMES[section]}\n- {line.text}"
+            return text if count(text) <= max_tokens else shorten(line.text, max_tokens, count)
     return GONE
 
 
@@ -222,10 +222,10 @@ def split_blocks(content: str) -> list[Block]:
 
 
 def _user_blocks(body: str) -> list[Block]:
-    """What the user typed, and what a host put beside it: older contents hold both under one label."""
+    """The user's words, and what a host put beside them. Older contents hold both under one label."""
     typed, put_in = split_words(body)
-    said = [Block("user", typed)] if typed.strip() or not put_in else []
-    return [*said, Block("note", put_in)] if put_in else said
+    blocks = [Block("user", typed)] if typed.strip() or not put_in else []
+    return [*blocks, Block("note", put_in)] if put_in else blocks
 
 
 def split_children(content: str) -> list[str]:

@@ -1,6 +1,6 @@
-"""The extractive summary of one segment: its blocks are read once, each section is filled by its own rules.
+"""The extractive summary of one segment. One pass reads its blocks, then rules of their own fill each section.
 
-Pure. `sections` decides what fits.
+Pure. `sections` selects what fits.
 """
 
 from __future__ import annotations
@@ -15,23 +15,13 @@ from summarizing_context.messages.text import cleaned, clip, shown, split_prose,
 from summarizing_context.summarizers.extractive.actions import (
     Step,
     base_name,
-    find_deeds,
+    find_actions,
     is_look,
     last_call,
     read_steps,
-    tell_call,
+    render_call,
 )
 from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters, Weights
-from summarizing_context.summarizers.extractive.sayings import (
-    Sentence,
-    find_constraints,
-    find_decisions,
-    find_fix,
-    find_intent,
-    find_outcomes,
-    find_state,
-    sentence,
-)
 from summarizing_context.summarizers.extractive.scoring import Found, count_values, find_facts, find_in_lines
 from summarizing_context.summarizers.extractive.sections import (
     CONSTRAINTS,
@@ -48,6 +38,16 @@ from summarizing_context.summarizers.extractive.sections import (
     nothing_readable,
     split_blocks,
 )
+from summarizing_context.summarizers.extractive.statements import (
+    Sentence,
+    find_constraints,
+    find_decisions,
+    find_fix,
+    find_intent,
+    find_outcomes,
+    find_state,
+    sentence,
+)
 
 _TODO = re.compile(r"\{[^{}]{1,600}\}")
 
@@ -61,12 +61,12 @@ _ROLES = frozenset(("user", "assistant", "thinks", "system", "note", "other"))
 
 
 class _Read:
-    """What one pass over the blocks gathers."""
+    """The sentences, candidate facts and errors of all blocks, gathered in one pass."""
 
     def __init__(self, weights: Weights) -> None:
         self.weights = weights
         self.human: list[Sentence] = []
-        self.said: list[Sentence] = []
+        self.agent: list[Sentence] = []
         self.thoughts: list[Sentence] = []
         self.found: list[Found] = []
         self.pasted_errors: list[str] = []
@@ -85,13 +85,13 @@ def leaf_sections(content: str, by: ExtractiveParameters = SHIPPED, give_way: Gi
     sections[STATE] = _state_lines(steps, read)
     give_way(len(content))
     known = {line.text for section in (STATE, CONSTRAINTS, INTENT) for line in sections[section]}
-    sections[DECISIONS] = _unless(known, find_decisions(read.said, read.human, read.thoughts))
+    sections[DECISIONS] = _unless(known, find_decisions(read.agent, read.human, read.thoughts))
     known.update(line.text for line in sections[DECISIONS])
-    sections[DONE] = [*find_deeds(steps, by), *_unless(known, find_outcomes(read.said, by.ranks.outcome))]
+    sections[DONE] = [*find_actions(steps, by), *_unless(known, find_outcomes(read.agent, by.ranks.outcome))]
     give_way(len(content))
-    told = [line.text for section in sections for line in section]
-    talk = (said.words for said in (*read.human, *read.said, *read.thoughts))
-    sections[FACTS] = find_facts(read.found, talk, told, by)
+    shown_lines = [line.text for section in sections for line in section]
+    talk = (one.words for one in (*read.human, *read.agent, *read.thoughts))
+    sections[FACTS] = find_facts(read.found, talk, shown_lines, by)
     if not any(sections):
         sections[FACTS] = nothing_readable(content)
     return sections
@@ -103,7 +103,7 @@ def _unless(known: Container[str], lines: Sequence[Line]) -> list[Line]:
 
 def _read_blocks(blocks: Sequence[Block], steps: Sequence[Step], weights: Weights, give_way: GiveWay) -> _Read:
     read = _Read(weights)
-    spoken = {"user": read.human, "assistant": read.said, "thinks": read.thoughts}
+    spoken = {"user": read.human, "assistant": read.agent, "thinks": read.thoughts}
     calls = {step.at: step for step in steps}
     answers = {step.answered: step for step in steps}
     for at, block in enumerate(blocks):
@@ -126,17 +126,17 @@ def _read_prose(read: _Read, spoken: list[Sentence] | None, at: int, block: Bloc
     if spoken is not None:
         spoken.extend(sentences)
     role: int = getattr(read.weights, block.kind)
-    read.found.extend(Found(said.text, said.words, role, "", count_values(said.text)) for said in sentences)
+    read.found.extend(Found(one.text, one.words, role, "", count_values(one.text)) for one in sentences)
     for part in code:
         read.found.extend(find_in_lines(part, read.weights.code))
 
 
 def _argument_lines(step: Step, weight: int) -> list[Found]:
-    """The lines of a call's arguments, the path and the command excepted: what was done tells them."""
+    """The lines of a call's arguments, without path and command: the section of actions shows these."""
     if not step.items:
         return find_in_lines(step.body, weight)
-    told = (step.path, step.command)
-    texts = [value if len(value) > 60 else f"{key}={value}" for key, value in step.items if value not in told]
+    already_shown = (step.path, step.command)
+    texts = [value if len(value) > 60 else f"{key}={value}" for key, value in step.items if value not in already_shown]
     return find_in_lines("\n".join(texts), weight)
 
 
@@ -152,17 +152,17 @@ def _result_weight(step: Step | None, weights: Weights) -> tuple[int, str]:
 
 
 def _error_lines(steps: Sequence[Step], read: _Read) -> list[Line]:
-    """What went wrong, once each, with the fix where one is told or the same call went well later."""
+    """Each error once, with its fix if the agent reports one, or the note that the same call passed later."""
     went_well = {_call_of(step): at for at, step in enumerate(steps) if step.answered >= 0 and not step.error}
     lines: dict[str, Line] = {}
     for at in [at for at, step in enumerate(steps) if step.error][-_MOST_ERRORS:]:
         step = steps[at]
-        fix = find_fix(read.said or read.thoughts, frozenset(words_of(step.error)), step.answered)
+        fix = find_fix(read.agent or read.thoughts, frozenset(words_of(step.error)), step.answered)
         later = went_well.get(_call_of(step), -1) > at
-        told = f"{tell_call(step, 70)}: {step.error}"
-        told += f" → {clip(fix, 160)}" if fix else " → passed later" if later else ""
+        text = f"{render_call(step, 70)}: {step.error}"
+        text += f" → {clip(fix, 160)}" if fix else " → passed later" if later else ""
         lines.pop(step.error, None)
-        lines[step.error] = Line(told, (3 if is_look(step) else 6) + (0 if later else 3))
+        lines[step.error] = Line(text, (3 if is_look(step) else 6) + (0 if later else 3))
     return [*lines.values(), *(Line(f"user: {error}", 5) for error in dict.fromkeys(read.pasted_errors[-4:]))]
 
 
@@ -171,18 +171,18 @@ def _call_of(step: Step) -> tuple[str, str, str]:
 
 
 def _state_lines(steps: Sequence[Step], read: _Read) -> list[Line]:
-    lines = find_state(read.said, read.thoughts)
+    lines = find_state(read.agent, read.thoughts)
     for step in reversed(steps):
         if '"status"' in step.body and (todo := _todo_lines(step.body)):
             lines = [*todo, *lines]
             break
     if open_call := last_call(steps):
-        lines.append(Line(f"called, no result yet: {tell_call(open_call)}", 9))
+        lines.append(Line(f"called, no result yet: {render_call(open_call)}", 9))
     return lines
 
 
 def _todo_lines(body: str) -> list[Line]:
-    """What a list of tasks still holds: `in progress` and `to do`."""
+    """The unfinished tasks of a to-do list: `in progress` and `to do`."""
     doing: list[str] = []
     waiting: list[str] = []
     for item in _TODO.findall(body[:20_000]):

@@ -1,6 +1,6 @@
-"""A quick look over a whole content: rules, errors, paths and the last words, found by searches at C speed.
+"""Quick summaries: rules, errors, paths and last words of a content, found by plain searches.
 
-Pure. It stands in where hundreds of segments must be shown at once; `segments` reads the same content thoroughly.
+Pure. They are used where hundreds of segments must be shown at once. `segments` reads the same content thoroughly.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from itertools import islice
 from summarizing_context.extraction.error_lines import first_error_line
 from summarizing_context.extraction.tool_calls import looks_only, verb_of
 from summarizing_context.messages.text import cleaned, clip, list_whole, shown, split_prose
-from summarizing_context.summarizers.extractive.sayings import Sentence, find_constraints, find_intent, sentence
 from summarizing_context.summarizers.extractive.sections import (
     CONSTRAINTS,
     DONE,
@@ -27,6 +26,7 @@ from summarizing_context.summarizers.extractive.sections import (
     nothing_readable,
     split_blocks,
 )
+from summarizing_context.summarizers.extractive.statements import Sentence, find_constraints, find_intent, sentence
 
 SKIM_SHARES = (20, 60, 25, 0, 25, 20, 15)
 
@@ -34,11 +34,11 @@ _FAILURES = ("Traceback (most", "\nFAILED", "\n--- FAIL", "rror: ", "xit code ",
 
 _PATH = re.compile(r'path":\s?"([^"\\\n]{1,300})"')
 
-_NEAR = 500  # characters; twice as many at the end of a block are read
+_END_CHARACTERS = 500  # characters; twice as many at the end of a block are read
 
 
 def skim_sections(content: str) -> Sections:
-    """The few lines that a quick look finds."""
+    """The few lines that plain searches find."""
     blocks = split_blocks(content)
     sections = empty_sections()
     human = [(at, block) for at, block in enumerate(blocks) if block.kind == "user" and block.body]
@@ -49,7 +49,7 @@ def skim_sections(content: str) -> Sections:
     sections[ERRORS] = _failures(blocks)
     sections[DONE] = _paths(blocks)
     spoken = [(at, block) for at, block in enumerate(blocks) if block.kind in ("assistant", "thinks")][-1:]
-    if last := [said for said in _sentences(spoken) if len(said.words) > 3][-1:]:
+    if last := [one for one in _sentences(spoken) if len(one.words) > 3][-1:]:
         sections[STATE] = [Line(shown(last[0].text))]
     if not any(sections):
         sections[FACTS] = _any_line(blocks, content)
@@ -63,9 +63,9 @@ def _sentences(blocks: Iterable[tuple[int, Block]]) -> list[Sentence]:
 
 def _end_of(body: str) -> str:
     """The last lines of a body, or the whole words near its end."""
-    if len(body) <= 2 * _NEAR:
+    if len(body) <= 2 * _END_CHARACTERS:
         return body
-    low = len(body) - 2 * _NEAR
+    low = len(body) - 2 * _END_CHARACTERS
     at = body.find("\n", low)
     return body[at if at >= 0 else max(body.find(" ", low), low) :]
 

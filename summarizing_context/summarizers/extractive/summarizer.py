@@ -1,7 +1,4 @@
-"""The extractive summarizer, and briefs of one to three lines.
-
-Pure.
-"""
+"""The extractive summarizer, and briefs of one to three lines."""
 
 from __future__ import annotations
 
@@ -38,16 +35,16 @@ _LEAST = 6  # tokens for which another bullet is worth a try
 
 
 def brief_sections(summary: str, max_tokens: int, count: Count) -> str:
-    """At most `max_tokens` of a summary text, a line for each of the sections it can still speak of."""
+    """A brief of at most `max_tokens`: one line for each of the most important sections that fit."""
     sections = read_sections(summary)
     lines: list[str] = []
     left = max_tokens
     for section in PRIORITY:
         if len(lines) == _MOST_LINES or left < _LEAST:
             break
-        told, left = _tell(section, _by_importance(sections, section), left, count)
-        if told:
-            lines.append(told)
+        line, left = _section_line(section, _by_importance(sections, section), left, count)
+        if line:
+            lines.append(line)
     while lines and count("\n".join(lines)) > max_tokens:
         lines.pop()
     return "\n".join(lines) if lines else _best(sections, summary, max_tokens, count)
@@ -57,14 +54,14 @@ def _by_importance(sections: Sections, section: int) -> list[str]:
     return [line.text for line in sections[section]][::-1][:_MOST_TRIED]
 
 
-def _tell(section: int, texts: list[str], left: int, count: Count) -> tuple[str, int]:
-    told = f"{NAMES[section]}:"
+def _section_line(section: int, texts: list[str], left: int, count: Count) -> tuple[str, int]:
+    line = f"{NAMES[section]}:"
     for text in texts:
-        cost = count(f"{told} {text}\n" if told.endswith(":") else f" · {text}")
+        cost = count(f"{line} {text}\n" if line.endswith(":") else f" · {text}")
         if cost <= left:
-            told += f" {text}" if told.endswith(":") else f" · {text}"
+            line += f" {text}" if line.endswith(":") else f" · {text}"
             left -= cost
-    return ("" if told.endswith(":") else told), left
+    return ("" if line.endswith(":") else line), left
 
 
 def _best(sections: Sections, summary: str, max_tokens: int, count: Count) -> str:
@@ -74,7 +71,7 @@ def _best(sections: Sections, summary: str, max_tokens: int, count: Count) -> st
 
 RECIPE = "extractive/v5"  # another name whenever the same content would give other bytes
 
-_ROOM_FOR_NAMES = 200  # tokens; a shorter summary has none for values that it does not tell of
+_ROOM_FOR_NAMES = 200  # tokens; a shorter summary does not list the values that it drops
 
 
 def summarize_extractively(
@@ -105,7 +102,7 @@ def summarize_extractively(
 
 
 def skim(content: str, *, max_tokens: int, count: Callable[[str], int]) -> str:
-    """A mini summary of a segment's content by a quick look over all of it; for many segments at once."""
+    """A small summary by plain searches over the whole content, for many segments at once."""
     return fit(skim_sections(content), SKIM_SHARES, max_tokens, count) if content else ""
 
 

@@ -1,7 +1,4 @@
-"""Lines of a content that concern a topic, and the key lines of a text that a model does not get to read.
-
-Pure.
-"""
+"""The lines of a content about a topic, and the key lines of a text that is left out of a model's input. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ _STEM = 5  # characters of a word that its other endings share, at least
 
 _UNSPACED = "\u2e80"  # scripts from here on part no words
 
-_NEAR = ((-2, 6), (-1, 3), (1, 3), (2, 6))  # lines away, and what part of a score reaches them
+_NEIGHBOURS = ((-2, 6), (-1, 3), (1, 3), (2, 6))  # lines away, and what part of a score reaches them
 
 
 class _Line(NamedTuple):
@@ -33,23 +30,22 @@ class _Line(NamedTuple):
 def lines_about(content: str, topic: str, *, max_tokens: int, count: Count) -> str:
     """The lines that concern a topic as bullets in their order, at most `max_tokens`; empty where none does."""
     lines = _lines_of(content)
-    scores, near = _scored(lines, topic)
+    scores, with_neighbours = _scored(lines, topic)
     if not any(scores):
         return ""
     bullets = [f"- {line.label}: {shown(line.text)}" for line in lines]
-    return "\n".join(bullets[at] for at in _chosen(bullets, near, max_tokens, count))
+    return "\n".join(bullets[at] for at in _chosen(bullets, with_neighbours, max_tokens, count))
 
 
 def excerpt_about(content: str, topic: str, *, max_tokens: int, count: Count) -> str:
-    """A content cut down to what concerns a topic, for a model to read: the lines that name it, those around them, and
-    where there is room what people said last."""
+    """An excerpt of a content about a topic, for a model: lines that name it, their neighbours, words of the user."""
     lines = _lines_of(content)
-    _, near = _scored(lines, topic)
+    _, scores = _scored(lines, topic)
     texts = [_body_line(line.text) for line in lines]
-    said = [score or int(line.label == "user") for score, line in zip(near, lines, strict=True)]
+    weights = [score or int(line.label == "user") for score, line in zip(scores, lines, strict=True)]
     kept: list[str] = []
     label = ""
-    for at in _chosen(texts, said, max_tokens, count):
+    for at in _chosen(texts, weights, max_tokens, count):
         if lines[at].label != label:
             label = lines[at].label
             kept.append(f"### {label}")
@@ -74,32 +70,32 @@ def _spaced(text: str) -> bytes:
 
 
 def _scored(lines: Sequence[_Line], topic: str) -> tuple[list[int], list[int]]:
-    """What each line weighs for a topic by its own words, and with those of its neighbours."""
+    """The score of each line for a topic: by its own words, and with its neighbours' scores added."""
     scores = [0] * len(lines)
     for term in _terms(topic):
         hits = [at for at, line in enumerate(lines) if term in line.words]
         for at in hits:
             scores[at] += 12 * rarity(len(lines), len(hits))
     scores = [score * 3 // 2 if line.label == "user" else score for score, line in zip(scores, lines, strict=True)]
-    near = list(scores)
+    with_neighbours = list(scores)
     for at, score in enumerate(scores):
-        for away, part in _NEAR if score else ():
+        for away, part in _NEIGHBOURS if score else ():
             if 0 <= at + away < len(lines) and _belongs(lines[at], lines[at + away], away):
-                near[at + away] = max(near[at + away], score // part)
-    return scores, near
+                with_neighbours[at + away] = max(with_neighbours[at + away], score // part)
+    return scores, with_neighbours
 
 
 def _belongs(line: _Line, other: _Line, away: int) -> bool:
-    """Whether a line beside one that names the topic may speak of it too: of the same block, or the answer to it."""
+    """Whether a neighbour of a line about the topic counts too: in the same block, or first in the next one."""
     return other.block == line.block or (away == 1 and other.block == line.block + 1)
 
 
 def _terms(topic: str) -> list[bytes]:
-    """What to look for in lines: the topic's words that say something, as far as all their endings share them."""
+    """The search terms of a topic: the stems of its words, without stop words."""
     words = words_of(topic.lower())
-    telling = [word for word in dict.fromkeys(words) if word not in STOP_WORDS] or list(dict.fromkeys(words))
+    specific = [word for word in dict.fromkeys(words) if word not in STOP_WORDS] or list(dict.fromkeys(words))
     terms: dict[bytes, None] = {}
-    for word in telling:
+    for word in specific:
         terms.update(dict.fromkeys(_needles(word.decode("utf-8", "surrogatepass"))))
     return list(terms)[:_MOST_TERMS]
 
@@ -141,13 +137,13 @@ def key_lines(text: str, *, max_tokens: int, count: Callable[[str], int]) -> lis
     errors = error_lines(body, _MOST_ERRORS)
     facts = find_facts(find_in_lines(body, _ROLE), map(words_of, errors), errors)
     by_rank = sorted(range(len(facts)), key=lambda at: -facts[at].rank)
-    told, left = "", max_tokens
+    joined, left = "", max_tokens
     taken: set[str] = set()
     for line in (*errors, *(facts[at].text for at in by_rank)):
         if line in taken or count(f"- {line}\n") > left:
             continue
-        longer = f"{told}- {line}\n"
+        longer = f"{joined}- {line}\n"
         if (tokens := count(longer)) <= max_tokens:  # together they may be more than each by itself
             taken.add(line)
-            told, left = longer, max_tokens - tokens
+            joined, left = longer, max_tokens - tokens
     return [line for line in dict.fromkeys((*errors, *(fact.text for fact in facts))) if line in taken]
