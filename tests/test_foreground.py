@@ -215,16 +215,16 @@ async def test_replacing_the_log_leaves_the_event_loop_a_turn_after_every_hundre
     assert turns >= 9
 
 
-def test_a_background_thread_naps_while_a_call_is_under_way_and_not_for_ever(monkeypatch: pytest.MonkeyPatch):
-    naps: list[float] = []
-    monkeypatch.setattr("summarizing_context.concurrency.time.sleep", naps.append)
+def test_a_background_thread_pauses_while_a_call_is_running_and_not_for_ever(monkeypatch: pytest.MonkeyPatch):
+    delays: list[float] = []
+    monkeypatch.setattr("summarizing_context.concurrency.time.sleep", delays.append)
     foreground = Foreground()
     foreground.give_way()
-    assert naps == []
+    assert delays == []
     with foreground.call():
         foreground.give_way()
-    assert 0 < len(naps) < 1_000
-    assert sum(naps) < 0.1  # seconds: the background keeps a share beside a host that always calls
+    assert 0 < len(delays) < 1_000
+    assert sum(delays) < 0.1  # seconds: the background keeps a share beside a host that always calls
 
 
 def test_a_thread_gives_way_after_each_step_however_small_the_pieces_are(monkeypatch: pytest.MonkeyPatch):

@@ -61,7 +61,7 @@ class OpenRangeSummaries:
         self._shown = tuple(dict.fromkeys(piece for piece in map(piece_shown, nodes) if piece is not None))
 
     @property
-    def is_asked(self) -> bool:
+    def is_requested(self) -> bool:
         """Whether summaries are wanted of what no view covers."""
         return bool(self._requested)
 

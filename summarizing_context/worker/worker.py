@@ -23,7 +23,7 @@ from summarizing_context.log.planning import Planner, Want
 from summarizing_context.log.tree import NOTE, OPEN, Node, NodeText
 from summarizing_context.stores.base import Store, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.resilience.retries import LONGEST_NAP, RetrySchedule
+from summarizing_context.summarizers.resilience.retries import LONGEST_DELAY, RetrySchedule
 from summarizing_context.worker.jobs import Jobs, Recipe
 from summarizing_context.worker.summary_cache import SummaryCache
 
@@ -105,7 +105,7 @@ class Worker:
         self._stopped = False
         self._is_reading = False  # ahead, for the ledger
         self._unsaved: dict[SummaryKey, str] = {}  # summaries that the store failed to take, oldest first
-        self._has_told_unreadable = False  # in the log, that reading for the ledger has failed
+        self._has_logged_unreadable = False  # in the log, that reading for the ledger has failed
         self.failed = 0
         self.last_error: str | None = None
 
@@ -183,7 +183,7 @@ class Worker:
                         tasks.start_soon(self._read_ahead, self._ledger)
                 elif not self._running and not self._is_reading:
                     self._signal()
-                with anyio.move_on_after(self._nap()):
+                with anyio.move_on_after(self._next_delay()):
                     await self._awake.wait()
 
     async def _read_ahead(self, ledger: SessionLedger) -> None:
@@ -201,15 +201,15 @@ class Worker:
             self._awake.set()
         if failure is not None:
             self.last_error = type(failure).__name__
-            if not self._has_told_unreadable:
-                self._has_told_unreadable = True
+            if not self._has_logged_unreadable:
+                self._has_logged_unreadable = True
                 logger.error("messages could not be read for the ledger", extra={"cause": self.last_error})
 
     def _past_start(self) -> bool:
         """Whether the log is large enough to be worked on."""
         if not self._makes_summaries:
             return False
-        if self._summaries.open.is_asked or self._log.tokens[-1] > self.start_tokens:
+        if self._summaries.open.is_requested or self._log.tokens[-1] > self.start_tokens:
             return True
         return self._start_messages is not None and len(self._log) >= self._start_messages
 
@@ -228,13 +228,13 @@ class Worker:
         """What is wanted beside the tree: notes, and pieces of the open segment."""
         return [*self._summaries.notes.wanted(), *self._summaries.open.wanted()]
 
-    def _nap(self) -> float:
+    def _next_delay(self) -> float:
         """Seconds until something could be started that cannot be now."""
-        naps = self._retries.naps(self._clock.now())
+        delays = self._retries.delays(self._clock.now())
         gate = self._caller.ready_in()
         if gate:
-            naps.append(gate)
-        return min([max(nap, 0.01) for nap in naps], default=LONGEST_NAP)
+            delays.append(gate)
+        return min([max(delay, 0.01) for delay in delays], default=LONGEST_DELAY)
 
     async def _make(self, want: Want) -> None:
         began = self._clock.now()

@@ -22,7 +22,7 @@ from summarizing_context.summarizers.verification.gate import trim, unsupported_
 from summarizing_context.summarizers.verification.replies import Refusal
 from summarizing_context.summarizers.verification.sources import SourceValues, grounds_of
 
-LONGEST_NAP = 3_600.0  # seconds
+LONGEST_DELAY = 3_600.0  # seconds
 
 _DOUBLINGS = 16  # of the pause before what was refused is asked for again: half a minute becomes three weeks
 
@@ -65,7 +65,7 @@ class RetrySchedule:
         failed = self._failed.get(hash)
         return failed is not None and failed.retry_at > now
 
-    def naps(self, now: float) -> list[float]:
+    def delays(self, now: float) -> list[float]:
         """Seconds until each that rests may be tried."""
         return [failed.retry_at - now for failed in self._failed.values() if failed.retry_at > now]
 

@@ -1,4 +1,4 @@
-"""Margins of listings."""
+"""Hindsight probes leave out the line numbers of listings."""
 
 from __future__ import annotations
 
