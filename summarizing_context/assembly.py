@@ -41,6 +41,7 @@ from summarizing_context.retrieval.memory_extraction import (
 from summarizing_context.retrieval.offline_memories import offline_memories
 from summarizing_context.sessions.session import Session, make_notify
 from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, check_rules
+from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
 from summarizing_context.stores.chroma import ChromaVectors
@@ -51,7 +52,7 @@ from summarizing_context.summarizers.extractive.quotes import error_line, quotes
 from summarizing_context.summarizers.extractive.summarizer import brief_of, skim, summarize_extractively
 from summarizing_context.summarizers.extractive.topics import excerpt_about, key_lines, lines_about
 from summarizing_context.summarizers.prices import FREE, load_prices
-from summarizing_context.summarizers.providers import PROVIDERS, AnyCaller, make_caller
+from summarizing_context.summarizers.providers import AnyCaller, make_caller
 from summarizing_context.summarizers.resilience.caller import ExtractiveCaller, ModelCaller
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.shrinking import Price

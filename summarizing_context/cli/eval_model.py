@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,17 +20,18 @@ from summarizing_context.cli.output import (
     screen,
     write_json,
 )
+from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Caps, Cassette, Mode
-    from summarizing_context.evaluation.questions import Chat, Provider, ReaderPlan, Tape
+    from summarizing_context.evaluation.questions import Chat, ReaderPlan, Tape
     from summarizing_context.evaluation.runner import Plan
     from summarizing_context.evaluation.suites import LoadedSuite
     from summarizing_context.summarizers.prices import ModelPrice
 
 ReaderName = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="A model answers the probes from each view: openai or anthropic."),
+    typer.Option(metavar="NAME", help=f"A model answers the probes from each view: {NAMED}."),
 ]
 ModelName = Annotated[str | None, typer.Option(metavar="M", help="The reader's model.")]
 JudgeName = Annotated[
@@ -124,16 +125,16 @@ def _reader_plan(options: ModelOptions, own: ReaderPlan | None) -> ReaderPlan | 
 
 def _reader(options: ModelOptions, own: ReaderPlan | None) -> Chat:
     """The reader that the command line names; what it leaves open is the suite's."""
-    from summarizing_context.evaluation.questions import PROVIDERS, Chat
+    from summarizing_context.evaluation.questions import Chat
 
     suites = own.reader if own is not None else None
-    provider = options.reader or (suites.provider if suites is not None else PROVIDERS[0])
+    provider = options.reader or (suites.provider if suites is not None else next(iter(PROVIDERS)))
     if provider not in PROVIDERS:
         raise InputError(f"--reader: {plain(provider, 40)!r} is no provider; there are {' and '.join(PROVIDERS)}")
     model = options.model or (suites.model if suites is not None and suites.provider == provider else None)
     if model is None:
         raise InputError("--model: name the reader's model, for example --model gpt-5.4-mini")
-    return Chat(provider=cast("Provider", provider), model=model, base_url=options.base_url)
+    return Chat(provider=provider, model=model, base_url=options.base_url)
 
 
 @contextmanager

@@ -30,6 +30,7 @@ from summarizing_context.cli.output import (
     verdict,
     write_json,
 )
+from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.dry_run import Forecast
@@ -159,10 +160,8 @@ def dry_run(paths: Sequence[Path], plan: Plan, *, json_path: str | None, every: 
 
 def check(settings: Settings) -> None:
     """Refuse what could not be paid for anyway."""
-    if settings.summarizer not in ("openai", "anthropic"):
-        raise InputError(
-            f"--dry-run: the summarizer {settings.summarizer!r} is not paid by the token; take openai or anthropic"
-        )
+    if settings.summarizer not in PROVIDERS:
+        raise InputError(f"--dry-run: the summarizer {settings.summarizer!r} is not paid by the token; take {NAMED}")
     if settings.model is None:
         raise InputError("--dry-run: no model is named; name one with --model, as its price depends on it")
 
@@ -246,13 +245,9 @@ summarizing-context replay logs/ --budget 16k --summarizer openai --model M --ba
 """
 
 
-_SummarizerName = Annotated[
-    str | None, typer.Option(metavar="NAME", help="extractive (the default), openai or anthropic.")
-]
+_SummarizerName = Annotated[str | None, typer.Option(metavar="NAME", help=f"extractive (the default), {NAMED}.")]
 
-_Model = Annotated[
-    str | None, typer.Option(metavar="M", help="The model of openai or anthropic that makes the summaries.")
-]
+_Model = Annotated[str | None, typer.Option(metavar="M", help=f"The model of {NAMED} that makes the summaries.")]
 
 _BaseUrl = Annotated[
     str | None, typer.Option("--base-url", metavar="URL", help="The server of the model, if it is another one.")
@@ -348,7 +343,7 @@ def _settings(given: dict[str, Any], config: Path | None) -> Any:
 
     settings = Settings.load(config, **{name: value for name, value in given.items() if value is not None})
     if settings.summarizer == "host":
-        raise InputError("--summarizer: 'host' needs a host that lends its model; take extractive, openai or anthropic")
+        raise InputError(f"--summarizer: 'host' needs a host that lends its model; take extractive, {NAMED}")
     return settings
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -29,11 +29,11 @@ from summarizing_context.cli.output import (
     table,
     write_json,
 )
+from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, Mode
     from summarizing_context.evaluation.intervals import Interval
-    from summarizing_context.evaluation.questions import Provider
     from summarizing_context.evaluation.tuning.gepa_prompts import GepaPrompts
     from summarizing_context.evaluation.tuning.tuner import TuneOutcome, TuneTask
     from summarizing_context.evaluation.tuning.variants import Optimizer, Variant
@@ -86,12 +86,10 @@ class Speaker:
         chat = Chat(provider=self._provider(), model=self.model, base_url=self.base_url)
         return GepaPrompts(Proposer(self.settings(Settings()), chat, cassette), seed=seed, proposals=proposals)
 
-    def _provider(self) -> Provider:
-        from summarizing_context.evaluation.questions import PROVIDERS
-
+    def _provider(self) -> str:
         if self.provider not in PROVIDERS:
             raise InputError(f"--provider: {plain(self.provider, 40)!r} is none; there are {' and '.join(PROVIDERS)}")
-        return cast("Provider", self.provider)
+        return self.provider
 
 
 def read_variant(path: Path, *, has_model: bool) -> Variant:
@@ -233,7 +231,7 @@ _Write = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write the w
 
 _Model = Annotated[str | None, typer.Option(metavar="M", help="A model summarizes: for tuning prompts.")]
 
-_Provider = Annotated[str, typer.Option(metavar="NAME", help="Whose model: openai or anthropic.")]
+_Provider = Annotated[str, typer.Option(metavar="NAME", help=f"Whose model: {NAMED}.")]
 
 _Tape = Annotated[Path | None, typer.Option("--cassette", metavar="FILE", help="Where the model's replies are kept.")]
 

@@ -10,7 +10,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, get_args
 
 from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.cases.model import KINDS, Call, Probe, Read
@@ -18,6 +17,7 @@ from summarizing_context.evaluation.cassettes.requests import Request
 from summarizing_context.evaluation.scoring.verdicts import Text
 from summarizing_context.messages.fencing import fence, neutral
 from summarizing_context.messages.redaction import Redaction, load_redaction
+from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.summarizers.prompts import Prompt, latest
 
 GAP = "▢"
@@ -131,15 +131,13 @@ def _one_line(text: str) -> str:
 
 
 READ_ARMS = ("hierarchical", "masking", "tail", "everything", "evidence", "stored", "nothing")
-Provider = Literal["openai", "anthropic"]
-PROVIDERS = get_args(Provider)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chat:
     """One model, and how it is reached."""
 
-    provider: Provider
+    provider: str
     model: str
     base_url: str | None = None  # for recording only
 
@@ -186,6 +184,8 @@ class Tape:
 def check_reader_plan(reader_plan: ReaderPlan, known_arms: Sequence[str]) -> ReaderPlan:
     """The plan as it is, or `SettingsError` with all that is wrong."""
     problems = [_unknown(arm, "arm", known_arms) for arm in reader_plan.arms if arm not in known_arms]
+    providers = dict.fromkeys((reader_plan.reader.provider, reader_plan.judge.provider))
+    problems += [_unknown(name, "provider", [*PROVIDERS]) for name in providers if name not in PROVIDERS]
     problems += [_unknown(kind, "kind of question", KINDS) for kind in reader_plan.kinds if kind not in KINDS]
     if reader_plan.replicates < 1 or (reader_plan.most is not None and reader_plan.most < 1):
         problems.append("replicates and probes are at least 1")

@@ -22,7 +22,6 @@ from summarizing_context.evaluation.cassettes.cassette import maker_of
 from summarizing_context.evaluation.outcomes import AnswerOutcome
 from summarizing_context.evaluation.questions import (
     ANSWER_TOKENS,
-    PROVIDERS,
     Chat,
     Evidence,
     ReaderPlan,
@@ -33,6 +32,7 @@ from summarizing_context.evaluation.questions import (
 )
 from summarizing_context.evaluation.scoring.verdicts import Text, folded
 from summarizing_context.evaluation.scoring.verdicts import judge as look_for
+from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.providers import make_model

@@ -32,7 +32,7 @@ from summarizing_context.evaluation.gates import (
     write_baseline,
 )
 from summarizing_context.evaluation.outcomes import DefectOutcome, RunOutcome, SessionOutcome, changed_settings
-from summarizing_context.evaluation.questions import READ_ARMS, Chat, Provider, ReaderPlan, Tape, check_reader_plan
+from summarizing_context.evaluation.questions import READ_ARMS, Chat, ReaderPlan, Tape, check_reader_plan
 from summarizing_context.evaluation.readers import summarizes_by_model
 from summarizing_context.evaluation.runner import Plan, run_sources
 from summarizing_context.evaluation.scoring.defects import try_defects
@@ -65,9 +65,9 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who reads and who judges, in a suite that has a model answer its probes from views."""
 
     model: str
-    provider: Provider = "openai"
+    provider: str = "openai"
     judge_model: str | None = None  # the reader's if none is named
-    judge_provider: Provider | None = None
+    judge_provider: str | None = None
     replicates: int = 3
     arms: tuple[str, ...] = READ_ARMS
     kinds: tuple[str, ...] = KINDS

@@ -19,6 +19,7 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.settings.checks import Source, accepted
 from summarizing_context.settings.ledger_rules import LedgerRule
 from summarizing_context.settings.nesting import flattened
+from summarizing_context.settings.providers import SUMMARIZERS
 from summarizing_context.settings.rules import Choice, Flag, Maybe, Number, Place, Rule, Text, ToolTable, Whole, share
 
 ENV_PREFIX = "SUMMARIZING_CONTEXT_"
@@ -77,9 +78,7 @@ class Settings:
     project: str | None = _setting(None, Maybe(Text(r".{1,200}", "1-200 characters")))  # tag shared by sessions
 
     # what stands for the past
-    summarizer: Literal["extractive", "openai", "anthropic", "host"] = _setting(
-        "extractive", Choice(("extractive", "openai", "anthropic", "host"))
-    )
+    summarizer: str = _setting("extractive", Choice(SUMMARIZERS))
     strategy: str = _setting(
         "hierarchical",
         Choice(

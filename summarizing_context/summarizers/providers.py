@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from pkgutil import resolve_name
 
 from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import SettingsError
 from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
-from summarizing_context.summarizers.anthropic import AnthropicSummarizer
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.parameters import load_parameters
 from summarizing_context.summarizers.host import HostSummarizer
-from summarizing_context.summarizers.openai import OpenAIChatSummarizer
 from summarizing_context.summarizers.resilience.caller import (
     ChatModel,
     ExtractiveCaller,
@@ -23,11 +23,6 @@ from summarizing_context.summarizers.resilience.caller import (
 from summarizing_context.summarizers.resilience.limits import Limits
 
 AnyCaller = ExtractiveCaller | ResilientSummarizer
-
-PROVIDERS: Mapping[str, Callable[..., ChatModel]] = {
-    "openai": OpenAIChatSummarizer,
-    "anthropic": AnthropicSummarizer,
-}
 
 
 def make_caller(
@@ -68,5 +63,5 @@ def make_model(settings: Settings, *, read_only: bool) -> ChatModel:
             f"{' or '.join(map(repr, PROVIDERS))}, or pass an object of yours as summarizer="
         )
     key = settings.api_key or ("unused" if read_only else None)
-    make = PROVIDERS[settings.summarizer]
+    make: Callable[..., ChatModel] = resolve_name(PROVIDERS[settings.summarizer])
     return make(settings.model, base_url=settings.base_url, api_key=key, timeout=settings.call_timeout)

@@ -1,0 +1,52 @@
+"""A provider is a class and a row of the table; the recipe in CONTRIBUTING.md, followed with a toy."""
+
+from __future__ import annotations
+
+from pkgutil import resolve_name
+from typing import Any
+
+import pytest
+
+from summarizing_context import Settings, SummaryJob, SummaryReply, open_context
+from summarizing_context.settings.providers import PROVIDERS, SUMMARIZERS
+
+
+class ToyProvider:
+    """Says which part of the log it was given."""
+
+    recipe = "toy/1"
+
+    def __init__(self, model: str | None, **_: Any) -> None:
+        self.model = model or "toy"
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        return SummaryReply(f"- The toy read messages of the {job.kind}.", 10, 5)
+
+    async def complete(self, system: str, user: str, max_tokens: int) -> SummaryReply:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        closed.append(self.model)
+
+
+closed: list[str] = []
+
+
+@pytest.mark.anyio
+async def test_a_row_of_the_table_is_all_that_a_toy_provider_needs(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(PROVIDERS, "openai", f"{__name__}:ToyProvider")  # type: ignore[misc]
+    async with open_context(Settings(summarizer="openai", max_tokens=8_000)) as context:
+        for number in range(300):
+            await context.add_message({"role": "user", "content": f"{number} " * 100})
+        await context.wait_idle()
+        assert "The toy read messages" in str(await context.get_messages_for_request())
+        assert context.statistics().model_calls > 0
+    assert closed == ["toy"]
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_a_named_provider_is_a_setting_and_a_class(name: str):
+    assert name in SUMMARIZERS
+    assert Settings(summarizer=name).summarizer == name
+    provider = resolve_name(PROVIDERS[name])
+    assert [method for method in ("summarize", "complete", "close") if not hasattr(provider, method)] == []
