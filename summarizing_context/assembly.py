@@ -72,6 +72,7 @@ async def open_context(
     redact: Callable[[str], str] | None = None,
     read_only: bool = False,
     events: Events | None = None,
+    store: SessionStore | None = None,
     embedder: Embedder | Callable[[list[str]], Any] | None = None,
     ledger_rules: Sequence[LedgerRule] = (),
 ) -> AsyncIterator[SummarizingContext]:
@@ -82,6 +83,7 @@ async def open_context(
     not reach a summarizer or an embedder: it sees the texts of a message, all as one, in a thread. `embedder` turns a
     list of texts into a list of vectors (the extra `vectors`), so that searching finds what is near in meaning.
     `ledger_rules` say what tools of yours do, before the rules for common tools. `read_only` writes and asks nothing.
+    `store` is an open store in place of the file that the settings name; the context closes it, also when this raises.
     Raises `SettingsError`, `SessionInUseError`, `StoreError` or, under trio, `WrongEventLoopError` on entering.
     """
     context = await start_context(
@@ -93,6 +95,7 @@ async def open_context(
             redact,
             read_only,
             events,
+            store,
             embedder=embedder,
             ledger_rules=ledger_rules,
         ),
@@ -139,9 +142,22 @@ class _Base:
 
 
 async def start_context(settings: Settings, options: Options) -> SummarizingContext:
-    """An open context that the caller closes."""
+    """An open context that the caller closes. A given store is closed too when this raises."""
     running_loop()
-    _check(settings, options)
+    if options.store is not None and not callable(getattr(options.store, "claim", None)):
+        raise SettingsError(
+            f"store is {type(options.store).__name__}; it is an open store of yours; a path goes into Settings(store=)"
+        )
+    try:
+        _check(settings, options)
+        return await _start(settings, options)
+    except BaseException:
+        if options.store is not None:
+            await options.store.close()
+        raise
+
+
+async def _start(settings: Settings, options: Options) -> SummarizingContext:
     clock = choose_clock(options.clock)
     counter = await choose_counter(
         settings.token_counter, count_tokens=options.count_tokens, allow_download=settings.allow_download
@@ -155,9 +171,9 @@ async def start_context(settings: Settings, options: Options) -> SummarizingCont
     price = FREE if isinstance(caller, ExtractiveCaller) else prices.price_of(caller.model)
     redact = None if options.redact is None else Redaction(options.redact)
     recipe = make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveCaller), redact=redact)
-    store = options.store or await open_store(
-        settings.store, read_only=options.read_only, gives_way=lambda: foreground.is_busy
-    )
+    store = options.store
+    if store is None:
+        store = await open_store(settings.store, read_only=options.read_only, gives_way=lambda: foreground.is_busy)
     try:
         base = _Base(settings, options, clock, counter, caller, recipe, redact, foreground, store)
         meaning = make_meaning(base)

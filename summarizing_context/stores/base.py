@@ -81,7 +81,8 @@ class Store(Protocol):
     """Keeps logs, summaries and activation states; many sessions in one place.
 
     Every method raises `StoreError` or one of its subclasses, never the driver's own errors.
-    All writes are queued in call order and are durable when the awaitable returns.
+    All writes are queued in call order and are durable when the awaitable returns. No call holds the event loop up, and
+    one from another event loop raises `WrongEventLoopError`.
     """
 
     name: str  # where it is, for statistics
@@ -283,7 +284,8 @@ class SearchIndex(Protocol):
         """Index what a scope holds by now, if anything may be written; what is appended meanwhile is left for later."""
 
     async def find(self, terms: Sequence[str], scope: Scope, limit: int) -> list[Match]:
-        """What holds any of the terms, the most relevant first. Terms are letters, digits and spaces."""
+        """What holds any of the terms, the most relevant first. Terms are letters, digits and spaces; one of several
+        words is a phrase. Case, accents and English endings make no difference."""
 
 
 class MemoryScope(NamedTuple):
@@ -297,7 +299,7 @@ class MemoryScope(NamedTuple):
 class StoredMemory:
     """A memory as the store keeps it."""
 
-    id: str
+    id: str  # "m" and its number, by which its vector is kept
     content: str
     metadata: Mapping[str, Any]
     created_at: str  # ISO 8601, UTC
@@ -401,7 +403,7 @@ class RuleKeeper(Protocol):
 
 
 class SessionStore(Store, Protocol):
-    """A store with all its shelves."""
+    """A store with all its shelves: what a context takes, once it is open. `tests/contract` also calls its `open`."""
 
     @property
     def rules(self) -> RuleKeeper: ...

@@ -1,0 +1,60 @@
+"""A context on a store that a program gives it: the session goes on in another store at the same place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context import Settings, SettingsError, StoreError, open_context
+from tests.contract.store_builders import make_store
+from tests.laws.builders import assistant, user
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
+SETTINGS = Settings(max_tokens=4_000, session_id="s", project="p")
+
+
+async def open_store(path: Path | str) -> Any:
+    store = make_store(path)
+    await store.open()
+    return store
+
+
+async def test_a_session_goes_on_in_a_given_store(tmp_path: Path):
+    path = tmp_path / "run.db"
+    async with open_context(SETTINGS, store=await open_store(path)) as context:
+        assert context.statistics().store.endswith("run.db")
+        for number in range(100):
+            await context.add_message(user(f"Step {number}: the tulip of bed {number}. " * 5))
+            await context.add_message(assistant("Planted."))
+        await context.wait_idle()
+        await context.pin("The gate is green.")
+        await context.memory.store("Ana owns the garden.")
+        view = await context.get_messages_for_request()
+        mark = await context.checkpoint("planted")
+        await context.set_messages([user("Something else")])
+    async with open_context(SETTINGS, store=await open_store(path)) as context:
+        assert await context.get_messages() == [user("Something else")]
+        await context.restore(mark)
+        assert len(context) == 200
+        assert await context.get_messages_for_request() == view
+        assert [pin.text for pin in context.pins()] == ["The gate is green."]
+        assert {hit.start for hit in await context.search("tulip", limit=3) if hit.kind == "message"}
+        assert [memory.content for memory in await context.memory.retrieve("garden")] == ["Ana owns the garden."]
+
+
+async def test_a_given_store_is_closed_also_when_the_context_does_not_open():
+    for wrong, more in ((Settings(summarizer="host"), {}), (SETTINGS, {"summarizer": "a word"})):
+        store = await open_store(":memory:")
+        with pytest.raises(SettingsError):
+            async with open_context(wrong, store=store, **more):
+                pass
+        with pytest.raises(StoreError, match="closed"):
+            await store.sessions()
+
+
+async def test_a_path_in_place_of_a_store_is_refused():
+    with pytest.raises(SettingsError, match=r"Settings\(store=\)"):
+        async with open_context(SETTINGS, store="run.db"):  # type: ignore[arg-type]
+            pass
