@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.contract import store_builders
@@ -12,3 +14,9 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     """The backend that is tested, by its name."""
     monkeypatch.setattr(store_builders, "chosen", request.param)
     return str(request.param)
+
+
+@pytest.fixture(params=["file", "memory"])
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where a store is that may be anywhere."""
+    return ":memory:" if request.param == "memory" else str(tmp_path / "run.db")

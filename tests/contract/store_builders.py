@@ -1,7 +1,7 @@
 """Entries, keys and summaries for the tests of stores, and a store that is open for a while.
 
-The tests of the protocol ask for the fixture `backend`: each backend of `BACKENDS` is tested in its turn. What only
-SQLite can be asked, by a bare connection or by its files, is skipped for others.
+The tests of the protocol ask for the fixture `backend`: each backend of `BACKENDS` is tested in its turn. For others
+than SQLite a test is skipped from where it looks at a bare connection, at files, or at options that only SQLite has.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from summarizing_context.stores.sqlite.store import SqliteStore
 
 
 class OpenableStore(SessionStore, Protocol):
-    """A store of any backend, to be opened first."""
+    """A store of any backend, to be opened first: `StoreError` where that was done before."""
 
     async def open(self) -> None: ...
 
 
 class Backend(Protocol):
-    """Makes a store at a path, or in memory for `:memory:`."""
+    """Makes a store at a path, or in memory for `:memory:`. Stores at one path share what they keep."""
 
-    def __call__(self, path: str | Path, **options: Any) -> OpenableStore: ...
+    def __call__(self, path: str | Path, *, read_only: bool = False) -> OpenableStore: ...
 
 
 BACKENDS: dict[str, Backend] = {"sqlite": SqliteStore}
@@ -38,6 +38,8 @@ chosen = "sqlite"  # the backend that is tested; the fixture `backend` sets it
 
 def make_store(path: str | Path, **options: Any) -> OpenableStore:
     """A store of the backend that is tested, not opened yet."""
+    if options.keys() - {"read_only"}:
+        need_sqlite()
     return BACKENDS[chosen](path, **options)
 
 
@@ -57,7 +59,13 @@ async def opened(path: str | Path, *claims: str, **options: Any) -> AsyncIterato
 def need_sqlite() -> None:
     """Skip the test for other backends."""
     if chosen != "sqlite":
-        pytest.skip("this looks into a file of SQLite")
+        pytest.skip("from here on the test is about SQLite")
+
+
+def locks(path: Path) -> list[Path]:
+    """The files that say which sessions are claimed."""
+    need_sqlite()
+    return list(path.parent.glob("*.lock"))
 
 
 def nothing() -> None:

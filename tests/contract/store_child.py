@@ -45,9 +45,11 @@ async def unprivileged(what: str, path: str) -> None:
         await store.close()
 
 
-async def neighbour(path: str, session_id: str) -> None:
+async def neighbour(backend: str, path: str, session_id: str) -> None:
     """Hold a session, keep a summary, and then look for one as often as the parent asks."""
-    store = SqliteStore(path)
+    from tests.contract.store_builders import BACKENDS
+
+    store = BACKENDS[backend](path)
     await store.open()
     await store.claim(session_id)
     await store.append(session_id, [], lambda: None)

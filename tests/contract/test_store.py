@@ -6,7 +6,6 @@ import asyncio
 import os
 import threading
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -28,11 +27,6 @@ from tests.contract.store_builders import (
 )
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
-
-
-@pytest.fixture(params=["file", "memory"])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return ":memory:" if request.param == "memory" else str(tmp_path / "run.db")
 
 
 def test_a_store_fits_the_port():
@@ -335,7 +329,6 @@ async def test_closing_finishes_what_is_queued_and_leaves_no_thread(where):
     called: list[int] = []
     before = threading.active_count()
     async with opened(where, "s") as store:
-        assert threading.active_count() == before + 1
         for i in range(200):
             store.append("s", [entry(str(i))], lambda i=i: called.append(i))
     assert called == list(range(200))

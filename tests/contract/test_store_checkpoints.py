@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from summarizing_context.errors import CheckpointNotFoundError, StoreError
@@ -12,11 +10,6 @@ from tests.contract.store_builders import bytes_beside, entries, log_of, nothing
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
 SHOWN = [StoredProviderView("p", b"state", "marks"), StoredProviderView("q", b"\xff\x00", "{}")]
-
-
-@pytest.fixture(params=["file", "memory"])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return ":memory:" if request.param == "memory" else str(tmp_path / "run.db")
 
 
 async def test_a_checkpoint_comes_back_as_it_was_kept(where):
@@ -71,6 +64,22 @@ async def test_a_checkpoint_of_more_than_there_is_is_refused(where):
     async with opened(where, "s") as store:
         with pytest.raises(StoreError, match="0 entries"):
             await store.checkpoints.save("s", None, Place(0, 1), [])
+
+
+async def test_pins_go_along_with_checkpoints_and_forks(where):
+    called: list[str] = []
+    async with opened(where, "s") as store:
+        await store.append("s", numbered(2), nothing)
+        await store.pins.save("s", "first", lambda: called.append("done"))
+        made = await store.checkpoints.save("s", None, Place(0, 2), [])
+        await store.pins.save("s", "second", nothing)
+        assert ((await store.load("s")).pins, called) == ("second", ["done"])
+        assert (await store.checkpoints.load("s", made.id)).pins == "first"
+        await store.checkpoints.fork("s", made.id, "fork")
+        await store.checkpoints.restore("s", made.id, Place(0, 2), [], nothing)
+        assert [(await store.load(name)).pins for name in ("s", "fork")] == ["first", "first"]
+        with pytest.raises(StoreError, match="not claimed"):
+            await store.pins.save("fork", "third", nothing)
 
 
 async def test_purge_keeps_what_a_checkpoint_needs_until_it_is_forgotten(tmp_path):

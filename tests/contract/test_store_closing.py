@@ -18,6 +18,7 @@ from summarizing_context.stores.sqlite.opening import open_memory
 from summarizing_context.stores.sqlite.schema import SQL, transaction
 from summarizing_context.stores.sqlite.search import catch_up, index_before_leaving
 from summarizing_context.stores.sqlite.writer import Writer
+from tests.contract.store_builders import opened
 
 pytestmark = pytest.mark.anyio
 NAME = "closing"
@@ -41,6 +42,13 @@ def endless(begun: threading.Event, connection: sqlite3.Connection) -> bool:
 async def wait_for(event: threading.Event) -> None:
     while not event.is_set():
         await anyio.lowlevel.checkpoint()
+
+
+async def test_a_store_has_one_thread():
+    before = threading.active_count()
+    async with opened(":memory:", "s"):
+        assert threading.active_count() == before + 1
+    assert threading.active_count() == before
 
 
 async def test_a_statement_of_spare_time_is_interrupted(caplog):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from summarizing_context.errors import StoreError
@@ -11,11 +9,6 @@ from summarizing_context.stores.base import Place, StoredEntry, StoredRules
 from tests.contract.store_builders import bytes_beside, nothing, opened, sql
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
-
-
-@pytest.fixture(params=["file", "memory"])
-def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    return ":memory:" if request.param == "memory" else str(tmp_path / "run.db")
 
 
 def row(name: str, version: str = "v1") -> StoredRules:

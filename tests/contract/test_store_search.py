@@ -270,11 +270,15 @@ async def test_only_what_was_there_is_waited_for(path):
     async with opened(path, "s") as store:
         await store.append("s", say("a tulip"), nothing)
 
-        def go_on() -> None:  # one who appends as fast as the index is filled
-            if adding:
-                adding.append(asyncio.ensure_future(store.append("s", say(*("more" for _ in range(300))), go_on)))
+        adding: list[asyncio.Future[None]] = []
 
-        adding: list[asyncio.Future[None]] = [asyncio.ensure_future(store.append("s", say("more"), go_on))]
+        def add(*texts: str) -> None:
+            adding.append(asyncio.ensure_future(store.append("s", say(*texts), go_on)))
+
+        def go_on() -> None:  # one who appends as fast as the index is filled
+            asyncio.get_running_loop().call_soon(lambda: add(*("more" for _ in range(300))) if adding else None)
+
+        add("more")
         with anyio.fail_after(120):
             await store.index.complete(Scope("s", "s"))
         waiting, adding = adding, []

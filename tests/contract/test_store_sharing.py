@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.errors import SessionInUseError
-from tests.contract.store_builders import entries, key, log_of, nothing, numbered, opened, sql, summary
+from tests.contract import store_builders
+from tests.contract.store_builders import entries, key, locks, log_of, nothing, numbered, opened, sql, summary
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
 
@@ -30,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 @contextmanager
 def neighbour(path: Path, session_id: str) -> Iterator[subprocess.Popen[str]]:
     """Another process that has the session open and a summary saved."""
-    command = [sys.executable, str(CHILD), "neighbour", str(path), session_id]
+    command = [sys.executable, str(CHILD), "neighbour", store_builders.chosen, str(path), session_id]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         guard = threading.Timer(PATIENCE, child.kill)  # ends every wait for its answers
         guard.start()
@@ -52,10 +53,6 @@ def ask(child: subprocess.Popen[str], line: str) -> str:
     child.stdin.write(line + "\n")
     child.stdin.flush()
     return answer(child)
-
-
-def locks(path: Path) -> list[Path]:
-    return list(path.parent.glob("*.lock"))
 
 
 async def test_two_processes_use_different_sessions_and_share_summaries(path):
@@ -85,12 +82,19 @@ async def test_a_session_open_in_another_process_is_refused_until_that_is_killed
                 await store.delete_session("s")
             child.kill()
             child.wait(PATIENCE)
-        assert locks(path) != []
         assert (await store.sessions())[0].writer_pid is None
-        assert locks(path) == []
         await store.claim("s")
         assert (await store.sessions())[0].writer_pid == os.getpid()
-    assert locks(path) == []
+
+
+async def test_the_lock_of_a_killed_writer_is_removed(path):
+    async with opened(path) as store:
+        with neighbour(path, "s") as child:
+            child.kill()
+            child.wait(PATIENCE)
+        assert locks(path) != []
+        await store.sessions()
+        assert locks(path) == []
 
 
 async def test_a_killed_neighbour_leaves_nothing_half_done(path):
@@ -117,13 +121,17 @@ async def test_two_stores_of_one_process_exclude_each_other(path):
 async def test_a_claim_ends_when_its_store_is_closed(path):
     async with opened(path, "s") as store:
         await store.append("s", entries("a"), nothing)
+    async with opened(path, "s") as store:
+        await store.append("s", entries("b"), nothing)
+        assert await log_of(store) == ["a", "b"]
+
+
+async def test_a_claim_has_a_lock_while_its_store_is_open(path):
+    async with opened(path, "s"):
         assert len(locks(path)) == 1
     assert locks(path) == []
     with sql(path) as connection:
         assert connection.execute("select writer_pid from sessions").fetchone() == (None,)
-    async with opened(path, "s") as store:
-        await store.append("s", entries("b"), nothing)
-        assert await log_of(store) == ["a", "b"]
 
 
 async def test_a_store_reached_by_a_link_is_the_same_store(path):

@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 
 from summarizing_context import MissingExtraError, Settings, SettingsError, StoreError, open_context
-from summarizing_context.assembly import make_vectors, open_store
+from summarizing_context.assembly import make_vectors
 from summarizing_context.retrieval.embeddings import packed
 from summarizing_context.stores.base import MemoryScope, NewMemory
 from summarizing_context.stores.sqlite.opening import open_memory
 from summarizing_context.stores.sqlite.schema import SQL
-from tests.contract.store_builders import sql
+from tests.contract.store_builders import make_store, sql
 from tests.laws.builders import user
 
 pytestmark = pytest.mark.anyio
+of_every_backend = pytest.mark.usefixtures("backend")
 needs_chroma = pytest.mark.skipif(find_spec("chromadb") is None, reason="chromadb is not installed: the extra `chroma`")
 ONE, OTHER, LONG = packed([1.0, 0.0]), packed([1.0, 1.0]), packed([1.0, 0.0, 0.0])
 SIZE = len(ONE)
@@ -48,7 +49,8 @@ class Opened:
         self.settings = settings
 
     async def __aenter__(self) -> Any:
-        self.store = await open_store(str(self.settings.store))
+        self.store = make_store(self.settings.store)
+        await self.store.open()
         self.vectors = make_vectors(self.settings, self.store.vectors, read_only=False)
         return self.vectors
 
@@ -59,6 +61,7 @@ class Opened:
         await self.store.close()
 
 
+@of_every_backend
 async def test_vectors_are_kept_and_compared(settings: Settings):
     async with Opened(settings) as vectors:
         assert await vectors.missing("row", "r", [1, 2, 3], SIZE) == [1, 2, 3]
@@ -91,6 +94,7 @@ def test_twice_as_many_vectors_take_twice_the_work(query: str):
     assert 0 < steps(800) < 3 * steps(400)
 
 
+@of_every_backend
 async def test_each_recipe_and_each_kind_of_text_has_vectors_of_its_own(settings: Settings):
     async with Opened(settings) as vectors:
         await vectors.save("row", "r", {1: ONE})
@@ -100,6 +104,7 @@ async def test_each_recipe_and_each_kind_of_text_has_vectors_of_its_own(settings
         assert await vectors.near("row", "other", [1], ONE) == await vectors.near("memory", "r", [1], ONE) == {}
 
 
+@of_every_backend
 async def test_a_newer_vector_takes_the_place_of_an_older_one_also_after_reopening(settings: Settings):
     async with Opened(settings) as vectors:
         await vectors.save("row", "r", {1: ONE})
@@ -109,6 +114,7 @@ async def test_a_newer_vector_takes_the_place_of_an_older_one_also_after_reopeni
         assert await vectors.near("row", "r", [1], OTHER) == {1: pytest.approx(1.0)}
 
 
+@of_every_backend
 async def test_vectors_of_another_length_count_as_missing_and_those_dropped_are_gone(settings: Settings):
     async with Opened(settings) as vectors:
         await vectors.save("row", "r", {1: ONE, 2: OTHER})
@@ -149,6 +155,7 @@ async def test_an_embedding_without_a_name_leaves_no_vectors_behind(settings: Se
         assert connection.execute("select count(*) from vectors").fetchone() == (0,)
 
 
+@of_every_backend
 async def test_what_is_forgotten_is_not_found_even_if_its_number_is_used_again(settings: Settings):
     opened = Opened(settings)
     async with opened as vectors:
