@@ -1,6 +1,6 @@
-"""Transcript files: JSONL or JSONL.gz with one message a line, and folders of them.
+"""Transcript files of the formats in `READERS`, and folders of them.
 
-Only the file is read here. A context validates the messages.
+Only the file is read here. A context validates the messages. To add a format, write a reader and its line in `READERS`.
 """
 
 from __future__ import annotations
@@ -8,13 +8,11 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from summarizing_context.errors import TranscriptError
-
-SUFFIXES = (".jsonl", ".jsonl.gz")
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -29,7 +27,7 @@ class Line(NamedTuple):
 def find_transcripts(paths: Sequence[Path]) -> list[Path]:
     """The transcript files that these files and folders name, folders searched through and sorted; each once."""
     if not paths:
-        raise TranscriptError("no transcript was named; give a .jsonl or .jsonl.gz file, or a folder of them")
+        raise TranscriptError(f"no transcript was named; give a {_suffixes()} file, or a folder of them")
     found: dict[Path, None] = {}
     for path in paths:
         found.update(dict.fromkeys(_files_of(path)))
@@ -37,7 +35,12 @@ def find_transcripts(paths: Sequence[Path]) -> list[Path]:
 
 
 def read_transcript(path: Path) -> Iterator[Line]:
-    """The messages of one file in order, without the keys that begin with `_`; blank lines are passed over."""
+    """The messages of one file in order, as the reader of its suffix gives them."""
+    return READERS[_suffix_of(path)](path)
+
+
+def read_jsonl(path: Path) -> Iterator[Line]:
+    """One message a line, without the keys that begin with `_`; blank lines are passed over."""
     number = 0
     try:
         with _open(path) as file:
@@ -56,16 +59,32 @@ def read_transcript(path: Path) -> Iterator[Line]:
         ) from error
 
 
+READERS: Mapping[str, Callable[[Path], Iterator[Line]]] = {  # by the end of a file's name
+    ".jsonl": read_jsonl,
+    ".jsonl.gz": read_jsonl,
+}
+
+
+def _suffixes() -> str:
+    return " or ".join(READERS)
+
+
+def _suffix_of(path: Path) -> str:
+    for suffix in READERS:
+        if path.name.endswith(suffix):
+            return suffix
+    raise TranscriptError(f"{path}: is not {_suffixes()}; rename it if it holds one message a line")
+
+
 def _files_of(path: Path) -> list[Path]:
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES) and file.is_file())
+        files = sorted(file for file in path.rglob("*") if file.name.endswith(tuple(READERS)) and file.is_file())
         if not files:
-            raise TranscriptError(f"{path}: the folder holds no .jsonl or .jsonl.gz file; name another one")
+            raise TranscriptError(f"{path}: the folder holds no {_suffixes()} file; name another one")
         return files
     if not path.exists():
         raise TranscriptError(f"{path}: there is no such file or folder; check the path")
-    if not path.name.endswith(SUFFIXES):
-        raise TranscriptError(f"{path}: is neither .jsonl nor .jsonl.gz; rename it if it holds one message a line")
+    _suffix_of(path)
     return [path]
 
 

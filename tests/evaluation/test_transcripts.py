@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.evaluation.transcripts import find_transcripts, read_transcript
+from summarizing_context.evaluation.transcripts import READERS, Line, find_transcripts, read_transcript
 
 
 def written(path: Path, data: bytes) -> Path:
@@ -82,7 +83,8 @@ def test_folders_are_searched_through_in_order_and_each_file_is_taken_once(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("name", "problem"), [("none", "no such file or folder"), ("x.txt", "neither .jsonl"), ("empty", "holds no .jsonl")]
+    ("name", "problem"),
+    [("none", "no such file or folder"), ("x.txt", "is not .jsonl or"), ("empty", "holds no .jsonl")],
 )
 def test_a_path_that_is_no_transcript_is_refused(tmp_path, name, problem):
     (tmp_path / "empty").mkdir()
@@ -94,3 +96,14 @@ def test_a_path_that_is_no_transcript_is_refused(tmp_path, name, problem):
 def test_no_path_at_all_is_refused():
     with pytest.raises(TranscriptError, match="no transcript was named"):
         find_transcripts([])
+
+
+def test_a_format_is_a_reader_and_a_line_of_the_table(tmp_path, monkeypatch):
+    def read_lines(path: Path) -> Iterator[Line]:
+        for number, text in enumerate(path.read_text().splitlines(), start=1):
+            yield Line(number, {"role": "user", "content": text})
+
+    monkeypatch.setitem(READERS, ".toy", read_lines)
+    path = written(tmp_path / "a.toy", b"hi\nho")
+    assert find_transcripts([tmp_path]) == [path]
+    assert [line.message["content"] for line in read_transcript(path)] == ["hi", "ho"]
