@@ -1,14 +1,14 @@
 """Fields of a message: which are never sent, which are its frame, and what stands in all the others.
 
 Pure. A provider is sent every field but those named in `NEVER_SENT` and those that begin with an underscore, which are
-notes of ours and of hosts. Roles, types and short ids and flags are the frame, which a message's framing pays for.
-What else stands in a field is text that a model reads, or sealed: sent, but for nobody to read.
+notes of ours and of hosts. Roles, types and short ids and flags are the frame: a message's framing pays for its role
+and one type, the rest is charged. What else stands in a field is text that a model reads, or sealed: sent unread.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from summarizing_context.messages.validation import Message, canonical_json
@@ -29,6 +29,8 @@ _FRAME = (
 )
 
 _LONG_ID, _LONG_WORD = 8, 24  # characters from which a part of the frame counts
+
+_PAID = frozenset({"text", "function", "tool_use", "tool_call", "tool_result", "thinking"})  # types of few tokens
 
 _LONG_ADDRESS = 2_000
 
@@ -116,8 +118,45 @@ def long_word(text: str) -> tuple[str, ...]:
     return (text,) if len(text) > _LONG_WORD or not text.isascii() else ()
 
 
+def frame_words(holder: Mapping[str, Any], known: Collection[str]) -> Iterator[str]:
+    """Type, short ids and short flags of a holder, which stand in no part. `known` flags do; ids never."""
+    for key, value in holder.items():
+        if key in _FRAME and key != "role" and (key in _IDS or key not in known) and not _is_told(key, value):
+            yield from _strings(value)
+
+
+def frame_leaves(value: object, key: str = "") -> Iterator[str]:
+    """The same of all that is inside a value."""
+    if isinstance(value, str):
+        if value and key in _FRAME and _is_short(key, value):
+            yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from frame_leaves(item, key)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            yield from frame_leaves(item, name)
+
+
+def beyond_framing(words: Iterable[str]) -> tuple[str, ...]:
+    """The words of a frame but for one type: for that and for the role the framing of a message pays."""
+    rest = list(words)
+    if (paid := next((word for word in rest if word in _PAID), None)) is not None:
+        rest.remove(paid)
+    return tuple(rest)
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        if value:
+            yield value
+    elif isinstance(value, list | dict):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item)
+
+
 def _is_short(key: str, text: str) -> bool:
-    """Whether a part of the frame is paid for by the framing."""
+    """Whether a part of the frame is no text of its own."""
     most = _LONG_ID if key in _IDS else _LONG_WORD
     return len(text) <= most and text.isascii()
 

@@ -15,6 +15,9 @@ from summarizing_context.messages.authorship import is_put_in
 from summarizing_context.messages.fields import (
     NEVER_SENT,
     Sent,
+    beyond_framing,
+    frame_leaves,
+    frame_words,
     long_frame,
     odd_fields,
     read_media,
@@ -160,6 +163,38 @@ def as_parts(message: Message) -> Message:
 
 def _is_text(block: object) -> bool:
     return isinstance(block, dict) and _text_key(block) == "text"
+
+
+def unpaid_frame(message: Message) -> tuple[str, ...]:
+    """Types, short ids and short flags that stand in no part and that the framing does not pay for."""
+    content = message.get(content_key(message))
+    calls = message.get("tool_calls")
+    words = list(frame_words(message, known_fields(message)))
+    for block in content if isinstance(content, list) else ():
+        words += _block_frame(block)
+    for call in calls if isinstance(calls, list) else ():
+        if isinstance(call, dict):
+            holder, inner, known, _, _ = _places(call)
+            words += frame_words(inner, known)
+            words += frame_words(call, {holder}) if holder else ()
+    for field in THINKING_FIELDS:
+        words += frame_leaves(message.get(field))
+    return beyond_framing(words) if words else ()
+
+
+def _block_frame(block: object) -> Iterator[str]:
+    if not isinstance(block, dict):
+        return
+    kind = _kind(block)
+    if _text_key(block) or kind in _CALL_TYPES:
+        yield from frame_words(block, known_keys(block))
+    elif kind == "tool_result":
+        yield from frame_words(block, known_keys(block))
+        inner = block.get("content", block.get("output"))
+        for one in inner if isinstance(inner, list) else ():
+            yield from _block_frame(one)
+    elif kind in _THINKING_TYPES:  # an image, a sound or a file is charged as a whole
+        yield from frame_leaves(block)
 
 
 def message_parts(message: Message) -> tuple[tuple[Part, ...], tuple[str, ...]]:

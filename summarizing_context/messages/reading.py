@@ -19,6 +19,7 @@ from summarizing_context.messages.parts import (
     is_result,
     is_wordless_media,
     message_parts,
+    unpaid_frame,
 )
 from summarizing_context.messages.provider_bindings import LOADED_TOOLS
 from summarizing_context.messages.validation import Message, check_message
@@ -55,6 +56,7 @@ class Reading(NamedTuple):
     critical: bool
     ephemeral: bool
     again: tuple[str, ...] = ()  # thinking that stands in one more field, and what is sealed beside it
+    frame: tuple[str, ...] = ()  # types, short ids and flags that the framing does not pay for
 
     @property
     def media(self) -> int:
@@ -74,14 +76,14 @@ class Reading(NamedTuple):
     @property
     def unread(self) -> list[str]:
         """What is sent and charged beside what a model reads."""
-        return [*(text for part in self.parts for text in part.sealed), *self.again]
+        return [*(text for part in self.parts for text in part.sealed), *self.again, *self.frame]
 
     @property
     def said(self) -> Reading:
         """The reading without what nobody reads."""
         if not self.unread:
             return self
-        return self._replace(parts=tuple(part._replace(sealed=()) for part in self.parts), again=())
+        return self._replace(parts=tuple(part._replace(sealed=()) for part in self.parts), again=(), frame=())
 
 
 def read_message(message: Message) -> Reading:
@@ -110,13 +112,14 @@ def read_message(message: Message) -> Reading:
         message.get("critical") is True or flags.get("critical") is True or bool(flags.get(LOADED_TOOLS)),
         passing and not calls and not answers,
         again,
+        unpaid_frame(message),
     )
 
 
 def read_content(message: Message) -> Reading:
     """The parts of a checked message alone: what it says, not what it binds, nor whose it is."""
     parts, again = message_parts(message)
-    return Reading(message["role"], parts, (), (), False, False, False, False, again)
+    return Reading(message["role"], parts, (), (), False, False, False, False, again, unpaid_frame(message))
 
 
 def message_text_parts(message: Mapping[str, Any]) -> list[str]:
@@ -126,6 +129,11 @@ def message_text_parts(message: Mapping[str, Any]) -> list[str]:
     Raises `MessageError` for what could not enter the log.
     """
     return read_message(check_message(message)).sent
+
+
+def content_texts(content: object) -> list[str]:
+    """The texts that stand in some content, and what is sealed in it."""
+    return read_content({"role": "user", "content": content})._replace(frame=()).sent
 
 
 def human_texts(reading: Reading) -> list[str]:

@@ -19,7 +19,6 @@ from summarizing_context.errors import BudgetError
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import stand_ins
-from summarizing_context.messages.estimate import MESSAGE_TOKENS
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.views.activation import ActivationPlan, ActivationReport, ActivationRequest, Reason
 from summarizing_context.views.budget import LEAST_ROOM, Room, Thresholds, economy_thresholds
@@ -366,7 +365,7 @@ class Viewer:
             messages = merged(messages, provider_view.ends)
             stable = common_prefix(provider_view.merged, messages)
             provider_view.merged = messages
-            tokens -= MESSAGE_TOKENS * (len(provider_view.last) - len(messages))
+            tokens += self._price.of_merging(provider_view.last, messages)
         return View(copied(messages), tokens, stable, activation, self.system_rows.fixed_tokens)
 
     def tokens(self, key: str, budget: int) -> tuple[int, float]:

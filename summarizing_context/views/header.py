@@ -33,6 +33,8 @@ _PROVISIONAL = 0.6  # part of the share for the tree where a provisional node st
 
 _FRAME = 20  # tokens of a block around its text
 
+_KIND = "text"  # the type of each block
+
 
 class Texts(Protocol):
     """Where the texts of nodes come from; never waits for a model."""
@@ -111,7 +113,7 @@ def choose_summaries(
     if plan.stop <= plan.start:
         return Summaries(())
     writer = _Writer(texts, style.count, {} if written is None else written)
-    share = room.header_share - MESSAGE_TOKENS - style.count(PREFACE) - style.count(END)
+    share = room.header_share - MESSAGE_TOKENS - style.count(PREFACE) - block_tokens(END, style.count)
     share -= plan.note.tokens if plan.note else 0
     nodes = writer.nodes(plan, None if style.flat else room.header_target)
     nodes = writer.shortened(nodes, share * (_PROVISIONAL if plan.open else 1))
@@ -145,13 +147,19 @@ def framed(summaries: Summaries, blocks: Sequence[str], style: Style) -> Header:
         return NO_HEADER
     texts = [summaries.nodes[0].text] if summaries.is_one_line else [PREFACE, *blocks, END]
     message = {"role": style.role, "content": [{"type": "text", "text": text} for text in texts]}
-    return Header(message, MESSAGE_TOKENS + sum(map(style.count, texts)), summaries.shown, summaries.tree)
+    tokens = MESSAGE_TOKENS + sum(block_tokens(text, style.count) for text in texts) - style.count(_KIND)
+    return Header(message, tokens, summaries.shown, summaries.tree)
 
 
 def note_node(text: str, focus: Focus, made_by: Maker, count: Count) -> HeaderNode:
     """A note as a block of the header."""
     node = HeaderNode(-1, 0, focus.start, focus.stop, "note", made_by, 1, text)
-    return node._replace(tokens=count(block_text(node)))
+    return node._replace(tokens=block_tokens(block_text(node), count))
+
+
+def block_tokens(text: str, count: Count) -> int:
+    """What a block costs that is not the first of its message."""
+    return count(text) + count(_KIND)
 
 
 def block_text(node: HeaderNode) -> str:
@@ -218,7 +226,7 @@ class _Writer:
     def line(self, start: int, stop: int) -> HeaderNode:
         """One line for a part of the past that has no room for more."""
         shown = HeaderNode(-1, 0, start, stop, "line", "none", 0, _counted(start, stop))
-        return shown._replace(tokens=self._count(block_text(shown)))
+        return shown._replace(tokens=block_tokens(block_text(shown), self._count))
 
     def written(self, node: Node) -> HeaderNode:
         """A node as its block will show it."""
@@ -231,7 +239,7 @@ class _Writer:
         text = self._texts.brief(made.text, BRIEF_TOKENS) if form == "brief" else made.text
         entries = self._texts.entries(node)
         shown = HeaderNode(node.rank, node.number, entries.start, entries.stop, form, made.made_by, made.passes, text)
-        return shown._replace(tokens=self._count(block_text(shown)))
+        return shown._replace(tokens=block_tokens(block_text(shown), self._count))
 
     def provisional(self, piece: range, max_tokens: int) -> HeaderNode:
         """The node for covered groups that fill no segment yet; replaced when their segment has closed."""
@@ -239,4 +247,4 @@ class _Writer:
         if not made.text:
             return self.line(piece.start, piece.stop)
         shown = HeaderNode(-1, 0, piece.start, piece.stop, "full", made.made_by, made.passes, made.text)
-        return shown._replace(tokens=self._count(block_text(shown)))
+        return shown._replace(tokens=block_tokens(block_text(shown), self._count))

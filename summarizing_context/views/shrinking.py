@@ -24,6 +24,7 @@ from summarizing_context.messages.parts import (
     content_key,
     is_result,
     is_wordless_media,
+    unpaid_frame,
 )
 from summarizing_context.messages.provider_bindings import THINKING_FIELDS, without_wire_content
 from summarizing_context.messages.reading import Reading, read_content
@@ -68,6 +69,15 @@ class Price(NamedTuple):
     def message(self, message: Message) -> int:
         """Cost of a message: 4 + its texts + its images."""
         return self.reading(read_content(message))
+
+    def of_merging(self, before: Sequence[Message], after: Sequence[Message]) -> int:
+        """What it costs to send some rows as fewer ones: less than nothing."""
+        kept = {id(message) for message in before} & {id(message) for message in after}
+        gone = sum(self._frame(message) for message in before if id(message) not in kept)
+        return sum(self._frame(message) for message in after if id(message) not in kept) - gone
+
+    def _frame(self, message: Message) -> int:
+        return MESSAGE_TOKENS + sum(map(self.count, unpaid_frame(message)))
 
     def reading(self, reading: Reading) -> int:
         """Cost of a message that is read."""
@@ -202,7 +212,7 @@ def _measure(message: Message, reading: Reading, tokens: int, price: Price) -> _
     read = [part for part in reading.parts if part.kind != "extra"]
     parts = [part for part in read if part.kind != "thinking"]
     thoughts = [text for part in read if part.kind == "thinking" for text in part.sent]
-    frames = sum(price.count(text) for part in parts for text in _frame_of(part))
+    frames = sum(price.count(text) for part in parts for text in _frame_of(part)) + sum(map(price.count, reading.frame))
     images = price.image_tokens * sum(len(part.media) for part in parts)
     words = max(1, tokens - MESSAGE_TOKENS - frames - images)
     scale = words / max(1, sum(len(text) for part in read for text in _within(part)))

@@ -109,6 +109,19 @@ def odd_log(seed: int, rounds: int, size: int) -> list[Message]:
     return log
 
 
+def all_strings(value: Any) -> Iterator[str]:
+    """Every string value that is sent, roles, types and ids too."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from all_strings(item)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if name not in NEVER_SENT and not name.startswith("_"):
+                yield from all_strings(item)
+
+
 def sent_texts(value: Any, key: str = "") -> Iterator[str]:
     """Every string that is sent, whatever field it stands in, but for the frame."""
     if isinstance(value, str):

@@ -14,7 +14,7 @@ from summarizing_context.messages.estimate import estimate_text
 
 from .builders import Message, user
 from .judge import SMALL
-from .odd_shapes import odd_log, odd_value, sent_texts, thinking_fields, words
+from .odd_shapes import all_strings, odd_log, odd_value, sent_texts, thinking_fields, words
 from .summarizers import Counting
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +29,9 @@ def counter(name: str) -> Any:
 
 
 def recount(view: list[Message], count: Any) -> int:
-    return sum(4 + sum(map(count, sent_texts(message))) for message in view)
+    """The larger of two counts: each text and 4 a message; each string value there is."""
+    texts = sum(4 + sum(map(count, sent_texts(message))) for message in view)
+    return max(texts, sum(sum(map(count, all_strings(message))) for message in view))
 
 
 @pytest.mark.parametrize("name", ["estimate", "tiktoken"])
@@ -74,6 +76,29 @@ async def test_rows_whose_text_stands_in_an_odd_field_are_counted_shrunk_and_cov
         figures = context.statistics()
         assert figures.activations + figures.repairs.get("shrunk", 0) > 10
         assert context.unseen_tokens() == 0
+
+
+FLAGS = ("filename", "name", "tool", "status", "visibility", "caller", "format", "detail", "media_type")
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        user("go on") | {flag: f"x9K{at}pQ-7zL" for at, flag in enumerate(FLAGS)},
+        user([{"type": "text", "text": "", "name": "q8Zr-internal_only", "status": "w7X_pending"}] * 50),
+        user([{"type": "text", "text": "a", "visibility": "internal-developer-only"}] * 50),
+        user([{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}] * 50),
+        user([{"type": "text", "text": "a"}] * 50),
+    ],
+)
+async def test_short_flags_and_the_types_of_many_blocks_are_counted(row: Message) -> None:
+    async with open_context(Settings(max_tokens=4_000, **SMALL), count_tokens=counter("tiktoken")) as context:
+        for number in range(60):
+            await context.add_message(user(f"step {number}"))
+            await context.add_message({"role": "assistant", "content": "yes"})
+            await context.add_message(row)
+            assert recount(await context.get_messages_for_request(), counter("tiktoken")) <= 4_000
+        assert context.statistics().activations > 0
 
 
 @pytest.mark.parametrize(
@@ -126,7 +151,7 @@ async def test_a_call_listed_with_other_arguments_than_its_block_counts_beside_i
     same = {"id": "a", "tool": "read", "arguments": {"path": "x"}}
     other = {"id": "a", "tool": "read", "arguments": {"path": "y " * 500}}
     once = message_text_parts({"role": "assistant", "content": [shown], "tool_calls": [same]})
-    assert once == ["read", '{"path":"x"}']
+    assert once == ["read", '{"path":"x"}', "a", "a"]
     assert "y " * 500 in "".join(message_text_parts({"role": "assistant", "content": [shown], "tool_calls": [other]}))
 
 

@@ -51,8 +51,9 @@ def test_a_header_is_a_preface_one_block_a_node_and_an_end():
 
 def test_a_header_costs_its_frame_and_its_blocks():
     header = compose(5, more=3)
-    assert header.tokens == MESSAGE_TOKENS + sum(map(estimate_text, texts_of(header.message)))
-    assert all(node.tokens == estimate_text(block_text(node)) for node in header.nodes)
+    texts, kind = texts_of(header.message), estimate_text("text")
+    assert header.tokens == MESSAGE_TOKENS + sum(map(estimate_text, texts)) + (len(texts) - 1) * kind
+    assert all(node.tokens == estimate_text(block_text(node)) + kind for node in header.nodes)
 
 
 def test_a_summary_cannot_end_its_fence():
@@ -76,7 +77,7 @@ def test_a_flat_header_is_never_rolled_up():
 
 
 def test_above_its_share_the_oldest_nodes_become_briefs():
-    forms = [node.form for node in compose(9, 1_200, style=STYLE._replace(flat=True)).nodes]
+    forms = [node.form for node in compose(9, 1_260, style=STYLE._replace(flat=True)).nodes]
     assert forms[0] in ("brief", "line")
     assert forms[-1] == "full"
 

@@ -67,7 +67,7 @@ def test_ids_with_lone_surrogates_come_back():
 
 def test_a_message_costs_its_frame_its_texts_and_its_images():
     message = user([{"type": "text", "text": "abc"}, {"type": "image_url", "image_url": {"url": "x"}}])
-    assert make_entry(message, len, "letters").cost(100) == MESSAGE_TOKENS + 3 + 100
+    assert make_entry(message, len, "letters").cost(100) == (MESSAGE_TOKENS + 3 + 100)
 
 
 def test_every_reading_of_an_entry_is_a_fresh_copy():

@@ -87,7 +87,7 @@ def test_what_nobody_reads_is_charged_all_the_same():
 def test_thinking_that_stands_in_two_fields_is_read_once_and_charged_twice():
     said = {"reasoning": "why not", "reasoning_details": [{"type": "reasoning.text", "text": "why not"}]}
     assert read_message(assistant("yes") | said).texts == ["why not", "yes"]
-    assert message_text_parts(assistant("yes") | said) == ["why not", "yes", "why not"]
+    assert message_text_parts(assistant("yes") | said) == ["why not", "yes", "why not", "reasoning.text"]
 
 
 @pytest.mark.parametrize(
@@ -96,11 +96,24 @@ def test_thinking_that_stands_in_two_fields_is_read_once_and_charged_twice():
         {"metadata": {"note": "a long story " * 50}},
         {"timestamp": "2026-11-20T10:00:00Z", "created_at": 5, "usage": {"input_tokens": 5}},
         {"_seq": "7" * 500},
-        {"id": "msg_1", "name": "Kim", "status": "completed", "tool_call_id": "a", "annotations": [], "refusal": None},
+        {"annotations": [], "refusal": None, "is_error": False, "index": 3},
     ],
 )
-def test_notes_that_are_never_sent_and_the_frame_are_no_texts(noted):
+def test_notes_that_are_never_sent_and_empty_fields_are_not_charged(noted):
     assert message_text_parts(assistant("yes") | noted) == ["yes"]
+
+
+def test_the_framing_pays_for_the_role_and_one_type_and_all_else_of_the_frame_is_charged_but_read_by_nobody():
+    flags = {"id": "msg_1", "name": "Kim", "status": "completed", "tool_call_id": "a"}
+    assert message_text_parts(assistant("yes") | flags) == ["yes", "msg_1", "Kim", "completed", "a"]
+    assert read_message(assistant("yes") | flags).texts == ["yes"]
+    block = {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}
+    assert message_text_parts(user([block, block])) == ["a", "a", "ephemeral", "text", "ephemeral"]
+    called = [{"type": "function", "id": at, "function": {"name": "f", "arguments": "{}"}} for at in ("c1", "c2")]
+    assert message_text_parts({"role": "assistant", "content": None, "tool_calls": called}) == [
+        *("f", "{}", "f", "{}"),
+        *("c1", "function", "c2"),
+    ]
 
 
 def test_a_frame_too_long_for_any_provider_counts():

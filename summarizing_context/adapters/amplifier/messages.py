@@ -18,7 +18,7 @@ from summarizing_context.errors import MessageError
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
 from summarizing_context.messages.fencing import fence
 from summarizing_context.messages.parts import call_id, is_result
-from summarizing_context.messages.reading import message_text_parts
+from summarizing_context.messages.reading import content_texts, message_text_parts
 from summarizing_context.messages.validation import Message, canonical_json
 
 _TEXTS = frozenset({"input_text", "output_text", "summary_text", "reasoning_text"})
@@ -49,7 +49,7 @@ def as_block(block: Any) -> Any:
         translated = _translated(block)
         if translated is not None and _is_whole(translated, _FIELDS[translated["type"]]):
             return translated
-    texts = message_text_parts({"role": "user", "content": [block]})
+    texts = content_texts([block])
     kind = block.get("type") if isinstance(block, dict) else None
     return {"type": "text", "text": "\n".join(texts) or f"[{kind or 'empty'}]"}
 
@@ -306,7 +306,7 @@ class _Fitter:
         wire = waiting.popleft() if waiting else None
         content = output if isinstance(output, str) else _result_blocks(output)
         if wire is None:
-            said = "\n".join(message_text_parts({"role": "user", "content": content}))
+            said = "\n".join(content_texts(content))
             return {"role": "user", "content": fence("earlier_message", said, role="tool")}
         if (row["role"], row.get("tool_call_id")) == ("tool", wire) and row.get("content") == content:
             return row
@@ -350,7 +350,7 @@ def _worded(block: dict[str, Any], *others: str) -> dict[str, Any]:
     """A block as text where its row may not hold it: calls and results stand elsewhere, `others` nowhere."""
     if block["type"] not in ("tool_call", "tool_result", *others):
         return block
-    words = message_text_parts({"role": "user", "content": [block]})
+    words = content_texts([block])
     name = _BAD.sub("_", str(block.get("name") or block["type"]))[:64]
     return {"type": "text", "text": fence("earlier_message", "\n".join(words), of=name) if words else f"[{name}]"}
 
@@ -358,7 +358,7 @@ def _worded(block: dict[str, Any], *others: str) -> dict[str, Any]:
 def _result_blocks(output: Any) -> Any:
     if isinstance(output, list):
         return [as_block(block) for block in output]
-    return "" if output is None else "\n".join(message_text_parts({"role": "user", "content": [output]}))
+    return "" if output is None else "\n".join(content_texts([output]))
 
 
 def _spoken(row: Message) -> Message | None:
