@@ -106,14 +106,15 @@ def _sentences(body: str) -> Iterator[str]:
         if raw == before:
             continue
         before = raw
-        for sentence in _split_line(bare(raw)):
+        for sentence in split_line(bare(raw)):
             if len(sentence) <= LONGEST:
                 yield sentence
             else:
                 yield from _pieces(sentence)
 
 
-def _split_line(line: str) -> Iterator[str]:
+def split_line(line: str) -> Iterator[str]:
+    """The sentences of one line."""
     if ". " not in line and "? " not in line and "! " not in line and ".)" not in line and line.isascii():
         if line:
             yield line
