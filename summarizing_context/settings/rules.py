@@ -222,8 +222,10 @@ def share() -> Number:
 
 
 def shown_name(name: str) -> str:
-    """A name that somebody gave, as a message shows it: without its end where it is longer than any setting's."""
-    return name if len(name) <= SHOWN_CHARACTERS else f"{name[:SHOWN_CHARACTERS]}…"
+    """A name that somebody gave, as a message shows it: printable, and without its end where it is longer than any
+    setting's."""
+    cut = name if len(name) <= SHOWN_CHARACTERS else f"{name[:SHOWN_CHARACTERS]}…"
+    return cut if cut.isprintable() else "".join(one if one.isprintable() else "\ufffd" for one in cut)
 
 
 def shown(value: Any) -> str:
