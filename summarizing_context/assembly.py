@@ -55,7 +55,7 @@ from summarizing_context.summarizers.prices import FREE, load_prices
 from summarizing_context.summarizers.providers import AnyCaller, make_caller
 from summarizing_context.summarizers.resilience.caller import ExtractiveCaller, ModelCaller
 from summarizing_context.views.builder import Viewer
-from summarizing_context.views.shrinking import Price
+from summarizing_context.views.shrinking import Price, remembering
 from summarizing_context.views.view import policy_of
 from summarizing_context.worker.jobs import Recipe, make_recipe
 from summarizing_context.worker.summary_cache import Extracts, SummaryCache
@@ -198,7 +198,7 @@ def make_session(base: _Base, counting: WorkerThread, background: WorkerThread) 
     log = MessageLog(limits, settings.image_tokens, keep_system=options.keep_system, reader=rules)
     summaries = make_summaries(settings, log, base.recipe)
     ledger = make_ledger(settings, options, log)
-    price = Price(counter.count, settings.image_tokens, Pace())
+    price = Price(remembering(counter.count), settings.image_tokens, Pace())
 
     async def in_thread(work: Callable[[], Any]) -> Any:
         with base.foreground.call():  # else background work beside it leaves the event loop no turn

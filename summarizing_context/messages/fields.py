@@ -54,14 +54,16 @@ class Sent(NamedTuple):
 
 def odd_keys(holder: Mapping[str, Any], known: Collection[str]) -> list[str]:
     """The fields beside those that a shape knows in which there is anything to send, in one order."""
-    return [key for key in sorted(holder) if key not in known and _is_told(key, holder[key])]
+    return sorted([key for key in holder if key not in known and _is_told(key, holder[key])])
 
 
 def odd_fields(holder: Mapping[str, Any], known: Collection[str]) -> Sent:
     """What stands in the fields beside those that a shape knows, each with its name."""
+    if not (odd := odd_keys(holder, known)):
+        return Sent()
     texts: list[str] = []
     sealed: list[str] = []
-    for key in odd_keys(holder, known):
+    for key in odd:
         value = read_value(holder[key])
         if key in _IDS:  # nobody reads it: what a message says is the same under another id
             value = Sent((), (*value.texts, *value.sealed))

@@ -39,6 +39,7 @@ __all__ = [
     "message_text_parts",
     "read_content",
     "read_message",
+    "read_parts",
 ]
 
 _REMINDER = "<system-reminder"
@@ -88,8 +89,12 @@ class Reading(NamedTuple):
 
 def read_message(message: Message) -> Reading:
     """Read a checked message. Never raises, whatever its shape."""
+    return read_parts(message, *message_parts(message))
+
+
+def read_parts(message: Message, parts: tuple[Part, ...], again: tuple[str, ...]) -> Reading:
+    """Read a checked message of which the parts are known, and what its fields say once more."""
     role: str = message["role"]
-    parts, again = message_parts(message)
     parts = _put_in_between(parts) if role == "user" else parts
     made = [part.id for part in parts if part.kind == "call"]
     given = [part.id for part in parts if part.kind == "result"]

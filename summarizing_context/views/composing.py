@@ -134,7 +134,13 @@ class ProviderDrafts:
         start, stop = self._log.newest_group
         cut = Cut(0, 0, start) if self._now.policy.truncate else cut_at(self._log.segments, start)
         is_open = stop > self._log.closed_groups_stop
-        return Newest(cut, self._tails.newest_calls, is_open, is_covered=start < self._now.state.stop)
+        return Newest(
+            cut,
+            self._tails.newest_calls,
+            is_open,
+            is_covered=start < self._now.state.stop,
+            tokens=self.log_tokens(start, stop),
+        )
 
     def plan(self, cut: Cut, room: Room, folded: Folded = ()) -> ActivationPlan:
         """What an activation would make at a cut; `folded` are calls of the tail's first group."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from summarizing_context.log.groups import OpenCalls
 from summarizing_context.log.repairs import Piece, Read, Repair
 from summarizing_context.messages.parts import Part, call_id, is_result
-from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.reading import read_message, read_parts
 from summarizing_context.messages.validation import Message
 
 Folded = tuple[int, ...]  # ordinals of calls within their group
@@ -58,6 +58,8 @@ class Pairs(NamedTuple):
     @property
     def rows_given_up(self) -> frozenset[int]:
         """Log entries that make such calls."""
+        if not self.given_up:
+            return frozenset()
         return frozenset(
             read.seq for read, made, _ in self.lines if any(ordinal in self.given_up for _, ordinal in made)
         )
@@ -100,11 +102,9 @@ def without_calls(pairs: Pairs, folded: Collection[int]) -> list[Read]:
             continue
         ids = {id for id, ordinal in made if ordinal in folded}
         blocks = {part.block for part, ordinal in answered if ordinal in folded}
-        message = _without(read, ids, blocks) if ids or blocks else read.message
-        if message is read.message:
-            rest.append(read)
-        elif message is not None:
-            rest.append(Read(read.seq, message, read_message(message)))
+        left = _without(read, ids, blocks) if ids or blocks else read
+        if left is not None:
+            rest.append(left)
     return rest
 
 
@@ -130,25 +130,32 @@ def fold_note(seq: int, calls: int, *, brief: bool = False) -> Piece:
     return Piece(seq, {"role": "user", "content": f"[{what} left out]"}, repairs)
 
 
-def _without(read: Read, ids: set[str], blocks: set[int]) -> Message | None:
+def _without(read: Read, ids: set[str], blocks: set[int]) -> Read | None:
     """The message without these calls and result blocks; None if nothing is left. Words that stood beside calls go
     with the last of them."""
-    message = dict(read.message)
+    message, reading = dict(read.message), read.reading
     if is_result(message) and blocks:
         return None
-    words = not ids or any(id not in ids for id in read.reading.calls)
-    gone = blocks | {part.block for part in read.reading.parts if part.kind == "call" and part.id in ids}
-    results = {part.block for part in read.reading.parts if part.kind == "result"}
+    words = not ids or any(id not in ids for id in reading.calls)
+    gone = blocks | {part.block for part in reading.parts if part.kind == "call" and part.id in ids}
+    results = {part.block for part in reading.parts if part.kind == "result"}
     listed, content = message.get("tool_calls"), message.get("content")
     if isinstance(listed, list):
         message["tool_calls"] = [each for each in listed if not (isinstance(each, dict) and _id(each) in ids)]
         if not message["tool_calls"]:
             del message["tool_calls"]
+    places: list[int] = []
     if isinstance(content, list):
-        kept = [block for at, block in enumerate(content) if at not in gone and (words or at in results)]
-        message["content"] = kept
-        return message if kept or "tool_calls" in message else None
-    return message if words else None
+        places = [at for at in range(len(content)) if at not in gone and (words or at in results)]
+        message["content"] = [content[at] for at in places]
+    if not (places or "tool_calls" in message if isinstance(content, list) else words):
+        return None
+    if not words or "parts" in message or any(part.kind == "extra" for part in reading.parts):
+        return Read(read.seq, message, read_message(message))
+    left = [part for part in reading.parts if not (part.kind == "call" and part.id in ids)]
+    moved = {-1: -1, **{at: to for to, at in enumerate(places)}}
+    parts = tuple(part._replace(block=moved[part.block]) for part in left if part.block in moved)
+    return Read(read.seq, message, read_parts(message, parts, reading.again))
 
 
 def _id(call: Message) -> str:

@@ -70,7 +70,8 @@ def muted(message: Message, reading: Reading) -> Message:
 
 def _built(message: Message, parts: Sequence[Part], *, silent: bool) -> Message:
     content = message.get("content")
-    frame = without_loaded_tools(without_wire_content(without_extras(message)))
+    has_extras = any(part.kind == "extra" for part in parts)
+    frame = without_loaded_tools(without_wire_content(without_extras(message) if has_extras else message))
     made: Message = {key: value for key, value in frame.items() if key not in _GONE}
     if is_result(message):
         said = _said(parts[:1], silent)

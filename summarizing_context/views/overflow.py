@@ -24,6 +24,7 @@ class Newest(NamedTuple):
     calls: Calls
     is_open: bool
     is_covered: bool = False  # by the present header
+    tokens: int = 0  # of the log
 
 
 def fit(room: Room, found: Sequence[Cut], last: Sequence[Cut], newest: Newest, build: Build) -> ActivationPlan | None:
@@ -65,6 +66,7 @@ def _folded(room: Room, newest: Newest, build: Build) -> Iterator[ActivationPlan
     """As few calls folded as bring the view well into its room, or else all that are answered but the last; those
     answered first go first. How many may stay is sought from few to many: a view of many is dear to make."""
     answered = len(newest.calls.answered)
+    each = newest.tokens / answered
 
     def folding(stay: int, squeeze: int) -> ActivationPlan:
         return build(newest.cut, room._replace(squeeze=squeeze), newest.calls.oldest(answered - stay))
@@ -74,12 +76,12 @@ def _folded(room: Room, newest: Newest, build: Build) -> Iterator[ActivationPlan
         return proposal.room.high - room.min_free - proposal.tokens
 
     for squeeze in range(_FOLD_SQUEEZE, MAX_SQUEEZE + 1):
-        yield folding(max(1, _most(answered - 1, partial(spare, squeeze=squeeze))), squeeze)
+        yield folding(max(1, _most(answered - 1, partial(spare, squeeze=squeeze), each)), squeeze)
 
 
-def _most(limit: int, spare: Callable[[int], float]) -> int:
-    """The largest number up to `limit` that leaves something to spare, or 0. It is doubled, then sought where it would
-    be if all cost alike, then halfway."""
+def _most(limit: int, spare: Callable[[int], float], each: float) -> int:
+    """The largest number up to `limit` that leaves something to spare, or 0. It is sought where it would be if all cost
+    alike: `each`, about, then as much as was found, and at most twice as many; then halfway."""
     most, over, last = 0, limit + 1, (0, 0.0)
     guess = min(1, limit)
     while 0 < guess < over and most + 1 < over:
@@ -88,9 +90,9 @@ def _most(limit: int, spare: Callable[[int], float]) -> int:
             over = guess
             guess = (most + over) // 2
             continue
-        each = (last[1] - left) / (guess - last[0]) if most else 0.0
+        doubled = 2 * guess if most and over > limit else over - 1
+        each = (last[1] - left) / (guess - last[0]) if most else each
         last, most = (guess, left), guess
-        doubled = 2 * guess if over > limit else over - 1
         guess = max(guess + 1, min(doubled, guess + int(left / each))) if each > 0 else max(guess + 1, doubled)
         guess = min(guess, over - 1)
     return most

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -38,6 +38,10 @@ _LONG = 100_000  # tokens of a message that is made ready to be shrunk in a thre
 
 _MANY = 200  # calls or blocks of one
 
+_SHORT = 256  # characters of a text whose cost is remembered
+
+_REMEMBERED = 8_192  # such texts
+
 _JOINED = frozenset({"text", "media", "opaque"})  # kinds of parts that may become one
 
 
@@ -46,6 +50,12 @@ class Shrunk(NamedTuple):
 
     message: Message
     tokens: int
+
+
+def remembering(count: Count) -> Count:
+    """The counter, which remembers what short texts cost: views count those of a wide group again and again."""
+    remembered = lru_cache(maxsize=_REMEMBERED)(count)
+    return lambda text: remembered(text) if len(text) <= _SHORT else count(text)
 
 
 class Price(NamedTuple):
@@ -92,19 +102,15 @@ def shrink_message(message: Message, tokens: int, cap: int, price: Price, *, mut
     """
     if tokens <= cap:
         return Shrunk(message, tokens)
-    return _shrinking(message, tokens, price).to(cap, mute=mute)
-
-
-def _shrinking(message: Message, tokens: int, price: Price) -> Shrinking:
-    """The message, ready to be shrunk; a long one is made ready once in a decision, in a thread if need be."""
     if price.pace is None or not _is_long(message, tokens):
-        return Shrinking(message, tokens, price)
+        return Shrinking(message, tokens, price).to(cap, mute=mute)
     long = _long_ones(price.pace)
     known = next((one for one in long if one.tokens == tokens and _is_same(one.message, message)), None)
     if known is None:
-        known = Shrinking(message, tokens, price)
-        price.pace.apart(lambda: long.append(known.ahead()))
-    return known
+        long.append(known := Shrinking(message, tokens, price))
+    if (cap, mute) not in known.made:
+        price.pace.apart(partial(known.to, cap, mute=mute))
+    return known.to(cap, mute=mute)
 
 
 def _is_long(message: Message, tokens: int) -> bool:
@@ -128,17 +134,15 @@ class Shrinking:
         self._in_parts = content_key(message) == "parts"
         self._blocks = as_blocks(message) if self._in_parts else message
         self.tokens = tokens
+        self.made: dict[tuple[int, bool], Shrunk] = {}
         self._price = price
-
-    def ahead(self) -> Shrinking:
-        """Itself, with all worked out that any cap may need."""
-        _ = self._least, self._bare, self._silent, self._measured
-        return self
 
     def to(self, cap: int, *, mute: bool = False) -> Shrunk:
         """The message within a cap that is less than it costs."""
-        shown, cost = self._shrunk(cap, mute=mute)
-        return Shrunk(as_parts(shown) if self._in_parts else shown, cost)
+        if (cap, mute) not in self.made:
+            shown, cost = self._shrunk(cap, mute=mute)
+            self.made[cap, mute] = Shrunk(as_parts(shown) if self._in_parts else shown, cost)
+        return self.made[cap, mute]
 
     def _shrunk(self, cap: int, *, mute: bool) -> Shrunk:
         least, price = self._least, self._price
@@ -167,6 +171,8 @@ class Shrinking:
     def _joined(self) -> _Measured:
         """The message with its words in one text."""
         one, words = joined(self._blocks, self._reading), self.tokens - self._price.image_tokens * self._reading.media
+        if one == self._blocks:
+            return self._measured
         return _measure(one, read_content(one), words, self._price)
 
     @cached_property

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from itertools import islice
 from math import inf
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from summarizing_context.concurrency import Pace
 from summarizing_context.log.message_log import MessageLog
@@ -120,7 +120,6 @@ class Tail:
         bounds: Bounds = _UNBOUND,
         *,
         since: int = 0,
-        pairs: Pairs | None = None,
         known: Known | None = None,
         repeats_stop: int = 0,
     ) -> None:
@@ -130,7 +129,6 @@ class Tail:
         self.since = since
         self.runs: list[Run] = []  # repeats that are shown once
         self.known = known  # what was shrunk for other tails
-        self._pairs = pairs  # of its first group, where somebody has paired it already
         self.bounds = bounds
         self.next = start  # first entry whose group is not wholly shown
         self.items: list[TailItem] = []
@@ -155,15 +153,17 @@ class Tail:
         closed: bool,
         staying: Collection[int] = (),
         most: float = inf,
+        pairs: Pairs | None = None,
         pace: Pace | None = None,
     ) -> None:
         """Show a group, or what is new of an open one; of a tail that comes to cost more than `most`, nobody needs the
-        rest. `tokens` are the costs of its messages, `staying` those that must stay. Where `pace` pauses it, it goes on
-        from there when it is given the group again."""
-        folds = bool(self.folded) and group[0].seq == self.start
-        pieces, costs = self._pieces_of(group, tokens, closed=closed, folds=folds, pace=pace)
+        rest. `tokens` are the costs of its messages, `staying` those that must stay; `pairs` is the group
+        paired, where somebody has done so already. Where `pace` pauses it, it goes on from there when it is given the
+        group again."""
+        paired = (pairs or pair(group)) if self.folds_of(group[0].seq) else None
+        pieces, costs = self._pieces_of(group, tokens, paired, closed=closed, pace=pace)
         work = 0
-        for piece in islice(pieces, self._open_items - folds, None):
+        for piece in islice(pieces, self._open_items - bool(paired), None):
             self._show(piece, costs.get(piece.seq, 0), piece.seq in staying)
             self._open_items += 1
             if self.tokens > most:
@@ -176,6 +176,10 @@ class Tail:
             pace.spend(work)
         if closed:
             self._close(group[-1].seq + 1)
+
+    def folds_of(self, start: int) -> bool:
+        """Whether it folds calls of the group that starts there."""
+        return bool(self.folded) and start == self.start
 
     def take_repeats(self, read: Read, cost: int, run: Run, *, staying: bool) -> None:
         """Show the first of messages that repeat it, for all of them."""
@@ -247,30 +251,29 @@ class Tail:
         return not self.room.is_bare and holds_count(self.room.message_cap(0), self._price)
 
     def _pieces_of(
-        self, group: Sequence[Read], tokens: Sequence[int], *, closed: bool, folds: bool, pace: Pace | None
+        self, group: Sequence[Read], tokens: Sequence[int], pairs: Pairs | None, *, closed: bool, pace: Pace | None
     ) -> tuple[list[Piece], dict[int, int]]:
-        """The pieces of a group and the costs of its messages, without the calls that it folds."""
+        """The pieces of a group and the costs of its messages, without the calls that it folds if `pairs` are given."""
         name = (group[0].seq, len(group), closed)
         if self._taking is None or self._taking[0] != name:
             costs = {read.seq: cost for read, cost in zip(group, tokens, strict=True)}
-            rest, given_up = self._rest_of(group, costs) if folds else (group, frozenset())
+            rest, given_up = self._rest_of(group, costs, pairs) if pairs else (group, frozenset())
             self._taking = name, show_group(rest, closed=closed, given_up=given_up), costs
             parts = sum(1 + len(read.reading.parts) for read in group)
-            work = parts if folds else parts // PARTS  # what is left of a folded group is read and priced anew
+            work = parts if pairs else parts // PARTS  # what is left of a folded group is read and priced anew
             if pace is not None and work:
                 pace.spend(work)
         return self._taking[1], self._taking[2]
 
-    def _rest_of(self, group: Sequence[Read], costs: dict[int, int]) -> tuple[Sequence[Read], frozenset[int]]:
+    def _rest_of(
+        self, group: Sequence[Read], costs: dict[int, int], pairs: Pairs
+    ) -> tuple[Sequence[Read], frozenset[int]]:
         """The group without its folded calls, which a note counts, and the messages whose open calls they have had
         given up; `costs` are brought up to date."""
         before = sum(costs.values())
-        pairs = self._pairs
-        if pairs is None or len(pairs.lines) != len(group):
-            pairs = pair(group)
         rest = [read for read in without_calls(pairs, frozenset(self.folded)) if read.seq >= self.since]
         whole = {id(read) for read in group}
-        costs.update({read.seq: self._price.message(read.message) for read in rest if id(read) not in whole})
+        costs.update({read.seq: self._price.reading(read.reading) for read in rest if id(read) not in whole})
         if not self._open_items:
             seq, message, repairs = fold_note(self.start, len(self.folded), brief=self.room.is_bare)
             left_out = before - sum(costs[read.seq] for read in rest)
@@ -311,8 +314,6 @@ class Tail:
         self._open_items = self._open_tokens = self._open_staying = 0
         self.marks.append(Mark(stop, self._base_items + len(self.items), self._base_tokens + self.tokens))
 
-
-Made = TypeVar("Made")
 
 _LONG = 400_000  # bytes of a message that is read in a thread
 
@@ -359,6 +360,15 @@ class Reads:
             return self._each(start, stop)
         return self.pace.once(("between", self.log.name, start, stop), lambda: self._each(start, stop))
 
+    def pairs(self, start: int, stop: int) -> Pairs:
+        """The group of these log entries, paired."""
+        name = ("pairs", self.log.name, start, stop)
+        return self.pace.once(name, lambda: pair(self.between(start, stop)[0]), self.pairing_work(start, stop))
+
+    def pairing_work(self, start: int, stop: int) -> int:
+        """What it takes to pair them: about their number and that of the calls which the first of them makes."""
+        return (stop - start + len(self.log.entries[start].facts.calls)) // PARTS if start < stop else 0
+
     def _each(self, start: int, stop: int) -> tuple[Sequence[Read], Sequence[int]]:
         reads, costs = zip(*map(self.read, range(start, stop)), strict=True)
         return reads, costs
@@ -384,14 +394,17 @@ def feed(reads: Reads, tail: Tail, most: float = inf) -> None:
             tail.take_repeats(read, cost, run, staying=bool(staying))
         else:
             group, costs = reads.between(start, stop)
-            tail.take(group, costs, closed=True, staying=staying, most=most, pace=pace)
+            pairs = reads.pairs(start, stop) if tail.folds_of(start) else None
+            tail.take(group, costs, closed=True, staying=staying, most=most, pairs=pairs, pace=pace)
         if tail.tokens > most:
             return
     _feed_ephemeral(log, tail)
     start, stop = log.open_group
     if stop > start:
         group, costs = reads.between(start, stop)
-        tail.take(group, costs, closed=False, staying=log.staying(start, stop), most=most, pace=pace)
+        pairs = reads.pairs(start, stop) if tail.folds_of(start) else None
+        staying = log.staying(start, stop)
+        tail.take(group, costs, closed=False, staying=staying, most=most, pairs=pairs, pace=pace)
 
 
 class Tails:
@@ -409,17 +422,13 @@ class Tails:
     @property
     def newest(self) -> Pairs:
         """The newest group."""
-        return self._of_newest("pairs", lambda group: pair(self._reads.between(*group)[0]))
+        return self._reads.pairs(*self._log.newest_group)
 
     @property
     def newest_calls(self) -> Calls:
         """Its calls."""
-        return self._of_newest("calls", lambda _: calls_of(self.newest))
-
-    def _of_newest(self, what: str, make: Callable[[tuple[int, int]], Made]) -> Made:
-        group = self._log.newest_group
-        work = sum(1 + len(entry.facts.calls) for entry in self._log.entries[slice(*group)]) // PARTS
-        return self._reads.pace.once((what, self._log_name), lambda: make(group), work)
+        pairs, work = self.newest, self._reads.pairing_work(*self._log.newest_group)
+        return self._reads.pace.once(("calls", self._log_name), lambda: calls_of(pairs), work)
 
     def at(self, stop: int, room: Room, folded: Folded) -> Tail:
         """The tail from entry `stop` on: that which is shown, cut shorter, or where the room is another, a new one."""
@@ -439,7 +448,6 @@ class Tails:
     def _begun(self, stop: int, room: Room, folded: Folded, *, tightest: bool) -> Tail:
         """A new tail that shows nothing yet."""
         since = len(self._log) - 1 if room.is_bare and folded else 0
-        pairs = self.newest if folded else None
         tail = Tail(
             stop,
             room,
@@ -447,7 +455,6 @@ class Tails:
             folded,
             self._bounds,
             since=since,
-            pairs=pairs,
             known=self._known,
             repeats_stop=len(self._log),
         )

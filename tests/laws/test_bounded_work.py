@@ -105,6 +105,19 @@ async def test_calls_with_one_id_are_answered_in_as_many_steps_as_there_are() ->
     assert many <= GROWTH * few
 
 
+async def test_views_between_the_results_of_a_row_of_calls_cost_a_few_steps_for_each_of_the_row() -> None:
+    calls, views = 400, 10
+    async with open_context(Settings(max_tokens=1_000, strategy="truncate"), count_tokens=Counter()) as context:
+        await context.set_messages([user("hi"), call("openai", *((f"c{i}", "ls", {"at": i}) for i in range(calls)))])
+        with Steps() as steps:
+            for i in range(calls):
+                await context.add_message({"role": "tool", "tool_call_id": f"c{i}", "content": f"line {i} of it"})
+                if i % (calls // views) == 0:
+                    assert await context.get_messages_for_request()
+        assert context.statistics().activations > views // 2  # most of them fold other calls
+    assert steps.taken < 500 * calls * views  # each message is read and priced once or twice for some numbers of calls
+
+
 async def slices(log: list[Message]) -> list[int]:
     """Steps taken on the event loop between its turns, while the first view of a log is made; of turns in which it
     only waits there may be any number, and they are left out."""

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from summarizing_context.log.repairs import Read, show_group
+from summarizing_context.messages.reading import read_message
 from summarizing_context.views.folding import Calls, calls_of, fold_note, pair, without_calls
 from tests.laws.builders import DIALECTS, results
 from tests.laws.checkers import tool_safe_problems
@@ -69,6 +70,27 @@ def test_the_note_counts_the_folded_calls():
     note = fold_note(3, 12)
     assert (note.seq, note.message) == (3, user("[12 tool calls and their results left out]"))
     assert note.repairs == ("calls_folded",) * 12
+
+
+@given(LOGS, st.data())
+def test_what_is_left_of_a_message_is_read_as_if_it_stood_there(log: list[Message], data: st.DataObject):
+    known = timeline(log)
+    group = [known.read(index)[0] for index in range(*known.newest_group)]
+    calls = calls_of_group(group)
+    folded = data.draw(st.sampled_from([*map(calls.oldest, range(len(calls.answered) + 1)), calls.but_newest]))
+    for read in without_calls(pair(group), folded):
+        assert read.reading == read_message(read.message)
+
+
+@pytest.mark.parametrize(
+    "beside", [{}, {"odd": "a field"}, {"reasoning_content": "thought"}, {"parts": [{"text": "x"}]}]
+)
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_what_stands_beside_folded_calls_is_read_with_what_is_left(dialect: str, beside: Message):
+    made = {**one_call("a", "b", "c", text="all", dialect=dialect), **beside}
+    for folded in ([0], [1], [0, 2], [0, 1, 2]):
+        for read in without_calls(pair(reads(made, answer("a", dialect=dialect))), folded):
+            assert read.reading == read_message(read.message)
 
 
 @given(LOGS, st.data())
