@@ -52,6 +52,8 @@ class Drive:
             figures = self._figures(manager) | extra
         figures |= {"wall_s": round(wall, 2), "measuring_s": round(self.clock.own, 2), "stopped": self.stopped}
         figures |= self._memory(base)
+        if self.ask.kind == "reopen":
+            await manager.settle()  # else what was still to be made is made, and paid, when it is opened again
         await manager.close()
         return figures | (await self._reopened() if self.ask.kind == "reopen" else {})
 
