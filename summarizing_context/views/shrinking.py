@@ -36,7 +36,7 @@ LONGEST_TOKEN = 64  # characters; texts of which each token were longer are take
 
 _LONG = 100_000  # tokens of a message that is made ready to be shrunk in a thread
 
-_MANY = 200  # calls or blocks of one
+_MANY = 64  # calls or blocks of one
 
 _SHORT = 256  # characters of a text whose cost is remembered
 

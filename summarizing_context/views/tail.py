@@ -23,7 +23,7 @@ from summarizing_context.messages.provider_bindings import (
 )
 from summarizing_context.messages.validation import Message
 from summarizing_context.views.budget import MAX_SQUEEZE, Room
-from summarizing_context.views.folding import Calls, Folded, Pairs, calls_of, fold_note, pair, without_calls
+from summarizing_context.views.folding import Calls, Folded, Left, Pairs, calls_of, fold_note, left_of, pair
 from summarizing_context.views.shrinking import LONGEST_TOKEN, Price, Shrunk, shrink_message, shrink_note
 
 _SAME_PRICE = frozenset({"content_none", "chain_dropped"})
@@ -153,17 +153,18 @@ class Tail:
         closed: bool,
         staying: Collection[int] = (),
         most: float = inf,
-        pairs: Pairs | None = None,
+        left: Left | None = None,
         pace: Pace | None = None,
     ) -> None:
         """Show a group, or what is new of an open one; of a tail that comes to cost more than `most`, nobody needs the
-        rest. `tokens` are the costs of its messages, `staying` those that must stay; `pairs` is the group
-        paired, where somebody has done so already. Where `pace` pauses it, it goes on from there when it is given the
-        group again."""
-        paired = (pairs or pair(group)) if self.folds_of(group[0].seq) else None
-        pieces, costs = self._pieces_of(group, tokens, paired, closed=closed, pace=pace)
+        rest. `tokens` are the costs of its messages, `staying` those that must stay; `left` is what it
+        leaves of a group of which it folds calls, where that is known. Where `pace` pauses it, it goes on from there
+        when it is given the group again."""
+        folds = self.folds_of(group[0].seq)
+        rest = (left or left_of(pair(group), self.folded)) if folds else None
+        pieces, costs = self._pieces_of(group, tokens, rest, closed=closed, pace=pace)
         work = 0
-        for piece in islice(pieces, self._open_items - bool(paired), None):
+        for piece in islice(pieces, self._open_items - folds, None):
             self._show(piece, costs.get(piece.seq, 0), piece.seq in staying)
             self._open_items += 1
             if self.tokens > most:
@@ -251,27 +252,27 @@ class Tail:
         return not self.room.is_bare and holds_count(self.room.message_cap(0), self._price)
 
     def _pieces_of(
-        self, group: Sequence[Read], tokens: Sequence[int], pairs: Pairs | None, *, closed: bool, pace: Pace | None
+        self, group: Sequence[Read], tokens: Sequence[int], left: Left | None, *, closed: bool, pace: Pace | None
     ) -> tuple[list[Piece], dict[int, int]]:
-        """The pieces of a group and the costs of its messages, without the calls that it folds if `pairs` are given."""
+        """The pieces of a group and the costs of its messages, without the calls that it folds if `left` is given."""
         name = (group[0].seq, len(group), closed)
         if self._taking is None or self._taking[0] != name:
             costs = {read.seq: cost for read, cost in zip(group, tokens, strict=True)}
-            rest, given_up = self._rest_of(group, costs, pairs) if pairs else (group, frozenset())
+            rest, given_up = self._rest_of(group, costs, left) if left else (group, frozenset())
             self._taking = name, show_group(rest, closed=closed, given_up=given_up), costs
             parts = sum(1 + len(read.reading.parts) for read in group)
-            work = parts if pairs else parts // PARTS  # what is left of a folded group is read and priced anew
+            work = parts if left else parts // PARTS  # what is left of a folded group is read and priced anew
             if pace is not None and work:
                 pace.spend(work)
         return self._taking[1], self._taking[2]
 
     def _rest_of(
-        self, group: Sequence[Read], costs: dict[int, int], pairs: Pairs
+        self, group: Sequence[Read], costs: dict[int, int], left: Left
     ) -> tuple[Sequence[Read], frozenset[int]]:
         """The group without its folded calls, which a note counts, and the messages whose open calls they have had
         given up; `costs` are brought up to date."""
         before = sum(costs.values())
-        rest = [read for read in without_calls(pairs, frozenset(self.folded)) if read.seq >= self.since]
+        rest = [read for read in left.reads if read.seq >= self.since]
         whole = {id(read) for read in group}
         costs.update({read.seq: self._price.reading(read.reading) for read in rest if id(read) not in whole})
         if not self._open_items:
@@ -279,7 +280,7 @@ class Tail:
             left_out = before - sum(costs[read.seq] for read in rest)
             self._add(TailItem(seq, message, self._price.message(message), left_out, repairs))
             self._open_items = 1
-        return rest, pairs.rows_given_up
+        return rest, left.given_up
 
     def _show(self, piece: Piece, cost: int, stays: bool) -> None:
         message, repairs = _unbound(piece.seq, piece.message, self.bounds)
@@ -365,6 +366,15 @@ class Reads:
         name = ("pairs", self.log.name, start, stop)
         return self.pace.once(name, lambda: pair(self.between(start, stop)[0]), self.pairing_work(start, stop))
 
+    def left(self, start: int, stop: int, tail: Tail) -> Left | None:
+        """What a tail leaves of the group of these log entries, if it folds calls of it: the same messages for all
+        tails that do, so that they are shrunk once."""
+        if not tail.folds_of(start):
+            return None
+        name = ("left", self.log.name, start, stop, tail.folded)
+        pairs, work = self.pairs(start, stop), self.pairing_work(start, stop)
+        return self.pace.once(name, lambda: left_of(pairs, tail.folded), work)
+
     def pairing_work(self, start: int, stop: int) -> int:
         """What it takes to pair them: about their number and that of the calls which the first of them makes."""
         return (stop - start + len(self.log.entries[start].facts.calls)) // PARTS if start < stop else 0
@@ -394,17 +404,16 @@ def feed(reads: Reads, tail: Tail, most: float = inf) -> None:
             tail.take_repeats(read, cost, run, staying=bool(staying))
         else:
             group, costs = reads.between(start, stop)
-            pairs = reads.pairs(start, stop) if tail.folds_of(start) else None
-            tail.take(group, costs, closed=True, staying=staying, most=most, pairs=pairs, pace=pace)
+            left = reads.left(start, stop, tail)
+            tail.take(group, costs, closed=True, staying=staying, most=most, left=left, pace=pace)
         if tail.tokens > most:
             return
     _feed_ephemeral(log, tail)
     start, stop = log.open_group
     if stop > start:
         group, costs = reads.between(start, stop)
-        pairs = reads.pairs(start, stop) if tail.folds_of(start) else None
-        staying = log.staying(start, stop)
-        tail.take(group, costs, closed=False, staying=staying, most=most, pairs=pairs, pace=pace)
+        left, staying = reads.left(start, stop, tail), log.staying(start, stop)
+        tail.take(group, costs, closed=False, staying=staying, most=most, left=left, pace=pace)
 
 
 class Tails:
