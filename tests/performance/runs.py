@@ -14,7 +14,7 @@ from evals.performance.managers import open_manager
 from evals.performance.metrics import Figures
 from evals.performance.results import Row
 
-TINY: dict[str, Any] = {"turns": 12, "budget": 3_000, "latency": 0.002, "agent_latency": 0.001, "view_limit": 0.2}
+TINY: dict[str, Any] = {"turns": 12, "budget": 3_000, "latency": 0.002, "agent_latency": 0.001, "view_limit": 60.0}
 
 
 def drive(manager: str, folder: Path, *, mode: Mode = "works", **asked: Any) -> Figures:
