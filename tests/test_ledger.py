@@ -153,7 +153,7 @@ async def test_the_block_stands_behind_the_summaries_within_its_share():
     block = ledger_of(view)
     assert 0 < count(block) <= 300
     header = next(message for message in view if block in message_text_parts(message))
-    assert message_text_parts(header)[-2] == block
+    assert header["content"][-2]["text"] == block
     assert sum(path in block for path in last) > 5
 
 
