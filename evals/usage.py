@@ -22,7 +22,7 @@ from summarizing_context.errors import SummarizingContextError, TranscriptError
 from summarizing_context.evaluation.transcripts import find_transcripts
 from summarizing_context.messages.counters import choose_counter
 from summarizing_context.messages.provider_bindings import THINKING_FIELDS
-from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.reading import charged_texts, read_message
 
 _LEAST = 500  # reported tokens of a step: of shorter ones much is the frame of messages
 _LEAST_STEPS = 5  # of a session
@@ -51,10 +51,11 @@ def steps_of(rows: list[dict[str, Any]], count: Count) -> Iterator[tuple[int, in
             if usable and reported - before >= _LEAST:
                 yield counted, reported - before
             before, id_before, counted, usable = reported, id, 0, True
-        reading = read_message({key: value for key, value in row.items() if not key.startswith("_")})
+        message = {key: value for key, value in row.items() if not key.startswith("_")}
+        reading = read_message(message)
         usable = usable and not THINKING_FIELDS & row.keys()
         usable = usable and not any(part.kind in ("thinking", "media") for part in reading.parts)
-        counted += 4 + sum(map(count, reading.sent))
+        counted += 4 + sum(map(count, charged_texts(message, reading)))
 
 
 def _session(path: Path, count: Count) -> Session:

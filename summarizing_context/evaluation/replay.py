@@ -22,7 +22,7 @@ from summarizing_context.errors import BudgetError, MessageError, TranscriptErro
 from summarizing_context.evaluation.laws import LogIndex, ViewChecker, canonical, common_messages
 from summarizing_context.evaluation.transcripts import Line, read_transcript
 from summarizing_context.messages.counters import choose_counter
-from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.reading import charged_texts, read_message
 from summarizing_context.settings.values import Settings
 
 TIMINGS = ("view_p50_ms", "view_p99_ms", "activation_p99_ms")  # all that two equal runs may differ in
@@ -180,8 +180,10 @@ class Costs:
         """Tokens of a message whose canonical JSON is `key`."""
         tokens = self._known.get(key)
         if tokens is None:
-            reading = read_message(dict(message))
-            tokens = _MESSAGE_TOKENS + sum(map(self.count, reading.sent)) + self.image_tokens * reading.media
+            checked = dict(message)
+            reading = read_message(checked)
+            texts = charged_texts(checked, reading)
+            tokens = _MESSAGE_TOKENS + sum(map(self.count, texts)) + self.image_tokens * reading.media
             self._known[key] = tokens
         return tokens
 

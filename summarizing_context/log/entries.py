@@ -15,6 +15,7 @@ from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_tr
 from summarizing_context.log.digests import content_digest
 from summarizing_context.log.repairs import Read
 from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts
+from summarizing_context.messages.parts import unpaid_frame
 from summarizing_context.messages.reading import Reading, human_texts, read_message
 from summarizing_context.messages.validation import Message, decode_message, encode_message
 
@@ -98,7 +99,7 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str) -> E
     """The entry of a checked message, counted by `count`, whose name is `counter`."""
     reading = read_message(message)
     estimate = estimate_texts(reading.texts)
-    tokens = _text_tokens(reading, count, estimate if counter == ESTIMATE else None)
+    tokens = _text_tokens(message, reading, count, estimate if counter == ESTIMATE else None)
     typed = human_texts(reading)
     facts = _facts(message, reading, typed, estimate=estimate, text_tokens=tokens)
     return Entry(encode_message(message), facts, (message, reading), typed)
@@ -122,11 +123,13 @@ def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter:
     facts, is_counted = known.facts, known.counter == counter
     if is_counted and known.counting == _COUNTING and (known.reading == _READING or facts.role != Role.USER):
         return Entry(data, facts)
-    reading = read_message(decode_message(data))
+    message = decode_message(data)
+    reading = read_message(message)
     if known.counting != _COUNTING:  # what was sent then but not counted is counted now, and so is every estimate
-        as_then = reading.sent == reading.texts and content_digest(reading) == facts.content
+        is_read_only = not reading.unread and not unpaid_frame(message)
+        as_then = is_read_only and content_digest(reading) == facts.content
         is_counted = is_counted and as_then and counter != ESTIMATE
-    tokens = facts.text_tokens if is_counted else _text_tokens(reading, count)
+    tokens = facts.text_tokens if is_counted else _text_tokens(message, reading, count)
     traits = read_traits(reading, human_texts(reading)) if facts.role == Role.USER else facts.traits
     derived = {"unused": (), "traits": traits, "human": reading.human}
     return Entry(data, msgspec.structs.replace(facts, text_tokens=tokens, **derived))
@@ -137,10 +140,10 @@ _decoder = msgspec.msgpack.Decoder(Kept)
 _ROLES = {role.name.lower(): role for role in Role}
 
 
-def _text_tokens(reading: Reading, count: Callable[[str], int], read: int | None = None) -> int:
+def _text_tokens(message: Message, reading: Reading, count: Callable[[str], int], read: int | None = None) -> int:
     """Tokens of all that is sent of a message, where `read` are those of what a model reads, if they are known."""
     read = sum(map(count, reading.texts)) if read is None else read
-    return read + sum(map(count, reading.unread))
+    return read + sum(map(count, reading.unread)) + sum(map(count, unpaid_frame(message)))
 
 
 def _facts(message: Message, reading: Reading, typed: Sequence[str], *, estimate: int, text_tokens: int) -> Facts:

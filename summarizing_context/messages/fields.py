@@ -28,6 +28,8 @@ _FRAME = (
     }
 )
 
+_FLAGS = _FRAME - {"role"}
+
 _LONG_ID, _LONG_WORD = 8, 24  # characters from which a part of the frame counts
 
 _PAID = frozenset({"text", "function", "tool_use", "tool_call", "tool_result", "thinking"})  # types of few tokens
@@ -120,11 +122,16 @@ def long_word(text: str) -> tuple[str, ...]:
     return (text,) if len(text) > _LONG_WORD or not text.isascii() else ()
 
 
-def frame_words(holder: Mapping[str, Any], known: Collection[str]) -> Iterator[str]:
+def frame_words(holder: Mapping[str, Any], known: Collection[str]) -> list[str]:
     """Type, short ids and short flags of a holder, which stand in no part. `known` flags do; ids never."""
+    words: list[str] = []
     for key, value in holder.items():
-        if key in _FRAME and key != "role" and (key in _IDS or key not in known) and not _is_told(key, value):
-            yield from _strings(value)
+        if key in _FLAGS and (key in _IDS or key not in known):
+            if not isinstance(value, str):
+                words += _strings(value) if not _is_told(key, value) else ()
+            elif value and _is_short(key, value):
+                words.append(value)
+    return words
 
 
 def frame_leaves(value: object, key: str = "") -> Iterator[str]:

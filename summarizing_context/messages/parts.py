@@ -104,6 +104,12 @@ BESIDE_CONTENT = ("refusal", "function_call", "audio")  # fields that a model re
 
 _KNOWN = NEVER_SENT | {"content", "tool_calls", *THINKING_FIELDS, *BESIDE_CONTENT}
 
+_KNOWN_FIELDS = {  # of a message, by the field of its content, and whether it is a result
+    (key, is_result): _KNOWN | {key} | ({"tool_call_id"} if is_result else frozenset())
+    for key in ("content", "parts")
+    for is_result in (False, True)
+}
+
 
 class Part(NamedTuple):
     """One thing that a model reads in a message."""
@@ -169,7 +175,7 @@ def unpaid_frame(message: Message) -> tuple[str, ...]:
     """Types, short ids and short flags that stand in no part and that the framing does not pay for."""
     content = message.get(content_key(message))
     calls = message.get("tool_calls")
-    words = list(frame_words(message, known_fields(message)))
+    words = frame_words(message, _KNOWN)
     for block in content if isinstance(content, list) else ():
         words += _block_frame(block)
     for call in calls if isinstance(calls, list) else ():
@@ -177,8 +183,8 @@ def unpaid_frame(message: Message) -> tuple[str, ...]:
             holder, inner, known, _, _ = _places(call)
             words += frame_words(inner, known)
             words += frame_words(call, {holder}) if holder else ()
-    for field in THINKING_FIELDS:
-        words += frame_leaves(message.get(field))
+    if not message.keys().isdisjoint(THINKING_FIELDS):
+        words += [word for field in THINKING_FIELDS for word in frame_leaves(message.get(field))]
     return beyond_framing(words) if words else ()
 
 
@@ -221,7 +227,7 @@ def message_parts(message: Message) -> tuple[tuple[Part, ...], tuple[str, ...]]:
 def known_fields(message: Message) -> frozenset[str]:
     """The fields that the parts of a message hold. A list of calls that is no list is a field like any unknown one."""
     calls = message.get("tool_calls")
-    known = _KNOWN | {content_key(message)} | ({"tool_call_id"} if is_result(message) else frozenset())
+    known = _KNOWN_FIELDS[content_key(message), is_result(message)]
     return known if isinstance(calls, list) or not calls else known - {"tool_calls"}
 
 

@@ -31,6 +31,7 @@ __all__ = [
     "as_blocks",
     "as_parts",
     "call_id",
+    "charged_texts",
     "content_key",
     "human_texts",
     "is_reminder",
@@ -57,7 +58,6 @@ class Reading(NamedTuple):
     critical: bool
     ephemeral: bool
     again: tuple[str, ...] = ()  # thinking that stands in one more field, and what is sealed beside it
-    frame: tuple[str, ...] = ()  # types, short ids and flags that the framing does not pay for
 
     @property
     def media(self) -> int:
@@ -71,20 +71,20 @@ class Reading(NamedTuple):
 
     @property
     def sent(self) -> list[str]:
-        """All that is charged as text: what a model reads, and what travels along unread."""
+        """What a model reads, and what travels along unread."""
         return [*self.texts, *self.unread]
 
     @property
     def unread(self) -> list[str]:
-        """What is sent and charged beside what a model reads."""
-        return [*(text for part in self.parts for text in part.sealed), *self.again, *self.frame]
+        """What its parts send beside what a model reads."""
+        return [*(text for part in self.parts for text in part.sealed), *self.again]
 
     @property
     def said(self) -> Reading:
         """The reading without what nobody reads."""
         if not self.unread:
             return self
-        return self._replace(parts=tuple(part._replace(sealed=()) for part in self.parts), again=(), frame=())
+        return self._replace(parts=tuple(part._replace(sealed=()) for part in self.parts), again=())
 
 
 def read_message(message: Message) -> Reading:
@@ -117,14 +117,18 @@ def read_parts(message: Message, parts: tuple[Part, ...], again: tuple[str, ...]
         message.get("critical") is True or flags.get("critical") is True or bool(flags.get(LOADED_TOOLS)),
         passing and not calls and not answers,
         again,
-        unpaid_frame(message),
     )
 
 
 def read_content(message: Message) -> Reading:
     """The parts of a checked message alone: what it says, not what it binds, nor whose it is."""
     parts, again = message_parts(message)
-    return Reading(message["role"], parts, (), (), False, False, False, False, again, unpaid_frame(message))
+    return Reading(message["role"], parts, (), (), False, False, False, False, again)
+
+
+def charged_texts(message: Message, reading: Reading) -> list[str]:
+    """All that is charged as text in a message that is read so: what its parts send, and the frame around them."""
+    return [*reading.sent, *unpaid_frame(message)]
 
 
 def message_text_parts(message: Mapping[str, Any]) -> list[str]:
@@ -133,12 +137,13 @@ def message_text_parts(message: Mapping[str, Any]) -> list[str]:
     The cost of a message is 4 + the sum of `count(part)` over these, plus `image_tokens` for each image.
     Raises `MessageError` for what could not enter the log.
     """
-    return read_message(check_message(message)).sent
+    checked = check_message(message)
+    return charged_texts(checked, read_content(checked))
 
 
 def content_texts(content: object) -> list[str]:
     """The texts that stand in some content, and what is sealed in it."""
-    return read_content({"role": "user", "content": content})._replace(frame=()).sent
+    return read_content({"role": "user", "content": content}).sent
 
 
 def human_texts(reading: Reading) -> list[str]:

@@ -78,7 +78,7 @@ class Price(NamedTuple):
 
     def message(self, message: Message) -> int:
         """Cost of a message: 4 + its texts + its images."""
-        return self.reading(read_content(message))
+        return self.reading(message, read_content(message))
 
     def of_merging(self, before: Sequence[Message], after: Sequence[Message]) -> int:
         """What it costs to send some rows as fewer ones: less than nothing."""
@@ -89,9 +89,9 @@ class Price(NamedTuple):
     def _frame(self, message: Message) -> int:
         return MESSAGE_TOKENS + sum(map(self.count, unpaid_frame(message)))
 
-    def reading(self, reading: Reading) -> int:
+    def reading(self, message: Message, reading: Reading) -> int:
         """Cost of a message that is read."""
-        return MESSAGE_TOKENS + sum(map(self.count, reading.sent)) + self.image_tokens * reading.media
+        return self._frame(message) + sum(map(self.count, reading.sent)) + self.image_tokens * reading.media
 
 
 def shrink_message(message: Message, tokens: int, cap: int, price: Price, *, mute: bool = False) -> Shrunk:
@@ -218,7 +218,9 @@ def _measure(message: Message, reading: Reading, tokens: int, price: Price) -> _
     read = [part for part in reading.parts if part.kind != "extra"]
     parts = [part for part in read if part.kind != "thinking"]
     thoughts = [text for part in read if part.kind == "thinking" for text in part.sent]
-    frames = sum(price.count(text) for part in parts for text in _frame_of(part)) + sum(map(price.count, reading.frame))
+    frames = sum(price.count(text) for part in parts for text in _frame_of(part)) + sum(
+        map(price.count, unpaid_frame(message))
+    )
     images = price.image_tokens * sum(len(part.media) for part in parts)
     words = max(1, tokens - MESSAGE_TOKENS - frames - images)
     scale = words / max(1, sum(len(text) for part in read for text in _within(part)))

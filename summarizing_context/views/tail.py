@@ -274,7 +274,7 @@ class Tail:
         before = sum(costs.values())
         rest = [read for read in left.reads if read.seq >= self.since]
         whole = {id(read) for read in group}
-        costs.update({read.seq: self._price.reading(read.reading) for read in rest if id(read) not in whole})
+        costs.update({one.seq: self._price.reading(one.message, one.reading) for one in rest if id(one) not in whole})
         if not self._open_items:
             seq, message, repairs = fold_note(self.start, len(self.folded), brief=self.room.is_bare)
             left_out = before - sum(costs[read.seq] for read in rest)
