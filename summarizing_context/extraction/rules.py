@@ -79,7 +79,7 @@ def _may_tell(text: str) -> bool:
     if len(text) > _TYPED:
         return False
     plain = " ".join(text.replace("’", "'").lower().split())
-    return any(phrase in plain for phrase in _cues().phrases)
+    return any(map(plain.__contains__, _cues().phrases))
 
 
 def _spoken(text: str) -> list[str]:

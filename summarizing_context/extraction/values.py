@@ -98,6 +98,8 @@ def _is_hash(word: str) -> bool:
 
 def _is_id(word: str) -> bool:
     """Letters and digits in one word, such as HAT-215 or b3f9k; or a number with a sign in front."""
+    if word.isalpha():  # as most words are
+        return False
     if word.startswith("#"):
         return word[1:].isdigit()
     digits = sum(map(str.isdigit, word))
@@ -112,7 +114,7 @@ def _is_name(word: str) -> bool:
     bare = word.strip("_")
     if "_" in bare:
         return bare.replace("_", "").isalnum() and len(bare) > 4
-    return any(before.islower() and after.isupper() for before, after in pairwise(word))
+    return not word.islower() and any(before.islower() and after.isupper() for before, after in pairwise(word))
 
 
 def _numbers(text: str) -> Iterator[str]:

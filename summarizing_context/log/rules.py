@@ -130,6 +130,8 @@ class RuleLog:
 
     def strengths(self, start: int, stop: int) -> set[str]:
         """How strictly the rules in some messages bind."""
+        if not self._said or _message(self._said[-1]) < start:  # as of most groups that close
+            return set()
         low, high = (bisect_left(self._said, at, key=_message) for at in (start, stop))
         return {said.rule.strength for said in self._said[low:high]}
 

@@ -136,28 +136,41 @@ def _is_informative(one: Sentence) -> bool:
 
 def _has_cue(one: Sentence, kind: str) -> bool:
     """Whether any word or phrase of a list stands in a sentence."""
-    words, phrases = _cues()[kind]
-    if not words.isdisjoint(one.words):
+    cues = _cues()[kind]
+    if not cues.words.isdisjoint(one.words):
         return True
+    if cues.starts.isdisjoint(one.words):
+        return False
     text = b" %b " % b" ".join(one.words)
-    return any(phrase in text for phrase in phrases)
+    return any(map(text.__contains__, cues.phrases))
 
 
 def _begins_with(one: Sentence, kind: str) -> bool:
     return _has_cue(one._replace(words=one.words[:2]), kind)
 
 
+class _Cues(NamedTuple):
+    """A list of cues, any of which is enough."""
+
+    words: frozenset[bytes]
+    phrases: tuple[bytes, ...]  # with a space on either side
+    starts: frozenset[bytes]  # the first words of the phrases
+
+
 @cache
-def _cues() -> Mapping[str, tuple[frozenset[bytes], tuple[bytes, ...]]]:
-    """Of each list its single words, and its phrases with a space on either side."""
+def _cues() -> Mapping[str, _Cues]:
+    """The lists of cues, by name."""
     lists: dict[str, list[str]] = tomllib.loads((files(__package__) / "statements.toml").read_text("utf-8"))
-    return {
-        kind: (
-            frozenset(cue.encode() for cue in cues if " " not in cue),
-            tuple(f" {cue} ".encode() for cue in cues if " " in cue),
-        )
-        for kind, cues in lists.items()
-    }
+    return {kind: _cues_of([cue.encode() for cue in cues]) for kind, cues in lists.items()}
+
+
+def _cues_of(cues: Sequence[bytes]) -> _Cues:
+    phrases = [cue for cue in cues if b" " in cue]
+    return _Cues(
+        frozenset(cue for cue in cues if b" " not in cue),
+        tuple(b" %b " % phrase for phrase in phrases),
+        frozenset(phrase.split()[0] for phrase in phrases),
+    )
 
 
 def _once(lines: Iterable[Line]) -> list[Line]:
