@@ -91,7 +91,7 @@ CAP = 400  # what stands for `max_tokens` when the fixed text is counted
 SUMMARIES = ("segment", "rollup")  # their replies have the fixed sections
 
 _GIVEN = {"segment": {"max_tokens"}, "rollup": {"max_tokens", "focus"}, "focus": {"max_tokens"},
-    "reader": {"max_tokens"}, "proposal": {"current", "feedback"},
+    "reader": {"max_tokens"}, "proposal": {"current", "feedback"}, "compaction": {"characters"},
     "judge": {"verdict_right", "verdict_wrong"}}  # fmt: skip
 
 

@@ -1,0 +1,190 @@
+"""The recording: cases, questions, and what models wrote, answered and marked; files of one folder.
+
+`cases.toml` names the cases, `logs/` holds their messages before the cut, `questions/` what is asked.
+`replies.jsonl.gz`, `answers.jsonl.gz` and `marks.jsonl.gz` hold what models said, sorted: equal recordings are equal
+bytes.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import tomllib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from summarizing_context.errors import TranscriptError
+from summarizing_context.evaluation.transcripts import read_transcript
+
+Category = Literal["rule", "decision", "error", "artifact", "fact", "absent"]
+CATEGORIES: tuple[Category, ...] = ("rule", "decision", "error", "artifact", "fact")  # that have an answer
+ABSENT: Category = "absent"
+Purpose = Literal["segment", "rollup", "compact", "brief"]
+RIGHT, PARTLY, ABSTAINED, WRONG = 2, 1, 0, -1
+
+CASES, REPLIES, ANSWERS, MARKS = "cases.toml", "replies.jsonl.gz", "answers.jsonl.gz", "marks.jsonl.gz"
+_KEY_LENGTH = 20
+
+
+class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One log, and the message before which its views are taken."""
+
+    name: str
+    log: str  # file of `logs/`
+    cut: int  # messages before the view
+    budget: int  # tokens of our view
+    source: str
+    licence: str
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A question about what stands before the cut, and its answer by a reader of the whole log."""
+
+    id: str
+    category: Category
+    question: str
+    answer: str
+    evidence: list[int] = []  # messages
+    needed_after_cut: bool = False
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What a model wrote for one request."""
+
+    key: str
+    purpose: Purpose
+    model: str
+    reading: str  # `isolated`: without sight of other requests of the same log
+    reply: str
+
+
+class Answers(msgspec.Struct, frozen=True):
+    """One reader's answers from one view."""
+
+    case: str
+    arm: str
+    view: str  # SHA-256, hex, of the view's text
+    tokens: int
+    answers: dict[str, str]  # by question
+    model: str
+    reading: str
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """A judge's mark for one answer: right, partly right, abstained or wrong."""
+
+    case: str
+    question: str
+    arm: str
+    mark: Literal[2, 1, 0, -1]
+    model: str
+
+
+class _Cases(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    case: list[Case] = []
+
+
+class _Questions(msgspec.Struct, frozen=True):
+    questions: list[Question]
+
+
+Line = TypeVar("Line", Reply, Answers, Mark)
+Value = TypeVar("Value")
+
+
+@dataclass
+class Recording:
+    """All that is known of the cases of one folder."""
+
+    folder: Path
+    cases: list[Case]
+    replies: dict[str, Reply] = field(default_factory=dict)  # by key
+    answers: dict[tuple[str, str], Answers] = field(default_factory=dict)  # by case and arm
+    marks: dict[tuple[str, str, str], Mark] = field(default_factory=dict)  # by case, question and arm
+
+    @classmethod
+    def open(cls, folder: Path) -> Recording:
+        """Read a folder. Raises `TranscriptError` naming the file that cannot be read."""
+        listed = _read(folder / CASES, lambda data: msgspec.convert(tomllib.loads(data.decode()), _Cases))
+        found = cls(folder, listed.case)
+        found.add_replies(_lines(folder / REPLIES, Reply))
+        found.answers = {(line.case, line.arm): line for line in _lines(folder / ANSWERS, Answers)}
+        found.marks = {(line.case, line.question, line.arm): line for line in _lines(folder / MARKS, Mark)}
+        return found
+
+    def messages(self, case: Case) -> list[dict[str, Any]]:
+        """The messages before the cut."""
+        messages = [line.message for line in read_transcript(self.folder / "logs" / case.log)]
+        if len(messages) < case.cut:
+            raise TranscriptError(f"{case.log}: {len(messages)} messages, but {case.name} is cut at {case.cut}")
+        return messages[: case.cut]
+
+    def questions(self, case: Case) -> list[Question]:
+        """What is asked at the cut; nothing where no questions were written."""
+        path = self.folder / "questions" / f"{case.name}.json"
+        return _read(path, lambda data: msgspec.json.decode(data, type=_Questions)).questions if path.exists() else []
+
+    def add_replies(self, replies: Iterable[Reply]) -> None:
+        """Take replies in; a later one replaces an earlier one to the same request."""
+        self.replies.update({reply.key: reply for reply in replies})
+
+    def add_answers(self, answers: Answers) -> None:
+        """Take one reader's answers in. Marks of other answers from this arm are dropped with them."""
+        known = self.answers.get((answers.case, answers.arm))
+        if known is not None and known.answers != answers.answers:
+            stale = [key for key in self.marks if (key[0], key[2]) == (answers.case, answers.arm)]
+            for key in stale:
+                del self.marks[key]
+        self.answers[answers.case, answers.arm] = answers
+
+    def add_marks(self, marks: Iterable[Mark]) -> None:
+        """Take a judge's marks in."""
+        self.marks.update({(mark.case, mark.question, mark.arm): mark for mark in marks})
+
+    def save(self) -> None:
+        """Write replies, answers and marks."""
+        _write(self.folder / REPLIES, [self.replies[key] for key in sorted(self.replies)])
+        _write(self.folder / ANSWERS, [self.answers[key] for key in sorted(self.answers)])
+        _write(self.folder / MARKS, [self.marks[key] for key in sorted(self.marks)])
+
+
+def key_of(system: str, user: str) -> str:
+    """The name of a request: the first characters of the SHA-256 of both texts."""
+    return digest(f"{system}\0{user}")[:_KEY_LENGTH]
+
+
+def digest(text: str) -> str:
+    """SHA-256, hex, of a text; half characters count as they are."""
+    return hashlib.sha256(text.encode("utf8", "surrogatepass")).hexdigest()
+
+
+def gzipped(data: bytes) -> bytes:
+    """The same bytes for the same data, on any day."""
+    return gzip.compress(data, mtime=0)
+
+
+def _lines(path: Path, kind: type[Line]) -> list[Line]:
+    if not path.exists():
+        return []
+
+    def decoded(data: bytes) -> list[Line]:
+        return [msgspec.json.decode(line, type=kind) for line in gzip.decompress(data).splitlines() if line.strip()]
+
+    return _read(path, decoded)
+
+
+def _write(path: Path, lines: Iterable[Reply | Answers | Mark]) -> None:
+    path.write_bytes(gzipped(b"".join(msgspec.json.encode(line) + b"\n" for line in lines)))
+
+
+def _read(path: Path, decode: Callable[[bytes], Value]) -> Value:
+    try:
+        return decode(path.read_bytes())
+    except OSError as error:
+        raise TranscriptError(f"{path}: cannot be read ({error.strerror}); name a folder with a {CASES}") from error
+    except (msgspec.MsgspecError, tomllib.TOMLDecodeError, EOFError, ValueError) as error:
+        raise TranscriptError(f"{path}: holds something else than it should ({error}); see its README") from error

@@ -1,0 +1,154 @@
+"""Our views at a cut, as the agent would have seen them: with summaries by a model, and without a model.
+
+Messages come one by one, and each message of the assistant is preceded by a view. Summaries are replayed. A request
+without a reply is noted, and a placeholder stands for its summary; what contains a placeholder is not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import msgspec
+
+from summarizing_context.assembly import open_context
+from summarizing_context.context import SummarizingContext
+from summarizing_context.errors import BudgetError
+from summarizing_context.evaluation.real.recording import Case, Purpose, Reply, key_of
+from summarizing_context.evaluation.real.rendering import Message, text_of, tokens_of
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.base import SummaryJob
+
+PENDING = "Nothing is recorded for this part of the session yet."
+_NEVER = 1_000_000  # failures in a row before calls are held back
+_TRIES = 10
+_CLOSE = 0.98  # of the tokens that are asked for
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What a model is asked to write."""
+
+    system: str
+    user: str
+    max_tokens: int
+    purpose: Purpose
+    case: str
+    start: int  # first message that it is about
+    stop: int  # one past the last
+
+    @property
+    def key(self) -> str:
+        return key_of(self.system, self.user)
+
+
+class Summary(NamedTuple):
+    """One segment's own summary."""
+
+    start: int
+    stop: int
+    text: str
+
+
+class OurView(NamedTuple):
+    """The view at the cut, the summaries of all segments, and what has no reply yet."""
+
+    text: str
+    leaves: list[Summary]
+    missing: list[Request]
+    waiting: int  # requests that cannot be asked before others have a reply
+
+
+class RecordedSummarizer:
+    """Answers from recorded replies. Notes the requests that have none."""
+
+    recipe = "recorded"
+
+    def __init__(self, case: str, replies: Mapping[str, Reply]) -> None:
+        self._case, self._replies = case, replies
+        self.missing: dict[str, Request] = {}
+        self.waiting: set[str] = set()
+
+    async def summarize(self, job: SummaryJob) -> str:
+        """The recorded reply, or the placeholder."""
+        purpose: Purpose = "segment" if job.kind == "segment" else "rollup"
+        request = Request(
+            system=job.instructions,
+            user=job.content,
+            max_tokens=job.max_tokens,
+            purpose=purpose,
+            case=self._case,
+            start=job.start,
+            stop=job.stop,
+        )
+        if (reply := self._replies.get(request.key)) is not None:
+            return reply.reply
+        if PENDING in job.content:
+            self.waiting.add(request.key)
+        else:
+            self.missing[request.key] = request
+        return PENDING
+
+
+async def our_view(case: Case, messages: Sequence[Message], replies: Mapping[str, Reply]) -> OurView:
+    """Our view at the cut, with recorded summaries."""
+    summarizer = RecordedSummarizer(case.name, replies)
+    async with open_context(_settings(case.budget), summarizer=summarizer) as context:
+        text = text_of(await _view_at_cut(context, messages, case.budget))
+        nodes = context.summaries() or context.explain(drops=False)  # a short log may have no whole segment yet
+        leaves = [Summary(node.start, node.stop, node.text) for node in nodes]
+    missing = sorted(summarizer.missing.values(), key=lambda request: (request.purpose != "segment", request.start))
+    return OurView(text, leaves, missing, len(summarizer.waiting))
+
+
+async def extractive_view(case: Case, messages: Sequence[Message], tokens: int) -> tuple[str, int]:
+    """Our view without a model, of at most so many tokens, and the first message of its raw tail.
+
+    The view at the cut is taken if it fits closely. Else other budgets are tried, each as after a restart.
+    """
+    best, start = "", len(messages)
+    async with open_context(_settings(case.budget)) as context:
+        view = await _view_at_cut(context, messages, case.budget)
+        low, high, budget = 0.0, 0.0, float(case.budget)
+        for tried in range(_TRIES):
+            text = text_of(view)
+            size = tokens_of(text)
+            if size <= tokens and size > tokens_of(best):
+                explained = context.explain(drops=False)
+                best, start = text, explained[-1].stop if explained else 0
+            if tokens * _CLOSE <= size <= tokens:
+                break
+            low, high = (max(low, budget), high) if size <= tokens else (low, min(high or budget, budget))
+            budget = (low * high) ** 0.5 if low and high else budget * min(4.0, max(0.25, tokens / max(1, size)))
+            try:
+                provider = SimpleNamespace(name=f"try-{tried}")
+                view = await context.get_messages_for_request(token_budget=round(budget), provider=provider)
+            except BudgetError:
+                break
+    return best, start
+
+
+async def _view_at_cut(context: SummarizingContext, messages: Sequence[Message], budget: int) -> list[Message]:
+    """The view after all messages, with all work of the background done before each view."""
+    for message in messages:
+        if message.get("role") == "assistant":
+            await _view(context, budget)
+        await context.add_message(message)
+    return await _view(context, budget)
+
+
+async def _view(context: SummarizingContext, budget: int) -> list[Message]:
+    await context.wait_idle()
+    return await context.get_messages_for_request(token_budget=budget)
+
+
+def _settings(budget: int) -> Settings:
+    """The shipped settings, in memory, counting alike on every machine."""
+    return Settings(
+        store=":memory:",
+        session_id="real",
+        max_tokens=budget,
+        token_counter="estimate",
+        idle_after=None,
+        breaker_failures=_NEVER // 1_000,
+    )

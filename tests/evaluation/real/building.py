@@ -1,0 +1,61 @@
+"""Builders for tests of the recorded answers: a made-up recording, and what models would have said."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import anyio
+
+from summarizing_context.evaluation.real.arms import ARMS, Built, build
+from summarizing_context.evaluation.real.exchange import By, take_replies, write_requests
+from summarizing_context.evaluation.real.recording import Recording
+
+MADE_UP = Path(__file__).parents[2] / "data" / "real"
+WRITTEN = {  # what a model might write, by purpose
+    "segment": "The sensor reports tenths of a degree; read_celsius divided by 100. Never restart by day.",
+    "rollup": "The sensor reports tenths of a degree. Never restart by day.",
+    "brief": "read_celsius was wrong. Never restart by day.",
+    "compact": "read_celsius in src/sensors.py divided by 100; fixed. test_frost failed with the old divisor.",
+}
+BY = By("a person, by hand")
+
+
+def copied(folder: Path) -> Recording:
+    """The made-up recording in a folder of its own, its results long enough for several segments."""
+    shutil.copytree(MADE_UP, folder / "data")
+    log = folder / "data" / "logs" / "heating.jsonl"
+    messages = [json.loads(line) for line in log.read_text().splitlines()]
+    for message in messages:
+        if message["role"] == "tool":
+            message["content"] += "".join(f"\nNothing new stands in line {number}." for number in range(120))
+    log.write_text("".join(json.dumps(message) + "\n" for message in messages))
+    return Recording.open(folder / "data")
+
+
+def built(recording: Recording, arms: tuple[str, ...] = tuple(ARMS)) -> Built:
+    """The views of its one case."""
+    case = recording.cases[0]
+    return anyio.run(build, case, recording.messages(case), recording.replies, arms)
+
+
+def replied(folder: Path) -> Recording:
+    """The made-up recording with a reply to every request, by way of the files of the exchange."""
+    recording = copied(folder)
+    for _ in range(4):
+        missing = built(recording).missing
+        if not missing:
+            return recording
+        write_requests(folder, missing)
+        for request in missing:
+            answer(folder, request.purpose, request.key, request.case)
+        take_replies(folder, recording, BY)
+    raise AssertionError("requests are missing after four rounds")
+
+
+def answer(folder: Path, purpose: str, key: str, case: str) -> None:
+    """Write one reply as one who acts as the model does."""
+    path = folder / "compact" / f"{case}.txt" if purpose == "compact" else folder / "replies" / f"{key}.txt"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(WRITTEN[purpose] + "\n")

@@ -1,0 +1,131 @@
+"""The views of all arms: equal tokens, what each shows, and what is asked before they are right."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from summarizing_context.evaluation.real.arms import ARMS, Past, newest
+from summarizing_context.evaluation.real.cases import add_case, cut_at
+from summarizing_context.evaluation.real.files_seen import instructions_of, seen_files
+from summarizing_context.evaluation.real.recording import Recording
+from summarizing_context.evaluation.real.rendering import Part, clipped, numbered, parts_of, tokens_of
+from summarizing_context.evaluation.real.views import PENDING
+from tests.evaluation.real.building import MADE_UP, WRITTEN, built, copied, replied
+
+
+def test_without_replies_requests_are_missing_and_no_view_is_given(tmp_path):
+    found = built(copied(tmp_path))
+    assert {request.purpose for request in found.missing} == {"segment", "compact"}
+    assert all(request.case == "heating" and request.system and request.user for request in found.missing)
+    assert found.views == {}
+
+
+def test_no_request_holds_the_placeholder_of_a_missing_reply(tmp_path):
+    assert all(PENDING not in request.user for request in built(copied(tmp_path)).missing)
+
+
+def test_views_are_the_same_each_time(tmp_path):
+    recording = replied(tmp_path)
+    assert {arm: view.digest for arm, view in built(recording).views.items()} == {
+        arm: view.digest for arm, view in built(recording).views.items()
+    }
+
+
+def test_every_arm_has_the_tokens_of_ours_and_the_system_rows(tmp_path):
+    views = built(replied(tmp_path)).views
+    assert list(views) == list(ARMS)
+    most = views["ours"].tokens
+    assert all(0.75 * most <= view.tokens <= most + 2 for view in views.values())
+    assert all(view.text.startswith("[system]\nYou help with the software") for view in views.values())
+
+
+def test_each_arm_shows_what_it_stands_for(tmp_path):
+    views = {arm: view.text for arm, view in built(replied(tmp_path)).views.items()}
+    assert WRITTEN["segment"] in views["ours"]
+    assert WRITTEN["segment"] in views["leaves"]
+    assert WRITTEN["compact"] in views["compact"]
+    assert WRITTEN["compact"] in views["compact_reread"]
+    assert WRITTEN["brief"] in views["brief"]
+    assert "[old tool result omitted]" in views["masking"]
+    assert not any(words in views["tail"] for words in WRITTEN.values())
+    assert "[assistant calls edit_file]" in views["cliff"]
+
+
+def test_newest_groups_are_kept_and_the_oldest_of_them_is_clipped():
+    groups = [[Part("user", "old " * 500)], [Part("user", "middle " * 200)], [Part("user", "new")]]
+    shown, start = newest(groups, 200)
+    assert start == 1
+    assert shown[-1].text == "new"
+    assert "characters left out" in shown[0].text
+    assert shown[0].text.startswith("middle")
+
+
+def test_a_call_stays_with_its_results():
+    messages = Recording.open(MADE_UP).messages(Recording.open(MADE_UP).cases[0])
+    labels = [[part.label for part in group] for group in Past(messages, 400).groups]
+    assert ["assistant calls read_file", "tool result"] in labels
+    assert not any(group[0] == "tool result" for group in labels)
+
+
+def test_files_are_those_read_or_written_last_and_instructions_apart():
+    def read(id, path):
+        return {"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "Read", "input": path}]}
+
+    def result(id, text):
+        return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": text}]}
+
+    messages = [
+        read("1", {"file_path": "CLAUDE.md"}),
+        result("1", "Use tabs."),
+        read("2", {"file_path": "a.py"}),
+        result("2", "old a"),
+        {
+            "role": "assistant",
+            "tool_calls": [{"id": "3", "function": {"name": "shell", "arguments": '{"command": "cat src/b.py"}'}}],
+        },
+        {"role": "tool", "tool_call_id": "3", "content": "b"},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "4", "name": "Write", "input": WRITE}]},
+    ]
+    assert seen_files(messages) == [("a.py", "new a"), ("src/b.py", "b")]
+    assert instructions_of(messages) == ["CLAUDE.md\nUse tabs."]
+
+
+WRITE = {"file_path": "a.py", "content": "new a"}
+
+
+def test_a_log_is_numbered_and_long_results_are_clipped():
+    messages = [{"role": "user", "content": "hi"}, {"role": "tool", "content": "x" * 100}]
+    assert numbered(messages, longest=30) == f"\n[0] user: hi\n\n[1] tool result: {clipped('x' * 100, 20)}\n"
+    assert clipped("abcdef", 3) == "ab …[3 characters left out]… f"
+
+
+@pytest.mark.parametrize(
+    ("message", "parts"),
+    [
+        ({"role": "function", "content": "r"}, [("tool result", "r")]),
+        ({"role": "assistant", "content": [{"type": "thinking", "thinking": "t"}]}, [("assistant thinks", "t")]),
+        ({"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "u"}]}, [("user", "u")]),
+        ({"role": "assistant", "content": None}, []),
+    ],
+)
+def test_each_shape_of_message_has_its_parts(message, parts):
+    assert parts_of(message) == parts
+
+
+def test_a_log_is_added_as_far_as_its_cut(tmp_path):
+    log = MADE_UP / "logs" / "heating.jsonl"
+    case = add_case(tmp_path, log, name=None, cut=0.6, budget=300, source="made up", licence="MIT")
+    messages = [json.loads(line) for line in log.read_text().splitlines()]
+    assert case.cut == cut_at(messages, 0.6)
+    assert messages[case.cut]["role"] == "assistant"
+    added = Recording.open(tmp_path)
+    assert added.cases == [case]
+    assert added.messages(case) == messages[: case.cut]
+    add_case(tmp_path, log, name="other", cut=5, budget=300, source="made up", licence="MIT")
+    assert [one.name for one in Recording.open(tmp_path).cases] == ["heating", "other"]
+
+
+def test_tokens_of_a_longer_text_are_more():
+    assert tokens_of("a few words") < tokens_of("a few words and some more")

@@ -1,0 +1,119 @@
+"""The exchange of files with those who act as models: letters, marks, and what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from summarizing_context.errors import TranscriptError
+from summarizing_context.evaluation.real import exchange
+from summarizing_context.evaluation.real.recording import Recording, digest
+from tests.evaluation.real.building import BY, answer, built, copied, replied
+
+
+def test_a_request_is_written_as_text_until_it_has_a_reply(tmp_path):
+    missing = built(copied(tmp_path)).missing
+    assert exchange.write_requests(tmp_path, missing) == len(missing)
+    todo = sorted((tmp_path / "todo" / "heating").iterdir())
+    assert [path.name[4:-4] for path in todo][-1] == missing[-1].key  # the compaction comes last
+    text = todo[0].read_text()
+    assert text == f"=== SYSTEM ===\n{missing[0].system}\n\n=== USER ===\n{missing[0].user}\n"
+    answer(tmp_path, missing[0].purpose, missing[0].key, "heating")
+    assert exchange.write_requests(tmp_path, missing) == len(missing) - 1
+
+
+def test_replies_are_kept_with_who_made_them(tmp_path):
+    recording = replied(tmp_path)
+    recording.save()
+    again = Recording.open(recording.folder)
+    assert again.replies == recording.replies
+    assert {reply.model for reply in again.replies.values()} == {BY.model}
+    assert {reply.purpose for reply in again.replies.values()} >= {"segment", "compact", "brief"}
+
+
+def test_a_reply_to_a_changed_request_is_refused(tmp_path):
+    recording = copied(tmp_path)
+    request = built(recording).missing[0]
+    exchange.write_requests(tmp_path, [request])
+    answer(tmp_path, request.purpose, request.key, request.case)
+    path = tmp_path / "requests" / f"{request.key}.json"
+    path.write_text(path.read_text().replace("boiler", "engine"))
+    with pytest.raises(TranscriptError, match="changed after it was written"):
+        exchange.take_replies(tmp_path, recording, BY)
+
+
+def test_readers_get_questions_without_answers(tmp_path):
+    recording = replied(tmp_path)
+    exchange.write_views(tmp_path, recording.cases[0], built(recording), recording.questions(recording.cases[0]))
+    asked = json.loads((tmp_path / "ask" / "heating.json").read_text())
+    assert [sorted(question) for question in asked["questions"]] == [["id", "question"]] * 5
+    assert (tmp_path / "views" / "heating" / "compact.txt").read_text().startswith("[system]")
+
+
+def read_by(tmp_path, recording, **answers):
+    """Let a reader answer each question from the views of these arms."""
+    case = recording.cases[0]
+    exchange.write_views(tmp_path, case, built(recording), recording.questions(case))
+    (tmp_path / "answers").mkdir(exist_ok=True)
+    for arm, words in answers.items():
+        text = json.dumps({question.id: words for question in recording.questions(case)})
+        (tmp_path / "answers" / f"heating.{arm}.json").write_text(text)
+    exchange.take_answers(tmp_path, recording, BY)
+    exchange.write_judging(tmp_path, recording, case)
+
+
+def test_answers_are_bound_to_the_view_that_was_read(tmp_path):
+    recording = replied(tmp_path)
+    read_by(tmp_path, recording, ours="by day")
+    assert recording.answers["heating", "ours"].view == built(recording).views["ours"].digest
+    text = (tmp_path / "views" / "heating" / "ours.txt").read_bytes().decode()
+    assert digest(text) == recording.answers["heating", "ours"].view
+
+
+def test_the_judge_sees_letters_drawn_anew_for_each_question(tmp_path):
+    recording = replied(tmp_path)
+    read_by(tmp_path, recording, ours="mine", compact="theirs", tail="else", masking="and more")
+    judged = json.loads((tmp_path / "judge" / "heating.json").read_text())
+    keys = json.loads((tmp_path / "keys" / "heating.json").read_text())
+    assert not any(arm in json.dumps(judged) for arm in ("ours", "masking", "compact"))
+    assert len({tuple(row.values()) for row in keys.values()}) > 1
+    for question in judged["questions"]:
+        by_arm = {keys[question["id"]][letter]: words for letter, words in question["answers"].items()}
+        assert by_arm == {"ours": "mine", "compact": "theirs", "tail": "else", "masking": "and more"}
+
+
+def test_marks_by_letters_become_marks_by_arms(tmp_path):
+    recording = replied(tmp_path)
+    read_by(tmp_path, recording, ours="mine", tail="else")
+    keys = json.loads((tmp_path / "keys" / "heating.json").read_text())
+    marks = {q: {letter: 2 if arm == "ours" else -1 for letter, arm in row.items()} for q, row in keys.items()}
+    (tmp_path / "marks").mkdir()
+    (tmp_path / "marks" / "heating.json").write_text(json.dumps(marks))
+    assert exchange.take_marks(tmp_path, recording, BY) == 10
+    assert {(mark.arm, mark.mark) for mark in recording.marks.values()} == {("ours", 2), ("tail", -1)}
+
+
+@pytest.mark.parametrize(
+    "given", [{"q1": {"A": 2}}, {"q1": {"A": 2, "B": 3}}, {"q1": {"A": 2, "C": 0}}, {"q2": {"A": 2, "B": 0}}]
+)
+def test_marks_that_do_not_fit_the_letters_are_refused(given):
+    with pytest.raises(TranscriptError, match="marks of heating"):
+        exchange.marks_of("heating", given, {"q1": {"A": "ours", "B": "tail"}}, "m")
+
+
+def test_new_answers_from_an_arm_drop_the_marks_of_its_old_ones(tmp_path):
+    recording = replied(tmp_path)
+    read_by(tmp_path, recording, ours="mine", tail="else")
+    letters = json.loads((tmp_path / "keys" / "heating.json").read_text())
+    given = {question: dict.fromkeys(row, 1) for question, row in letters.items()}
+    recording.add_marks(exchange.marks_of("heating", given, letters, "m"))
+    read_by(tmp_path, recording, ours="another answer", tail="else")
+    assert {arm for _, _, arm in recording.marks} == {"tail"}
+
+
+def test_answers_for_a_case_that_is_not_there_are_refused(tmp_path):
+    (tmp_path / "answers").mkdir()
+    (tmp_path / "answers" / "cooling.ours.json").write_text("{}")
+    with pytest.raises(TranscriptError, match="no case 'cooling'"):
+        exchange.take_answers(tmp_path, copied(tmp_path), BY)
