@@ -422,6 +422,8 @@ class Session:
             stand_ins=stand_ins(state.nodes),
             stand_ins_total=self.views.stand_ins_shown,
             refused_replies=calls.refused_replies,
+            refused_input_tokens=calls.refused_input_tokens,
+            refused_output_tokens=calls.refused_output_tokens,
             dropped_lines=calls.dropped_lines,
             memories_dropped=self.learner.dropped if self.learner else 0,
             repairs=dict(repairs.kinds),

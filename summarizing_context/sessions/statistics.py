@@ -26,6 +26,12 @@ class CallFigures(Protocol):
     def refused_replies(self) -> int: ...
 
     @property
+    def refused_input_tokens(self) -> int: ...
+
+    @property
+    def refused_output_tokens(self) -> int: ...
+
+    @property
     def dropped_lines(self) -> int: ...
 
     @property
@@ -61,8 +67,10 @@ class Statistics:
     estimated_cost: float | None  # US dollars for these tokens; None where the model's price is not known
     stand_ins: int  # in the present header
     stand_ins_total: int  # that views have shown
-    refused_replies: int  # that came and could not serve
-    dropped_lines: int  # out of summaries, for they held literals that their source does not hold
+    refused_replies: int  # that came and could not serve; most are asked for once more
+    refused_input_tokens: int  # of the model's input, what calls for refused replies took
+    refused_output_tokens: int  # of its output, what refused replies took
+    dropped_lines: int  # and clauses, out of summaries, for they held literals that their source does not hold
     memories_dropped: int  # that a model proposed, for the message that they name does not say so
     repairs: Mapping[str, int]  # by kind
     pins_left_out: int  # pinned, critical and system messages that the present view has no room to show whole

@@ -9,7 +9,7 @@ import pytest
 
 from summarizing_context.errors import SummarizerRefused
 from summarizing_context.summarizers.base import SummaryJob
-from summarizing_context.summarizers.verification.gate import trim, unsupported_literals
+from summarizing_context.summarizers.verification.gate import unsupported_literals, verify_against
 from summarizing_context.summarizers.verification.sources import SourceValues, grounds_of
 
 from .altering import exact_values, lies, told_values, truths
@@ -276,11 +276,12 @@ def test_what_the_job_says_of_itself_is_no_invention():
 
 def test_only_the_sentence_that_lies_is_dropped_and_empty_sections_go():
     text = "## Intent\n- see HAT-999\n\n## Done\n- The parser works. It took 777 ms. Tests pass now.\n- 48213 rows"
-    assert trim(text, HELD) == ("## Done\n- The parser works. Tests pass now.", 3)
+    bad = ("hat-999", "777 ms", "48213")
+    assert verify_against(text, HELD) == ("## Done\n- The parser works. Tests pass now.", 3, bad)
 
 
 def test_a_summary_of_nothing_but_lies_is_empty():
-    assert trim("## Done\n- HAT-999 is done\n- all is well", HELD).text == ""
+    assert verify_against("## Done\n- HAT-999 is done\n- all is well", HELD).text == ""
 
 
 def test_honest_paraphrases_are_let_through():
@@ -336,7 +337,8 @@ async def test_no_committed_summary_holds_an_invented_literal():
         assert not held, f"seed {seed}: {held} in {text!r}"
         figures = outer.statistics()
         dropped += figures.dropped_lines
-        assert (figures.refused_replies, figures.breaker) == (2, "closed")
+        assert figures.breaker == "closed"
+        assert (figures.refused_input_tokens > 0) == (figures.refused_replies > 0)
     assert dropped > REPLIES
 
 

@@ -215,6 +215,15 @@ async def test_refused_replies_are_paid_for_all_the_same():
     await outer.summarize(job())
     figures = outer.statistics()
     assert (figures.model_calls, figures.input_tokens, figures.output_tokens) == (2, 1100, 12)
+    assert (figures.refused_input_tokens, figures.refused_output_tokens) == (500, 5)
+
+
+async def test_what_a_refused_reply_took_is_counted_also_where_the_provider_does_not_tell():
+    outer, inner, _ = resilient("- HAT-4711", GOOD)
+    await outer.summarize(job())
+    figures = outer.statistics()
+    assert figures.refused_input_tokens == words(inner.asked[0].prompt) > 0
+    assert (figures.refused_replies, figures.refused_output_tokens) == (1, words("- HAT-4711"))
 
 
 async def test_recipe_and_model_of_the_inner_summarizer_show_through():

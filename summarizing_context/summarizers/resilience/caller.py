@@ -46,6 +46,7 @@ logger = logging.getLogger(__name__)
 GRACE = 0.5  # seconds that a cancelled call has to end
 
 Reply = TypeVar("Reply")
+Result = TypeVar("Result")
 
 _left_behind: set[asyncio.Task[Any]] = set()  # asyncio itself keeps only weak references to its tasks
 
@@ -122,7 +123,7 @@ COUNTED_CHARS = 20_000  # a longer reply is estimated, as counting it would hold
 _backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)  # seconds
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Call:
     """A call that was let through."""
 
@@ -130,6 +131,7 @@ class _Call:
     ticket: Ticket
     spent: Spent
     seconds: float  # its time limit
+    output_tokens: int = 0  # of its reply
 
 
 class ResilientSummarizer:
@@ -163,7 +165,7 @@ class ResilientSummarizer:
         self._breaker = Breaker(failures=limits.breaker_failures, cooldown=limits.breaker_cooldown)
         self._caps = Caps(limits)
         self._output_tokens = self._cached_tokens = self._refused_replies = self._failed_jobs = 0
-        self._dropped_lines = 0
+        self._dropped_lines = self._refused_input = self._refused_output = 0
         self._checking = anyio.Lock()
         self._held_until = float("-inf")  # the inner one has asked not to be called before
         self._last_error: str | None = None
@@ -184,6 +186,8 @@ class ResilientSummarizer:
             input_tokens=self._caps.tokens,
             output_tokens=self._output_tokens,
             refused_replies=self._refused_replies,
+            refused_input_tokens=self._refused_input,
+            refused_output_tokens=self._refused_output,
             failed_jobs=self._failed_jobs,
             breaker=self._breaker.state(self._clock.now()),
             last_error=self._last_error,
@@ -220,7 +224,7 @@ class ResilientSummarizer:
         call = self._begin(run)
         try:
             reply = await self._answer(call)
-            self._note_usage(call, reply)
+            call.output_tokens = self._note_usage(call, reply)
             most = self._limits.max_reply_chars
             checked = await self._aside(lambda: check_reply(reply, run.job, self._count, max_chars=most))
         except SummarizerNotReady as error:
@@ -234,7 +238,8 @@ class ResilientSummarizer:
             raise
         self._breaker.succeeded(call.ticket)
         output_tokens = self._count(checked.text) if checked.output_tokens is None else checked.output_tokens
-        return await self._checked(run, replace(checked, input_tokens=call.spent.tokens, output_tokens=output_tokens))
+        usage = replace(checked, input_tokens=call.spent.tokens, output_tokens=output_tokens)
+        return await self._checked(run, call, usage)
 
     async def _answer(self, call: _Call) -> object:
         """The reply to a call. Input is paid for where one came, also one that cannot serve; else it is not counted."""
@@ -250,15 +255,17 @@ class ResilientSummarizer:
                 self._caps.correct(call.spent, 0)
         return reply
 
-    async def _checked(self, run: JobRun, reply: SummaryReply) -> SummaryReply:
-        """The reply, if its source bears it out. A model that makes things up answers: no case for the breaker."""
+    async def _checked(self, run: JobRun, call: _Call, reply: SummaryReply) -> SummaryReply:
+        """What its source bears out of the reply. A model that makes things up answers: no case for the breaker."""
         try:
-            return await self._aside(lambda: run.check_against_source(reply))
+            checked = await self._aside(lambda: run.check_against_source(reply))
         except SummarizerRefused as error:
-            self._note_refusal(run, error)
+            self._note_refusal(run, call, error)
             raise
+        self._dropped_lines += checked.dropped
+        return checked.reply
 
-    async def _aside(self, check: Callable[[], SummaryReply]) -> SummaryReply:
+    async def _aside(self, check: Callable[[], Result]) -> Result:
         """What a check says. It reads the whole source, which takes milliseconds, so a thread does it; one at a time,
         or the event loop would have to wait for many of them before its turn comes."""
         async with self._checking:
@@ -305,8 +312,8 @@ class ResilientSummarizer:
         backoff = 0.0 if run.refused else _backoff(state)
         return max(backoff, self._breaker.ready_in(self._clock.now()))
 
-    def _note_usage(self, call: _Call, reply: object) -> None:
-        """Count what the call cost, whether or not its reply will do."""
+    def _note_usage(self, call: _Call, reply: object) -> int:
+        """Count what the call cost, whether or not its reply will do, and return the output tokens."""
         input_tokens, output_tokens = reported_usage(reply)
         self._cached_tokens += reported_cached(reply) or 0
         if input_tokens is not None:
@@ -316,14 +323,18 @@ class ResilientSummarizer:
             text = reply_text(reply) or ""
             output_tokens = self._count(text) if len(text) <= COUNTED_CHARS else len(text) // 4
         self._output_tokens += output_tokens
+        return output_tokens
 
-    def _note_refusal(self, run: JobRun, error: Exception) -> None:
+    def _note_refusal(self, run: JobRun, call: _Call, error: Exception) -> None:
         run.note_failure(error)
-        self._refused_replies += isinstance(error, SummarizerRefused)
         self._last_error = told(error)
+        if isinstance(error, SummarizerRefused):
+            self._refused_replies += 1
+            self._refused_input += call.spent.tokens
+            self._refused_output += call.output_tokens
 
     def _note_failure(self, run: JobRun, call: _Call, error: Exception) -> None:
-        self._note_refusal(run, error)
+        self._note_refusal(run, call, error)
         self._breaker.failed(call.ticket, self._clock.now(), seconds_asked_for(error))
 
     def _note_held(self, call: _Call, error: SummarizerNotReady) -> None:

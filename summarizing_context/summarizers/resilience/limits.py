@@ -118,7 +118,9 @@ class ResilientStatistics:
     breaker: BreakerState
     last_error: str | None  # one short line without message text
     cached_tokens: int = 0  # of the input, what the provider read from its prompt cache
-    dropped_lines: int = 0  # out of summaries, for they held literals that the source does not hold
+    dropped_lines: int = 0  # and clauses, out of summaries, for they held literals that the source does not hold
+    refused_input_tokens: int = 0  # of the input and output, what calls for refused replies took
+    refused_output_tokens: int = 0
     cap_ends_in: float = 0.0  # seconds until the caps let a call through; inf for never in this session
 
 

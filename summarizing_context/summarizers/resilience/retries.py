@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from summarizing_context.errors import (
@@ -18,7 +18,7 @@ from summarizing_context.errors import (
 from summarizing_context.extraction.memory_items import encode_items, read_items
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.sdk import Fault
-from summarizing_context.summarizers.verification.gate import trim, unsupported_literals
+from summarizing_context.summarizers.verification.gate import keeps_enough, verify_against
 from summarizing_context.summarizers.verification.replies import Refusal
 from summarizing_context.summarizers.verification.sources import SourceValues, grounds_of
 
@@ -96,11 +96,11 @@ class NotAdmitted(SummarizerError):
 
 
 @dataclass(frozen=True, slots=True)
-class Salvaged:
-    """What is left of a reply that held unsupported literals."""
+class Checked:
+    """What is left of a reply without the values that its source does not hold."""
 
     reply: SummaryReply
-    dropped: int  # lines
+    dropped: int = 0  # lines and clauses
 
 
 @dataclass
@@ -114,8 +114,8 @@ class JobRun:
     failure: Exception | None = None  # of the last call
     refused: bool = False  # a reply was refused
     asked_tersely: bool = False
-    unsupported: list[str] = field(default_factory=list)  # literals of the last reply, for the model alone
-    salvaged: Salvaged | None = None  # a reply without the lines that hold such literals
+    unsupported: tuple[str, ...] = ()  # literals of the last reply, for the model alone
+    salvaged: Checked | None = None  # what is left of a refused reply
 
     @cached_property
     def grounds(self) -> SourceValues:
@@ -138,19 +138,22 @@ class JobRun:
         self.calls += 1
         self.asked_tersely = self.refused
 
-    def check_against_source(self, reply: SummaryReply) -> SummaryReply:
-        """The reply, if its source bears out all of its literals; else `SummarizerRefused`, and what can be kept is.
-        Of memories those are left that the source says too."""
+    def check_against_source(self, reply: SummaryReply) -> Checked:
+        """The reply without the lines whose values the source does not hold; of memories those that the source says.
+
+        `SummarizerRefused` where too little is left, and what can be kept is.
+        """
         if self.job.kind == "memory":
             if (items := read_items(reply.text, self.job.content)) is None:
                 raise SummarizerRefused(Refusal.NO_ITEMS)
-            return replace(reply, text=encode_items(items))
-        self.unsupported = unsupported_literals(reply.text, self.grounds)
-        if not self.unsupported:
-            return reply
-        text, dropped = trim(reply.text, self.grounds)
-        if text and (self.salvaged is None or len(text) > len(self.salvaged.reply.text)):
-            self.salvaged = Salvaged(replace(reply, text=text), dropped)
+            return Checked(replace(reply, text=encode_items(items)))
+        verified = verify_against(reply.text, self.grounds)
+        self.unsupported = verified.unsupported
+        checked = Checked(replace(reply, text=verified.text), verified.dropped_lines)
+        if not verified.unsupported or keeps_enough(reply.text, verified):
+            return checked
+        if verified.text and (self.salvaged is None or len(verified.text) > len(self.salvaged.reply.text)):
+            self.salvaged = checked
         raise SummarizerRefused(Refusal.UNSUPPORTED)
 
     def note_failure(self, error: Exception) -> None:

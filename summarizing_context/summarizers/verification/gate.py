@@ -1,6 +1,6 @@
 """The verification gate: a model's summary holds no exact value that its source does not hold.
 
-Pure.
+Pure. What holds such a value is left out; a reply of which too little is left is worth a second call.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.verification.literals import Found, find_literals, plain, unescaped
-from summarizing_context.summarizers.verification.sources import SourceValues
+from summarizing_context.summarizers.verification.sources import SourceValues, grounds_of
 
 GATE_VERSION = "4"  # another one when summaries that it let through must not stand
 
@@ -18,18 +19,47 @@ _HEADING = re.compile(r"\s*#{1,6} |\s*(?:\*\*|__)[^*_]{1,80}(?:\*\*|__):?\s*\Z")
 
 _FENCE = re.compile(r"\s{0,3}(?:```|~~~)[^`]*\Z")
 
-_SENTENCES = re.compile(r"(?<=[.!?])\s+(?=[^\s])")
+_ENDS_OF_CLAUSES = re.compile(r"(?<=[.!?;])\s+(?=[^\s])")
+
+_OPEN = re.compile(r"[(\[{]")
+
+_CLOSED = re.compile(r"[)\]}]")
+
+_LEAD = re.compile(r"\s*(?:(?:[-*+•>]|\d{1,3}[.)])\s+)*")
 
 _WORDS = re.compile(r"\w+")
 
 _FEWEST_WORDS = 4
 
+_ENOUGH = 2 / 3  # of the words of a reply: what a second call adds to them is not worth reading the source once more
 
-class Trimmed(NamedTuple):
-    """A summary without the lines and sentences that hold unsupported literals."""
+
+class Verified(NamedTuple):
+    """A summary without the lines and clauses that hold values which its source does not hold."""
 
     text: str  # empty where nothing worth keeping is left
-    dropped: int
+    dropped_lines: int  # and clauses
+    unsupported: tuple[str, ...]  # these values, each once, in order
+
+
+def verify(reply: str, job: SummaryJob) -> Verified:
+    """A model's summary, as far as what it was given bears it out."""
+    return verify_against(reply, grounds_of(job))
+
+
+def verify_against(reply: str, grounds: SourceValues) -> Verified:
+    """The same for a source that is asked more than once."""
+    bad = unsupported_literals(reply, grounds)
+    if not bad:
+        return Verified(reply, 0, ())
+    text, dropped = _trimmed(reply, grounds)
+    is_sound = not unsupported_literals(text, grounds)  # a line may read otherwise once those around it are gone
+    return Verified(text if is_sound else "", dropped, tuple(bad))
+
+
+def keeps_enough(reply: str, verified: Verified) -> bool:
+    """Whether so much of a reply is left that nobody need ask for another."""
+    return len(_WORDS.findall(verified.text)) >= _ENOUGH * len(_WORDS.findall(reply)) > 0
 
 
 def unsupported_literals(text: str, grounds: SourceValues) -> list[str]:
@@ -38,8 +68,8 @@ def unsupported_literals(text: str, grounds: SourceValues) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def trim(text: str, grounds: SourceValues) -> Trimmed:
-    """The summary without what is not borne out."""
+def _trimmed(text: str, grounds: SourceValues) -> tuple[str, int]:
+    """The summary without what is not borne out, and how many lines and clauses were left out."""
     lines: list[str] = []
     dropped = 0
     for line, fenced in _lines(text):
@@ -49,7 +79,7 @@ def trim(text: str, grounds: SourceValues) -> Trimmed:
             lines.append(kept)
     kept_text = "\n".join(_without_empty_sections(lines)).strip()
     words = sum(len(_WORDS.findall(line)) for line in kept_text.split("\n") if not _HEADING.match(line))
-    return Trimmed(kept_text if words >= _FEWEST_WORDS or not dropped else "", dropped)
+    return kept_text if words >= _FEWEST_WORDS else "", dropped
 
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
@@ -67,7 +97,7 @@ def _unsupported(line: str, grounds: SourceValues, *, fenced: bool) -> list[str]
         bad = []
     bad += grounds.swapped(line)
     if fenced and " " in (whole := plain(line)):  # what is fenced is copied, or made up
-        bad += _bad([Found("quote", whole)], grounds)
+        bad += _bad([Found("code", whole)], grounds)
     return bad
 
 
@@ -76,15 +106,34 @@ def _bad(literals: Iterable[Found], grounds: SourceValues) -> list[str]:
 
 
 def _trim_line(line: str, grounds: SourceValues, *, fenced: bool) -> tuple[str | None, int]:
-    """A line without its bad sentences, and how many of them there were; None where nothing is left."""
+    """A line without its bad clauses, and how many of them there were; None where nothing is left."""
     if not _unsupported(line, grounds, fenced=fenced):
         return line, 0
-    sentences = [line] if fenced else _SENTENCES.split(line)
-    kept = [sentence for sentence in sentences if not unsupported_literals(sentence, grounds)]
-    rest = " ".join(kept)
-    if len(sentences) == 1 or len(_WORDS.findall(rest)) < _FEWEST_WORDS or unsupported_literals(rest, grounds):
-        return None, len(sentences)
-    return rest, len(sentences) - len(kept)
+    lead = _LEAD.match(line)
+    start = lead.end() if lead else 0
+    clauses = [line[start:]] if fenced else _clauses(line[start:])
+    kept = [clause for clause in clauses if not unsupported_literals(clause, grounds)]
+    rest = line[:start] + " ".join(kept).removesuffix(";")
+    if len(clauses) == 1 or len(_WORDS.findall(rest)) < _FEWEST_WORDS or unsupported_literals(rest, grounds):
+        return None, len(clauses)
+    return rest, len(clauses) - len(kept)
+
+
+def _clauses(line: str) -> list[str]:
+    """Sentences, and what semicolons part; what stands in brackets or between marks of code stays in one piece."""
+    clauses: list[str] = []
+    whole = True
+    for piece in _ENDS_OF_CLAUSES.split(line):
+        if whole:
+            clauses.append(piece)
+        else:
+            clauses[-1] += f" {piece}"
+        whole = _is_whole(clauses[-1])
+    return clauses
+
+
+def _is_whole(text: str) -> bool:
+    return text.count("`") % 2 == 0 and len(_OPEN.findall(text)) <= len(_CLOSED.findall(text))
 
 
 def _without_empty_sections(lines: list[str]) -> list[str]:

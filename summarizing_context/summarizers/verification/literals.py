@@ -50,6 +50,12 @@ _THIN_SPACES = re.compile(r"(?<=\d)[\u00a0\u2009\u202f](?=\d{3}(?!\d))")
 
 _JSON_ESCAPES = re.compile(r"\\([nrt\"\\/])")
 
+COLOURS = re.compile(  # of a terminal
+    r"(?:\x1b|\\+(?:x1b|033|u001b|e)|\besc)?\[(\d{1,3}(?:;\d{1,3}){1,15}m)", re.IGNORECASE
+)
+
+_ESCAPE_CHARACTER = re.compile(r"\\+(?:x1b|033|u001b)(?:\[\d{0,2}[a-z])?", re.IGNORECASE)
+
 _SCIENTIFIC = re.compile(r"(?<![\w.-])\d(?:\.\d{1,6})?[eE](?:-0?\d|\+\d{1,2})(?!\w|\.\d)")
 
 _WORDS = re.compile(r"[^\W_]+")
@@ -119,7 +125,22 @@ def _digit(found: re.Match[str]) -> str:
     return str(unicodedata.decimal(found[0]))
 
 
-Kind = Literal["address", "path", "id", "number", "day", "time", "quote", "name", "term", "pair", "choice", "setting"]
+Kind = Literal[
+    "address",
+    "path",
+    "id",
+    "number",
+    "day",
+    "time",
+    "quote",
+    "code",
+    "glob",
+    "name",
+    "term",
+    "pair",
+    "choice",
+    "setting",
+]
 
 NotALiteral = Literal["word"]
 
@@ -132,7 +153,11 @@ _QUOTES = re.compile(
     r"(?<![\w'])'(?P<single>[^'\n]{3,300}(?:\w'\w[^'\n]{0,300}){0,8})'(?![\w'])"
 )
 
-_PATH_AND_LINE = re.compile(r"(?P<path>[\w@.~+/-]{0,200}[\w+-]\.[a-z]\w{0,9}):(?P<line>\d{1,7}(?:[:-]\d{1,7})?)(?!\w)")
+_LINES = r"\d{1,7}(?:[:-]\d{1,7})?(?:, ?\d{1,7}(?:-\d{1,7})?){0,40}(?![\w])"
+
+_PATH_AND_LINES = re.compile(rf"(?P<path>[\w@.~+/-]{{0,200}}[\w+-]\.[a-z]\w{{0,9}}):(?P<lines>{_LINES})")
+
+_LIST_OF_LINES = re.compile(rf"(?<=\blines ){_LINES}")
 
 _TOKEN = re.compile(r"[^\s()\[\]{}<>\"|;]+")
 
@@ -145,6 +170,10 @@ _FOLDERS = """
 _PRODUCTS = "node.js next.js vue.js react.js express.js nuxt.js three.js d3.js chart.js"
 
 _PATTERN = re.compile(r"(?<=[\w/])\*{1,2}(?:/\*{1,2})?\.\w{1,9}(?!\w)")  # of names of files: `src/*.c` tells a folder
+
+_GLOB = re.compile(r"`([\w./-]{1,200}\*[\w./*-]{0,200})`")
+
+_STARS = re.compile(r"\*[*/.]*\*|\*")
 
 _ONE = rf"\d|{'|'.join(DIGITS)}"
 
@@ -176,15 +205,17 @@ _DOTTED = re.compile(  # addresses and versions, and no `1.234.567`
 
 _MAJOR = re.compile(r"v\d{1,3}\Z")  # a version without dots
 
+_SERIES = re.compile(r"v?\d{1,5}(?:\.\d{1,5})*\.[x*]\Z")  # of versions: `4.40.x`
+
 _RANK = re.compile(r"\d{1,2}(?:st|nd|rd|th)\Z")
 
 _SPANS = re.compile(r"\d[\d,.]*(?:-[a-z]+)+\Z")  # 12-hour, 3-step
 
 _MEASURED = re.compile(r"[\d,._]*\d(%|°[cf]?|[a-zµμ]{1,12})\Z")  # 200ms, 10k
 
-_ALTERNATIVES = re.compile(r"[a-z-]{2,}(?:/[a-z-]{2,})+\Z")
+_ALTERNATIVES = re.compile(r"[a-z-]{2,}(?:/[a-z-]{2,}){1,11}\Z")
 
-_PLAIN = re.compile(r"[a-z'&-]+(?:/[a-z'&-]+)?\Z")
+_PLAIN = re.compile(r"[a-z\u03bc'&-]+(?:/[a-z'&-]+)?\Z")
 
 _CAMEL = re.compile(
     r"(?<![\w.-])(?:[a-z]+(?:[A-Z][a-z0-9]+){1,6}|(?:[A-Z][a-z0-9]+){1,6}(?:Error|Exception)|(?:[A-Z][a-z0-9]+){3,9})(?![\w-])"
@@ -208,15 +239,26 @@ class Found(NamedTuple):
 def find_literals(line: str) -> list[Found]:
     """The literals of one line. What has been read as one is blanked, so that no part of it is told again."""
     found: list[Found] = []
-    text = _without_label(plain(_PATTERN.sub("", line) if "*" in line else line))
+    line = _without_globs(line, found) if "*" in line else line
+    text = _without_label(plain(line))
     text = text.replace("`", " ") if text.count("`") % 2 else text  # nobody can say which of them belong together
     stages = (_quotes, _addresses, _lines_of_files, _moments, _calls, _spelled_out, _tokens, _numbers_in_words)
-    for stage in stages:
+    for stage in (_escapes, *stages):
         text = stage(text, found)
     found += [Found("number", text[at.start : at.stop], at) for at in find_quantities(text) if at.is_literal]
     found += [Found("name", name[0].casefold()) for name in _CAMEL.finditer(line) if _is_telling(name[0])]
     found += [Found("setting", variable[0].casefold()) for variable in _VARIABLE.finditer(line)]
     return found
+
+
+def _without_globs(line: str, found: list[Found]) -> str:
+    """A line without what stars leave open; of a name of code what stands beside its star is a literal."""
+
+    def read(glob: re.Match[str]) -> str:
+        found.append(Found("glob", _STARS.sub("*", glob[1]).casefold()))
+        return " "
+
+    return _PATTERN.sub("", _GLOB.sub(read, line))
 
 
 def _is_telling(camel: str) -> bool:
@@ -228,17 +270,27 @@ def _without_label(text: str) -> str:
     return text if label is None else text[: label.start("name")] + text[label.end("name") :]
 
 
+def _escapes(text: str, found: list[Found]) -> str:
+    """The character ESC however it is written, and the colours that it sets."""
+
+    def read(colours: re.Match[str]) -> str:
+        found.append(Found("id", colours[1]))
+        return " "
+
+    return _ESCAPE_CHARACTER.sub(" ", COLOURS.sub(read, text)) if "[" in text or "\\" in text else text
+
+
 def _quotes(text: str, found: list[Found]) -> str:
     """Quotes of several words are literals as they stand; what stands alone between marks is read on as a token."""
 
     def read(quote: re.Match[str]) -> str:
         inside = (quote["double"] or quote["code"] or quote["single"] or "").strip()
         if " " in inside:
-            found.append(Found("quote", inside))
+            found.append(Found("code" if quote["code"] else "quote", inside))
             return " "
         if inside.isalpha() and len(inside) > 3:
             found.append(Found("term", inside))
-        if quote["code"] and _ALTERNATIVES.match(inside):
+        if _ALTERNATIVES.match(inside):
             found.append(Found("pair", inside))
         return f" {inside} "
 
@@ -254,8 +306,9 @@ def _addresses(text: str, found: list[Found]) -> str:
 
 
 def _lines_of_files(text: str, found: list[Found]) -> str:
-    """`src/a.py:120` is a path, and a number."""
-    return _PATH_AND_LINE.sub(lambda place: f"{place['path']} {place['line']}", text)
+    """`src/a.py:120,300` is a path, and two numbers."""
+    text = _PATH_AND_LINES.sub(lambda place: f"{place['path']} {place['lines'].replace(',', ' , ')}", text)
+    return _LIST_OF_LINES.sub(lambda lines: lines[0].replace(",", " , "), text)
 
 
 def _moments(text: str, found: list[Found]) -> str:
@@ -322,6 +375,8 @@ def _kind_of(bare: str, token: str) -> Kind | NotALiteral | None:
     """What a token is; None where it is a number with something about it."""
     if "/" in token or "\\" in bare:
         return _kind_of_path(bare, token)
+    if _SERIES.match(bare):
+        return "id"
     if FILE.fullmatch(bare):
         return "word" if bare in _PRODUCTS.split() else "path"
     if _NAMES.match(bare) and bare not in _SHORT.split() and bare not in _PRODUCTS.split():
@@ -347,13 +402,11 @@ def _kind_of_path(bare: str, token: str) -> Kind | NotALiteral | None:
         return "path"
     if not any(part[:1].isalpha() or part[:1] in "._@~" for part in parts):
         return None
-    deep = (
-        len(parts) > 2 or token.lstrip("'").startswith(("/", "./", "../", "~/")) or token.rstrip(".,:;").endswith("/")
-    )
-    if deep or parts[0] in _FOLDERS.split() or any("." in part or "_" in part for part in parts):
-        return "path"
-    if _ALTERNATIVES.match(bare):
+    rooted = token.lstrip("'").startswith(("/", "./", "../", "~/")) or token.rstrip(".,:;").endswith("/")
+    if not rooted and parts[0] not in _FOLDERS.split() and _ALTERNATIVES.match(bare):
         return "choice"
+    if rooted or len(parts) > 2 or parts[0] in _FOLDERS.split() or any("." in part or "_" in part for part in parts):
+        return "path"
     return None if any(map(str.isdigit, bare)) else "word"
 
 

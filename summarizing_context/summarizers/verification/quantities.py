@@ -267,7 +267,7 @@ def _unit_of(found: re.Match[str]) -> tuple[str | None, float]:
         return M, MANY[M]
     if word in MANY and not (word in UNITS or (word in ("k", "m") and found["gap"])):
         return None, MANY[word]
-    if len(word) == 1 and word not in ("%", "°") and found["gap"] == " " and word not in ("s", "h"):
+    if len(word) == 1 and word not in ("%", "°") and found["gap"] == " " and word not in ("s", "h", "b"):
         return None, 1.0
     return UNITS.get(word), 1.0
 

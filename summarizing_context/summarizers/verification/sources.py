@@ -11,10 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 
+from summarizing_context.extraction.values import FILE
 from summarizing_context.messages.text import bare, cleaned
 from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.verification.dates import Calendar, Day, Time
-from summarizing_context.summarizers.verification.literals import Found, find_literals, plain, unescaped, words_only
+from summarizing_context.summarizers.verification.literals import (
+    COLOURS,
+    Found,
+    find_literals,
+    plain,
+    unescaped,
+    words_only,
+)
 from summarizing_context.summarizers.verification.quantities import Quantities, Quantity
 from summarizing_context.summarizers.verification.units import CURRENCIES, durations
 
@@ -74,6 +82,8 @@ _HEX = re.compile(r"[0-9a-f]{7,64}\Z")
 
 _MAJOR = re.compile(r"v(\d+)\Z")
 
+_SERIES = re.compile(r"v?(\d+(?:\.\d+)*)\.[x*]?\Z")  # of versions
+
 _VERSION = re.compile(r"v?\d+(?:\.\d+)+\Z")
 
 _LABELLED = re.compile(r"[a-z]+=(?P<value>[\w.,+-]+)")  # `retries=3`: a label of the summary's own
@@ -87,6 +97,12 @@ _DIGITS = re.compile(r"[\d+/_: -]+\Z")
 _LINES = re.compile(r"l(\d{1,6})(?:-l?(\d{1,6}))?\Z")  # `L88-L92`
 
 _LINE = "\n"
+
+_PLACEHOLDER = re.compile(r"\$?\{[a-z_]{1,40}\}|<[a-z][a-z_ -]{0,40}>")
+
+_CODE_MARKS = re.compile(r"[\s,;|()\[\]{}<>\"'`=&!?]+")
+
+_AROUND = ".:/*+~^\\"  # a word of code
 
 _SHORTEST_CUT = 9  # characters of an id that is cut short, with the mark of it
 
@@ -113,8 +129,11 @@ class SourceValues:
         if literal.kind == "setting":
             key, _, value = literal.text.partition("=")
             return self._has(literal.text) or (self._has(key) and self._may_be(key, value))
-        if literal.kind == "quote":
-            return all(self._has_quote(part) for part in _GAPS.split(literal.text.replace("\\", "/")))
+        if literal.kind == "glob":
+            return self._has_glob(literal.text)
+        if literal.kind in ("quote", "code"):
+            text = literal.text.replace("\\", "/")
+            return all(map(self._has_quote, _GAPS.split(text))) or (literal.kind == "code" and self._has_code(text))
         setting = _SETTING.fullmatch(literal.text)
         return (setting is None or self._may_be(setting["key"], setting["value"])) and self._has_token(literal)
 
@@ -138,7 +157,8 @@ class SourceValues:
     @cached_property
     def _text(self) -> str:
         text = cleaned(self._source)
-        text = plain(f"{text}\n{unescaped(text)}" if "\\" in text else text)
+        colours = " ".join(set(COLOURS.findall(self._source)))
+        text = plain(f"{text}\n{unescaped(text)}\n{colours}" if "\\" in text else f"{text}\n{colours}")
         return _TICKS.sub(_tick, text).replace("\\", "/") if "`" in text else text.replace("\\", "/")
 
     @cached_property
@@ -195,6 +215,17 @@ class SourceValues:
         words = words_only(inner)
         return words in self._words or self._has_lines(words.split())
 
+    def _has_code(self, code: str) -> bool:
+        """Whether each word of a line of code stands there; what it calls a placeholder need not."""
+        words = (word.strip(_AROUND) for word in _CODE_MARKS.split(_PLACEHOLDER.sub(" ", code)))
+        return all(self._has_part(word) for word in words if word)
+
+    def _has_glob(self, glob: str) -> bool:
+        """Whether what stands beside the stars begins, or ends, words that stand there."""
+        first, *others = glob.removeprefix("./").split("*")
+        starts = re.search(rf"(?<!\w){re.escape(first)}", self._text) is not None
+        return starts and all(re.search(rf"{re.escape(part)}(?!\w)", self._text) for part in others)
+
     def _has_lines(self, words: list[str], first: bool = True) -> bool:
         """Whether words stand there once whole lines between them are left out."""
         for length in range(len(words), 0, -1):
@@ -221,7 +252,9 @@ class SourceValues:
             return all(map(self._has, core.split("/")))
         if literal.kind == "choice":
             parts = core.split("/")
-            return all(map(self._has, parts)) or not any(self._has_in_path(part) for part in parts)
+            return all(map(self._has_alone, parts)) or not any(self._has_in_path(part) for part in parts)
+        if literal.kind == "path" and (self._has_joined(core) or self._has_each(text)):
+            return True
         if _DIGITS.match(core):
             return False
         if labelled := _LABELLED.fullmatch(core):
@@ -236,6 +269,21 @@ class SourceValues:
     def _has_in_path(self, part: str) -> bool:
         """Whether a name stands in a path: then another path with it is none that a writer makes up as `pass/fail`."""
         return len(part) >= _SHORTEST_STEM - 1 and (self._has(f"/{part}") or self._has(f"{part}/"))
+
+    def _has_alone(self, part: str) -> bool:
+        """Whether a word stands there, and not as a part of a path."""
+        return re.search(rf"(?<![\w/]){re.escape(part)}(?!\w|/\w)", self._text) is not None
+
+    def _has_each(self, joined: str) -> bool:
+        """Whether slashes join what stands there alone, of one sort: `Open/Stat/os.Remove`, `io.c/net.c`."""
+        parts = joined.split("/")
+        files = [FILE.fullmatch(part) is not None for part in parts]
+        return all(files) == any(files) and all(map(self._has_alone, parts))
+
+    def _has_joined(self, path: str) -> bool:
+        """Whether a folder stands there, and the rest of the path on its own: what is listed stands below a folder."""
+        cuts = [at for at, char in enumerate(path) if char == "/"]
+        return any(self._has(path[:at]) and self._has_alone(path[at + 1 :]) for at in cuts if "/" in path[1:at])
 
     def _has_mail(self, text: str) -> bool:
         """Whether an address stands there, and not as a part of a longer one."""
@@ -255,6 +303,8 @@ class SourceValues:
             return self._has(text, whole=False)
         if _VERSION.match(text):
             return self._has(text.removeprefix("v")) or self._has(f"v{text}")
+        if series := _SERIES.match(text):
+            return any(self._has(f"{mark}{series[1]}.", whole=False) for mark in ("", "v"))
         if major := _MAJOR.match(text):  # of `3.1`, or `version 3`
             number = major[1]
             return re.search(rf"(?<![\w.])(?:version:? ?{number}(?!\w)|{number}\.\d)", self._text) is not None

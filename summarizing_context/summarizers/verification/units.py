@@ -54,7 +54,7 @@ _SPELLINGS = {
     "week": "week weeks",
     "month": "month months",
     "year": "year years",
-    "b": "byte bytes",
+    "b": "b byte bytes",
     "kb": "kb kib kilobyte kilobytes",
     "mb": "mb mib megabyte megabytes",
     "gb": "g gi gb gib gigabyte gigabytes",
