@@ -154,17 +154,19 @@ async def turns(number: int = 50) -> None:
 @pytest.mark.parametrize("together", [True, False], ids=["together", "later"])
 async def test_other_requests_that_would_compact_wait_until_hooks_have_acted(other: Provider, together: bool) -> None:
     told: list[int] = []
-    may_act = asyncio.Event()
+    acts, may_act = asyncio.Event(), asyncio.Event()
 
     async def hook(event: str, data: dict[str, Any]) -> None:
         told.append(await activated(manager))
+        acts.set()
         await may_act.wait()
 
     manager, cleanup = await filled(hook, hooks="await")
     first = asyncio.create_task(manager.get_messages_for_request(provider=FIRST))
     if not together:
-        await turns()
+        await acts.wait()
     second = asyncio.create_task(manager.get_messages_for_request(provider=other))
+    await acts.wait()
     await turns()
     assert (len(told), await activated(manager), first.done(), second.done()) == (1, 0, False, False)
     may_act.set()
@@ -195,14 +197,16 @@ async def test_a_request_that_would_not_compact_does_not_wait_for_hooks() -> Non
 
 async def test_a_request_that_is_given_up_while_hooks_act_holds_up_no_other() -> None:
     told: list[int] = []
-    may_act = asyncio.Event()
+    acts, may_act = asyncio.Event(), asyncio.Event()
 
     async def hook(event: str, data: dict[str, Any]) -> None:
         told.append(data["message_count"])
+        acts.set()
         await may_act.wait()
 
     manager, cleanup = await filled(hook, hooks="await")
     first, second = [asyncio.create_task(manager.get_messages_for_request(provider=FIRST)) for _ in range(2)]
+    await acts.wait()
     await turns()
     first.cancel()
     may_act.set()
