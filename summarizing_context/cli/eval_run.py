@@ -14,6 +14,7 @@ from rich.text import Text
 
 from summarizing_context.cli import eval_model
 from summarizing_context.cli.eval_model import ModelOptions
+from summarizing_context.cli.eval_real import run_recorded
 from summarizing_context.cli.output import (
     InputError,
     Status,
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette
     from summarizing_context.evaluation.cassettes.requests import Spent
     from summarizing_context.evaluation.intervals import Interval
-    from summarizing_context.evaluation.outcomes import RunOutcome, SessionOutcome
-    from summarizing_context.evaluation.suites import Task
+    from summarizing_context.evaluation.outcomes import GateOutcome, RunOutcome, SessionOutcome
+    from summarizing_context.evaluation.suites import LoadedSuite, Task
 
 
 _SHOWN = (
@@ -82,15 +83,15 @@ def main_table(run: RunOutcome) -> Table:
     return made
 
 
-def gates_table(run: RunOutcome) -> Table:
+def gates_table(gates: Sequence[GateOutcome]) -> Table:
     """What became of the gates; figures that are as accepted share one line."""
     from summarizing_context.evaluation.gates import BASELINE
 
-    as_accepted = [gate for gate in run.gates if gate.name.startswith(BASELINE) and not gate.failed]
+    as_accepted = [gate for gate in gates if gate.name.startswith(BASELINE) and not gate.failed]
     made = table("Gates", "gate", "result", "figures", wide="figures")
     made.columns[0].no_wrap = False
     made.columns[2].no_wrap = False
-    for gate in run.gates:
+    for gate in gates:
         if gate not in as_accepted:
             made.add_row(plain(gate.name), Text(gate.result, _TONES[gate.result]), Text(plain(gate.words), "dim"))
     if as_accepted:
@@ -157,6 +158,8 @@ def execute(request: RunRequest, options: ModelOptions) -> int:
     from summarizing_context.evaluation.report.files import HTML, table_document, write_reports
     from summarizing_context.evaluation.suites import accept as accept_run
 
+    if (recorded := _recorded_suite(request)) is not None:
+        return run_recorded(request, options, recorded)
     task = make_task(request, options)
     _check(request, options, task)
     started = time.perf_counter()
@@ -177,6 +180,16 @@ def execute(request: RunRequest, options: ModelOptions) -> int:
         if cassette is not None:
             screen().print(f"Recorded: {eval_model.spent_words(cassette, task.plan)}.")
     return Status.LAW_BROKEN if has_failed(found) else Status.OK
+
+
+def _recorded_suite(request: RunRequest) -> LoadedSuite | None:
+    """The suite that is named, if it has recorded answers."""
+    from summarizing_context.evaluation.suites import load_suite
+
+    if request.cases or request.dataset or request.suite is None:
+        return None
+    loaded = load_suite(request.suite, Path.cwd())
+    return loaded if loaded.suite.recording else None
 
 
 def make_task(request: RunRequest, options: ModelOptions) -> Task:
@@ -262,7 +275,7 @@ def _show(run: RunOutcome, page: Path, seconds: float) -> None:
 
     console = screen()
     shown: list[Any] = [main_table(run)]
-    shown += [gates_table(run)] if run.gates else []
+    shown += [gates_table(run.gates)] if run.gates else []
     shown += [defects_table(run)] if run.defects else []
     for made in shown:
         console.print(made)

@@ -92,6 +92,7 @@ SUMMARIES = ("segment", "rollup")  # their replies have the fixed sections
 
 _GIVEN = {"segment": {"max_tokens"}, "rollup": {"max_tokens", "focus"}, "focus": {"max_tokens"},
     "reader": {"max_tokens"}, "proposal": {"current", "feedback"}, "compaction": {"characters"},
+    "answers": {"abstention"}, "marks": {"right", "partly", "abstained", "wrong"},
     "judge": {"verdict_right", "verdict_wrong"}}  # fmt: skip
 
 

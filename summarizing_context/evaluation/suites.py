@@ -34,6 +34,7 @@ from summarizing_context.evaluation.gates import (
 from summarizing_context.evaluation.outcomes import DefectOutcome, RunOutcome, SessionOutcome, changed_settings
 from summarizing_context.evaluation.questions import READ_ARMS, Chat, ReaderPlan, Tape, check_reader_plan
 from summarizing_context.evaluation.readers import summarizes_by_model
+from summarizing_context.evaluation.real.bounds import Bound
 from summarizing_context.evaluation.runner import Plan, run_sources
 from summarizing_context.evaluation.scoring.defects import try_defects
 from summarizing_context.evaluation.scoring.figures import FIGURES
@@ -98,6 +99,8 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     settings: dict[str, Any] = {}
     model: Model | None = None
     start: dict[str, dict[str, int]] = {}  # for `tune`: figures of the extractive summarizer to begin with
+    recording: str = ""  # folder of recorded answers, seen from the checkout; then `bounds` are its gates
+    bounds: list[Bound] = []
     recovers: float = 0.0  # for `tune`: share of the way from the start to the shipped figures that must be regained
 
 

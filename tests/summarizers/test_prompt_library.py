@@ -14,9 +14,11 @@ from summarizing_context.summarizers.prompts import latest, load
 
 # A released prompt is never edited, for its hash is in the keys of stored summaries: make a new version instead.
 RELEASED = {
+    "answers/v1": "71a1d78d29fc57c5838c5aa54ae51949fcbd0acc4e799f58b5620dc5b07624d5",
     "compaction/v1": "1a0119fde45d353756a0b4fd1936317521428c4481098c1351eb82401026ab09",
     "focus/v1": "c361f833aa5f1f6ae3bc36ebb4efcce18ac4deb60b16f1ab85fb188378e2ca2e",
     "judge/v1": "7d89489fd115b6578fd5dbc5fcd3bd42bee2291b20ae355b04bdc5fa80feb686",
+    "marks/v1": "0301cdf8b6191b5dd92a1449ddf7b7885339cd162b3e668259b424a7ef749417",
     "memory/v1": "1c90518186a51e97744ef4f0a2df752a9c8350a91a78b3c381ed210a5056aa18",
     "proposal/v1": "fd1c0a133e580d4bead172292aa44518b04e267866cb45da6a0da2c702d3208b",
     "reader/v1": "93fe741d0b8e8acedaa08a1c618df5c684a0312cea71cae30155d53b7e5fda1f",
@@ -66,7 +68,7 @@ def test_a_prompt_as_sent_costs_at_most_400_tokens(rank: int):
     assert TiktokenCounter(encoding).count(sent) <= 400
 
 
-@pytest.mark.parametrize("name", ["compaction", "focus", "judge", "proposal", "reader"])
+@pytest.mark.parametrize("name", ["answers", "compaction", "focus", "judge", "marks", "proposal", "reader"])
 def test_a_prompt_that_is_the_same_for_all_costs_at_most_400_tokens(name: str):
     encoding = load_offline()
     assert encoding is not None

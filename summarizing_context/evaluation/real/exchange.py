@@ -59,6 +59,13 @@ def write_views(folder: Path, case: Case, built: Built, questions: Sequence[Ques
 
 def write_judging(folder: Path, recording: Recording, case: Case) -> None:
     """Write all answers of a case for a judge, under letters, and apart from it which arm each letter is."""
+    document, letters = judging(recording, case)
+    _put(folder / "judge" / f"{case.name}.json", _pretty(document))
+    _put(folder / "keys" / f"{case.name}.json", _pretty(letters))
+
+
+def judging(recording: Recording, case: Case) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
+    """What the judge of a case gets, and by question which arm each letter is."""
     answers = {arm: found for (name, arm), found in recording.answers.items() if name == case.name}
     letters = {question.id: shuffled(case.name, question.id, sorted(answers)) for question in recording.questions(case)}
     questions = [
@@ -73,8 +80,7 @@ def write_judging(folder: Path, recording: Recording, case: Case) -> None:
         }
         for question in recording.questions(case)
     ]
-    _put(folder / "judge" / f"{case.name}.json", _pretty({"case": case.name, "questions": questions}))
-    _put(folder / "keys" / f"{case.name}.json", _pretty(letters))
+    return {"case": case.name, "questions": questions}, letters
 
 
 def shuffled(case: str, question: str, arms: Sequence[str]) -> dict[str, str]:
@@ -147,14 +153,14 @@ def marks_of(
 
 
 def take_questions(folder: Path, recording: Recording) -> int:
-    """Copy `questions/<case>.json` of the cases, once they can be read; how many."""
+    """Copy `questions/<case>.json` of the cases; how many."""
     count = 0
     for case in recording.cases:
         path = folder / "questions" / f"{case.name}.json"
         if path.exists():
             _put(recording.folder / "questions" / path.name, path.read_bytes().decode())
-            recording.questions(case)
             count += 1
+    recording.read_questions()
     return count
 
 

@@ -39,6 +39,11 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     budget: int  # tokens of our view
     source: str
     licence: str
+    session: str = ""  # cases of one session count as one in intervals; else each case is one
+
+    @property
+    def drawn_as(self) -> str:
+        return self.session or self.name
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -102,6 +107,7 @@ class Recording:
 
     folder: Path
     cases: list[Case]
+    asked: dict[str, list[Question]] = field(default_factory=dict)  # by case
     replies: dict[str, Reply] = field(default_factory=dict)  # by key
     answers: dict[tuple[str, str], Answers] = field(default_factory=dict)  # by case and arm
     marks: dict[tuple[str, str, str], Mark] = field(default_factory=dict)  # by case, question and arm
@@ -111,6 +117,7 @@ class Recording:
         """Read a folder. Raises `TranscriptError` naming the file that cannot be read."""
         listed = _read(folder / CASES, lambda data: msgspec.convert(tomllib.loads(data.decode()), _Cases))
         found = cls(folder, listed.case)
+        found.read_questions()
         found.add_replies(_lines(folder / REPLIES, Reply))
         found.answers = {(line.case, line.arm): line for line in _lines(folder / ANSWERS, Answers)}
         found.marks = {(line.case, line.question, line.arm): line for line in _lines(folder / MARKS, Mark)}
@@ -123,10 +130,16 @@ class Recording:
             raise TranscriptError(f"{case.log}: {len(messages)} messages, but {case.name} is cut at {case.cut}")
         return messages[: case.cut]
 
+    def read_questions(self) -> None:
+        """Read the questions of each case that has some."""
+        for case in self.cases:
+            path = self.folder / "questions" / f"{case.name}.json"
+            if path.exists():
+                self.asked[case.name] = _read(path, lambda data: msgspec.json.decode(data, type=_Questions)).questions
+
     def questions(self, case: Case) -> list[Question]:
         """What is asked at the cut; nothing where no questions were written."""
-        path = self.folder / "questions" / f"{case.name}.json"
-        return _read(path, lambda data: msgspec.json.decode(data, type=_Questions)).questions if path.exists() else []
+        return self.asked.get(case.name, [])
 
     def add_replies(self, replies: Iterable[Reply]) -> None:
         """Take replies in; a later one replaces an earlier one to the same request."""

@@ -249,17 +249,15 @@ def page(run: RunOutcome) -> str:
     rows = table_of(run)
     parts = [
         _top(run),
-        _section("Strategies and baselines", _table(rows), _TABLE_WORDS),
+        section("Strategies and baselines", _table(rows), _TABLE_WORDS),
         curves(run, rows),
-        _section(
-            "Retention by kind of question", _kinds(run, rows), "Shares of the probes of each kind that are kept."
-        ),
+        section("Retention by kind of question", _kinds(run, rows), "Shares of the probes of each kind that are kept."),
         _losses(run),
         needles(run),
-        _gates(run),
+        gates_section(run.gates),
         _defects(run),
         _unsupported(run),
-        _section("Probes", probes_html(run), "Open a session and a question to see why it was kept or lost."),
+        section("Probes", probes_html(run), "Open a session and a question to see why it was kept or lost."),
         _bottom(run),
     ]
     return html_page(f"Summary evals: {run.suite}", parts)
@@ -294,17 +292,18 @@ def _top(run: RunOutcome) -> str:
     )
 
 
-def _gates(run: RunOutcome) -> str:
-    if not run.gates:
+def gates_section(gates: Sequence[GateOutcome]) -> str:
+    """What became of the gates; figures that are as accepted are folded up."""
+    if not gates:
         return ""
-    accepted = [gate for gate in run.gates if gate.name.startswith(BASELINE)]
-    own = [gate for gate in run.gates if gate not in accepted or gate.failed]
+    accepted = [gate for gate in gates if gate.name.startswith(BASELINE)]
+    own = [gate for gate in gates if gate not in accepted or gate.failed]
     body = _gates_table(own) if own else ""
     if accepted:
         worse = sum(gate.failed for gate in accepted)
         title = f"{len(accepted)} figures against the accepted scores, {worse} worse"
         body += f"<details><summary>{title}</summary>{_gates_table(accepted)}</details>"
-    return _section("Gates", body, "A gate that every arm passes is vacuous: it tells nothing.")
+    return section("Gates", body, "A gate that every arm passes is vacuous: it tells nothing.")
 
 
 def _gates_table(gates: Sequence[GateOutcome]) -> str:
@@ -313,7 +312,7 @@ def _gates_table(gates: Sequence[GateOutcome]) -> str:
         f'</span></td><td class="words">{escape(gate.words)}</td></tr>'
         for gate in gates
     ]
-    return _wide('<tr><th class="words">gate</th><th></th><th class="words">figures</th></tr>', rows)
+    return wide_table('<tr><th class="words">gate</th><th></th><th class="words">figures</th></tr>', rows)
 
 
 def _table(rows: Sequence[Row]) -> str:
@@ -330,7 +329,7 @@ def _table(rows: Sequence[Row]) -> str:
         body.append(f'<tr class="{tone}"><td title="{escape(row.about)}"><b>{escape(row.arm)}</b></td>{cells}</tr>')
     legend = "".join(f"<li><b>{escape(row.arm)}</b>: {escape(row.about)}</li>" for row in rows)
     return (
-        f"{_wide(f'<tr><th>arm</th>{head}</tr>', body)}"
+        f"{wide_table(f'<tr><th>arm</th>{head}</tr>', body)}"
         f"<details><summary>What the arms are</summary><ul>{legend}</ul></details>"
         f"<details><summary>What the figures mean</summary><ul>{_figures(columns)}</ul></details>"
     )
@@ -379,10 +378,11 @@ def _kinds(run: RunOutcome, rows: Sequence[Row]) -> str:
         tone = "ours" if row.arm == REFERENCE else "reference" if row.role == "reference" else ""
         cells = "".join(_share_cell(by_kind(run, kind, row.arm)) for kind in kinds)
         body.append(f'<tr class="{tone}"><td><b>{escape(row.arm)}</b></td>{cells}</tr>')
-    return _wide(f"<tr><th>arm</th>{head}</tr>", body)
+    return wide_table(f"<tr><th>arm</th>{head}</tr>", body)
 
 
-def _wide(head: str, rows: Sequence[str]) -> str:
+def wide_table(head: str, rows: Sequence[str]) -> str:
+    """A table that scrolls by itself where the page is narrow."""
     return f'<div class="scroll"><table><thead>{head}</thead><tbody>{"".join(rows)}</tbody></table></div>'
 
 
@@ -402,9 +402,9 @@ def _defects(run: RunOutcome) -> str:
         for defect in run.defects
     ]
     head = '<tr><th class="words">defect</th><th class="words">who has to notice</th><th>times</th><th></th></tr>'
-    return _section(
+    return section(
         "Seeded defects",
-        _wide(head, rows),
+        wide_table(head, rows),
         "A perfect summary is spoilt in one known way; a scorer that does not notice cannot be trusted.",
     )
 
@@ -427,7 +427,7 @@ def _unsupported(run: RunOutcome) -> str:
                 f"<details><summary>{name}: {len(found):,} in views of {REFERENCE}</summary><ul>{items}</ul></details>"
             )
     words = "Values in summaries that their source does not hold, and numbers that stand where they never stood."
-    return _section("Unsupported values", "".join(rows), words) if rows else ""
+    return section("Unsupported values", "".join(rows), words) if rows else ""
 
 
 def _bottom(run: RunOutcome) -> str:
@@ -446,7 +446,7 @@ def _bottom(run: RunOutcome) -> str:
 def _losses(run: RunOutcome) -> str:
     words = "Shares of the questions that a reader answers right, every time, and where the others are lost."
     body = losses_html(run)
-    return _section("Where answers are lost", body, words) if body else ""
+    return section("Where answers are lost", body, words) if body else ""
 
 
 def _models(run: RunOutcome) -> str:
@@ -460,5 +460,6 @@ def _models(run: RunOutcome) -> str:
     )
 
 
-def _section(title: str, body: str, words: str) -> str:
+def section(title: str, body: str, words: str) -> str:
+    """A heading, what it is about, and a card."""
     return f'<h2>{escape(title)}</h2><p class="soft">{escape(words)}</p><div class="card">{body}</div>'

@@ -193,7 +193,7 @@ def test_a_suite_of_the_checkout_can_be_read(name: str):
         pytest.skip("read by the tuner")
     loaded = load_suite(name, ROOT)
     assert loaded.suite.name == name
-    assert loaded.sources()
+    assert loaded.sources() or (loaded.root / loaded.suite.recording / "cases.toml").is_file()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,192 @@
+"""Recording through an API: what is missing is sent to models, in the order in which it can be asked.
+
+First summaries, in rounds, until every view can be built; then the answers from views that nobody has read; then the
+marks of cases in which an answer has none. All calls go through a cassette, which keeps replies and counts the cost.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import anyio
+import msgspec
+
+from summarizing_context.errors import CassetteError, TranscriptError
+from summarizing_context.evaluation.cassettes import Cassette
+from summarizing_context.evaluation.cassettes import Request as Asked
+from summarizing_context.evaluation.questions import Chat, ReaderPlan, view_text
+from summarizing_context.evaluation.readers import RecordedModel
+from summarizing_context.evaluation.real.arms import Built, build
+from summarizing_context.evaluation.real.exchange import judging, marks_of
+from summarizing_context.evaluation.real.recording import (
+    ABSTAINED,
+    PARTLY,
+    RIGHT,
+    WRONG,
+    Answers,
+    Case,
+    Recording,
+    Reply,
+)
+from summarizing_context.evaluation.real.views import Request
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.prompts import latest
+from summarizing_context.summarizers.providers import make_model
+
+ABSTENTION = "not in the record"
+READING = "isolated"  # each request is a call of its own
+_ROUNDS = 12  # of summaries: one for each rank, and second requests after a refusal
+_TRIES = 3  # for a reply that can be read
+_REPLY_TOKENS = 4_000
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Asking:
+    """The models of a recording: one writes and reads, one judges."""
+
+    recording: Recording
+    cassette: Cassette
+    plan: ReaderPlan
+    reader: RecordedModel
+    judge: RecordedModel
+
+    async def record(self, arms: Sequence[str], watch: Callable[[str], None] = lambda _: None) -> None:
+        """Send what is missing, case by case, and keep what comes. A forecast sends nothing, and stops at the first
+        step of a case that something is missing for."""
+        for case in self.recording.cases:
+            built = await self._written(case, arms)
+            if not (built.missing or built.waiting):
+                await self._read(case, built)
+                await self._judged(case)
+            watch(case.name)
+
+    async def _written(self, case: Case, arms: Sequence[str]) -> Built:
+        """The views of a case, with every summary written that they need."""
+        messages = self.recording.messages(case)
+        for _ in range(_ROUNDS):
+            built = await build(case, messages, self.recording.replies, arms)
+            if not built.missing:
+                return built
+            await self._all([partial(self._write, request) for request in built.missing])
+            if self.cassette.mode == "forecast":
+                return built
+        raise CassetteError(f"{case.name}: summaries are missing after {_ROUNDS} rounds; record again to go on")
+
+    async def _write(self, request: Request) -> None:
+        asked = Asked(
+            kind=request.purpose,
+            maker=self.reader.maker,
+            system=request.system,
+            user=(request.user,),
+            max_tokens=request.max_tokens,
+        )
+        reply = await self.reader.ask(asked, assumed="word " * (request.max_tokens // 2))
+        if reply.fault:
+            raise CassetteError(f"{request.case}: the model gave no {request.purpose} summary ({reply.fault})")
+        if self.cassette.mode != "forecast":
+            model = self.plan.reader.model
+            self.recording.add_replies([Reply(request.key, request.purpose, model, READING, reply.text)])
+
+    async def _read(self, case: Case, built: Built) -> None:
+        """Ask the reader about each view that has no answers yet."""
+        questions = self.recording.questions(case)
+        listed = json.dumps([{"id": one.id, "question": one.question} for one in questions], ensure_ascii=False)
+        system = latest("answers").render(abstention=ABSTENTION)
+
+        async def read(arm: str) -> None:
+            view = built.views[arm]
+            user = (view_text([view.text]), f"Questions: {listed}")
+            found = await self._object(self.reader, "reader", (system, *user), dict[str, str])
+            if found is not None:
+                answers = {question.id: found.get(question.id, ABSTENTION) for question in questions}
+                line = Answers(case.name, arm, view.digest, view.tokens, answers, self.plan.reader.model, READING)
+                self.recording.add_answers(line)
+
+        known = self.recording.answers
+        unread = [
+            arm
+            for arm, view in built.views.items()
+            if questions and ((case.name, arm) not in known or known[case.name, arm].view != view.digest)
+        ]
+        await self._all([partial(read, arm) for arm in unread])
+
+    async def _judged(self, case: Case) -> None:
+        """Ask the judge about all answers of a case, unless each has a mark. One judge marks all arms at once."""
+        arms = [arm for name, arm in self.recording.answers if name == case.name]
+        questions = self.recording.questions(case)
+        if all((case.name, question.id, arm) in self.recording.marks for question in questions for arm in arms):
+            return
+        document, letters = judging(self.recording, case)
+        names = {"right": RIGHT, "partly": PARTLY, "abstained": ABSTAINED, "wrong": WRONG}
+        texts = (latest("marks").render(**names), view_text([json.dumps(document, ensure_ascii=False)]))
+        given = await self._object(self.judge, "judge", texts, dict[str, dict[str, int]])
+        if given is not None:
+            self.recording.add_marks(marks_of(case.name, given, letters, self.plan.judge.model))
+
+    async def _object(self, model: RecordedModel, kind: str, texts: Sequence[str], of: type[Value]) -> Value | None:
+        """A reply that is one JSON object; None in a forecast. Raises `TranscriptError` where none can be read."""
+        for replicate in range(_TRIES):
+            asked = Asked(
+                kind=kind,
+                maker=model.maker,
+                system=texts[0],
+                user=tuple(texts[1:]),
+                max_tokens=_REPLY_TOKENS,
+                replicate=replicate,
+            )
+            reply = await model.ask(asked, assumed="word " * (_REPLY_TOKENS // 4))
+            if self.cassette.mode == "forecast":
+                return None
+            start, stop = reply.text.find("{"), reply.text.rfind("}") + 1
+            try:
+                return msgspec.json.decode(reply.text[start:stop], type=of)
+            except msgspec.MsgspecError:
+                continue
+        raise TranscriptError(f"the {kind} gave no JSON object in {_TRIES} replies; take another model")
+
+    async def _all(self, jobs: Sequence[Callable[[], Awaitable[None]]]) -> None:
+        """Run jobs, some side by side. The first failure is raised once those under way have ended."""
+        failures: list[Exception] = []
+        waiting = iter(jobs)
+
+        async def work() -> None:
+            for job in waiting:
+                try:
+                    await job()
+                except Exception as error:
+                    failures.append(error)
+                if failures:
+                    return
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(min(self.plan.concurrency, len(jobs))):
+                tasks.start_soon(work)
+        if failures:
+            raise failures[0]
+
+
+@asynccontextmanager
+async def open_asking(recording: Recording, cassette: Cassette, plan: ReaderPlan) -> AsyncIterator[Asking]:
+    """The models of a plan, for the length of an `async with`; what was recorded is saved at its end."""
+    async with AsyncExitStack() as stack:
+
+        def opened(chat: Chat) -> RecordedModel:
+            wanted = Settings(
+                summarizer=chat.provider, model=chat.model, base_url=chat.base_url, call_timeout=plan.call_timeout
+            )
+            model = make_model(wanted, read_only=not cassette.sends)
+            stack.push_async_callback(model.close)
+            return RecordedModel(model, cassette, plan)
+
+        try:
+            yield Asking(recording, cassette, plan, opened(plan.reader), opened(plan.judge))
+        finally:
+            if cassette.sends:
+                recording.save()

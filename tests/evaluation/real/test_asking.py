@@ -1,0 +1,108 @@
+"""Recording through an API: what is missing is asked, once, in its order; and a forecast asks nothing."""
+
+from __future__ import annotations
+
+import json
+
+import anyio
+import pytest
+
+from summarizing_context.errors import CassetteLimitError, TranscriptError
+from summarizing_context.evaluation.cassettes import Caps, Cassette
+from summarizing_context.evaluation.questions import Chat, ReaderPlan
+from summarizing_context.evaluation.readers import RecordedModel
+from summarizing_context.evaluation.real.asking import ABSTENTION, Asking
+from summarizing_context.evaluation.real.recording import Recording
+from summarizing_context.evaluation.real.scores import replay
+from summarizing_context.summarizers.base import SummaryReply
+from tests.evaluation.real.building import WRITTEN, copied
+
+CHAT = Chat(provider="openai", model="m")
+PLAN = ReaderPlan(reader=CHAT, judge=CHAT, concurrency=2)
+ARMS = ("ours", "compact", "tail")
+
+
+class Model:
+    """Writes a fixed summary, answers the first question only, and holds every answer for right."""
+
+    model = recipe = "m"
+
+    def __init__(self, fence="{}"):
+        self.asked = []
+        self._fence = fence  # around JSON
+
+    async def complete(self, system, user, max_tokens):
+        kind = next((kind for words, kind in KINDS.items() if system.startswith(words)), "summary")
+        self.asked.append(kind)
+        if kind == "summary":
+            return SummaryReply(WRITTEN["segment"])
+        return SummaryReply(self._fence.format(json.dumps(answers(user) if kind == "reader" else marks(user))))
+
+
+KINDS = {"You take a memory test": "reader", "You grade answers": "judge"}
+
+
+def answers(user):
+    questions = json.loads(user[user.rindex("Questions: ") + len("Questions: ") :])
+    assert set(questions[0]) == {"id", "question"}
+    return {questions[0]["id"]: "By day."}
+
+
+def marks(user):
+    document = json.loads(user[user.index("{") : user.rindex("}") + 1])
+    return {one["id"]: dict.fromkeys(one["answers"], 2) for one in document["questions"]}
+
+
+def ask(recording, model, tmp_path, *, mode="record", caps=None):
+    async def run():
+        with Cassette.open(tmp_path / "c.jsonl", mode, caps=caps) as cassette:
+            recorded = RecordedModel(model, cassette, PLAN)
+            await Asking(recording, cassette, PLAN, recorded, recorded).record(ARMS)
+            return cassette.spent
+
+    return anyio.run(run)
+
+
+@pytest.mark.parametrize("fence", ["{}", "```json\n{}\n```", "Here it is:\n{}"])
+def test_everything_missing_is_asked_and_kept(tmp_path, fence):
+    recording, model = copied(tmp_path), Model(fence)
+    ask(recording, model, tmp_path)
+    assert sorted(set(model.asked), key=model.asked.index) == ["summary", "reader", "judge"]
+    assert (model.asked.count("reader"), model.asked.count("judge")) == (3, 1)
+    assert recording.answers["heating", "tail"].answers["q2"] == ABSTENTION
+    recording.save()
+    outcome = replay(Recording.open(recording.folder), ARMS)
+    assert [view.reading for view in outcome.views] == ["this view"] * 3
+    assert {score.score.mean.mean for score in outcome.arms} == {1}
+    assert outcome.made_by["marks"] == ["m (15)"]
+
+
+def test_what_is_recorded_is_not_asked_again(tmp_path):
+    recording, model = copied(tmp_path), Model()
+    ask(recording, model, tmp_path)
+    asked = len(model.asked)
+    ask(recording, model, tmp_path)
+    assert len(model.asked) == asked
+
+
+def test_a_forecast_asks_nothing_and_counts_what_can_be_asked(tmp_path):
+    recording, model = copied(tmp_path), Model()
+    spent = ask(recording, model, tmp_path, mode="forecast")
+    assert model.asked == []
+    assert set(spent.by_kind) == {"segment", "compact"}
+    assert (recording.replies, recording.answers) == ({}, {})
+
+
+def test_a_cap_ends_the_recording(tmp_path):
+    recording, model = copied(tmp_path), Model()
+    with pytest.raises(CassetteLimitError):
+        ask(recording, model, tmp_path, caps=Caps(max_calls=1))
+    assert len(model.asked) == 1
+    assert len(recording.replies) == 1
+
+
+def test_a_reader_without_json_is_asked_three_times(tmp_path):
+    recording, model = copied(tmp_path), Model("no object, {0:.0}")
+    with pytest.raises(TranscriptError, match="no JSON object"):
+        ask(recording, model, tmp_path)
+    assert model.asked.count("reader") >= 3
