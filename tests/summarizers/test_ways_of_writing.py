@@ -69,6 +69,11 @@ def lines_in_a_list(random: Random) -> Told:
     )
 
 
+def lines_that_sed_prints(random: Random) -> Told:
+    first, last = numbers(random, 2)
+    return f'{{"cmd":"sed -n \'{first},{last}p\' a.md"}}', f"lines {first}-{last}", f"lines {first}-{last + 3}"
+
+
 def slashes_for_or(random: Random) -> Told:
     one, two, three = words(random, 3)
     return f"first {one}, then the {two} and some {three}.", f"{one}/{two}/{three}", f"{one}/{two}/{three}_all"
@@ -174,6 +179,7 @@ def a_range(random: Random) -> Told:
 WAYS: list[Callable[[Random], Told]] = [
     lines_behind_one_path,
     lines_in_a_list,
+    lines_that_sed_prints,
     slashes_for_or,
     methods_joined_by_slashes,
     bars_for_or,

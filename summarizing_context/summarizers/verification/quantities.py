@@ -162,9 +162,13 @@ _NUMBER = re.compile(
 
 _KEY = re.compile(r"[_ (\[]([a-z%]{1,12})[\"'\s:=|)\]]{1,6}\Z")
 
+_COUNTING = re.compile(r"(?:limit|offset|count|rows|line|port|page)\"?[ =:]{1,3}\Z")
+
+_LINES = re.compile(r"(?<=[:'\"])\d{1,6}(?:,\d{1,6})+(?=p?(?!\w))")  # `a.py:3,120` and `sed -n '241,520p'`
+
 _NO_NUMBERS = re.compile(  # hashes, ids, versions, addresses
     r"(?<!\w)(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|(?=\d*[a-f])[0-9a-f]{7,64})(?!\w)|"
-    r"(?<![\d.])(?!\d{1,3}(?:\.\d{3})+(?![\d.]))\d+(?:\.\d+){2,}|"
+    r"(?<![\d.])(?!\d{1,3}(?:\.\d{3})+(?![\d.]))\d+(?:\.\d+){2,}(?::\d+)?|"
     r"(?<![\w.-])\d+(?:-\d+){2,}(?![\w-])"
 )
 
@@ -293,6 +297,9 @@ class Quantities:
         amounts = _Amounts()
         for found in (number for number in self._found if not number.must_be_exact):
             unit = found.unit or _unit_before(text, found.start)
+            if unit is None and _COUNTING.search(text, max(0, found.start - 20), found.start):
+                amounts.note_count(found.value)
+                continue
             amounts.note(found, unit)
             if unit is None:
                 value = found.value / 100 if parts_of_money(text, found.start) else found.value
@@ -300,6 +307,8 @@ class Quantities:
                     amounts.note_measure(value, unsaid)
             if unit is None and found.value <= 1 and "." in found.digits and text[found.start - 1 : found.start] != ".":
                 amounts.note_share(100 * found.value)
+        for line in (line for found in _LINES.findall(text) for line in found.split(",")):
+            amounts.note_count(float(line))
         for mode in _MODE.findall(text):
             amounts.note_value(float(mode), None)
         for seconds in durations(text):
@@ -353,6 +362,10 @@ class _Amounts:
             self._values[_BARE].add(value)
         else:
             self.note_measure(value, unit)
+
+    def note_count(self, value: float) -> None:
+        """What counts things, and has no unit that a source leaves unsaid."""
+        self._values[_ANY].add(value)
 
     def note_measure(self, value: float, unit: str) -> None:
         for measure, scales in SCALES.items():

@@ -23,7 +23,7 @@ from summarizing_context.summarizers.verification.literals import (
     unescaped,
     words_only,
 )
-from summarizing_context.summarizers.verification.quantities import Quantities, Quantity
+from summarizing_context.summarizers.verification.quantities import Quantities, Quantity, find_quantities
 from summarizing_context.summarizers.verification.units import CURRENCIES, durations
 
 _VALUE = re.compile(r"(?<![\w.,:/-])\d(?:[.,:]?\d){2,30}(?![\w/-]|[.,:]\d)")
@@ -216,7 +216,9 @@ class SourceValues:
         return words in self._words or self._has_lines(words.split())
 
     def _has_code(self, code: str) -> bool:
-        """Whether each word of a line of code stands there; what it calls a placeholder need not."""
+        """Whether each word of a line of code stands there, and each number with its unit; a placeholder need not."""
+        if any(number.unit and not self._quantities.bear_out(number) for number in find_quantities(code)):
+            return False
         words = (word.strip(_AROUND) for word in _CODE_MARKS.split(_PLACEHOLDER.sub(" ", code)))
         return all(self._has_part(word) for word in words if word)
 
