@@ -33,8 +33,8 @@ from summarizing_context.sessions.session import Session
 from summarizing_context.sessions.statistics import CallFigures, Statistics
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.prices import ModelPrice
-from summarizing_context.summarizers.provider_window import read_provider
-from summarizing_context.views.activation import ActivationReport, ActivationRequest, Reason
+from summarizing_context.summarizers.provider_window import NO_PROVIDER, read_provider
+from summarizing_context.views.activation import ActivationReport, ActivationRequest
 from summarizing_context.views.budget import BudgetPolicy
 from summarizing_context.views.system_prompt import Prompt
 from summarizing_context.views.view import View
@@ -118,6 +118,7 @@ class SummarizingContext:
         self._makes_checkpoints = settings.checkpoint_interval_messages is not None  # by itself
         self._pins = PinEditor(session, store.pins)
         self._memory = Memory(session, store.memories, meaning)
+        self._shows_memories = settings.memory_include == "auto"
         self._compactor = Compactor(session, self._memory, redact)
         self._memory_tools = MemoryTools(self._memory)
         self._search = Search(settings, store.index, meaning, self._memory)
@@ -152,18 +153,15 @@ class SummarizingContext:
         Raises `BudgetError` when system rows and tools leave no room, and `SettingsError` for other arguments.
         """
         self._check()
-        window = read_provider(provider)
+        window = NO_PROVIDER if provider is None else read_provider(provider)
         budget = self._budgets.choose(token_budget, window)
         session = self._session
         lead = partial(session.views.system_rows.bring, system, tools)
         # who only looks, and names no provider, sees what the last one was shown
         key = session.key if provider is None and session.read_only else window.key
-        reason: Reason | None = "idle" if session.is_idle else None
-        report = await session.activate(key, budget, reason, await self._memory.choose(), begin=lead)
+        memories = await self._memory.choose() if self._shows_memories else ()
+        self._last_view = view = await session.view(key, budget, memories, begin=lead)
         self._budgets.note(window, budget)
-        session.key, session.budget, session.requested_at = key, budget, session.clock.now()
-        self._last_view = view = session.views.view(key, report)
-        session.wake()
         return view.messages
 
     async def get_messages(self) -> list[Message]:

@@ -37,7 +37,7 @@ class Announcements:
 
 
 class Announced:
-    """A request whose activation is announced. A context manager; other requests announce when it is left."""
+    """A request whose activation is announced. Other requests announce after its `end`."""
 
     def __init__(self, announcements: Announcements) -> None:
         self._announcements = announcements
@@ -47,10 +47,8 @@ class Announced:
         self._told = 0
         self._served: anyio.Event | None = None  # where it is this request that announces
 
-    def __enter__(self) -> Announced:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def end(self) -> None:
+        """The request is served."""
         if self._served is not None:
             self._served.set()
             self._announcements.served = None

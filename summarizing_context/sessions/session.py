@@ -36,7 +36,7 @@ from summarizing_context.stores.base import (
 from summarizing_context.views.activation import ActivationReport, ActivationRequest, Reason
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.memory_section import is_memory_block, memories_in
-from summarizing_context.views.view import ActivationState, Change, ViewMarks, decode_state, encode_state
+from summarizing_context.views.view import ActivationState, Change, View, ViewMarks, decode_state, encode_state
 from summarizing_context.worker.open_ranges import CoveredRange
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
@@ -159,6 +159,7 @@ class Session:
         self.last_error: str | None = None
         self.replaced_by = 0  # messages of the log that was put in the place of another last
         self._segments_seen = 0
+        self._waking: asyncio.Handle | None = None  # the call of `wake` that is due
 
     async def load(self) -> None:
         """Bring back the log, the summaries and the activation states of the session."""
@@ -314,8 +315,9 @@ class Session:
 
     def wake(self) -> None:
         """Have the background look for work, from the size of the log on from which a view may soon show summaries."""
+        self._waking = None
         self.worker.wake(self._start_tokens())
-        if self.learner is not None:
+        if self.learner is not None and not self.closed:
             self.learner.wake()
 
     def _start_tokens(self) -> float:
@@ -327,6 +329,16 @@ class Session:
     def would_compact(self, memories: Sequence[str]) -> bool:
         """Whether the next view, for the provider of the last one, would activate."""
         return self.views.would_compact(self.key, self.budget, "idle" if self.is_idle else None, memories)
+
+    async def view(
+        self, key: str, budget: int, memories: Sequence[str], *, begin: Callable[[], None] = lambda: None
+    ) -> View:
+        """The next view of a provider, activated where that is due. For the arguments see `activate`."""
+        report = await self.activate(key, budget, "idle" if self.is_idle else None, memories, begin=begin)
+        self.key, self.budget, self.requested_at = key, budget, self.clock.now()
+        if self._waking is None:  # the view need not wait for it
+            self._waking = self.loop.call_soon(self.wake)
+        return self.views.view(key, report)
 
     async def activate(
         self,
@@ -344,10 +356,11 @@ class Session:
         `begin` runs first of what must not be parted. After waiting for summaries or hooks it is decided again."""
         decide = partial(self.views.change, key, budget, reason, focus=focus, request=request, memories=memories)
         until = anyio.current_time() + self.settings.max_wait
-        with Announced(self._announcements) as announced:
+        announced: Announced | None = None  # by a request that activates
+        try:
             while True:
                 try:
-                    self.changing.acquire_nowait()  # a plain view does not give way to other tasks
+                    self.changing.acquire_nowait()  # a plain view does not yield to other tasks
                 except anyio.WouldBlock:
                     await self.changing.acquire()
                 try:
@@ -355,6 +368,7 @@ class Session:
                     change = await self._decided(decide)
                     if change is None:
                         return None
+                    announced = announced or Announced(self._announcements)
                     waits = self._await_summaries(change, until)
                     if not waits and announced.may_activate():
                         return await finish_despite_cancellation(self._make(key, change, decide))
@@ -364,6 +378,9 @@ class Session:
                     await self.worker.wait_idle(until - anyio.current_time())
                 else:
                     await announced.before(self._event_before(change))
+        finally:
+            if announced is not None:
+                announced.end()
 
     async def _make(
         self, key: str, change: Change | None, decide: Callable[[], Change | None]

@@ -19,6 +19,9 @@ class ProviderWindow(NamedTuple):
     model: str = ""
 
 
+NO_PROVIDER = ProviderWindow("", None, None)  # where a request names none
+
+
 def read_provider(provider: Any) -> ProviderWindow:
     """What a provider tells; one that misbehaves tells only its type."""
     try:
@@ -32,7 +35,7 @@ def _read(provider: Any) -> ProviderWindow:
     """The provider's name, model and window: from `get_model_info()`, else from `get_info().defaults`. Where neither
     tells of `max_output_tokens`, an answer takes the `max_tokens` that it is configured to ask for."""
     if provider is None:
-        return ProviderWindow("", None, None)
+        return NO_PROVIDER
     info = _ask(provider, "get_info")
     defaults = _field(info, "defaults")
     defaults = defaults if isinstance(defaults, Mapping) else {}

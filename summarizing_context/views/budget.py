@@ -72,7 +72,7 @@ class Room(NamedTuple):
 
     def setting_aside(self, staying: int) -> Room:
         """The room in which messages that must stay cost so many tokens."""
-        return self._replace(staying=min(staying, self.staying_cap))
+        return self._replace(staying=min(staying, self.staying_cap)) if staying or self.staying else self
 
     @property
     def shared(self) -> int:

@@ -40,7 +40,6 @@ from summarizing_context.views.view import (
     ViewPolicy,
     activated,
     common_prefix,
-    copied,
     merged,
     with_pins,
 )
@@ -170,8 +169,7 @@ class Viewer:
             reason = self._note_prompt(provider_view) or reason
         if provider_view.has_turn_ended(self._log.bounds()):
             provider_view.pending = provider_view.pending or provider_view.state.reason
-        with self.pace.decision():
-            return self._changed(provider_view, room, budget, ViewRequest(reason, focus, request, tuple(memories)))
+        return self._changed(provider_view, room, budget, ViewRequest(reason, focus, request, tuple(memories)))
 
     def _changed(self, provider_view: ProviderView, room: Room, budget: int, request: ViewRequest) -> Change | None:
         tail, skipped = self._fed(provider_view, room)
@@ -319,7 +317,8 @@ class Viewer:
             (name, replace(one) if name == key else one) for name, one in provider_views.items()
         )
         try:
-            return self.change(key, budget, reason, memories=memories) is not None
+            with self.pace.decision():
+                return self.change(key, budget, reason, memories=memories) is not None
         finally:
             self._provider_views = provider_views
 
@@ -353,7 +352,7 @@ class Viewer:
         messages = [
             *self.system_rows.messages(),
             *provider_view.state.head,
-            *(item.message for item in provider_view.tail.items),
+            *[item.message for item in provider_view.tail.items],
         ]
         if provider_view.resumed is not None:
             provider_view.last, provider_view.resumed = messages[: provider_view.resumed], None
@@ -366,7 +365,7 @@ class Viewer:
             stable = common_prefix(provider_view.merged, messages)
             provider_view.merged = messages
             tokens += self._price.of_merging(provider_view.last, messages)
-        return View(copied(messages), tokens, stable, activation, self.system_rows.fixed_tokens)
+        return View(msgspec.to_builtins(messages), tokens, stable, activation, self.system_rows.fixed_tokens)
 
     def tokens(self, key: str, budget: int) -> tuple[int, float]:
         """What the whole view costs, and its high water."""

@@ -64,7 +64,7 @@ class Situation(NamedTuple):
     @property
     def overflows(self) -> bool:
         """The view cannot be sent, or shows less than there is room for only because it could not before."""
-        widened = self.shown_room.is_bare and self.room.tokens > self.shown_room.tokens
+        widened = self.room.tokens > self.shown_room.tokens and self.shown_room.is_bare
         return self.skipped > 0 or self.tokens > self.room.tokens or widened or self.hides_newest
 
     @property

@@ -8,7 +8,7 @@ leading system rows; developer rows and rows of hooks stay behind it. Tools stan
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from summarizing_context.errors import MessageError, SettingsError
 from summarizing_context.log.digests import output_hash
@@ -18,6 +18,15 @@ from summarizing_context.messages.validation import Message, canonical_json, che
 from summarizing_context.views.shrinking import Price
 
 Prompt = str | Sequence[Mapping[str, Any]]  # a text, or blocks
+
+
+class _LogRows(NamedTuple):
+    """The log's own leading rows that are shown, by what names them."""
+
+    name: object
+    messages: list[Message]
+    costs: list[int]  # tokens of each
+    tokens: int
 
 
 class SystemRows:
@@ -33,7 +42,7 @@ class SystemRows:
         self._tools: list[str] = []  # as JSON
         self.tool_tokens = 0
         self.fixed_tokens = 0  # of what the request has brought: prompt and tools
-        self._shown: tuple[object, list[tuple[Message, int]]] = (None, [])  # rows of the log, by what names them
+        self._shown = _LogRows(None, [], [], 0)
 
     def bring(self, prompt: Prompt | None, tools: Sequence[Mapping[str, Any]] | None = None) -> None:
         """The prompt and the tools of the request to come; None for none. An empty prompt leads with no row of its own.
@@ -59,7 +68,7 @@ class SystemRows:
     @property
     def log_tokens(self) -> int:
         """Cost of the log's rows among them."""
-        return sum(cost for _, cost in self._log_rows())
+        return self._log_rows().tokens
 
     @property
     def what(self) -> str:
@@ -69,25 +78,26 @@ class SystemRows:
 
     def messages(self) -> list[Message]:
         """The rows. To be read only: later views show the same."""
-        return [*([self._row] if self._row else []), *(message for message, _ in self._log_rows())]
+        return [*([self._row] if self._row else []), *self._log_rows().messages]
 
     def costs(self) -> list[tuple[int, int]]:
         """Index in the view and tokens of each row."""
-        rows = [*([self._row_tokens] if self._row else []), *(cost for _, cost in self._log_rows())]
+        rows = [*([self._row_tokens] if self._row else []), *self._log_rows().costs]
         return list(enumerate(rows))
 
     def _bring_tools(self, tools: list[str]) -> None:
         if tools != self._tools:
             self._tools, self.tool_tokens = tools, sum(map(self._price.count, tools))
 
-    def _log_rows(self) -> list[tuple[Message, int]]:
+    def _log_rows(self) -> _LogRows:
         """The log's leading rows that are shown, and their tokens."""
         log = self._log
         name = log.version, log.leading_count, self._prompt is None
-        if self._shown[0] != name:
+        if self._shown.name != name:
             at = [at for at in range(log.leading_count) if self._prompt is None or _stays(log.entries[at].facts)]
-            self._shown = name, [(log.entries[n].message(), log.tokens[n + 1] - log.tokens[n]) for n in at]
-        return self._shown[1]
+            costs = [log.cost(n) for n in at]
+            self._shown = _LogRows(name, [log.entries[n].message() for n in at], costs, sum(costs))
+        return self._shown
 
 
 def _stays(row: Facts) -> bool:

@@ -151,12 +151,6 @@ def decode_state(data: bytes) -> ActivationState:
     return msgspec.convert(decode_message(data), ActivationState)
 
 
-def copied(messages: Sequence[Message]) -> list[Message]:
-    """Deep copies, for a caller to do with as it likes."""
-    fresh: list[Message] = msgspec.to_builtins(messages)
-    return fresh
-
-
 def common_prefix(before: Sequence[Message], after: Sequence[Message]) -> int:
     """How many leading messages are equal."""
     same = 0

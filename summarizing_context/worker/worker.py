@@ -125,9 +125,9 @@ class Worker:
         `start_tokens`, if given."""
         if start_tokens is not None:
             self.start_tokens = start_tokens
+        if self._stopped or not (self._startable(1) or self._reads_on()):
+            return
         if self._owner is None or self._owner.done():
-            if self._stopped or not (self._startable(1) or self._reads_on()):
-                return
             self._owner = asyncio.create_task(self._own(), name="summarizing worker")
         self._awake.set()
 

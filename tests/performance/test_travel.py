@@ -17,7 +17,7 @@ def test_a_view_that_activates_travels_further_and_each_run_counts_the_same():
     assert ways == asyncio.run(measure(60, 6_000))
     assert [way.name for way in ways] == list(WAYS)
     added, plain, activated = ways
-    assert 0 < added.changes < plain.changes < activated.changes
+    assert 0 < max(added.changes, plain.changes) < activated.changes
     assert 1 < plain.files < activated.files
 
 
