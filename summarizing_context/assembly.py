@@ -164,7 +164,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
     )
     foreground = Foreground()
     background = WorkerThread(
-        "background", Steps(foreground).give_way
+        "background", Steps(foreground).yield_now
     )  # one: several that compute hold the event loop up
     caller = make_caller(settings, options.summarizer, clock, read_only=options.read_only, background=background)
     prices = load_prices(settings.prices)  # a wrong file is told on opening, whoever summarizes

@@ -51,10 +51,10 @@ async def finish_despite_cancellation(work: Coroutine[Any, Any, Result]) -> Resu
     return task.result()
 
 
-GiveWay = Callable[[int], None]  # called by work in a thread with the number of characters that it reads next
+YieldNow = Callable[[int], None]  # called by work in a thread with the number of characters that it reads next
 
 
-def go_on(_: int) -> None:
+def never_yield(_: int) -> None:
     """Do not yield."""
 
 
@@ -64,11 +64,11 @@ _LONGEST_END = 0.4  # seconds that closing waits for the piece of work that runs
 class WorkerThread:
     """Runs one piece of work after another. The thread starts with the first piece and ends with `close`.
 
-    Work must call `give_way` throughout.
+    Work must call `yield_now` throughout.
     """
 
-    def __init__(self, name: str, give_way: GiveWay = go_on) -> None:
-        self.give_way = give_way
+    def __init__(self, name: str, yield_now: YieldNow = never_yield) -> None:
+        self.yield_now = yield_now
         self._name = name
         self._thread: ThreadPoolExecutor | None = None
         self._pieces: set[Future[Any]] = set()
@@ -156,7 +156,7 @@ class Foreground:
                 self._gap.set()
                 self._gap = anyio.Event()
 
-    def give_way(self) -> None:
+    def yield_to_calls(self) -> None:
         """Pause for a bounded time while a call is running.
 
         A background thread calls this between small pieces of work. Without it, each step of a call would wait
@@ -187,10 +187,10 @@ class Steps:
         self._foreground = foreground
         self._left = 0
 
-    def give_way(self, characters: int) -> None:
+    def yield_now(self, characters: int) -> None:
         """Yield if the present step is over. `characters` will be read next."""
         if self._left <= 0:
-            self._foreground.give_way()
+            self._foreground.yield_to_calls()
             self._left = STEP
         self._left -= characters
 

@@ -219,10 +219,10 @@ def test_a_background_thread_pauses_while_a_call_is_running_and_not_for_ever(mon
     delays: list[float] = []
     monkeypatch.setattr("summarizing_context.concurrency.time.sleep", delays.append)
     foreground = Foreground()
-    foreground.give_way()
+    foreground.yield_to_calls()
     assert delays == []
     with foreground.call():
-        foreground.give_way()
+        foreground.yield_to_calls()
     assert 0 < len(delays) < 1_000
     assert sum(delays) < 0.1  # seconds: the background keeps a share beside a host that always calls
 
@@ -230,15 +230,15 @@ def test_a_background_thread_pauses_while_a_call_is_running_and_not_for_ever(mon
 def test_a_thread_gives_way_after_each_step_however_small_the_pieces_are(monkeypatch: pytest.MonkeyPatch):
     given: list[int] = []
     foreground = Foreground()
-    monkeypatch.setattr(foreground, "give_way", lambda: given.append(read))
+    monkeypatch.setattr(foreground, "yield_to_calls", lambda: given.append(read))
     steps = Steps(foreground)
     read = 0
     while read < 10 * STEP:
-        steps.give_way(10)
+        steps.yield_now(10)
         read += 10
     assert given == list(range(0, 10 * STEP, STEP))
-    steps.give_way(50 * STEP)
-    steps.give_way(1)
+    steps.yield_now(50 * STEP)
+    steps.yield_now(1)
     assert len(given) == 12
 
 
@@ -255,14 +255,14 @@ READER = CallReader(LedgerRules(), Detectors(error_line, quotes))
 @pytest.mark.parametrize(
     "work",
     [
-        lambda give_way: render_entries(ENTRIES, give_way=give_way),
-        lambda give_way: cut_evenly(CONTENT, 8, give_way),
-        lambda give_way: summarize_extractively(CONTENT, max_tokens=400, count=estimate_text, give_way=give_way),
-        lambda give_way: summarize_extractively(
-            CHILDREN, kind="rollup", max_tokens=400, count=estimate_text, give_way=give_way
+        lambda yield_now: render_entries(ENTRIES, yield_now=yield_now),
+        lambda yield_now: cut_evenly(CONTENT, 8, yield_now),
+        lambda yield_now: summarize_extractively(CONTENT, max_tokens=400, count=estimate_text, yield_now=yield_now),
+        lambda yield_now: summarize_extractively(
+            CHILDREN, kind="rollup", max_tokens=400, count=estimate_text, yield_now=yield_now
         ),
-        lambda give_way: find_drops(CONTENT, "", give_way=give_way),
-        lambda give_way: READER.touches(READINGS, give_way),
+        lambda yield_now: find_drops(CONTENT, "", yield_now=yield_now),
+        lambda yield_now: READER.touches(READINGS, yield_now),
     ],
     ids=["render", "cut", "summarize", "roll up", "name", "read for the ledger"],
 )

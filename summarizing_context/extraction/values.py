@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
-from summarizing_context.concurrency import GiveWay, go_on
+from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.text import cleaned
 
 EntityKind = Literal["url", "mail", "path", "hash", "date", "id", "number", "name", "quoted"]
@@ -271,16 +271,18 @@ _STAMP = re.compile(r"\d{4}-\d\d-\d\dT")
 _NO_HINTS: tuple[EntityKind, ...] = ("quoted", "date", "number")  # a number says nothing without the word beside it
 
 
-def find_drops(source: str, summary: str, most: int = MOST_DROPS, *, give_way: GiveWay = go_on) -> tuple[str, ...]:
+def find_drops(
+    source: str, summary: str, most: int = MOST_DROPS, *, yield_now: YieldNow = never_yield
+) -> tuple[str, ...]:
     """Values of a rendered source that its summary lacks: the most used first, of these the newest.
 
     What is said counts three times, what a tool is called with twice. What only results hold is left out: few of their
-    many values are ever needed. `give_way` is called all along.
+    many values are ever needed. `yield_now` is called all along.
     """
     uses: Counter[str] = Counter()
     newest: dict[str, int] = {}
     for at, block in enumerate(_BLOCK.split(source)):
-        give_way(len(block))
+        yield_now(len(block))
         label, _, body = block.partition("\n")
         if "result of " in label:
             continue

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from summarizing_context.concurrency import GiveWay, go_on
+from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.extraction.ledger import LOOKS, SAID, Fact, Kind, Ledger, Touch
 from summarizing_context.extraction.tool_calls import (
     bare_command,
@@ -79,21 +79,21 @@ class CallReader:
         self._rules = rules
         self._detectors = detectors
 
-    def touches(self, group: Sequence[tuple[int, Reading]], give_way: GiveWay = go_on) -> list[Touch]:
-        """What a group, given as its messages with their places in the log, did and said, in order. `give_way` is
+    def touches(self, group: Sequence[tuple[int, Reading]], yield_now: YieldNow = never_yield) -> list[Touch]:
+        """What a group, given as its messages with their places in the log, did and said, in order. `yield_now` is
         called all along."""
         found: list[Touch] = []
         for at, reading in group:
             if reading.human:
-                found += self._said(at, reading, give_way)
+                found += self._said(at, reading, yield_now)
         for call in _calls(group):
-            give_way(_size(call))
+            yield_now(_size(call))
             found += self._done(call)
         return [touch._replace(order=order) for order, touch in enumerate(found)]
 
-    def _said(self, at: int, reading: Reading, give_way: GiveWay) -> Iterator[Touch]:
+    def _said(self, at: int, reading: Reading, yield_now: YieldNow) -> Iterator[Touch]:
         for text in human_texts(reading):
-            give_way(len(text))
+            yield_now(len(text))
             decisions, constraints = self._detectors.quotes(text[:_QUOTED])
             kinds: tuple[tuple[Kind, Sequence[str]], ...] = (("decision", decisions), ("constraint", constraints))
             for kind, quotes in kinds:
@@ -259,17 +259,17 @@ class Ahead(NamedTuple):
     reader: CallReader
     version: int  # of the log
 
-    def read(self, give_way: GiveWay) -> tuple[list[Touch], Exception | None]:
+    def read(self, yield_now: YieldNow) -> tuple[list[Touch], Exception | None]:
         """What they say, and the first error in reading them: a group that fails is passed over.
 
-        `give_way` is called all along.
+        `yield_now` is called all along.
         """
         touches: list[Touch] = []
         failure: Exception | None = None
         for first, group in self.groups:
-            give_way(sum(len(entry.data) for entry in group))
+            yield_now(sum(len(entry.data) for entry in group))
             try:
-                touches += _touches(self.reader, first, group, give_way)
+                touches += _touches(self.reader, first, group, yield_now)
             except Exception as error:  # one group that cannot be read must not keep the others unread
                 failure = failure or error
         return touches, failure
@@ -380,8 +380,8 @@ class SessionLedger:
         return _touches(self._reader, start, self._log.entries[start:stop])
 
 
-def _touches(reader: CallReader, start: int, group: Sequence[Entry], give_way: GiveWay = go_on) -> list[Touch]:
+def _touches(reader: CallReader, start: int, group: Sequence[Entry], yield_now: YieldNow = never_yield) -> list[Touch]:
     """What a group says; most messages that call nothing and that no human wrote are not even looked at."""
     if not any(entry.facts.human or entry.facts.calls for entry in group):
         return []
-    return reader.touches([(at, entry.read(at).reading) for at, entry in enumerate(group, start)], give_way)
+    return reader.touches([(at, entry.read(at).reading) for at, entry in enumerate(group, start)], yield_now)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from summarizing_context.concurrency import GiveWay, go_on
+from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.log.entries import Entry
 from summarizing_context.messages.reading import Reading
 from summarizing_context.messages.redaction import Redact, redact_reading
@@ -104,12 +104,14 @@ def _chosen(group: Group, one_in: int) -> bool:
 
 class Sources:
     """The sources of one session's segments, for readers in the process, or, with `redact`, for those outside of it.
-    Those who write them in a thread `give_way` meanwhile."""
+    A thread that writes them calls `yield_now` meanwhile."""
 
-    def __init__(self, redact: Redact | None = None, *, numbered: bool = False, give_way: GiveWay = go_on) -> None:
+    def __init__(
+        self, redact: Redact | None = None, *, numbered: bool = False, yield_now: YieldNow = never_yield
+    ) -> None:
         self._redact = redact
         self._numbered = numbered
-        self._give_way = give_way
+        self._yield_now = yield_now
         self._pieces: tuple[str, list[str]] = ("", [])  # of the large group that was read last, with its name
 
     def source(self, segment: Segment, group: str, entries: Sequence[Entry]) -> Callable[[], str]:
@@ -121,12 +123,12 @@ class Sources:
     def _pieces_of(self, group: str, entries: Sequence[Entry], parts: int) -> list[str]:
         known, pieces = self._pieces
         if known != group:
-            pieces = cut_evenly(self._rendered(entries), parts, self._give_way)
+            pieces = cut_evenly(self._rendered(entries), parts, self._yield_now)
             self._pieces = group, pieces
         return pieces
 
     def _rendered(self, entries: Sequence[Entry]) -> str:
-        return render_entries(entries, self._redact, numbered=self._numbered, give_way=self._give_way)
+        return render_entries(entries, self._redact, numbered=self._numbered, yield_now=self._yield_now)
 
 
 def render_entries(
@@ -135,14 +137,14 @@ def render_entries(
     *,
     apart: bool = True,
     numbered: bool = False,
-    give_way: GiveWay = go_on,
+    yield_now: YieldNow = never_yield,
 ) -> str:
     """Entries, written down for a summarizer. What `redact` takes out is gone before: of each message as a whole, and
-    of all of them as they are written. `give_way` is called all along."""
+    of all of them as they are written. `yield_now` is called all along."""
     readings: list[Reading] = []
     for entry in entries:
-        give_way(len(entry.data))
+        yield_now(len(entry.data))
         read = entry.read(0)
         readings.append(read.reading if redact is None else redact_reading(read.message, read.reading, redact))
-    text = render_messages(readings, apart=apart, numbered=numbered, give_way=give_way)
+    text = render_messages(readings, apart=apart, numbered=numbered, yield_now=yield_now)
     return text if redact is None else redact(text)

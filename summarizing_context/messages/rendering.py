@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from summarizing_context.concurrency import GiveWay, go_on
+from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.authorship import split_pieces, split_words
 from summarizing_context.messages.parts import Part
 from summarizing_context.messages.reading import Reading, is_blank, is_reminder
@@ -27,13 +27,13 @@ _MARK = "### "  # of a label, at the beginning of a line
 
 
 def render_messages(
-    readings: Sequence[Reading], *, apart: bool = True, numbered: bool = False, give_way: GiveWay = go_on
+    readings: Sequence[Reading], *, apart: bool = True, numbered: bool = False, yield_now: YieldNow = never_yield
 ) -> str:
     """The messages of a range in log order, every word of them. Exact repeats stand once, with their count.
 
     `apart`: what a host put into a row of the user's stands under a label of its own. Texts that enter the keys of
     rollups are written without, as they were first. `numbered`: each label ends with the message's place in the range,
-    such as `[1]`. `give_way` is called all along.
+    such as `[1]`. `yield_now` is called all along.
     """
     said = [reading.said for reading in readings]
     repeats = Counter(reading for reading in said if not reading.calls and not reading.answers)
@@ -44,7 +44,7 @@ def render_messages(
             if count > 1:
                 repeats[reading] = 0
             for part in reading.parts:
-                give_way(sum(map(len, part.texts)))
+                yield_now(sum(map(len, part.texts)))
                 if part.texts or part.kind != "extra":
                     ending = (f" ({count} times)" if count > 1 else "") + (f" [{number}]" if numbered else "")
                     _render_part(reading, part, names, ending, lines, apart=apart)

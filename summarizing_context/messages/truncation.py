@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from summarizing_context.concurrency import GiveWay, go_on
+from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.estimate import estimate_text
 
 Count = Callable[[str], int]
@@ -110,13 +110,13 @@ def cut_results(content: str) -> Cut:
     return Cut((*kept, content[at:]), tuple(left_out))
 
 
-def cut_evenly(text: str, parts: int, give_way: GiveWay = go_on) -> list[str]:
+def cut_evenly(text: str, parts: int, yield_now: YieldNow = never_yield) -> list[str]:
     """A rendered text in `parts` pieces of about equal estimated tokens, cut between lines or at least between words.
 
-    A piece that begins inside a body repeats the label of the body. `give_way` is called throughout.
+    A piece that begins inside a body repeats the label of the body. `yield_now` is called throughout.
     """
     reach = len(text) // (4 * parts)
-    sums = _token_sums(text, give_way)
+    sums = _token_sums(text, yield_now)
     places = (_place(sums, sums[-1] * part / parts) for part in range(1, parts))
     stops = [0, *(_between_lines(text, place, reach) for place in places), len(text)]
     labels = list(_label_places(text))
@@ -157,11 +157,11 @@ def _notice_of_cut(tokens: int, lines: Sequence[str]) -> str:
     return f"[{tokens:,} tokens left out here; errors and exact values among them:]\n{listed}\n[here it goes on]"
 
 
-def _token_sums(text: str, give_way: GiveWay = go_on) -> list[int]:
+def _token_sums(text: str, yield_now: YieldNow = never_yield) -> list[int]:
     """Estimated tokens before each block of a text, and of the whole text at the end."""
     sums = [0]
     for at in range(0, len(text), _BLOCK):
-        give_way(_BLOCK)
+        yield_now(_BLOCK)
         sums.append(sums[-1] + estimate_text(text[at : at + _BLOCK]))
     return sums
 

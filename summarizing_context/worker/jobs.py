@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, get_args
 
-from summarizing_context.concurrency import GiveWay, go_on
+from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.errors import SummarizerError
 from summarizing_context.log.digests import recipe_hash
 from summarizing_context.log.message_log import MessageLog
@@ -48,14 +48,16 @@ class Recipe:
 
 
 class Jobs:
-    """Makes the jobs of one session. The work on them calls `give_way` all along."""
+    """Makes the jobs of one session. The work on them calls `yield_now` all along."""
 
-    def __init__(self, log: MessageLog, summaries: SummaryCache, recipe: Recipe, give_way: GiveWay = go_on) -> None:
+    def __init__(
+        self, log: MessageLog, summaries: SummaryCache, recipe: Recipe, yield_now: YieldNow = never_yield
+    ) -> None:
         self._log = log
         self._summaries = summaries
         self._recipe = recipe
-        self._give_way = give_way
-        self._sources = Sources(recipe.redact, give_way=give_way)  # what is redacted before it is cut
+        self._yield_now = yield_now
+        self._sources = Sources(recipe.redact, yield_now=yield_now)  # what is redacted before it is cut
 
     def prepare(self, want: Want) -> Callable[[], SummaryJob]:
         """Make a job in two steps: take now what it is made from; the returned function does the work.
@@ -97,7 +99,7 @@ class Jobs:
         covered = self._log.entries[focus.start : focus.stop]
 
         def make() -> SummaryJob:
-            record = render_entries(covered, self._recipe.redact, give_way=self._give_way)
+            record = render_entries(covered, self._recipe.redact, yield_now=self._yield_now)
             content = self._summaries.notes.for_model(self._redacted(focus.text), record)
             return self._blank("focus", 0, content, want.hash, range(focus.start, focus.stop))
 
@@ -109,7 +111,7 @@ class Jobs:
         if piece is None:
             raise SummarizerError("the piece is not wanted any longer")
         entries = self._log.entries[piece.start : piece.stop]
-        source = partial(render_entries, entries, self._recipe.redact, give_way=self._give_way)
+        source = partial(render_entries, entries, self._recipe.redact, yield_now=self._yield_now)
         return partial(self._segment, want.hash, source, piece)
 
     def _source(self, leaf: int) -> Callable[[], str]:

@@ -86,7 +86,7 @@ class Worker:
         self._session_id = session_id
         self._caller = caller
         self._recipe = recipe
-        self._jobs = Jobs(log, summaries, recipe, background.give_way)
+        self._jobs = Jobs(log, summaries, recipe, background.yield_now)
         self._clock = clock
         self._concurrency = concurrency
         self._makes_summaries = makes_summaries
@@ -191,7 +191,7 @@ class Worker:
         try:
             await self._foreground.wait_gap()
             ahead = ledger.ahead()
-            touches, failure = await self._background.run(partial(ahead.read, self._background.give_way))
+            touches, failure = await self._background.run(partial(ahead.read, self._background.yield_now))
             with self._foreground.call():  # summaries give way: of a large step there is much to note
                 ledger.take(ahead, touches)
         except Exception as error:

@@ -446,8 +446,8 @@ async def test_the_ledger_is_read_on_only_in_gaps():
         def ahead(self) -> Ledger:
             return self
 
-        def read(self, give_way: Callable[[int], None]) -> tuple[int, None]:
-            give_way(1)
+        def read(self, yield_now: Callable[[int], None]) -> tuple[int, None]:
+            yield_now(1)
             return threading.get_ident(), None
 
         def take(self, ahead: Ledger, thread: int) -> None:

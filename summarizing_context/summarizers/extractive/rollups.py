@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from summarizing_context.concurrency import GiveWay, go_on
+from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.text import words_of
 from summarizing_context.summarizers.extractive.actions import Listings, add_up, rank_action, unite_named
 from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters, Facts
@@ -46,12 +46,12 @@ _POOL = 64  # lines of one section that compete by MMR
 
 
 def rollup_sections(
-    content: str, max_tokens: int, count: Count, by: ExtractiveParameters = SHIPPED, give_way: GiveWay = go_on
+    content: str, max_tokens: int, count: Count, by: ExtractiveParameters = SHIPPED, yield_now: YieldNow = never_yield
 ) -> Sections:
     """All lines that the merged summary may hold, ranked within their sections."""
     texts = split_children(content)
     share = max(max_tokens // max(len(texts), 1), 40)
-    children = [_read_child(unescape_labels(text), share, count, by, give_way) for text in texts]
+    children = [_read_child(unescape_labels(text), share, count, by, yield_now) for text in texts]
     sections = empty_sections()
     sections[INTENT] = _merge_intents([child[INTENT] for child in children])
     sections[CONSTRAINTS] = _merge_constraints([child[CONSTRAINTS] for child in children])
@@ -71,11 +71,11 @@ def rollup_sections(
     return sections
 
 
-def _read_child(text: str, share: int, count: Count, by: ExtractiveParameters, give_way: GiveWay) -> Sections:
+def _read_child(text: str, share: int, count: Count, by: ExtractiveParameters, yield_now: YieldNow) -> Sections:
     """A child's sections. A segment so short that its own text stands for it is summarized first."""
-    give_way(len(text))
+    yield_now(len(text))
     if is_rendered(text):
-        text = fit(leaf_sections(text, by, give_way), by.leaf, share, count, strict=by.room.strict)
+        text = fit(leaf_sections(text, by, yield_now), by.leaf, share, count, strict=by.room.strict)
     return read_sections(text)
 
 

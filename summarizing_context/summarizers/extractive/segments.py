@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Container, Sequence
 
-from summarizing_context.concurrency import GiveWay, go_on
+from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.extraction.error_lines import first_error_line
 from summarizing_context.messages.text import cleaned, clip, shown, split_prose, words_of
 from summarizing_context.summarizers.extractive.actions import (
@@ -72,23 +72,23 @@ class _Read:
         self.pasted_errors: list[str] = []
 
 
-def leaf_sections(content: str, by: ExtractiveParameters = SHIPPED, give_way: GiveWay = go_on) -> Sections:
-    """All lines that a segment's summary may hold, ranked within their sections. `give_way` is called all along."""
+def leaf_sections(content: str, by: ExtractiveParameters = SHIPPED, yield_now: YieldNow = never_yield) -> Sections:
+    """All lines that a segment's summary may hold, ranked within their sections. `yield_now` is called all along."""
     blocks = split_blocks(content)
     steps = read_steps(blocks)
-    read = _read_blocks(blocks, steps, by.weights, give_way)
-    give_way(len(content))
+    read = _read_blocks(blocks, steps, by.weights, yield_now)
+    yield_now(len(content))
     sections = empty_sections()
     sections[CONSTRAINTS] = find_constraints(block.body for block in blocks if block.kind == "user")
     sections[INTENT] = find_intent(read.human, {line.text for line in sections[CONSTRAINTS]})
     sections[ERRORS] = _error_lines(steps, read)
     sections[STATE] = _state_lines(steps, read)
-    give_way(len(content))
+    yield_now(len(content))
     known = {line.text for section in (STATE, CONSTRAINTS, INTENT) for line in sections[section]}
     sections[DECISIONS] = _unless(known, find_decisions(read.agent, read.human, read.thoughts))
     known.update(line.text for line in sections[DECISIONS])
     sections[DONE] = [*find_actions(steps, by), *_unless(known, find_outcomes(read.agent, by.ranks.outcome))]
-    give_way(len(content))
+    yield_now(len(content))
     shown_lines = [line.text for section in sections for line in section]
     talk = (one.words for one in (*read.human, *read.agent, *read.thoughts))
     sections[FACTS] = find_facts(read.found, talk, shown_lines, by)
@@ -101,13 +101,13 @@ def _unless(known: Container[str], lines: Sequence[Line]) -> list[Line]:
     return [line for line in lines if line.text not in known]
 
 
-def _read_blocks(blocks: Sequence[Block], steps: Sequence[Step], weights: Weights, give_way: GiveWay) -> _Read:
+def _read_blocks(blocks: Sequence[Block], steps: Sequence[Step], weights: Weights, yield_now: YieldNow) -> _Read:
     read = _Read(weights)
     spoken = {"user": read.human, "assistant": read.agent, "thinks": read.thoughts}
     calls = {step.at: step for step in steps}
     answers = {step.answered: step for step in steps}
     for at, block in enumerate(blocks):
-        give_way(len(block.body))
+        yield_now(len(block.body))
         if block.kind == "user" and (error := first_error_line(block.body, False)):
             read.pasted_errors.append(error)
         if block.kind in _ROLES:

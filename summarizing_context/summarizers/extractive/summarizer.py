@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from summarizing_context.concurrency import GiveWay, WorkerThread, go_on
+from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
 from summarizing_context.errors import SummarizerError
 from summarizing_context.extraction.values import find_drops
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
@@ -81,21 +81,21 @@ def summarize_extractively(
     max_tokens: int,
     count: Callable[[str], int],
     parameters: ExtractiveParameters = SHIPPED,
-    give_way: GiveWay = go_on,
+    yield_now: YieldNow = never_yield,
 ) -> str:
     """The summary of a job's content in the fixed sections, at most `max_tokens` (at least 1) by `count`.
 
-    All of `content` is read; `give_way` is called all along. The result is empty only where `content` is.
+    All of `content` is read; `yield_now` is called all along. The result is empty only where `content` is.
     """
     if not content:
         return ""
     strict = parameters.room.strict
     if kind == "rollup":
-        merged = rollup_sections(content, max_tokens, count, parameters, give_way)
+        merged = rollup_sections(content, max_tokens, count, parameters, yield_now)
         return fit(merged, parameters.rollup, max_tokens, count, strict=strict)
-    sections = leaf_sections(content, parameters, give_way)
+    sections = leaf_sections(content, parameters, yield_now)
     text = fit(sections, parameters.leaf, max_tokens, count, strict=strict)
-    if max_tokens < _ROOM_FOR_NAMES or not (values := find_drops(content, text, give_way=give_way)):
+    if max_tokens < _ROOM_FOR_NAMES or not (values := find_drops(content, text, yield_now=yield_now)):
         return text
     sections[FACTS] = [named_line(values, parameters), *sections[FACTS]]
     return fit(sections, parameters.leaf, max_tokens, count, strict=strict)
@@ -151,5 +151,5 @@ class ExtractiveSummarizer:
             max_tokens=job.max_tokens,
             count=self._count,
             parameters=self._parameters,
-            give_way=self._thread.give_way,
+            yield_now=self._thread.yield_now,
         )
