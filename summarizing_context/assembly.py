@@ -218,7 +218,7 @@ def make_session(base: _Base, counting: WorkerThread, background: WorkerThread) 
         in_thread=in_thread,
         foreground=base.foreground,
         clock=base.clock,
-        tell=make_notify(options.events),
+        notify=make_notify(options.events),
         announce=options.announce,
         read_only=options.read_only,
     )

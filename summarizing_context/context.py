@@ -112,7 +112,7 @@ class SummarizingContext:
         self._price = price  # of the model that makes the summaries
         self._closing = closing  # after the worker has stopped, in order
         self._last_view: View | None = None
-        self._budgets = BudgetPolicy(settings, session.tell)
+        self._budgets = BudgetPolicy(settings, session.notify)
         self._gauge = BudgetGauge(session)
         self._checkpoints = Checkpoints(session, store.checkpoints, settings.checkpoint_interval_messages)
         self._makes_checkpoints = settings.checkpoint_interval_messages is not None  # by itself

@@ -37,7 +37,7 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.providers import make_model
 from summarizing_context.summarizers.resilience.caller import ChatModel, call_within
-from summarizing_context.summarizers.resilience.retries import seconds_asked_for
+from summarizing_context.summarizers.resilience.retries import retry_after_of
 from summarizing_context.summarizers.sdk import Fault
 
 _LASTING = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)
@@ -60,7 +60,7 @@ class RecordedModel:
         retrying = AsyncRetrying(
             sleep=anyio.sleep,
             retry=retry_if_exception(_is_passing),
-            wait=lambda state: max(_backoff(state), seconds_asked_for(_error_of(state))),
+            wait=lambda state: max(_backoff(state), retry_after_of(_error_of(state))),
             stop=stop_after_attempt(self._reader_plan.attempts),
             reraise=True,
         )

@@ -25,7 +25,7 @@ from summarizing_context.messages.redaction import Redaction
 from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores.base import Match, Owner, Scope, VectorStore
 from summarizing_context.summarizers.openai import KEY_VARIABLE, OFFICIAL, connect
-from summarizing_context.summarizers.sdk import IDENTITY, Fault, Line, recipe_name
+from summarizing_context.summarizers.sdk import IDENTITY, Connection, Fault, recipe_name
 
 
 class Embedder(Protocol):
@@ -239,11 +239,11 @@ class OpenAIEmbedder:
             )
         server = None if address.rstrip("/") == OFFICIAL else address
         self.recipe = recipe_name("openai-embeddings", self.model, server=server, options={})
-        self._line = Line(lambda: connect(address, key, timeout), now=now, max_bytes=_MOST_BYTES)
+        self._connection = Connection(lambda: connect(address, key, timeout), now=now, max_bytes=_MOST_BYTES)
 
     async def embed(self, texts: list[str]) -> list[Sequence[float]]:
         """A vector for each text. Raises `SummarizerError` or a subclass where there is none."""
-        reply = await self._line.ask(
+        reply = await self._connection.request(
             lambda client: client.embeddings.with_streaming_response.create(
                 model=self.model, input=texts, encoding_format="float", extra_headers=IDENTITY
             )
@@ -252,7 +252,7 @@ class OpenAIEmbedder:
 
     async def close(self) -> None:
         """Close the connections; afterwards every call fails. May be called twice."""
-        await self._line.close()
+        await self._connection.close()
 
 
 def _vectors(reply: dict[str, Any], count: int) -> list[Sequence[float]]:

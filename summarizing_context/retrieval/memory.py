@@ -18,7 +18,7 @@ from summarizing_context.extraction.memory_items import normal_subject
 from summarizing_context.messages.search_terms import likeness, query_terms, stems, telling_words
 from summarizing_context.messages.validation import check_message
 from summarizing_context.retrieval.embeddings import NEAR, EmbeddingSearch
-from summarizing_context.retrieval.memory_extraction import tell
+from summarizing_context.retrieval.memory_extraction import notify_of_memory
 from summarizing_context.sessions.session import Session
 from summarizing_context.stores.base import KeptMemory, Match, MemoryScope, MemoryStore, NewMemory, StoredMemory
 from summarizing_context.views.memory_section import memory_text
@@ -95,7 +95,7 @@ class Memory:
         kept = await self._memory_store.add(
             self._scope, NewMemory(_checked(content), given), renew=renew and bool(given)
         )
-        tell(self._session.tell, kept, given)
+        notify_of_memory(self._session.notify, kept, given)
         return kept
 
     async def retrieve(self, query: str, limit: int = 5) -> list[MemoryEntry]:

@@ -76,7 +76,7 @@ class UnreadPieces:
         self._asked = 0  # entries before it are to be read now
         self._sources = Sources(self._redact, numbered=True)
 
-    def ask(self) -> None:
+    def read_to_end(self) -> None:
         """All that stands in closed groups is to be read."""
         self._asked = self._log.closed_groups_stop
 
@@ -350,9 +350,9 @@ class MemoryExtractor:
         self.dropped = 0  # proposals that the record did not bear out
         self.last_error: str | None = None
 
-    def ask(self) -> None:
+    def read_to_end(self) -> None:
         """Read the log as it stands, in the background."""
-        self._pieces.ask()
+        self._pieces.read_to_end()
         self.wake()
 
     def wake(self) -> None:
@@ -380,7 +380,7 @@ class MemoryExtractor:
     async def leave(self, within: float) -> None:
         """The session ends: read what has not been read yet. What the first reader does not manage within so many
         seconds is left to the last one, and to the first when the session is opened again."""
-        self.ask()
+        self.read_to_end()
         is_read = await self.settle(within)
         await self.close()
         try:
@@ -454,7 +454,7 @@ class MemoryExtractor:
         for piece in pieces:
             self._pieces.note(piece)
         for one, memory in zip(kept, memories, strict=False):
-            tell(self._notify, one, memory.metadata)
+            notify_of_memory(self._notify, one, memory.metadata)
 
     def _fail(self, error: Exception) -> None:
         known = isinstance(error, SummarizerError | StoreError)
@@ -462,7 +462,7 @@ class MemoryExtractor:
         logger.warning("memories could not be learnt", extra={"cause": type(error).__name__})
 
 
-def tell(notify: Callable[[str, dict[str, object]], None], kept: KeptMemory, metadata: Any) -> None:
+def notify_of_memory(notify: Callable[[str, dict[str, object]], None], kept: KeptMemory, metadata: Any) -> None:
     """Tell of a memory that is new, or that has taken the place of another; never its text."""
     if kept.change != "known":
         facts = {name: metadata.get(name) for name in ("kind", "source") if isinstance(metadata.get(name), str)}

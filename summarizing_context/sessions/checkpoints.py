@@ -37,7 +37,7 @@ class Checkpoints:
                 )
                 if made is not None:  # else a cancelled replacement of the log was still on its way
                     if self._session.learner is not None:
-                        self._session.learner.ask()
+                        self._session.learner.read_to_end()
                     return made
 
     async def restore(self, id: str) -> Checkpoint:

@@ -91,7 +91,7 @@ class MemoryLearner(Protocol):
     def wake(self) -> None:
         """Go on reading, if there is anything to read."""
 
-    def ask(self) -> None:
+    def read_to_end(self) -> None:
         """Read the log up to its present end."""
 
     def opened(self, stop: int, updated_at: str) -> None:
@@ -129,7 +129,7 @@ class Session:
         in_thread: Callable[[Callable[[], object]], Awaitable[object]],
         foreground: Foreground,
         clock: Clock,
-        tell: Notify,
+        notify: Notify,
         announce: Announce | None,
         read_only: bool,
     ) -> None:
@@ -148,7 +148,7 @@ class Session:
         self.clock = clock
         self.read_only = read_only
         self._in_thread = in_thread  # runs what takes long
-        self.tell = tell  # an observer
+        self.notify = notify  # an observer
         self._announcements = Announcements(announce)
         self.changing = anyio.Lock()  # activations and replacements of the log, one at a time
         self.closed = False
@@ -389,14 +389,14 @@ class Session:
         views = self.views
         while change is not None:
             if self._announcements.announce is None:
-                self.tell("pre_compact", self._event_before(change))
+                self.notify("pre_compact", self._event_before(change))
             await self._commit(key, change)
             if views.apply(change):
                 self.worker.start_tokens = self._start_tokens()
                 self.activations[change.report.reason] += 1
                 shown = len(views.system_rows.costs()) + len(change.state.head) + len(change.tail.items)
-                self.tell("activation", {**change.report._asdict(), "messages": shown, **change.state.header_figures})
-                self._tell_memories(change)
+                self.notify("activation", {**change.report._asdict(), "messages": shown, **change.state.header_figures})
+                self._notify_of_memories(change)
                 return change.report
             change = await self._decided(decide)
         return None
@@ -464,11 +464,11 @@ class Session:
     def _event_before(self, change: Change) -> dict[str, Any]:
         return {"messages": len(self.log), "tokens": change.report.tokens_before}
 
-    def _tell_memories(self, change: Change) -> None:
+    def _notify_of_memories(self, change: Change) -> None:
         """What the view includes now that is no part of the log."""
         for message in change.state.after:
             if is_memory_block(message) and message not in change.before.after:
-                self.tell("include", {"source": "memory", "content": f"{memories_in(message)} memories"})
+                self.notify("include", {"source": "memory", "content": f"{memories_in(message)} memories"})
 
     def _extend(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -484,7 +484,7 @@ class Session:
         """Whether to wait for summaries in the place of the stand-ins that a change shows: they are being made."""
         if anyio.current_time() >= until or not stand_ins(change.state.nodes):
             return False
-        self.summaries.ask(CoveredRange(change.state.stop, change.state.nodes), change.state.focus)
+        self.summaries.request(CoveredRange(change.state.stop, change.state.nodes), change.state.focus)
         self.wake()
         return not self.worker.is_idle
 

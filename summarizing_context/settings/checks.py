@@ -106,13 +106,13 @@ def _contradictions(known: Mapping[str, Field[Any]], kept: Mapping[str, Any], gi
     refused = {name for name in given if name not in kept}
     values = {name: kept.get(name, setting.default) for name, setting in known.items()}
 
-    def told(name: str) -> str:
+    def described(name: str) -> str:
         return f"{given[name]} = {values[name]}" if name in given else f"{name} = {values[name]} (the default)"
 
     found = []
     for lower, upper, is_fine, must in _relations(values):
         if not is_fine and lower not in refused and upper not in refused:
-            found.append(f"{told(lower)} must be {must} {told(upper)}")
+            found.append(f"{described(lower)} must be {must} {described(upper)}")
     return found
 
 

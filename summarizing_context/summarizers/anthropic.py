@@ -17,8 +17,8 @@ from summarizing_context.summarizers.sdk import (
     IDENTITY,
     MOST_BYTES,
     THINKING_TOKENS,
+    Connection,
     Fault,
-    Line,
     cached_count,
     check_model,
     check_options,
@@ -67,7 +67,7 @@ class AnthropicSummarizer:
         credential = _credential(api_key)
         server = None if address.rstrip("/") == OFFICIAL else address
         self.recipe = recipe_name("anthropic", self.model, server=server, options=self._options)
-        self._line = Line(lambda: _client(address, credential, timeout), now=now, max_bytes=max_reply_bytes)
+        self._connection = Connection(lambda: _client(address, credential, timeout), now=now, max_bytes=max_reply_bytes)
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """The model's answer; raises `SummarizerError` or a subclass when there is none that could serve."""
@@ -88,11 +88,11 @@ class AnthropicSummarizer:
             )
             return cast("AbstractAsyncContextManager[Any]", request)
 
-        return read_message_reply(await self._line.ask(send), limit)
+        return read_message_reply(await self._connection.request(send), limit)
 
     async def close(self) -> None:
         """Close the connections; afterwards every call fails. May be called twice."""
-        await self._line.close()
+        await self._connection.close()
 
 
 def read_message_reply(reply: Mapping[str, Any], limit: int) -> SummaryReply:

@@ -17,9 +17,9 @@ from summarizing_context.summarizers.sdk import (
     IDENTITY,
     MOST_BYTES,
     THINKING_TOKENS,
+    Connection,
     Fault,
     HttpStatus,
-    Line,
     cached_count,
     check_model,
     check_options,
@@ -81,7 +81,7 @@ class OpenAIChatSummarizer:
             )
         server = None if address.rstrip("/") == OFFICIAL else address
         self.recipe = recipe_name("openai", self.model, server=server, options=self._options)
-        self._line = Line(lambda: connect(address, key, timeout), now=now, max_bytes=max_reply_bytes)
+        self._connection = Connection(lambda: connect(address, key, timeout), now=now, max_bytes=max_reply_bytes)
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """The model's answer; raises `SummarizerError` or a subclass when there is none that could serve."""
@@ -104,7 +104,7 @@ class OpenAIChatSummarizer:
 
     async def close(self) -> None:
         """Close the connections; afterwards every call fails. May be called twice."""
-        await self._line.close()
+        await self._connection.close()
 
     async def _ask(self, messages: list[dict[str, str]], limit: Mapping[str, int]) -> dict[str, Any]:
         def send(client: Any) -> AbstractAsyncContextManager[Any]:
@@ -117,7 +117,7 @@ class OpenAIChatSummarizer:
             )
             return cast("AbstractAsyncContextManager[Any]", request)
 
-        return await self._line.ask(send)
+        return await self._connection.request(send)
 
 
 def read_completion(reply: Mapping[str, Any], limit: int) -> SummaryReply:

@@ -71,8 +71,8 @@ class HttpStatus(Exception):
         super().__init__(f"HTTP {status_code}")
 
 
-class Line:
-    """A summarizer's way to its provider: the SDK's client, made at the first call, and replies as JSON objects."""
+class Connection:
+    """A connection to a provider: the SDK's client, made at the first call, and replies as JSON objects."""
 
     def __init__(self, connect: Callable[[], Any], *, now: Callable[[], float], max_bytes: int = MOST_BYTES) -> None:
         self._connect = connect  # imports an SDK and loads certificates, so it runs off the event loop
@@ -82,7 +82,7 @@ class Line:
         self._client: Any = None
         self._closed = False
 
-    async def ask(self, send: Callable[[Any], AbstractAsyncContextManager[Any]]) -> dict[str, Any]:
+    async def request(self, send: Callable[[Any], AbstractAsyncContextManager[Any]]) -> dict[str, Any]:
         """The reply to what `send` sends with the client. Raises `SummarizerError` or a subclass."""
         failure: SummarizerError
         try:

@@ -260,7 +260,7 @@ class Viewer:
         if decision.pins_seen:
             provider_view.pins_changed = False
         if (refused := decision.to_summarize) is not None:
-            self._summaries.open.ask(CoveredRange(refused.cut.stop, refused.header.nodes))
+            self._summaries.open.request(CoveredRange(refused.cut.stop, refused.header.nodes))
 
     def _covered(
         self, provider_view: ProviderView, plan: ActivationPlan, reason: Reason | None, tokens: int, room: Room

@@ -65,7 +65,7 @@ class OpenRangeSummaries:
         """Whether summaries are wanted of what no view covers."""
         return bool(self._requested)
 
-    def ask(self, view: CoveredRange) -> None:
+    def request(self, view: CoveredRange) -> None:
         """Have a model summarize what such a view would cover."""
         self._requested = (view,) if self._by_model else ()
 

@@ -71,10 +71,10 @@ class SummaryCache:
         """An activation begins: it may read so much at leisure."""
         self._allowance = _FULL_READ
 
-    def ask(self, view: CoveredRange, focus: Focus | None) -> None:
+    def request(self, view: CoveredRange, focus: Focus | None) -> None:
         """Have the model make what such a view would show."""
-        self.open.ask(view)
-        self.notes.ask(focus)
+        self.open.request(view)
+        self.notes.request(focus)
 
     def reset(self) -> None:
         """The log was replaced: places have changed, contents keep their summaries."""

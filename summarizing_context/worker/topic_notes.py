@@ -111,7 +111,7 @@ class TopicNotes:
         """These are the topics that views show now; others need no note any longer."""
         self._shown = tuple(dict.fromkeys(focus for focus in focuses if focus is not None))
 
-    def ask(self, focus: Focus | None) -> None:
+    def request(self, focus: Focus | None) -> None:
         """Have a model write a note that no view shows yet."""
         self.keep([*self._shown, focus])
 

@@ -21,7 +21,7 @@ from summarizing_context.errors import (
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.summarizers.resilience.caller import ResilientSummarizer
 from summarizing_context.summarizers.resilience.limits import Limits
-from summarizing_context.summarizers.resilience.retries import told
+from summarizing_context.summarizers.resilience.retries import describe_failure
 from summarizing_context.summarizers.sdk import Fault, HttpStatus, fenced, seconds_to_wait
 from summarizing_context.summarizers.verification.replies import Refusal, check_reply
 from tests.summarizers.scripted import SECRET, FakeClock, job, words
@@ -57,7 +57,7 @@ async def failure(protocol: Protocol, **response: Any) -> SummarizerError:
     with pytest.raises(SummarizerError) as caught:
         await got(protocol, **response)
     error = caught.value
-    written = "".join(traceback.format_exception(error)) + repr(error) + told(error)
+    written = "".join(traceback.format_exception(error)) + repr(error) + describe_failure(error)
     assert SECRET not in written
     assert KEY not in written
     assert isinstance(error.__cause__, HttpStatus | None)
@@ -89,7 +89,7 @@ async def test_a_status_becomes_an_error_that_says_what_to_do(protocol: Protocol
     assert type(error) is kind
     assert error.args == (fault,)
     assert error.retry_after is None
-    assert told(error) == f"{kind.__name__} from HttpStatus {status}: {fault.value}"
+    assert describe_failure(error) == f"{kind.__name__} from HttpStatus {status}: {fault.value}"
 
 
 @pytest.mark.parametrize("status", [429, 503, 529])

@@ -33,8 +33,8 @@ from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import Redact, redact_message
 from summarizing_context.messages.validation import Message
 from summarizing_context.summarizers.base import Summarizer, SummaryJob, SummaryReply
-from summarizing_context.summarizers.resilience.caller import told_by
-from summarizing_context.summarizers.resilience.retries import told
+from summarizing_context.summarizers.resilience.caller import declared
+from summarizing_context.summarizers.resilience.retries import describe_failure
 
 Mode = Literal["replay", "record", "refresh", "forecast"]
 Send = Callable[[Request], Awaitable[str | SummaryReply]]  # of the request as it is kept, without secrets
@@ -153,8 +153,8 @@ class Cassette:
         if self._failed:
             error = next(iter(self._failed.values()))
             raise CassetteError(
-                f"{self.path}: {len(self._failed)} requests were not recorded ({told(error)}); what was recorded is "
-                "kept, run it again to go on"
+                f"{self.path}: {len(self._failed)} requests were not recorded ({describe_failure(error)}); "
+                "what was recorded is kept, run it again to go on"
             ) from error
 
     def save(self) -> None:
@@ -239,7 +239,7 @@ class CassetteSummarizer:
     def __init__(self, inner: Summarizer, cassette: Cassette) -> None:
         self._inner, self._cassette = inner, cassette
         self.maker = maker_of(inner)
-        self.model = told_by(inner, "model")
+        self.model = declared(inner, "model")
         self.recipe = f"cassette/{self.maker}"
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
@@ -271,7 +271,7 @@ class CassetteSummarizer:
 
 def maker_of(model: object) -> str:
     """What names a model in a cassette: its recipe without the server, else its name."""
-    recipe = told_by(model, "recipe") or told_by(model, "model") or type(model).__name__
+    recipe = declared(model, "recipe") or declared(model, "model") or type(model).__name__
     return _SERVER.sub("", recipe)
 
 

@@ -30,9 +30,9 @@ from summarizing_context.summarizers.resilience.retries import (
     TERSE,
     JobRun,
     NotAdmitted,
-    giving_up,
-    seconds_asked_for,
-    told,
+    describe_failure,
+    final_error,
+    retry_after_of,
 )
 from summarizing_context.summarizers.verification.replies import (
     check_reply,
@@ -73,7 +73,7 @@ async def call_within(seconds: float, call: Coroutine[Any, Any, Reply], *, grace
     raise SummarizerError("the call to the summarizer was cancelled by something else than its caller")
 
 
-def told_by(summarizer: object, name: str) -> str | None:
+def declared(summarizer: object, name: str) -> str | None:
     """A text that a summarizer tells of itself in an attribute; None if it does not."""
     try:
         value = getattr(summarizer, name, None)
@@ -155,8 +155,8 @@ class ResilientSummarizer:
         terse: str = TERSE,
     ) -> None:
         self._inner = inner
-        self.recipe = told_by(inner, "recipe")  # its name for the shared cache, if it has one
-        self.model = told_by(inner, "model")  # whose prices count, if it tells
+        self.recipe = declared(inner, "recipe")  # its name for the shared cache, if it has one
+        self.model = declared(inner, "model")  # whose prices count, if it tells
         self._limits = limits
         self._clock = clock
         self._count = count
@@ -218,7 +218,7 @@ class ResilientSummarizer:
                 self._dropped_lines += run.salvaged.dropped
                 return run.salvaged.reply
             self._failed_jobs += run.calls > 0 and not isinstance(error, SummarizerNotReady)
-            raise giving_up(run, error, ready_in=self.ready_in()) from (run.failure or error)
+            raise final_error(run, error, ready_in=self.ready_in()) from (run.failure or error)
 
     async def _attempt(self, run: JobRun) -> SummaryReply:
         call = self._begin(run)
@@ -300,7 +300,7 @@ class ResilientSummarizer:
 
     def _is_over(self, state: RetryCallState, run: JobRun) -> bool:
         """Whether to give the job up rather than sleep and try again."""
-        if run.calls >= self._limits.attempts or run.asked_tersely or self._breaker.tripped:
+        if run.calls >= self._limits.attempts or run.was_terse or self._breaker.tripped:
             return True
         if isinstance(_error_of(state), NotAdmitted | SummarizerNotReady):
             return True
@@ -327,7 +327,7 @@ class ResilientSummarizer:
 
     def _note_refusal(self, run: JobRun, call: _Call, error: Exception) -> None:
         run.note_failure(error)
-        self._last_error = told(error)
+        self._last_error = describe_failure(error)
         if isinstance(error, SummarizerRefused):
             self._refused_replies += 1
             self._refused_input += call.spent.tokens
@@ -335,12 +335,12 @@ class ResilientSummarizer:
 
     def _note_failure(self, run: JobRun, call: _Call, error: Exception) -> None:
         self._note_refusal(run, call, error)
-        self._breaker.failed(call.ticket, self._clock.now(), seconds_asked_for(error))
+        self._breaker.failed(call.ticket, self._clock.now(), retry_after_of(error))
 
     def _note_held(self, call: _Call, error: SummarizerNotReady) -> None:
         """The inner one can answer nobody now: no failure, but it is not called again before it says so."""
         self._breaker.abandoned(call.ticket)
-        wait = seconds_asked_for(error) or self._limits.breaker_cooldown
+        wait = retry_after_of(error) or self._limits.breaker_cooldown
         self._held_until = max(self._held_until, self._clock.now() + wait)
 
     def _warn_of_caps(self, now: float) -> None:

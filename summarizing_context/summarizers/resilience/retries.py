@@ -88,11 +88,11 @@ _MOST_NAMED = 12
 
 _LONGEST_NAME = 80  # characters
 
-TELLING_ERRORS = (SummarizerNotReady, SummarizerTimeout, SummarizerRefused, SummarizerRateLimited)  # told apart
+DISTINCT_ERRORS = (SummarizerNotReady, SummarizerTimeout, SummarizerRefused, SummarizerRateLimited)  # told apart
 
 
 class NotAdmitted(SummarizerError):
-    """The breaker, a cap or the job's time let no call through. Never leaves this package: see `giving_up`."""
+    """The breaker, a cap or the job's time let no call through. Never leaves this package: see `final_error`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class JobRun:
     calls: int = 0
     failure: Exception | None = None  # of the last call
     refused: bool = False  # a reply was refused
-    asked_tersely: bool = False
+    was_terse: bool = False
     unsupported: tuple[str, ...] = ()  # literals of the last reply, for the model alone
     salvaged: Checked | None = None  # what is left of a refused reply
 
@@ -136,7 +136,7 @@ class JobRun:
 
     def note_call(self) -> None:
         self.calls += 1
-        self.asked_tersely = self.refused
+        self.was_terse = self.refused
 
     def check_against_source(self, reply: SummaryReply) -> Checked:
         """The reply without the lines whose values the source does not hold; of memories those that the source says.
@@ -161,7 +161,7 @@ class JobRun:
         self.refused = self.refused or isinstance(error, SummarizerRefused)
 
 
-def seconds_asked_for(error: Exception) -> float:
+def retry_after_of(error: Exception) -> float:
     """The provider's `retry_after`, up to `LONGEST_PAUSE`; 0 where it is no sound number of seconds."""
     seconds = error.retry_after if isinstance(error, SummarizerError) else None
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
@@ -169,7 +169,7 @@ def seconds_asked_for(error: Exception) -> float:
     return min(float(seconds), LONGEST_PAUSE) if math.isfinite(seconds) and seconds > 0 else 0.0
 
 
-def told(error: BaseException) -> str:
+def describe_failure(error: BaseException) -> str:
     """One short line on a failure: class names, status codes and our own constants.
 
     Never an exception's own words: those of a provider, or of a user's summarizer, may hold the text of messages.
@@ -180,21 +180,21 @@ def told(error: BaseException) -> str:
     return f"{name}: {said.value}" if isinstance(said, Refusal | Fault) else name
 
 
-def giving_up(run: JobRun, error: Exception, *, ready_in: float | None) -> SummarizerError:
+def final_error(run: JobRun, error: Exception, *, ready_in: float | None) -> SummarizerError:
     """What to raise when a job is given up: of the kind of its last failure, naming the job by its hash only.
 
     Its `retry_after` is the provider's for this job; for a job that was not begun, the time until one may be. So a
     job that fails again and again can be put off for longer than the others, and is not each time the probe.
     """
     failure = error if isinstance(error, SummarizerNotReady) else run.failure or error
-    kind = next((kind for kind in TELLING_ERRORS if isinstance(failure, kind)), SummarizerError)
+    kind = next((kind for kind in DISTINCT_ERRORS if isinstance(failure, kind)), SummarizerError)
     kind = kind if run.calls else SummarizerNotReady
-    reason = str(failure) if isinstance(failure, NotAdmitted) else told(failure)
+    reason = str(failure) if isinstance(failure, NotAdmitted) else describe_failure(failure)
     calls = "1 call" if run.calls == 1 else f"{run.calls} calls"
     return kind(
         f"no summary of {run.job.kind} {run.job.range_hash[:8]} after {calls}: {reason}; "
         "the log is safe, a stand-in is shown until it is tried again",
-        retry_after=(ready_in if kind is SummarizerNotReady else seconds_asked_for(failure)) or None,
+        retry_after=(ready_in if kind is SummarizerNotReady else retry_after_of(failure)) or None,
     )
 
 
