@@ -28,6 +28,7 @@ def main() -> None:
     where.add_argument("--share", type=float, help="of the characters before the view")
     add.add_argument("--source", required=True)
     add.add_argument("--licence", required=True)
+    add.add_argument("--session", default="", help="cases of one session count as one in intervals")
     add.set_defaults(run=_add)
 
     export = commands.add_parser(
@@ -57,6 +58,7 @@ def _add(given: argparse.Namespace) -> None:
         budget=given.budget,
         source=given.source,
         licence=given.licence,
+        session=given.session,
     )
     print(f"{case.name}: cut before message {case.cut}")
 

@@ -44,7 +44,7 @@ def _check(score: ArmScore | None, bound: Bound) -> GateOutcome:
         return GateOutcome(bound.name, "nothing to look at", "no marks are recorded for it")
     words = f"{count.mean.mean:.1%} [{count.mean.low:.1%}, {count.mean.high:.1%}]"
     kept = bound.at_least is None or count.mean.mean >= bound.at_least
-    if lead is not None:
+    if lead is not None and compared:
         words += f", {100 * lead.mean:+.1f} points [{100 * lead.low:+.1f}, {100 * lead.high:+.1f}] from {COMPACT}"
         kept = kept and (bound.ahead_by is None or lead.mean >= bound.ahead_by)
         kept = kept and not (bound.not_behind and lead.high < 0)

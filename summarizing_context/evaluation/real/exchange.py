@@ -24,7 +24,7 @@ from summarizing_context.evaluation.real.rendering import tokens_of
 from summarizing_context.evaluation.real.views import Request
 
 SEED = "letters"
-_ORDER = ("segment", "rollup", "brief", "compact")  # of purposes in `todo`
+_LAST = ("rollup", "brief", "compact")  # in `todo`, behind all other purposes
 
 Value = TypeVar("Value")
 
@@ -41,7 +41,7 @@ def write_requests(folder: Path, missing: Iterable[Request]) -> int:
     left = [request for request in missing if not _reply_file(folder, request).exists()]
     shutil.rmtree(folder / "todo", ignore_errors=True)
     numbers: dict[str, int] = {}
-    for request in sorted(left, key=lambda one: (one.case, _ORDER.index(one.purpose), one.start, one.stop)):
+    for request in sorted(left, key=_place):
         number = numbers[request.case] = numbers.get(request.case, -1) + 1
         _put(folder / "requests" / f"{request.key}.json", _pretty(msgspec.to_builtins(request)))
         text = f"=== SYSTEM ===\n{request.system}\n\n=== USER ===\n{request.user}\n"
@@ -162,6 +162,11 @@ def take_questions(folder: Path, recording: Recording) -> int:
             count += 1
     recording.read_questions()
     return count
+
+
+def _place(request: Request) -> tuple[str, int, int, int]:
+    rank = _LAST.index(request.purpose) + 1 if request.purpose in _LAST else 0
+    return request.case, rank, request.start, request.stop
 
 
 def _reply_file(folder: Path, request: Request) -> Path:

@@ -23,7 +23,6 @@ from summarizing_context.evaluation.transcripts import read_transcript
 Category = Literal["rule", "decision", "error", "artifact", "fact", "absent"]
 CATEGORIES: tuple[Category, ...] = ("rule", "decision", "error", "artifact", "fact")  # that have an answer
 ABSENT: Category = "absent"
-Purpose = Literal["segment", "rollup", "compact", "brief"]
 RIGHT, PARTLY, ABSTAINED, WRONG = 2, 1, 0, -1
 
 CASES, REPLIES, ANSWERS, MARKS = "cases.toml", "replies.jsonl.gz", "answers.jsonl.gz", "marks.jsonl.gz"
@@ -61,7 +60,7 @@ class Reply(msgspec.Struct, frozen=True):
     """What a model wrote for one request."""
 
     key: str
-    purpose: Purpose
+    purpose: str  # the kind of a job of ours; `compact` or `brief`
     model: str
     reading: str  # `isolated`: without sight of other requests of the same log
     reply: str

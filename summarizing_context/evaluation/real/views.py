@@ -15,7 +15,7 @@ import msgspec
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError
-from summarizing_context.evaluation.real.recording import Case, Purpose, Reply, key_of
+from summarizing_context.evaluation.real.recording import Case, Reply, key_of
 from summarizing_context.evaluation.real.rendering import Message, text_of, tokens_of
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import SummaryJob
@@ -32,7 +32,7 @@ class Request(msgspec.Struct, frozen=True):
     system: str
     user: str
     max_tokens: int
-    purpose: Purpose
+    purpose: str  # the kind of a job of ours; `compact` or `brief`
     case: str
     start: int  # first message that it is about
     stop: int  # one past the last
@@ -71,12 +71,11 @@ class RecordedSummarizer:
 
     async def summarize(self, job: SummaryJob) -> str:
         """The recorded reply, or the placeholder."""
-        purpose: Purpose = "segment" if job.kind == "segment" else "rollup"
         request = Request(
             system=job.instructions,
             user=job.content,
             max_tokens=job.max_tokens,
-            purpose=purpose,
+            purpose=job.kind,
             case=self._case,
             start=job.start,
             stop=job.stop,
