@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.house.checkout import PACKAGE, modules
+from evals.performance import house
+from summarizing_context.settings.providers import PROVIDERS
+from tests.house.checkout import PACKAGE, ROOT, modules
 
 # Library -> the files (or folders) that may import it, seen from the package.
 HOMES = {
@@ -97,3 +101,41 @@ def test_the_pure_rooms_await_nothing_and_read_no_file():
                 isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("open", "print")
             )
             assert not is_open, f"{name}:{getattr(node, 'lineno', 0)} touches the world"
+
+
+CONTRACTS = {
+    contract["id"]: contract
+    for contract in tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
+}
+SHARED_BY_STORES = ("base", "private_files", "vectors")  # modules of `stores` that are no backend
+
+
+def below_assembly() -> set[str]:
+    """The rooms and modules that stand under `assembly`."""
+    layers = [set(re.findall(r"\w+", layer)) for layer in CONTRACTS["layers"]["layers"]]
+    at = next(number for number, layer in enumerate(layers) if "assembly" in layer)
+    return set().union(*layers[at + 1 :])
+
+
+def test_every_room_under_assembly_is_kept_from_concrete_classes():
+    sources = {name.removeprefix("summarizing_context.") for name in CONTRACTS["concrete"]["source_modules"]}
+    assert sources == below_assembly() - {"stores", "summarizers"}
+
+
+def test_every_backend_and_every_provider_is_a_concrete_class():
+    stores = {path.stem for path in (PACKAGE / "stores").iterdir() if not path.stem.startswith("__")}
+    backends = {f"summarizing_context.stores.{name}" for name in stores.difference(SHARED_BY_STORES)}
+    providers = {place.partition(":")[0] for place in PROVIDERS.values()} | {"summarizing_context.summarizers.host"}
+    assert set(CONTRACTS["concrete"]["forbidden_modules"]) == backends | providers
+
+
+def test_a_module_that_only_its_own_room_imports_is_private():
+    """`cli`, `evaluation` and the adapters stand on top: no other room may import them at all."""
+    known = {name for contract in CONTRACTS.values() for name in contract.get("protected_modules", ())}
+    places = {name: by for name, by in house.importers(house.modules()).items() if by and name.count(".") > 1}
+    private = {name for name, by in places.items() if all(room_of(other) == room_of(name) for other in by)}
+    assert {name for name in private if room_of(name) not in ("cli", "evaluation", "adapters")} - known == set()
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1]
