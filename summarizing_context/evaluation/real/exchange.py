@@ -2,7 +2,7 @@
 
 A folder holds it all: `requests/` and `todo/` for one who writes summaries, `views/` and `ask/` for a reader, `judge/`
 for a judge, who sees answers under shuffled letters; `keys/` says which arm a letter was. `replies/`, `compact/`,
-`answers/` and `marks/` are theirs.
+`answers/` and `marks/` are theirs. Answers to a view that changed, and marks of answers that changed, go to `old/`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def write_requests(folder: Path, missing: Iterable[Request]) -> int:
 def write_views(folder: Path, case: Case, built: Built, questions: Sequence[Question]) -> None:
     """Write the views of a case for readers, and its questions without their answers."""
     for arm, view in built.views.items():
-        _put(folder / "views" / case.name / f"{arm}.txt", view.text)
+        path = folder / "views" / case.name / f"{arm}.txt"
+        _set_aside(path, view.text, folder / "answers" / f"{case.name}.{arm}.json")
+        _put(path, view.text)
     asked = [{"id": question.id, "question": question.question} for question in questions]
     _put(folder / "ask" / f"{case.name}.json", _pretty({"case": case.name, "questions": asked}))
 
@@ -60,7 +62,9 @@ def write_views(folder: Path, case: Case, built: Built, questions: Sequence[Ques
 def write_judging(folder: Path, recording: Recording, case: Case) -> None:
     """Write all answers of a case for a judge, under letters, and apart from it which arm each letter is."""
     document, letters = judging(recording, case)
-    _put(folder / "judge" / f"{case.name}.json", _pretty(document))
+    path = folder / "judge" / f"{case.name}.json"
+    _set_aside(path, _pretty(document), folder / "marks" / path.name)
+    _put(path, _pretty(document))
     _put(folder / "keys" / f"{case.name}.json", _pretty(letters))
 
 
@@ -164,6 +168,18 @@ def take_questions(folder: Path, recording: Recording) -> int:
     return count
 
 
+def _set_aside(path: Path, text: str, made_from_it: Path) -> None:
+    """Move what was made from another text of a file to `old/`, before the text is replaced."""
+    if made_from_it.exists() and (not path.exists() or path.read_bytes() != _bytes(text)):
+        old = made_from_it.parent.parent / "old"
+        old.mkdir(exist_ok=True)
+        made_from_it.replace(old / f"{len(list(old.iterdir())):04d}-{made_from_it.name}")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf8", "replace")
+
+
 def _place(request: Request) -> tuple[str, int, int, int]:
     rank = _LAST.index(request.purpose) + 1 if request.purpose in _LAST else 0
     return request.case, rank, request.start, request.stop
@@ -186,7 +202,7 @@ def _known(path: Path, kind: type[Value]) -> Value:
 
 def _put(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(text.encode("utf8", "replace"))
+    path.write_bytes(_bytes(text))
 
 
 def _pretty(value: Any) -> str:

@@ -117,3 +117,23 @@ def test_answers_for_a_case_that_is_not_there_are_refused(tmp_path):
     (tmp_path / "answers" / "cooling.ours.json").write_text("{}")
     with pytest.raises(TranscriptError, match="no case 'cooling'"):
         exchange.take_answers(tmp_path, copied(tmp_path), BY)
+
+
+def test_answers_to_a_view_that_changed_are_set_aside(tmp_path):
+    recording = replied(tmp_path)
+    read_by(tmp_path, recording, ours="mine", tail="else")
+    (tmp_path / "views" / "heating" / "ours.txt").write_text("an earlier view")
+    exchange.write_views(tmp_path, recording.cases[0], built(recording), recording.questions(recording.cases[0]))
+    assert [path.name for path in (tmp_path / "answers").iterdir()] == ["heating.tail.json"]
+    assert [path.name for path in (tmp_path / "old").iterdir()] == ["0000-heating.ours.json"]
+
+
+def test_marks_of_answers_that_changed_are_set_aside(tmp_path):
+    recording = replied(tmp_path)
+    read_by(tmp_path, recording, ours="mine", tail="else")
+    (tmp_path / "marks").mkdir()
+    (tmp_path / "marks" / "heating.json").write_text("{}")
+    exchange.write_judging(tmp_path, recording, recording.cases[0])
+    assert (tmp_path / "marks" / "heating.json").exists()
+    read_by(tmp_path, recording, ours="another answer")
+    assert list((tmp_path / "marks").iterdir()) == []
