@@ -59,7 +59,7 @@ def task(folder: Path, optimizer: Optimizer, **changes: object) -> TuneTask:
 
 
 def height(parameters: ExtractiveParameters) -> float:
-    return -abs(parameters.leaf.facts - 60) - abs(parameters.facts.recency - 3)
+    return -abs(parameters.leaf.facts - 60) - abs(parameters.facts.lines - 20)
 
 
 class Hill:
@@ -90,7 +90,7 @@ def test_the_search_climbs_to_the_summit_by_its_seed():
         CoordinateSearch(seed).run(start, hill)
         best = hill.taken
         assert abs(best.leaf.facts - 60) <= 4
-        assert best.facts.recency == 3
+        assert best.facts.lines == 20
     assert one.asked == same.asked != other.asked
 
 

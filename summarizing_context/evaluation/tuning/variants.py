@@ -27,7 +27,7 @@ from summarizing_context.summarizers.extractive.parameters import (
 from summarizing_context.summarizers.prompts import Prompt, write_prompt
 
 FACTORS = ((4, 1), (2, 1), (3, 2), (5, 4))  # of the first rounds; the last one of all later rounds too
-_LEAST_STEP = {"leaf": 5, "rollup": 5, "room": 25, "weights": 1, "facts": 1, "ranks": 1, "lengths": 40}
+_LEAST_STEP = {"leaf": 5, "rollup": 5, "room": 25, "facts": 1, "ranks": 1, "lengths": 40}
 
 
 class Axis(NamedTuple):

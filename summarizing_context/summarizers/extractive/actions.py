@@ -9,12 +9,11 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
-from itertools import zip_longest
 from typing import NamedTuple
 
 from summarizing_context.extraction.error_lines import first_error_line, line_at
 from summarizing_context.extraction.tool_calls import CHANGES, COMMITS, LOOKS, PATCH_VERBS, PATCHED, looks_only, verb_of
-from summarizing_context.messages.text import GONE, cleaned, clip, list_whole, shown
+from summarizing_context.messages.text import GONE, cleaned, clip, shown
 from summarizing_context.settings.ledger_rules import COMMAND_KEYS
 from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters, Ranks
 from summarizing_context.summarizers.extractive.sections import Block, Line
@@ -166,14 +165,10 @@ def _short_items(step: Step) -> str:
 
 LOOKED, CALLED = "looked at", "called with"
 
-NAMED = "also named"
-
 CHANGED = (
     *("edited", "updated", "modified", "wrote", "created", "saved", "moved", "renamed", "undid"),
     *("deleted", "removed", "dropped", "closed", "archived"),
 )
-
-_FIRST = 1_000_000  # rank
 
 _LISTED = re.compile(rf"({'|'.join((*CHANGED, LOOKED, CALLED))}) ([^\n]+)\Z")
 
@@ -244,23 +239,6 @@ def list_newest(names: list[str], limit: int) -> str:
     return ", ".join(reversed(kept))
 
 
-def named_line(values: Iterable[str], by: ExtractiveParameters) -> Line:
-    """Values that a summary tells nothing else of, the most used first: kept before other facts, for where to look."""
-    return Line(f"{NAMED} {list_whole(values, by.lengths.named)}", _FIRST)
-
-
-def unite_named(facts: Iterable[str], by: ExtractiveParameters) -> tuple[list[Line], list[str]]:
-    """One line of all named values, the newest of them, and the other facts."""
-    listed, others = [], []
-    for text in facts:
-        if text.startswith(f"{NAMED} "):
-            listed.append([name for name in text[len(NAMED) + 1 :].split(", ") if name != GONE])
-        else:
-            others.append(text)
-    names = dict.fromkeys(name for place in zip_longest(*reversed(listed)) for name in place if name is not None)
-    return ([named_line(names, by)] if names else []), others
-
-
 _PLANS = re.compile(r"(?i)todo|plan\b|_plan|think")
 
 _EXIT_CODE = re.compile(r"(?i)\b(?:exit(?:ed)?(?: with)?(?: code| status)?)[ :=]{1,3}(-?\d{1,5})\b")
@@ -302,15 +280,6 @@ def find_actions(steps: Sequence[Step], by: ExtractiveParameters = SHIPPED) -> l
             times = actions.pop(action.key)[1] if action.key in actions else 0
             actions[action.key] = action, times + 1
     return [*listed.lines(), *(Line(_render(action, times), action.rank) for action, times in actions.values())]
-
-
-def rank_action(text: str) -> int:
-    """How much a line about something done weighs, by its words alone: for summaries that are merged."""
-    if text.endswith("→ failed"):
-        return 2
-    if text.startswith("ran "):
-        return rank_command(text)
-    return 5
 
 
 def add_up(texts: Iterable[str]) -> list[str]:

@@ -28,34 +28,15 @@ class Shares(NamedTuple):
     facts: int = 20
 
 
-class Weights(NamedTuple):
-    """How much a line weighs as a fact, by where it stands."""
-
-    user: int = 20
-    assistant: int = 20
-    thinks: int = 10
-    system: int = 6
-    note: int = 4
-    other: int = 10
-    code: int = 5  # between fences in prose
-    arguments: int = 3  # of a call
-    result: int = 9
-    looked: int = 4  # result of a call that only looks at a file or runs a command to look
-    changed: int = 1  # result of a call that changes a file
-
-
 class Facts(NamedTuple):
-    """How lines become facts: what makes one score, and how many are taken."""
+    """How many lines are taken as facts, and how unlike each other."""
 
-    plain: int = 2  # for any line, beside what its exact values bring
-    rich: int = 1  # for each exact value, up to eight
-    recency: int = 1  # how much more the newest line counts than the oldest, in parts of it
-    rarity: int = 4  # how steeply rare words weigh more; 0: all words weigh the same
-    reuse: int = 4  # how often a word that people and agent say is counted; 0: being said makes no difference
-    length: int = 8  # words that damp a line's length; the higher, the more long lines score
+    least: int = 180  # thousandths of a sentence that notes must be expected to repeat
+    share: int = 50  # percent of its worth at which a line of a result counts beside a sentence
+    lines: int = 16  # such lines that compete
     diversity: int = 80  # from 65 on; the lower, the more a line suffers from words that were told already
-    most: int = 14  # facts of one summary, before they are fitted
-    pool: int = 28  # candidates that compete
+    most: int = 60  # lines of one summary, before they are fitted
+    pool: int = 120  # candidates that compete
 
 
 class Ranks(NamedTuple):
@@ -67,7 +48,6 @@ class Ranks(NamedTuple):
     file: int = 10  # one file changed, with its outcome
     command: int = 2  # times a command's own weight, from 2 for any to 7 for a commit
     call: int = 8  # a call of any other tool
-    outcome: int = 7  # a sentence that reports something as done
 
 
 class Lengths(NamedTuple):
@@ -77,7 +57,6 @@ class Lengths(NamedTuple):
     looked: int = 420
     called: int = 320
     names: int = 160  # what a file that was read defines
-    named: int = 300  # values that nothing else tells
 
 
 class Rooms(NamedTuple):
@@ -92,7 +71,6 @@ class ExtractiveParameters(NamedTuple):
     leaf: Shares = Shares()
     rollup: Shares = Shares(10, 32, 46, 14, 12, 10, 6)
     room: Rooms = Rooms()
-    weights: Weights = Weights()
     facts: Facts = Facts()
     ranks: Ranks = Ranks()
     lengths: Lengths = Lengths()
@@ -126,15 +104,14 @@ BOUNDS: dict[str, tuple[int, int]] = {  # lowest and highest figure of each tabl
     "leaf": (0, 100),
     "rollup": (0, 100),
     "room": (0, 100),
-    "weights": (0, 1_000),
     "facts": (0, 1_000),
     "ranks": (0, 1_000),
     "lengths": (0, 10_000),
 }
 
-LEAST = {("facts", "diversity"): 65, ("facts", "most"): 1, ("facts", "pool"): 1, ("facts", "plain"): 1}
+LEAST = {("facts", "diversity"): 65, ("facts", "most"): 1, ("facts", "pool"): 1}
 
-MOST = {("facts", "rarity"): 8}
+MOST: dict[tuple[str, str], int] = {}
 
 
 def load_parameters(path: str | Path | None) -> ExtractiveParameters:

@@ -14,8 +14,7 @@ from summarizing_context.summarizers.extractive.statements import find_decisions
 def quotes(text: str) -> tuple[list[str], list[str]]:
     """(decisions, constraints) of one text that a human wrote, word for word."""
     human = [sentence(each, 0) for each in split_prose(cleaned(text))[0]]
-    decisions = [line.text.removeprefix('"').removesuffix('"') for line in find_decisions((), human, ())]
-    return decisions, [rule.quote for rule in CueRules().rules([text])]
+    return find_decisions(human), [rule.quote for rule in CueRules().rules([text])]
 
 
 def error_line(result: str, failed: bool) -> str:

@@ -5,20 +5,13 @@ Pure. Constraints stay before everything else; of the states the latest wins; wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from summarizing_context.concurrency import YieldNow, never_yield
-from summarizing_context.messages.text import words_of
-from summarizing_context.summarizers.extractive.actions import Listings, add_up, rank_action, unite_named
+from summarizing_context.summarizers.extractive.actions import Listings, add_up
 from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters, Facts
-from summarizing_context.summarizers.extractive.scoring import (
-    choose_diverse,
-    count_values,
-    dampen,
-    is_from_file,
-    relevance,
-    weigh_words,
-)
+from summarizing_context.summarizers.extractive.salience import Found, Talk, salience
+from summarizing_context.summarizers.extractive.scoring import choose_lines, newest_of_each_pattern
 from summarizing_context.summarizers.extractive.sections import (
     CONSTRAINTS,
     DECISIONS,
@@ -40,9 +33,11 @@ from summarizing_context.summarizers.extractive.sections import (
     unescape_labels,
 )
 from summarizing_context.summarizers.extractive.segments import leaf_sections
-from summarizing_context.summarizers.extractive.statements import insists
+from summarizing_context.summarizers.extractive.statements import sentence
 
 _POOL = 64  # lines of one section that compete by MMR
+
+_BASE = 1_000  # what any line is worth that a child kept, in thousandths
 
 
 def rollup_sections(
@@ -62,10 +57,11 @@ def rollup_sections(
     )
     listed = Listings(by)
     others = [text for text in done if not listed.read(text)]
-    sections[DONE] = [*listed.lines(), *_thin(add_up(others), rank_action, by.facts)]
-    sections[DECISIONS] = _thin(decided, count_values, by.facts)
-    named, facts = unite_named(facts, by)
-    sections[FACTS] = [*named, *_thin(facts, _rank_fact, by.facts)]
+    asked = (line.text for child in children for line in child[INTENT])
+    talk = Talk([*(sentence(text, 0) for text in asked), *_told((*others, *decided, *facts))])
+    sections[DONE] = [*listed.lines(), *_thin(add_up(others), talk, by.facts)]
+    sections[DECISIONS] = _thin(decided, talk, by.facts)
+    sections[FACTS] = _thin(facts, talk, by.facts)
     if not any(sections):
         sections[FACTS] = nothing_readable(content)
     return sections
@@ -80,10 +76,9 @@ def _read_child(text: str, share: int, count: Count, by: ExtractiveParameters, y
 
 
 def _merge_intents(children: Sequence[Sequence[Line]]) -> list[Line]:
-    """The first request, then what humans insist on, then the newest requests."""
+    """The first request, then the newest; of those that differ in their numbers alone the newest two."""
     texts = list(dict.fromkeys(line.text for lines in children for line in lines))
-    most = len(texts)
-    return [Line(text, 2 * most if at == 0 else at + most * insists(text)) for at, text in enumerate(texts)]
+    return newest_of_each_pattern(Line(text, at or len(texts)) for at, text in enumerate(texts))
 
 
 def _merge_constraints(children: Sequence[Sequence[Line]]) -> list[Line]:
@@ -102,31 +97,15 @@ def _by_place(lines: Sequence[Line]) -> list[Line]:
     return [Line(line.text, at) for at, line in enumerate(lines)]
 
 
-def _rank_fact(text: str) -> int:
-    return dampen(count_values(text) * (2 if is_from_file(text) else 4), text)
+def _told(texts: Iterable[str]) -> list[Found]:
+    return [sentence(text, 0, "assistant") for text in texts]
 
 
-def _thin(texts: Iterable[str], rank: Callable[[str], int], by: Facts) -> list[Line]:
-    """Each line once, ranked by what it adds; what says nothing new is left out."""
-    lines = _last_of_each(texts)
-    words = [words_of(text) for text in lines]
-    weights = weigh_words(words, (), by)
-    newest = len(lines)
-    candidates = [
-        (
-            1 + relevance(words[at], weights, by.length) * _richness(rank(text), by) * (newest + by.recency * at) * 4,
-            words[at],
-        )
-        for at, text in enumerate(lines)
-    ]
-    pool = sorted(range(len(lines)), key=lambda at: (-candidates[at][0], -at))[:_POOL]
-    chosen = [pool[index] for index in choose_diverse([candidates[at] for at in pool], (), _POOL, by.diversity)]
-    ranks = {at: len(chosen) - place for place, at in enumerate(chosen)}
-    return [Line(lines[at], ranks[at]) for at in sorted(ranks)]
-
-
-def _richness(rank: int, by: Facts) -> int:
-    return by.plain + by.rich * rank
+def _thin(texts: Iterable[str], talk: Talk, by: Facts) -> list[Line]:
+    """Each line once, ranked by worth, news and age; what says nothing new is left out."""
+    found = _told(_last_of_each(texts))
+    scores = [(_BASE + salience(one, talk)) * (len(found) + at) for at, one in enumerate(found)]
+    return [line for _, line in choose_lines(found, scores, talk, by._replace(most=_POOL, pool=_POOL))]
 
 
 def _last_of_each(texts: Iterable[str]) -> list[str]:

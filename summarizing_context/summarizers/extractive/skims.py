@@ -12,6 +12,7 @@ from itertools import islice
 from summarizing_context.extraction.error_lines import first_error_line
 from summarizing_context.extraction.tool_calls import looks_only, verb_of
 from summarizing_context.messages.text import cleaned, clip, list_whole, shown, split_prose
+from summarizing_context.summarizers.extractive.salience import Found
 from summarizing_context.summarizers.extractive.sections import (
     CONSTRAINTS,
     DONE,
@@ -26,7 +27,7 @@ from summarizing_context.summarizers.extractive.sections import (
     nothing_readable,
     split_blocks,
 )
-from summarizing_context.summarizers.extractive.statements import Sentence, find_constraints, find_intent, sentence
+from summarizing_context.summarizers.extractive.statements import find_constraints, find_intent, sentence
 
 SKIM_SHARES = (20, 60, 25, 0, 25, 20, 15)
 
@@ -56,7 +57,7 @@ def skim_sections(content: str) -> Sections:
     return sections
 
 
-def _sentences(blocks: Iterable[tuple[int, Block]]) -> list[Sentence]:
+def _sentences(blocks: Iterable[tuple[int, Block]]) -> list[Found]:
     """The sentences at the end of these blocks."""
     return [sentence(text, at) for at, block in blocks for text in split_prose(cleaned(_end_of(block.body)))[0]]
 

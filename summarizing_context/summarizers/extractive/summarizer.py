@@ -7,13 +7,10 @@ from typing import Literal
 
 from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
 from summarizing_context.errors import SummarizerError
-from summarizing_context.extraction.values import find_drops
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-from summarizing_context.summarizers.extractive.actions import named_line
 from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters
 from summarizing_context.summarizers.extractive.rollups import rollup_sections
 from summarizing_context.summarizers.extractive.sections import (
-    FACTS,
     NAMES,
     PRIORITY,
     Count,
@@ -69,9 +66,7 @@ def _best(sections: Sections, summary: str, max_tokens: int, count: Count) -> st
     return shorten(texts[0] if texts else nothing_readable(summary)[0].text, max_tokens, count)
 
 
-RECIPE = "extractive/v5"  # another name whenever the same content would give other bytes
-
-_ROOM_FOR_NAMES = 200  # tokens; a shorter summary does not list the values that it drops
+RECIPE = "extractive/v6"  # another name whenever the same content would give other bytes
 
 
 def summarize_extractively(
@@ -94,10 +89,6 @@ def summarize_extractively(
         merged = rollup_sections(content, max_tokens, count, parameters, yield_now)
         return fit(merged, parameters.rollup, max_tokens, count, strict=strict)
     sections = leaf_sections(content, parameters, yield_now)
-    text = fit(sections, parameters.leaf, max_tokens, count, strict=strict)
-    if max_tokens < _ROOM_FOR_NAMES or not (values := find_drops(content, text, yield_now=yield_now)):
-        return text
-    sections[FACTS] = [named_line(values, parameters), *sections[FACTS]]
     return fit(sections, parameters.leaf, max_tokens, count, strict=strict)
 
 

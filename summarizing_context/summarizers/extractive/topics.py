@@ -7,7 +7,9 @@ from typing import NamedTuple
 
 from summarizing_context.extraction.error_lines import error_lines
 from summarizing_context.messages.text import cleaned, lower_words, shown, split_lines, words_of
-from summarizing_context.summarizers.extractive.scoring import STOP_WORDS, find_facts, find_in_lines, rarity
+from summarizing_context.summarizers.extractive.parameters import SHIPPED
+from summarizing_context.summarizers.extractive.salience import STOP_WORDS, Talk, salience
+from summarizing_context.summarizers.extractive.scoring import choose_lines, find_in_lines
 
 Count = Callable[[str], int]
 
@@ -85,6 +87,12 @@ def _scored(lines: Sequence[_Line], topic: str) -> tuple[list[int], list[int]]:
     return scores, with_neighbours
 
 
+def rarity(total: int, count: int) -> int:
+    """Four times the binary logarithm of total / count, plus one, in integer arithmetic."""
+    power: int = (total // count) ** 4
+    return power.bit_length()
+
+
 def _belongs(line: _Line, other: _Line, away: int) -> bool:
     """Whether a neighbour of a line about the topic counts too: in the same block, or first in the next one."""
     return other.block == line.block or (away == 1 and other.block == line.block + 1)
@@ -128,14 +136,15 @@ def _body_line(text: str) -> str:
 
 _MOST_ERRORS = 6
 
-_ROLE = 9  # weight of a result's lines; all are of one kind here
-
 
 def key_lines(text: str, *, max_tokens: int, count: Callable[[str], int]) -> list[str]:
     """The lines of `text` that matter most, on one line each, within `max_tokens` together: errors, then values."""
     body = cleaned(text)
     errors = error_lines(body, _MOST_ERRORS)
-    facts = find_facts(find_in_lines(body, _ROLE), map(words_of, errors), errors)
+    found = find_in_lines(body, "result")
+    talk = Talk(found)
+    scores = [salience(one, talk) for one in found]
+    facts = [line for _, line in choose_lines(found, scores, talk, SHIPPED.facts) if line.text not in errors]
     by_rank = sorted(range(len(facts)), key=lambda at: -facts[at].rank)
     joined, left = "", max_tokens
     taken: set[str] = set()
