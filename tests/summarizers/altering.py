@@ -224,7 +224,9 @@ def truths(values: dict[str, str], random: Random) -> list[str]:
 
 def altered(kind: str, text: str, random: Random) -> str | None:
     """A literal of any text, altered in one digit, letter or word; None for one that can only be altered honestly."""
-    if kind == "quote":
+    if kind == "glob":
+        return f"`{_letter(text, random)}`" if any(map(str.isalpha, text[2:])) else None
+    if kind in ("quote", "code"):
         words = text.split()
         words[random.randrange(len(words))] = random.choice(_WORDS)
         return f"`{' '.join(words)}`" if "`" not in text else None

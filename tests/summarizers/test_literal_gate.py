@@ -44,6 +44,7 @@ HELD = SourceValues(SOURCE)
         "three files, 12 files, step 7, 1 in 3, 24/7, and/or, CI/CD, e.g. this, Node.js, 3rd, ½",
         "C:\\work\\notes.md, notes.md, kim@example.com, dist/out.js, https://example.com/a",
         "Summary 4711: the parser was fixed.",
+        "case 7 may fail again",
     ],
 )
 def test_what_the_source_says_in_other_words_is_supported(honest: str):

@@ -151,6 +151,17 @@ def a_series_of_versions(random: Random) -> Told:
     return told, f"{mark}{major}.{minor}.x", f"{mark}{major}.{minor + 1}.x"
 
 
+def a_pattern(random: Random) -> Told:
+    one, two = numbers(random, 2)
+    return f'{{"cmd":"rg next|4\\\\.{one}|4\\\\.{two}"}}', f"4.{one} and 4.{two}", f"4.{one} and 4.{two + 3}"
+
+
+def amounts_joined_by_slashes(random: Random) -> Told:
+    one, two, three = numbers(random, 3)
+    told = f'{{"prices": {{"basic": {one}, "economy": {two}, "business": {three}}}}}'
+    return told, f"{one}/{two}/{three}", f"{one}/{two}/{three + 3}"
+
+
 def a_heading(random: Random) -> Told:
     one, two = words(random, 2)
     return f"## The {one} {two}\ntext", f"`## The {one} {two}`", f"`## The {one} {other(random, one, two)}`"
@@ -167,6 +178,17 @@ def files_below_a_folder(random: Random) -> Told:
     one, two, name = words(random, 3)
     told = f"{one}/{two}:\n  {name}.py\n  main.py"
     return told, f"{one}/{two}/{name}.py", f"{one}/{name}/{two}.py"
+
+
+def a_path_that_git_shortens(random: Random) -> Told:
+    one, two, three, name = words(random, 4)
+    told = f" {one}/main.c | 2 +-\n .../{two}/{three}/{name}.c | 4 +-"
+    return told, f"`{one}/{two}/{three}/{name}.c`", f"`{one}/{three}/{two}/{name}.c`"
+
+
+def an_option_as_it_is_declared(random: Random) -> Told:
+    one, two = words(random, 2)
+    return f'flags.BoolVar(&x, "{one}", false, "the {two} of it")', f"`--{one}`", f"`--{two}`"
 
 
 def a_range(random: Random) -> Told:
@@ -192,9 +214,13 @@ WAYS: list[Callable[[Random], Told]] = [
     a_glob,
     a_glob_of_names,
     a_series_of_versions,
+    a_pattern,
+    amounts_joined_by_slashes,
     a_heading,
     a_path_below_the_working_directory,
     files_below_a_folder,
+    a_path_that_git_shortens,
+    an_option_as_it_is_declared,
     a_range,
 ]
 

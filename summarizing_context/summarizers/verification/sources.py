@@ -98,6 +98,10 @@ _LINES = re.compile(r"l(\d{1,6})(?:-l?(\d{1,6}))?\Z")  # `L88-L92`
 
 _LINE = "\n"
 
+_AMOUNTS = re.compile(r"[1-9]\d{1,3}(?:/[1-9]\d{1,3}){2,}\Z")  # one of each: `56/106/355`
+
+_ESCAPED = re.compile(r"(?<=\w)\\{1,4}(?=[.-]\w)")  # in a pattern: `4\.39`
+
 _PLACEHOLDER = re.compile(r"\$?\{[a-z_]{1,40}\}|<[a-z][a-z_ -]{0,40}>")
 
 _CODE_MARKS = re.compile(r"[\s,;|()\[\]{}<>\"'`=&!?]+")
@@ -157,6 +161,7 @@ class SourceValues:
     @cached_property
     def _text(self) -> str:
         text = cleaned(self._source)
+        text = f"{text}\n{_ESCAPED.sub('', text)}" if _ESCAPED.search(text) else text
         colours = " ".join(set(COLOURS.findall(self._source)))
         text = plain(f"{text}\n{unescaped(text)}\n{colours}" if "\\" in text else f"{text}\n{colours}")
         return _TICKS.sub(_tick, text).replace("\\", "/") if "`" in text else text.replace("\\", "/")
@@ -246,6 +251,8 @@ class SourceValues:
             return self._has_mail(text)
         if self._has(text) or self._has(core) or ("\\" in literal.text and words_only(core) in self._words):
             return True
+        if core.startswith("--") and "=" not in core:  # as an option is declared: `long: 'force'`
+            return any(f"{mark}{core[2:]}{mark}" in self._text for mark in "'\"")
         if literal.kind == "term":
             return self._has(core[: max(_SHORTEST_STEM, len(core) - 3)], whole=False)
         if literal.kind == "id" and self._has_id(core):
@@ -255,7 +262,7 @@ class SourceValues:
         if literal.kind == "choice":
             parts = core.split("/")
             return all(map(self._has_alone, parts)) or not any(self._has_in_path(part) for part in parts)
-        if literal.kind == "path" and (self._has_joined(core) or self._has_each(text)):
+        if literal.kind == "path" and (self._has_joined(core) or self._has_each(literal.text.replace("\\", "/"))):
             return True
         if _DIGITS.match(core):
             return False
@@ -278,14 +285,17 @@ class SourceValues:
 
     def _has_each(self, joined: str) -> bool:
         """Whether slashes join what stands there alone, of one sort: `Open/Stat/os.Remove`, `io.c/net.c`."""
-        parts = joined.split("/")
+        parts = joined.split("/")  # of a path from the root, or to a folder, one is empty
         files = [FILE.fullmatch(part) is not None for part in parts]
-        return all(files) == any(files) and all(map(self._has_alone, parts))
+        return all(files) == any(files) and all(part.strip("~.") and self._has_alone(part) for part in parts)
 
     def _has_joined(self, path: str) -> bool:
         """Whether a folder stands there, and the rest of the path on its own: what is listed stands below a folder."""
-        cuts = [at for at, char in enumerate(path) if char == "/"]
-        return any(self._has(path[:at]) and self._has_alone(path[at + 1 :]) for at in cuts if "/" in path[1:at])
+        cuts = [(path[:at], path[at + 1 :]) for at, char in enumerate(path) if char == "/"]
+        return any(
+            self._has(folder) and (self._has(f".../{rest}") or ("/" in folder[1:] and self._has_alone(rest)))
+            for folder, rest in cuts
+        )
 
     def _has_mail(self, text: str) -> bool:
         """Whether an address stands there, and not as a part of a longer one."""
@@ -316,6 +326,8 @@ class SourceValues:
             return True
         if lines := _LINES.match(text):
             return all(self._has(line) for line in lines.groups() if line)
+        if _AMOUNTS.match(text) and all(map(self._has, text.split("/"))):
+            return True
         if _DIGITS.match(text) and self._has(re.sub(r"\D", "", text)):
             return True
         return _SEPARATORS.search(text) is not None and words_only(_SEPARATORS.sub(" ", text)) in self._words
