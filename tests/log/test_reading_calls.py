@@ -223,3 +223,8 @@ def test_no_call_is_too_odd(tool: str, arguments: Any, text: str):
         assert touch.value
         assert len(touch.value) <= 400
         assert (touch.start, touch.stop) == (0, 2)
+
+
+def test_a_reason_that_a_human_gives_is_no_decision():
+    assert quotes("The build fails because the parser expects a list.") == ([], [])
+    assert quotes("We decided to keep the list, because it is small.")[0] != []

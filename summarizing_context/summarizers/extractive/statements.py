@@ -61,7 +61,7 @@ def find_intent(human: Sequence[Found], constraints: Container[str]) -> list[Lin
 
 def is_choice(one: Found) -> bool:
     """Whether a sentence chooses something."""
-    return one.kind in ("assistant", "thinks") and _has_cue(one, "decision")
+    return one.kind in ("assistant", "thinks") and (_has_cue(one, "decision") or _has_cue(one, "reason"))
 
 
 def find_decisions(human: Sequence[Found]) -> list[str]:
