@@ -102,7 +102,7 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str) -> E
     tokens = _text_tokens(message, reading, count, estimate if counter == ESTIMATE else None)
     typed = human_texts(reading)
     facts = _facts(message, reading, typed, estimate=estimate, text_tokens=tokens)
-    return Entry(encode_message(message), facts, (message, reading), typed)
+    return Entry(encode_message(message), facts, (message, reading), typed if facts.human else None)
 
 
 def encode_facts(facts: Facts, counter: str) -> bytes:

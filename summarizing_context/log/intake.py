@@ -72,12 +72,16 @@ class Intake:
         return [StoredEntry(entry.data, encode_facts(entry.facts, name), read(entry)) for entry in entries]
 
     def learn(self, rules: Iterable[StoredRules]) -> None:
-        """Take what the store has kept of the rules of messages."""
+        """Take what the store has kept of the rules of messages, until `settle`."""
         self._reader.learn(rules)
+
+    def settle(self) -> None:
+        """The log holds what was stored."""
+        self._reader.settle()
 
     def unread(self, entry: Entry) -> StoredRules | None:
         """The rules of a message of which the store has kept none of the present version."""
-        return None if self._reader.is_known(entry) else self._reader.stored(entry)
+        return None if self._reader.recognize(entry) else self._reader.stored(entry)
 
     async def _entry(self, message: Message) -> Entry:
         """The entry of a checked message; long texts are counted off the event loop."""

@@ -46,22 +46,15 @@ _OFFERED = 400  # rules that are handed out, the newest; more never fit
 _encode, _decoder = msgspec.json.encode, msgspec.json.Decoder(tuple[Rule, ...])
 
 
-class _Read(NamedTuple):
-    """The rules of a message, and its name."""
-
-    digest: bytes
-    rules: tuple[Rule, ...]
-
-
 class RuleReader:
     """Reads the rules of log entries, each message once. A message is named by its bytes."""
 
     def __init__(self, extractor: RuleExtractor) -> None:
         self._extractor = extractor
-        self._known: dict[bytes, tuple[Rule, ...]] = {}
+        self._known: dict[bytes, tuple[Rule, ...]] = {}  # of most messages there are none: these are not kept here
 
     def learn(self, stored: Iterable[StoredRules]) -> None:
-        """Take what a store has kept of the present version."""
+        """Take what a store has kept of the present version, until `settle`."""
         for row in stored:
             if row.version == self._extractor.version:
                 try:
@@ -71,28 +64,35 @@ class RuleReader:
 
     def of(self, entry: Entry) -> tuple[Rule, ...]:
         """The rules in a message; none where no human wrote in it."""
-        return self._read(entry).rules if entry.facts.human else ()
+        return self._read(entry) if entry.facts.human else ()
 
     def stored(self, entry: Entry) -> StoredRules | None:
         """What the store keeps of the rules of a message; None where no human wrote in it."""
         if not entry.facts.human:
             return None
-        digest, rules = self._read(entry)
-        return StoredRules(digest, self._extractor.version, _encode(rules) if rules else b"")
+        rules = self._read(entry)
+        return StoredRules(_digest(entry), self._extractor.version, _encode(rules) if rules else b"")
 
-    def is_known(self, entry: Entry) -> bool:
-        """Whether a message needs no reading."""
-        return not entry.facts.human or entry.rules is not None or _digest(entry) in self._known
+    def recognize(self, entry: Entry) -> bool:
+        """Take what is known of a message; whether nothing of it is left to be read."""
+        if entry.facts.human and entry.rules is None:
+            entry.rules = self._known.get(_digest(entry))
+        return not entry.facts.human or entry.rules is not None
 
-    def _read(self, entry: Entry) -> _Read:
-        if entry.rules is None:
-            digest = _digest(entry)
-            if (rules := self._known.get(digest)) is None:
-                typed = human_texts(entry.read(0).reading) if entry.typed is None else entry.typed
-                rules = self._known[digest] = self._extractor.rules(typed)
-            entry.rules, entry.typed = _Read(digest, rules), None
-        read: _Read = entry.rules
-        return read
+    def settle(self) -> None:
+        """The entries of the log have what was learnt: what is left of it need not be kept."""
+        self._known = {digest: rules for digest, rules in self._known.items() if rules}
+
+    def _read(self, entry: Entry) -> tuple[Rule, ...]:
+        if not self.recognize(entry):
+            entry.rules = self._extractor.rules(
+                human_texts(entry.read(0).reading) if entry.typed is None else entry.typed
+            )
+            if entry.rules:
+                self._known[_digest(entry)] = entry.rules
+        entry.typed = None
+        rules: tuple[Rule, ...] = entry.rules
+        return rules
 
 
 class _Said(NamedTuple):

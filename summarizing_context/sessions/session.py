@@ -178,6 +178,7 @@ class Session:
             self.log.extend(entry)
             if at % _BREATH == _BREATH - 1:
                 await asyncio.sleep(0)
+        self.intake.settle()
         await self._keep_rules(unread)
         if self.learner is not None:
             self.learner.opened(len(self.log), stored.updated_at)
@@ -382,9 +383,7 @@ class Session:
             if announced is not None:
                 announced.end()
 
-    async def _make(
-        self, key: str, change: Change | None, decide: Callable[[], Change | None]
-    ) -> ActivationReport | None:
+    async def _make(self, key: str, change: Change | None, decide: _Decide) -> ActivationReport | None:
         """Commit and show; decide again where a cancelled `set_messages` took effect in between."""
         views = self.views
         while change is not None:

@@ -91,7 +91,7 @@ def test_a_message_is_read_once_and_only_where_a_human_wrote_in_it():
     hook = {**user("Always push."), "metadata": {"source": "hook"}}
     for message in (assistant("Always push."), result("openai", "c", "Always push."), hook):
         assert (reader.of(entry(message)), reader.stored(entry(message))) == ((), None)
-        assert reader.is_known(entry(message))
+        assert reader.recognize(entry(message))
     assert extractor.asked == ["Never push."]
 
 
@@ -120,6 +120,18 @@ def test_rows_of_another_version_or_unreadable_ones_are_read_again(change: dict[
     reader = RuleReader(extractor)
     reader.learn([row._replace(**change)])
     again = entry(user("Never push."))
-    assert not reader.is_known(again)
+    assert not reader.recognize(again)
     assert reader.of(again) == (PUSH,)
     assert extractor.asked == ["Never push."]
+
+
+def test_of_messages_without_rules_nothing_is_kept_once_the_log_is_loaded():
+    extractor, said = Counting(), [entry(user("Never push.")), entry(user("hello"))]
+    rows = [row for one in said if (row := RuleReader(CueRules()).stored(one))]
+    reader = RuleReader(extractor)
+    reader.learn(rows)
+    assert all(reader.recognize(entry(user(text))) for text in ("Never push.", "hello"))
+    reader.settle()
+    assert reader.recognize(entry(user("Never push.")))
+    assert not reader.recognize(entry(user("hello")))
+    assert extractor.asked == []
