@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +14,7 @@ from rich.text import Text
 from summarizing_context.cli.output import (
     JsonPath,
     Status,
+    dollars,
     facts,
     help_text,
     notices,
@@ -21,13 +23,14 @@ from summarizing_context.cli.output import (
     progress_bar,
     read_tokens,
     screen,
+    shell_line,
     table,
     verdict,
     write_json,
 )
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.demo_session import DemoReport, Moment
+    from summarizing_context.evaluation.demo_run import DemoReport, Moment
     from summarizing_context.settings.values import Settings
 
 _EXAMPLES = """[bold]Examples[/bold]
@@ -66,13 +69,10 @@ def demo(
         write_json(json_path, report.document())
     if json_path != "-":
         console = screen()
-        for shown in (_what_happened(report), _what_is_found(report)):
-            console.print(shown)
-        if keep is not None:
-            console.print(
-                f"Kept: summarizing-context view {report.session_id} --store {keep} --budget {budget} --explain",
-                markup=False,
-            )
+        console.print(_what_happened(report))
+        console.print(_what_is_found(report))
+        console.print(_totals(report), "", _what_it_saved(report), sep="\n")
+        console.print(_what_next(report, keep, budget), markup=False, highlight=False, soft_wrap=True)
     broken = report.tally.broken_laws()
     return Status.LAW_BROKEN if broken else Status.REFUSED if report.tally.refused_views else Status.OK
 
@@ -80,7 +80,8 @@ def demo(
 def _play(settings: Settings) -> DemoReport:
     import anyio
 
-    from summarizing_context.evaluation.demo_session import demo_session, play_demo
+    from summarizing_context.evaluation.demo_run import play_demo
+    from summarizing_context.evaluation.demo_session import demo_session
 
     messages, budget = demo_session(), settings.max_tokens
     if not notices().is_terminal:
@@ -125,11 +126,43 @@ def _what_happened(report: DemoReport) -> Table:
 
 
 def _what_is_found(report: DemoReport) -> Table:
-    title = "What a question about the past still finds in the last view"
-    made = table(title, "question", "found", "where", "words", wide="words")
-    for finding in report.findings:
-        found = ("yes", "green") if finding.found else ("part", "yellow") if finding.parts else ("no", "bold red")
-        words = Text(plain(finding.words), style="dim")
-        words.highlight_words(finding.answer, "not dim bold")
-        made.add_row(finding.question, Text(*found), ", ".join(finding.parts) or "–", words)
+    """Each question, with and without this package, and the words that answer it."""
+    made = table("What the last view still answers", "question", "view", "newest", "answer", wide="answer")
+    made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"
+    for one in report.findings:
+        made.add_row(one.question, _mark(one.found), _mark(one.without), Text(plain(one.words), style="dim"))
     return made
+
+
+def _mark(found: bool) -> Text:
+    return Text("yes", "green") if found else Text("no", "bold red")
+
+
+def _totals(report: DemoReport) -> str:
+    of, found = len(report.findings), sum(one.found for one in report.findings)
+    without = sum(one.without for one in report.findings)
+    return f"view: {found} of {of}. newest: {without} of {of}, from the newest messages alone in as many tokens."
+
+
+def _what_it_saved(report: DemoReport) -> Table:
+    from summarizing_context.evaluation.demo_run import PRICED_MODEL
+
+    sent, whole = report.sent, report.whole
+    calls = report.tally.model_calls
+    rows: list[tuple[str, str | Text, str]] = [
+        ("tokens sent", number(sent.tokens), f"{number(whole.tokens)} with the whole history in each request"),
+        ("saved", f"{1 - sent.tokens / max(whole.tokens, 1):.0%}", "of the tokens"),
+        ("model calls for summaries", number(calls), "no key, no network" if not calls else ""),
+        ("price of the input", dollars(sent.dollars), f"{dollars(whole.dollars)} with the whole history"),
+        ("", "", f"at {PRICED_MODEL}'s list price, with its prompt cache"),
+    ]
+    return facts("What it saved", rows)
+
+
+def _what_next(report: DemoReport, keep: Path | None, budget: str) -> str:
+    store = keep or Path("demo.db")
+    look = shell_line("view", report.session_id, "--budget", budget, "--explain", store=store)
+    search = shell_line("search", "tide", "import", store=store)
+    replay = "summarizing-context replay YOUR_LOG.jsonl"
+    first = [] if keep else [f"summarizing-context demo --keep {shlex.quote(str(store))}"]
+    return "\n".join(["What to type next", *(f"  {line}" for line in [*first, look, search, replay][:4])])

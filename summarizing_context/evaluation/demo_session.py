@@ -1,7 +1,6 @@
-"""The bundled demo session: its messages, its questions, and a run of it through a context.
+"""The messages of the bundled demo session.
 
-The same seed gives the same messages. The project is in `demo_project`, the story in `demo_story.toml`. `cli.demo`
-shows the result.
+The same seed gives the same messages. The project is in `demo_project`, the story in `demo_story.toml`.
 """
 
 from __future__ import annotations
@@ -9,20 +8,13 @@ from __future__ import annotations
 import json
 import random
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-import anyio
-
-from summarizing_context.assembly import open_context
 from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation import demo_project as tools
 from summarizing_context.evaluation.demo_project import CONFIG, MODULES, Project, argument_of, make_project, test_path
-from summarizing_context.evaluation.replay import Recorder, Tally, free_session_id, make_costs
-from summarizing_context.evaluation.view_parts import PARTS, Part, part_texts
-from summarizing_context.settings.values import Settings
 
 TURNS = 44  # of the whole story
 _AGAIN = (
@@ -32,31 +24,10 @@ _AGAIN = (
 )
 
 
-class DemoQuestion(NamedTuple):
-    """Something that the session has said, and the words that an answer to it must hold."""
-
-    question: str
-    answer_literals: tuple[str, ...]
-    stated_at: int  # index of the message that says it first
-
-
 class _Call(NamedTuple):
     tool: str
     arguments: dict[str, Any]
     output: Callable[[], str]  # made when the call is run: a test sees what was edited before it
-
-
-_QUESTIONS: tuple[tuple[str, tuple[str, ...], str], ...] = (
-    ("What is forbidden on main?", ("Never push to main",), "Never push to main"),
-    ("How are the tests run?", ("always use pytest -q",), "always use pytest -q"),
-    ("Which branch do we work on?", ("feat/berth-rules",), "feat/berth-rules"),
-    ("Who is called before a deployment?", ("Maren",), "Maren"),
-    ("Where are the settings?", (CONFIG,), CONFIG),
-    ("Which database was decided on?", ("stay with SQLite",), "stay with SQLite"),
-    ("Which port now? It was 8080.", ("9090",), "port 9090 from now on"),
-    ("What broke the tide import?", ("24:00", "hour must be in 0..23"), "hour must be in 0..23"),
-    ("What fixed the tide import?", ("roll_over_midnight",), "parse_clock hands 24:00 to roll_over_midnight"),
-)
 
 
 def demo_session(seed: int = 7, turns: int = TURNS) -> list[dict[str, Any]]:
@@ -64,7 +35,7 @@ def demo_session(seed: int = 7, turns: int = TURNS) -> list[dict[str, Any]]:
 
     A shorter session keeps the turns that `demo_questions` asks about; a longer one comes back to earlier turns.
     """
-    story = _load_story()
+    story = load_story()
     needed = sum(1 for turn in story["turn"] if turn.get("needed"))
     if not isinstance(turns, int) or turns < needed:
         raise SettingsError(f"turns = {turns!r}: the demo session needs at least {needed} turns")
@@ -75,16 +46,8 @@ def demo_session(seed: int = 7, turns: int = TURNS) -> list[dict[str, Any]]:
     return writer.messages
 
 
-def demo_questions(messages: Sequence[dict[str, Any]]) -> list[DemoQuestion]:
-    """Questions about a demo session, with the words of their answers and where these are first said."""
-    found = []
-    for question, literals, statement in _QUESTIONS:
-        at = next(i for i, message in enumerate(messages) if statement in str(message["content"]))
-        found.append(DemoQuestion(question, literals, at))
-    return found
-
-
-def _load_story() -> dict[str, Any]:
+def load_story() -> dict[str, Any]:
+    """The turns and the questions, as `demo_story.toml` has them."""
     return tomllib.loads((files("summarizing_context.evaluation") / "demo_story.toml").read_text(encoding="utf8"))
 
 
@@ -236,127 +199,3 @@ class _Writer:
         self._commits.append(f"{turn['path'].split('/')[-1].split('.')[0]}: {turn['function'].replace('_', ' ')}")
         show = self._run("git log --oneline -n 12", lambda: tools.git_log(self._rng, self._commits[-12:]))
         self._work("I commit on feat/berth-rules and do not push.", show)
-
-
-SLOW_VIEW_MS = 250.0  # less than any model needs for an answer
-_PACE = 0.004  # seconds that the agent takes for a message, so that the worker has its turn
-
-
-@dataclass(frozen=True, slots=True)
-class Moment:
-    """Where the demo stands."""
-
-    messages: int
-    view_tokens: int
-    summaries_ready: int
-    activations: int
-
-
-@dataclass(frozen=True, slots=True)
-class DemoReport:
-    """What the demo has shown."""
-
-    session_id: str
-    tally: Tally
-    activations_by_reason: dict[str, int]
-    summaries: int
-    waited_views: int  # that took as long as a model would
-    slowest_ms: float
-    token_counter: str
-    findings: tuple[Finding, ...]
-
-    def document(self) -> dict[str, Any]:
-        """The report as JSON values."""
-        return {
-            "session": self.session_id,
-            **self.tally.figures(),
-            "activations_by_reason": self.activations_by_reason,
-            "summaries": self.summaries,
-            "waited_for_model": self.waited_views,
-            "token_counter": self.token_counter,
-            "questions": [
-                {
-                    "question": f.question,
-                    "answer": list(f.answer),
-                    "found": f.found,
-                    "where": list(f.parts),
-                    "words": f.words,
-                }
-                for f in self.findings
-            ],
-        }
-
-
-async def play_demo(
-    messages: Sequence[dict[str, Any]],
-    settings: Settings,
-    budget: int,
-    *,
-    watch: Callable[[Moment], None] | None = None,
-) -> DemoReport:
-    """Add the messages one by one, take a view before each answer, and look into the last view.
-
-    The worker runs beside it and is never waited for.
-    """
-    settings = replace(settings, session_id=await free_session_id(settings, "demo"))
-    async with open_context(settings) as context:
-        recorder = Recorder(context, await make_costs(settings), Tally(file="demo", budget=budget))
-        for message in messages:
-            if message["role"] == "assistant":
-                await recorder.take_view()
-            await recorder.add(message)
-            await anyio.sleep(_PACE)
-            if watch is not None:
-                now = context.statistics()
-                watch(Moment(now.messages, recorder.view_tokens, now.summaries_ready, now.activations))
-        await recorder.take_view()
-        tally, statistics = recorder.finish(), context.statistics()
-        return DemoReport(
-            settings.session_id,
-            tally,
-            dict(sorted((str(reason), count) for reason, count in statistics.activations_by_reason.items() if count)),
-            statistics.summaries_ready,
-            sum(elapsed >= SLOW_VIEW_MS for elapsed in tally.view_ms),
-            max(tally.view_ms, default=0.0),
-            statistics.token_counter,
-            tuple(find_answers(demo_questions(messages), recorder.view, messages)),
-        )
-
-
-_BEFORE, _BEHIND = 8, 60  # characters shown on either side of the words
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The answer's words, as the view has them."""
-
-    question: str
-    answer: tuple[str, ...]  # words that must all be there
-    found: bool
-    parts: tuple[Part, ...]  # that hold all of them, each on its own; else those that hold some
-    words: str  # the first of them with what stands around it
-
-
-def find_answers(
-    questions: Iterable[DemoQuestion], view: Sequence[dict[str, Any]], log: Sequence[dict[str, Any]]
-) -> list[Finding]:
-    """Look for each answer in the view of a log."""
-    texts = part_texts(view, log)
-    return [_find(question, texts) for question in questions]
-
-
-def _find(question: DemoQuestion, texts: dict[Part, str]) -> Finding:
-    wanted = question.answer_literals
-    whole: list[Part] = [part for part in PARTS if all(word in texts.get(part, "") for word in wanted)]
-    some: list[Part] = [part for part in PARTS if any(word in texts.get(part, "") for word in wanted)]
-    everywhere = "\n".join(texts.values())
-    parts = whole or some
-    words = _excerpt(texts[parts[0]], wanted) if parts else ""
-    return Finding(question.question, wanted, all(word in everywhere for word in wanted), tuple(parts), words)
-
-
-def _excerpt(text: str, wanted: Sequence[str]) -> str:
-    word = next(word for word in wanted if word in text)
-    at = text.index(word)
-    start, stop = max(at - _BEFORE, 0), at + len(word) + _BEHIND
-    return ("…" if start else "") + " ".join(text[start:stop].split()) + ("…" if stop < len(text) else "")

@@ -18,6 +18,7 @@ _HINTS = (
 _ERROR = re.compile(
     r"\s{0,8}(?:\S{1,200}: )?"
     r"(?:E\s{2,6}\S|(?:fatal |internal )?(?:error|Error|ERROR)(?:\[\w{1,12}\]| \w{1,12}| \([^()\n]{1,80}\))?:|"
+    r"\S{1,200}:\d{1,6}:\d{1,6}: |"
     r"[\w.]{0,80}(?:Error|Exception)(?:: |$)|FAILED\b|FAIL:?\s|--- FAIL|fatal: |panic: |npm ERR!|"
     r".{0,120}(?:: |\A)(?:command not found|No such file or directory|[Pp]ermission denied|[Tt]imed out after)|"
     r".{0,40}command not found: )"

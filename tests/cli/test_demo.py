@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from cli.commands import Runner
 
-from summarizing_context.evaluation import demo_session
+from summarizing_context.evaluation import demo_run, demo_session
 from summarizing_context.messages import counters as tokens
 
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_session, "_PACE", 0)
+    monkeypatch.setattr(demo_run, "_PACE", 0)
 
 
 def test_the_demo_keeps_the_laws_and_finds_the_beginning(run: Runner):
@@ -27,16 +27,23 @@ def test_the_demo_keeps_the_laws_and_finds_the_beginning(run: Runner):
     found = {answer["question"]: answer["found"] for answer in document["questions"]}
     assert found["What is forbidden on main?"]
     assert sum(found.values()) >= 5
+    assert sum(answer["without"] for answer in document["questions"]) < sum(found.values())
+    assert document["sent_tokens"] * 5 < document["whole_history_sent_tokens"]
+    assert 0 < document["dollars"] < document["whole_history_dollars"]
 
 
-def test_the_demo_shows_two_tables_and_fits_100_columns(run: Runner, monkeypatch):
+def test_the_demo_shows_answers_costs_and_what_to_type_next_in_80_columns(run: Runner, monkeypatch):
     short = demo_session.demo_session(turns=8)
     monkeypatch.setattr(demo_session, "demo_session", lambda: short)
+    monkeypatch.setenv("COLUMNS", "80")
     ran = run("demo", "--budget", "6k")
     assert ran.status == 0
-    assert "counted by tiktoken/o200k_base" in ran.out
-    assert all(word in ran.out for word in ("What happened", "waited for a model", "still finds", "Never push to main"))
-    assert max(map(len, ran.out.splitlines())) <= 100
+    assert "tiktoken/o200k_base" in ran.out
+    words = ("What happened", "waited for a model", "still answers", "newest", "Never push to main", "What it saved")
+    assert all(word in ran.out for word in words)
+    commands = [line.strip() for line in ran.out.partition("What to type next\n")[2].splitlines()]
+    assert [command.split()[1] for command in commands] == ["demo", "view", "search", "replay"]
+    assert max(map(len, ran.out.splitlines())) <= 80
     assert ran.err.startswith("Replaying the demo session: ")
 
 
@@ -56,6 +63,6 @@ def test_the_demo_can_be_kept_and_looked_into(run: Runner, monkeypatch, tmp_path
     short = demo_session.demo_session(turns=8)
     monkeypatch.setattr(demo_session, "demo_session", lambda: short)
     kept = tmp_path / "demo.db"
-    assert f"view demo --store {kept}" in " ".join(run("demo", "--budget", "6k", "--keep", kept).out.split())
+    assert f"view demo --budget 6k --explain --store {kept}" in " ".join(run("demo", "--budget", "6k", "--keep", kept).out.split())
     assert run("demo", "--budget", "6k", "--keep", kept, "--json", "-").document["session"] == "demo:2"
     assert run("view", "demo", "--store", kept, "--budget", "6k", "--explain").status == 0

@@ -23,9 +23,9 @@ from summarizing_context.summarizers.extractive.summarizer import RECIPE, Extrac
 
 # Hashes of a header's summaries, taken before the figures could be changed. New ones need a new name of the recipe.
 HEADERS = {
-    "software": "e5858a6f5d7ff3e1f2823353",
-    "travel": "da208a9b5dc47432aae29b8e",
-    "data": "ab7ffba018e949570164f843",
+    "software": "e8a8a35d14193447293fc17c",
+    "travel": "09ea47ff50bba2181d6e8bf7",
+    "data": "66a363e134e51ebcff1a338d",
 }
 
 
@@ -67,7 +67,7 @@ def test_a_written_file_reads_as_the_same_figures(tmp_path: Path):
     file = tmp_path / "tuned.toml"
     file.write_text(write_parameters(tuned, about="Tuned.\nTwice."), encoding="utf8")
     assert load_parameters(file) == tuned
-    assert "facts = 33  # shipped: 20" in file.read_text(encoding="utf8")
+    assert "facts = 33  # shipped: 40" in file.read_text(encoding="utf8")
     assert file.read_text(encoding="utf8").startswith("# Tuned.\n# Twice.\n")
 
 

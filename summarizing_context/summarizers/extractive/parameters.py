@@ -19,13 +19,13 @@ from summarizing_context.errors import SettingsError, briefly
 class Shares(NamedTuple):
     """Percent of the room for each section, before what is left over is given out."""
 
-    intent: int = 16
+    intent: int = 18
     constraints: int = 30
-    done: int = 18
-    decisions: int = 10
+    done: int = 14
+    decisions: int = 12
     errors: int = 14
-    state: int = 14
-    facts: int = 20
+    state: int = 10
+    facts: int = 40
 
 
 class Facts(NamedTuple):

@@ -94,7 +94,6 @@ def features(one: Found, talk: Talk) -> Iterator[tuple[str, int]]:
     yield from ((name, int(holds)) for name, holds in zip(Place._fields, one.place, strict=True))
     yield "question", int(one.text.endswith("?"))
     yield "colon", int(one.text.endswith(":"))
-    yield "table", int(one.text.startswith("|"))
     yield "quotes code", int("`" in one.text)
     yield "bold", int("**" in one.text)
     yield from ((f"word {word.decode('utf-8', 'replace')}", 0) for word in dict.fromkeys(one.words[:_OPENING]))

@@ -33,6 +33,8 @@ PRIORITY = (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, DONE, FACTS)  # what 
 
 _SECOND = (CONSTRAINTS, ERRORS, DONE, FACTS, DECISIONS, STATE, INTENT)  # who is asked first for what is left over
 
+_LAST = (CONSTRAINTS, STATE, INTENT, DECISIONS, ERRORS, FACTS, DONE)  # who takes what is still left
+
 STRICT_RANK = 6  # of constraints: from here on they are no mere preferences
 
 _BY_HEADING = {f"## {name}": section for section, name in enumerate(NAMES)}
@@ -144,7 +146,7 @@ def fit(sections: Sections, shares: Sequence[int], max_tokens: int, count: Count
         room.take(section, sections[section], max_tokens * shares[section] // 100)
     for section in _SECOND:
         room.take(section, sections[section], max_tokens * shares[section] * 3 // 200)
-    for section in PRIORITY:
+    for section in _LAST:
         room.take(section, sections[section], max_tokens)
     while room.order:
         text = room.write()
