@@ -141,7 +141,7 @@ def _mark(found: bool) -> Text:
 def _totals(report: DemoReport) -> str:
     of, found = len(report.findings), sum(one.found for one in report.findings)
     without = sum(one.without for one in report.findings)
-    return f"view: {found} of {of}. newest: {without} of {of}, from the newest messages alone in as many tokens."
+    return f"view: {found} of {of}. newest: {without} of {of}, with the newest messages alone, in as many tokens."
 
 
 def _what_it_saved(report: DemoReport) -> Table:

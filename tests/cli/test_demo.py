@@ -63,6 +63,6 @@ def test_the_demo_can_be_kept_and_looked_into(run: Runner, monkeypatch, tmp_path
     short = demo_session.demo_session(turns=8)
     monkeypatch.setattr(demo_session, "demo_session", lambda: short)
     kept = tmp_path / "demo.db"
-    assert f"view demo --budget 6k --explain --store {kept}" in " ".join(run("demo", "--budget", "6k", "--keep", kept).out.split())
+    assert f"view demo --budget 6k --explain --store {kept}" in run("demo", "--budget", "6k", "--keep", kept).out
     assert run("demo", "--budget", "6k", "--keep", kept, "--json", "-").document["session"] == "demo:2"
     assert run("view", "demo", "--store", kept, "--budget", "6k", "--explain").status == 0

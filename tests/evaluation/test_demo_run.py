@@ -65,9 +65,7 @@ def test_the_message_that_is_named_answers_and_names_alone_do_not(question: Demo
 
 
 def test_an_answer_of_two_sentences_of_one_line_is_none():
-    view = [
-        {"role": "assistant", "content": "Before a deployment I test. I call you. The harbour office is near."}
-    ]
+    view = [{"role": "assistant", "content": "Before a deployment I test. I call you. The harbour office is near."}]
     assert not find_answers([CALLED], view, view)[0].found
 
 

@@ -7,7 +7,7 @@ import pytest
 from .contents import FIXED_BUILD, rollup, section, summary
 
 NARRATION = "Let me look at the next file now."
-FINDING = "The checkpoint is lost because `loadState` returns nil for sessions of `billing/app.py`."
+FINDING = "The checkpoint is lost: `loadState` returns nil for sessions of `billing/app.py`."
 
 
 def requests(count: int) -> list[tuple[str, str]]:
@@ -99,3 +99,16 @@ def test_weights_are_learnt_from_what_notes_repeat():
     weights = learning.learn([{"log": "a", "user": content, "reply": f"## Decisions\n- {FINDING}"}] * 30)
     assert weights["quotes code"][1] > weights["quotes code"][0]
     assert not any(name.startswith("word ") for name in weights)  # of one log only
+
+
+def test_what_a_turn_ended_with_is_not_lost_when_a_later_state_wins():
+    children = [f"## State and next step\n- {text}" for text in (FINDING, "I go on with the mill.")]
+    text = rollup(*children)
+    assert section(text, "State and next step") == ["I go on with the mill."]
+    assert section(text, "Facts") == [FINDING]
+
+
+def test_sentences_that_differ_in_names_of_code_alone_stand_twice_at_most():
+    names = ("load_state", "parse_clock", "open_file", "a/b.py")
+    said = " ".join(f"I read {name} and the tests of it before I change anything." for name in names)
+    assert summary(("user", "Go."), ("assistant", f"{said} {FINDING}")).count("and the tests of it") == 2

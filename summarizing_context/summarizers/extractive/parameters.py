@@ -69,7 +69,7 @@ class ExtractiveParameters(NamedTuple):
     """All of it."""
 
     leaf: Shares = Shares()
-    rollup: Shares = Shares(10, 32, 46, 14, 12, 10, 6)
+    rollup: Shares = Shares(14, 30, 18, 14, 14, 6, 34)
     room: Rooms = Rooms()
     facts: Facts = Facts()
     ranks: Ranks = Ranks()

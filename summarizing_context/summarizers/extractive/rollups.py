@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.summarizers.extractive.actions import Listings, add_up
-from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters, Facts
+from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters
 from summarizing_context.summarizers.extractive.salience import Found, Talk, salience
 from summarizing_context.summarizers.extractive.scoring import choose_lines, newest_of_each_pattern
 from summarizing_context.summarizers.extractive.sections import (
@@ -32,10 +32,14 @@ from summarizing_context.summarizers.extractive.sections import (
     split_children,
     unescape_labels,
 )
-from summarizing_context.summarizers.extractive.segments import leaf_sections
+from summarizing_context.summarizers.extractive.segments import PASSING, leaf_sections, worth
 from summarizing_context.summarizers.extractive.statements import sentence
 
 _POOL = 64  # lines of one section that compete by MMR
+
+_SPOKEN = frozenset(b"the a an is are was to of and in it for that with on not but so der die das und ist".split())
+
+_OLDEST = 4  # parts that the oldest line counts where the newest counts one more
 
 _BASE = 1_000  # what any line is worth that a child kept, in thousandths
 
@@ -51,17 +55,19 @@ def rollup_sections(
     sections[INTENT] = _merge_intents([child[INTENT] for child in children])
     sections[CONSTRAINTS] = _merge_constraints([child[CONSTRAINTS] for child in children])
     sections[ERRORS] = _merge_errors([child[ERRORS] for child in children])
-    sections[STATE] = next((_by_place(child[STATE]) for child in reversed(children) if child[STATE]), [])
+    stated = [child for child in children if child[STATE]]
+    sections[STATE] = _by_place(stated[-1][STATE]) if stated else []
     done, decided, facts = (
         [line.text for child in children for line in child[section]] for section in (DONE, DECISIONS, FACTS)
     )
     listed = Listings(by)
     others = [text for text in done if not listed.read(text)]
+    facts += [line.text for child in stated[:-1] for line in child[STATE] if not line.text.startswith(PASSING)]
     asked = (line.text for child in children for line in child[INTENT])
     talk = Talk([*(sentence(text, 0) for text in asked), *_told((*others, *decided, *facts))])
-    sections[DONE] = [*listed.lines(), *_thin(add_up(others), talk, by.facts)]
-    sections[DECISIONS] = _thin(decided, talk, by.facts)
-    sections[FACTS] = _thin(facts, talk, by.facts)
+    sections[DONE] = [*listed.lines(), *_thin(add_up(others), talk, by)]
+    sections[DECISIONS] = _thin(decided, talk, by)
+    sections[FACTS] = _thin(facts, talk, by)
     if not any(sections):
         sections[FACTS] = nothing_readable(content)
     return sections
@@ -98,14 +104,17 @@ def _by_place(lines: Sequence[Line]) -> list[Line]:
 
 
 def _told(texts: Iterable[str]) -> list[Found]:
-    return [sentence(text, 0, "assistant") for text in texts]
+    found = [sentence(text, 0, "assistant") for text in texts]
+    return [one if not _SPOKEN.isdisjoint(one.words) else one._replace(kind="result") for one in found]
 
 
-def _thin(texts: Iterable[str], talk: Talk, by: Facts) -> list[Line]:
+def _thin(texts: Iterable[str], talk: Talk, by: ExtractiveParameters) -> list[Line]:
     """Each line once, ranked by worth, news and age; what says nothing new is left out."""
     found = _told(_last_of_each(texts))
-    scores = [(_BASE + salience(one, talk)) * (len(found) + at) for at, one in enumerate(found)]
-    return [line for _, line in choose_lines(found, scores, talk, by._replace(most=_POOL, pool=_POOL))]
+    scores = [worth(_BASE + salience(one, talk), one, by) * (_OLDEST * len(found) + at) for at, one in enumerate(found)]
+    return [
+        line for _, line in choose_lines(found, scores, talk, by.facts._replace(most=_POOL, pool=_POOL, lines=_POOL))
+    ]
 
 
 def _last_of_each(texts: Iterable[str]) -> list[str]:

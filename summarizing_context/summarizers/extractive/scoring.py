@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
+from typing import TypeVar
 
 from summarizing_context.messages.text import (
     LINES_TABLE,
@@ -29,7 +30,7 @@ _NEITHER_VALUE_NOR_LINE_END = _NOT_VALUE.replace(b"\n", b"")
 
 _MOST_VALUES = 8
 
-_NUMBER = re.compile(r"\d+")
+_EXACT = re.compile(r"[\d_/`]|\w\.\w|[a-z][A-Z]")  # in a number, a path or a name of code
 
 _OF_A_PATTERN = 2
 
@@ -96,33 +97,30 @@ def find_in_lines(body: str, kind: str, block: int = 0, source: str = "") -> lis
 
 def choose_lines(found: Sequence[Found], scores: Sequence[int], talk: Talk, by: Facts) -> list[tuple[Found, Line]]:
     """The lines of the highest scores, unlike each other, in their order; ranked by the order of choice."""
+    spoken = newest_of_each_pattern([(one.text, at) for at, one in enumerate(found) if one.kind in PROSE])
+    prose = {at for _, at in spoken}
     ranked = sorted((-score, -at) for at, score in enumerate(scores) if score > 0)
     few = [pair for pair in ranked if found[-pair[1]].kind not in PROSE][: by.lines]
-    pool = sorted([*(pair for pair in ranked if found[-pair[1]].kind in PROSE), *few])[: by.pool]
+    pool = sorted([*(pair for pair in ranked if -pair[1] in prose), *few])[: by.pool]
     candidates = [(-score, [word for word in found[-at].words if word not in talk.empty]) for score, at in pool]
     chosen = choose_diverse(candidates, (), by.most, by.diversity)
     ranks = {-pool[index][1]: by.most - place for place, index in enumerate(chosen)}
-    lines = [(found[at], Line(render_fact(found[at]), ranks[at])) for at in sorted(ranks)]
-    kept = {id(line) for line in newest_of_each_pattern([line for _, line in lines])}
-    return [pair for pair in lines if id(pair[1]) in kept]
+    return [(found[at], Line(render_fact(found[at]), ranks[at])) for at in sorted(ranks)]
 
 
-def newest_of_each_pattern(lines: Iterable[Line]) -> list[Line]:
-    """The lines without those of which two newer ones differ in their numbers alone."""
-    kept: list[Line] = []
+Said = TypeVar("Said", bound=tuple[str, int])  # begins with a text
+
+
+def newest_of_each_pattern(lines: Iterable[Said]) -> list[Said]:
+    """The lines without those of which two newer ones differ in numbers, paths and names of code alone."""
+    kept: list[Said] = []
     seen: Counter[str] = Counter()
     for line in reversed([*lines]):
-        pattern = _NUMBER.sub("0", line.text)
+        pattern = " ".join("" if _EXACT.search(word) else word for word in line[0].split())
         seen[pattern] += 1
         if seen[pattern] <= _OF_A_PATTERN:
             kept.append(line)
     return kept[::-1]
-
-
-def rarity(total: int, count: int, times: int = 4) -> int:
-    """`times` the binary logarithm of total / count, plus one, in integer arithmetic."""
-    power: int = (total // count) ** times
-    return power.bit_length()
 
 
 def find_names(found: Sequence[Found], by: ExtractiveParameters) -> list[Line]:

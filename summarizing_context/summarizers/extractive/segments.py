@@ -55,6 +55,8 @@ _MOST_ERRORS = 16
 
 _MOST_OPEN = 3  # sentences about where things stand
 
+PASSING = ("in progress: ", "to do: ", "called, no result yet: ")  # a state that a later one replaces
+
 _LONG = 6  # sentences of a long message
 
 _DONE_WORDS = frozenset({"completed", "complete", "done", "cancelled", "canceled", "closed"})
@@ -77,7 +79,7 @@ def leaf_sections(content: str, by: ExtractiveParameters = SHIPPED, yield_now: Y
     sections[STATE] = _state_lines(steps, spoken)
     sections[DONE] = find_actions(steps, by)
     told = "\n".join(line.text for section in sections for line in section)
-    chosen = choose_lines(found, [_worth(score, one, by) for score, one in scored], talk, by.facts)
+    chosen = choose_lines(found, [worth(score, one, by) for score, one in scored], talk, by.facts)
     chosen = [(one, line) for one, line in chosen if line.text not in told]
     sections[DECISIONS] = [line for one, line in chosen if is_choice(one)]
     sections[FACTS] = [*find_names(found, by), *(line for one, line in chosen if not is_choice(one))]
@@ -86,7 +88,7 @@ def leaf_sections(content: str, by: ExtractiveParameters = SHIPPED, yield_now: Y
     return sections
 
 
-def _worth(score: int, one: Found, by: ExtractiveParameters) -> int:
+def worth(score: int, one: Found, by: ExtractiveParameters) -> int:
     """Sentences count whole, lines of results and arguments in part: what they repeat can be read again."""
     if one.kind == "user" or (one.kind in PROSE and score < by.facts.least):
         return 0
