@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from summarizing_context.context import SummarizingContext
     from summarizing_context.extraction.ledger import Fact
     from summarizing_context.log.pins import Pin
+    from summarizing_context.log.rules import StandingRule
     from summarizing_context.messages.reading import message_text_parts
     from summarizing_context.retrieval.memory import Memory, MemoryEntry
     from summarizing_context.retrieval.pages import Page
@@ -90,6 +91,7 @@ __all__ = [
     "SessionInUseError",
     "Settings",
     "SettingsError",
+    "StandingRule",
     "Statistics",
     "StoreCorruptError",
     "StoreError",
@@ -130,6 +132,7 @@ _HOMES = {  # where the names stand that are loaded when they are first used
     "Pin": "log.pins",
     "SearchHit": "stores.base",
     "Settings": "settings.values",
+    "StandingRule": "log.rules",
     "Statistics": "sessions.statistics",
     "SummarizingContext": "context",
     "SummaryJob": "summarizers.base",

@@ -16,6 +16,7 @@ from summarizing_context.extraction.ledger import Fact
 from summarizing_context.log.entries import Facts
 from summarizing_context.log.host_history import Comparison, HostRow, compare
 from summarizing_context.log.pins import Pin
+from summarizing_context.log.rules import StandingRule
 from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.counters import usage_total
 from summarizing_context.messages.redaction import Redact
@@ -308,11 +309,17 @@ class SummarizingContext:
         self._check()
         return await self._gauge.make_space(tokens, await self._memory.choose())
 
+    def standing_rules(self) -> list[StandingRule]:
+        """The rules that the human has typed, oldest first, those that a later message ends included."""
+        self._check()
+        return list(self._session.summaries.rules.all())
+
     def ledger(self) -> list[Fact]:
         """What calls, results and the human's words tell of the whole log, oldest first: paths, commands, errors, URLs,
-        identifiers, decisions and constraints. No model is asked."""
+        identifiers, decisions and standing rules. No model is asked."""
         self._check()
-        return self._session.ledger.facts()
+        facts = [*self._session.ledger.facts(), *self._session.summaries.rules.facts()]
+        return sorted(facts, key=lambda fact: fact.start)
 
     async def summarize(self, keep_recent: int = 10, *, focus: str | None = None) -> ActivationReport:
         """Activate now, and leave only the newest messages raw, so many or a few more: groups stay whole. With a

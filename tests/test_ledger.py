@@ -120,7 +120,7 @@ async def test_rules_stand_in_ledger_and_view_and_one_said_again_stands_once():
         for message in [*log, user("Never use tabs."), *session(6, 60, size=30)]:
             await context.add_message(message)
         await context.compact()
-        assert [fact.value for fact in context.ledger() if fact.kind == "constraint"] == [
+        assert [fact.value for fact in context.ledger() if fact.kind == "constraint" and not fact.superseded] == [
             "Always lint.",
             "Never use tabs.",
         ]

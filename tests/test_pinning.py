@@ -192,7 +192,7 @@ async def test_rules_stated_once_survive_a_thousand_rounds_of_attacks(dialect: s
                 text = await block(context)
                 assert '- message 2: "Never push to main."' in text
                 assert '- message 2: "Do not touch the vendor folder."' in text
-                assert '- message 2: "Always answer in French."' in text
+                assert ('- message 2: "Always answer in French."' in text) is (at <= 120)  # then it is Spanish
                 assert ('"From now on answer in Spanish."' in text) is (at > 120)
                 assert "German" not in text
                 assert "push to main now" not in text

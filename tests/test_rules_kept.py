@@ -29,7 +29,7 @@ class Silent:
 
     async def summarize(self, job: SummaryJob) -> str:
         self.calls += 1
-        return f"## Done\n- part {self.calls}"
+        return f"part {self.calls} is done"  # no word on rules, so that cues tell them
 
 
 @pytest.fixture

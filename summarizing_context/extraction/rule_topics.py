@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
@@ -22,6 +22,7 @@ class Topic(NamedTuple):
     choice: str  # the same without what was chosen, where that excludes all else
 
 
+@lru_cache(maxsize=10_000)
 def rule_topic(rule: str) -> Topic:
     """What a rule is about.
 

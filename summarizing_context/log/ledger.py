@@ -46,7 +46,7 @@ _SHORT = 2_000  # characters of a result that may tell what was made
 
 _QUOTED = 20_000  # characters of a human's text that are read sentence by sentence
 
-Quotes = Callable[[str], tuple[Sequence[str], Sequence[str]]]  # (decisions, constraints) of a human's text
+Quotes = Callable[[str], Sequence[str]]  # the decisions in a human's text
 
 
 class Detectors(NamedTuple):
@@ -94,10 +94,7 @@ class CallReader:
     def _said(self, at: int, reading: Reading, yield_now: YieldNow) -> Iterator[Touch]:
         for text in human_texts(reading):
             yield_now(len(text))
-            decisions, constraints = self._detectors.quotes(text[:_QUOTED])
-            kinds: tuple[tuple[Kind, Sequence[str]], ...] = (("decision", decisions), ("constraint", constraints))
-            for kind, quotes in kinds:
-                yield from (Touch(kind, quote, SAID, at, at + 1) for quote in quotes)
+            yield from (Touch("decision", quote, SAID, at, at + 1) for quote in self._detectors.quotes(text[:_QUOTED]))
             yield from (Touch("url", url, "seen", at, at + 1) for url in told_urls(text))
 
     def _done(self, call: _Call) -> Iterator[Touch]:

@@ -1,17 +1,18 @@
 """The standing rules of one session, by message: read once, kept beside the log, repeated ones told apart.
 
-Pure bookkeeping in memory. What is a rule is said in `rules`. Only an identical later rule ends one: it repeats it.
+Pure bookkeeping in memory. What is a rule is said in `rules`, and what it is about in `rule_topics`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Literal, NamedTuple
 
 import msgspec
 
+from summarizing_context.extraction.rule_topics import rule_topic
 from summarizing_context.extraction.rules import Rule, RuleExtractor
 from summarizing_context.log.entries import Entry
 from summarizing_context.messages.reading import human_texts
@@ -19,11 +20,13 @@ from summarizing_context.stores.base import StoredRules
 
 
 class StandingRule(NamedTuple):
-    """A rule and the message it stands in."""
+    """A rule of the human's, and the message it stands in."""
 
-    message: int
-    quote: str
+    message: int  # log entry
+    quote: str  # verbatim, but for white space
     strength: Literal["must", "prefer"]
+    ended_by: int | None = None  # the later message that takes it back or replaces it
+    source: Literal["model", "cues"] = "cues"  # who found it
 
 
 class StandingRules(NamedTuple):
@@ -95,55 +98,59 @@ class RuleReader:
         return rules
 
 
-class _Said(NamedTuple):
-    rule: StandingRule
-    key: str  # which repeats share
-
-
 class RuleLog:
-    """The rules of a growing log."""
+    """The rules that cues tell in a growing log, in its order."""
 
     def __init__(self) -> None:
-        self._said: list[_Said] = []  # in the order of the log
-        self._latest: dict[str, int] = {}  # places in `_said`
-        self._holding: list[int] = []  # places of those that no later one repeats
+        self._rules: list[StandingRule] = []
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def __iter__(self) -> Iterator[StandingRule]:
+        return iter(self._rules)
 
     def add(self, index: int, rules: Iterable[Rule]) -> None:
         """The rules of the message at `index`, which is newer than all before."""
-        for rule in rules:
-            self._hold(len(self._said), key := " ".join(rule.quote.split()).casefold())
-            self._said.append(_Said(StandingRule(index, rule.quote, rule.strength), key))
+        self._rules += (StandingRule(index, rule.quote, rule.strength) for rule in rules)
 
     def forget(self, stop: int) -> None:
         """The log ends at `stop` now: what was said after it has never been said."""
-        del self._said[bisect_left(self._said, stop, key=_message) :]
-        self._latest, self._holding = {}, []
-        for at, said in enumerate(self._said):
-            self._hold(at, said.key)
-
-    def before(self, cut: int) -> StandingRules:
-        """The rules that stand in messages before `cut` and that no later message repeats, wherever it is."""
-        held = bisect_left(self._holding, cut, key=lambda at: _message(self._said[at]))
-        newest = self._holding[:held][: -_OFFERED - 1 : -1]
-        first = self._said[self._holding[0]].rule.message if held else 0
-        return StandingRules([self._said[at].rule for at in newest], held, first)
+        del self._rules[bisect_left(self._rules, stop, key=_message) :]
 
     def strengths(self, start: int, stop: int) -> set[str]:
         """How strictly the rules in some messages bind."""
-        if not self._said or _message(self._said[-1]) < start:  # as of most groups that close
+        if not self._rules or _message(self._rules[-1]) < start:  # as of most groups that close
             return set()
-        low, high = (bisect_left(self._said, at, key=_message) for at in (start, stop))
-        return {said.rule.strength for said in self._said[low:high]}
-
-    def _hold(self, at: int, key: str) -> None:
-        if (before := self._latest.get(key)) is not None:
-            del self._holding[bisect_left(self._holding, before)]
-        self._latest[key] = at
-        self._holding.append(at)
+        low, high = (bisect_left(self._rules, at, key=_message) for at in (start, stop))
+        return {rule.strength for rule in self._rules[low:high]}
 
 
-def _message(said: _Said) -> int:
-    return said.rule.message
+def settled(rules: Sequence[StandingRule]) -> list[StandingRule]:
+    """Rules, oldest first, each with the message that ends it: a later one repeats it, or rules on the same."""
+    found: list[StandingRule] = []
+    later: dict[tuple[str, str], int] = {}  # the message of the next rule by what it is about
+    for rule in reversed(rules):
+        about = [(name, text) for name, text in _about(rule.quote) if text]
+        ends = [later[one] for one in about if one in later]
+        found.append(rule if rule.ended_by is not None or not ends else rule._replace(ended_by=min(ends)))
+        later.update(dict.fromkeys(about, rule.message))
+    return found[::-1]
+
+
+def holding(rules: Sequence[StandingRule], cut: int) -> StandingRules:
+    """Those of some rules, oldest first, that hold and stand before entry `cut`."""
+    held = [rule for rule in rules if rule.ended_by is None and rule.message < cut]
+    return StandingRules(held[: -_OFFERED - 1 : -1], len(held), held[0].message if held else 0)
+
+
+def _about(quote: str) -> tuple[tuple[str, str], ...]:
+    topic = rule_topic(quote)
+    return ("quote", " ".join(quote.split()).casefold()), ("order", topic.order), ("choice", topic.choice)
+
+
+def _message(rule: StandingRule) -> int:
+    return rule.message
 
 
 def _digest(entry: Entry) -> bytes:

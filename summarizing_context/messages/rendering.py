@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.authorship import split_pieces, split_words
@@ -16,6 +17,12 @@ from summarizing_context.messages.parts import Part
 from summarizing_context.messages.reading import Reading, is_blank, is_reminder
 
 RENDERER_VERSION = "1"
+
+NUMBERING_VERSION = "1"  # of what is numbered for a model
+
+Numbered = Literal["nothing", "typed", "all"]  # which labels end with a number
+
+TYPED = "user"  # the label of what a human typed
 
 INJECTED = "injected"  # in pages, of what a host put into a row of the user's
 
@@ -27,13 +34,17 @@ _MARK = "### "  # of a label, at the beginning of a line
 
 
 def render_messages(
-    readings: Sequence[Reading], *, apart: bool = True, numbered: bool = False, yield_now: YieldNow = never_yield
+    readings: Sequence[Reading],
+    *,
+    apart: bool = True,
+    numbered: Numbered = "nothing",
+    yield_now: YieldNow = never_yield,
 ) -> str:
     """The messages of a range in log order, every word of them. Exact repeats stand once, with their count.
 
     `apart`: what a host put into a row of the user's stands under a label of its own. Texts that enter the keys of
-    rollups are written without, as they were first. `numbered`: each label ends with the message's place in the range,
-    such as `[1]`. `yield_now` is called all along.
+    rollups are written without, as they were first. `numbered`: which labels end with the message's place in the
+    range, such as `[1]`: none, those of what a human typed, or all. `yield_now` is called all along.
     """
     said = [reading.said for reading in readings]
     repeats = Counter(reading for reading in said if not reading.calls and not reading.answers)
@@ -46,8 +57,14 @@ def render_messages(
             for part in reading.parts:
                 yield_now(sum(map(len, part.texts)))
                 if part.texts or part.kind != "extra":
-                    ending = (f" ({count} times)" if count > 1 else "") + (f" [{number}]" if numbered else "")
-                    _render_part(reading, part, names, ending, lines, apart=apart)
+                    ending = f" ({count} times)" if count > 1 else ""
+                    label = part_label(reading, part, names)
+                    for who, texts in _by_author(reading, part, label) if apart else ((label, part.texts),):
+                        is_numbered = numbered == "all" or (numbered == "typed" and who == TYPED)
+                        lines.append(f"### {who}{ending}" + (f" [{number}]" if is_numbered else ""))
+                        lines.extend(_escape(text) for text in texts if text)
+                    if part.media and part.kind != "media":
+                        lines.append(f"[{len(part.media)} image or file]")
     return "\n".join(lines)
 
 
@@ -61,24 +78,13 @@ def render_topic(topic: str, record: str) -> str:
     return f"### topic\n{_escape(topic)}\n{record}"
 
 
-def _render_part(
-    reading: Reading, part: Part, names: dict[str, str], ending: str, lines: list[str], *, apart: bool
-) -> None:
-    label = part_label(reading, part, names)
-    for who, texts in _by_author(reading, part, label) if apart else ((label, part.texts),):
-        lines.append(f"### {who}{ending}")
-        lines.extend(_escape(text) for text in texts if text)
-    if part.media and part.kind != "media":
-        lines.append(f"[{len(part.media)} image or file]")
-
-
 def _by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[str, Sequence[str]]]:
     if label not in _BY_USERS or part.kind == "extra" or not reading.human or part.put_in:
         yield ("user note" if label == "user" else label), part.texts
         return
     for typed, put_in in map(split_words, part.texts):
         if not (put_in and is_blank(typed)):
-            yield "user", (typed,)
+            yield TYPED, (typed,)
         if put_in:
             yield "user note", (put_in,)
 
@@ -92,9 +98,9 @@ def parts_by_author(reading: Reading, part: Part, label: str) -> Iterator[tuple[
     own = reading.human and not part.put_in
     pieces = [piece for text in part.texts for piece in split_pieces(text)] if own else []
     if all(piece.typed for piece in pieces):
-        yield ("user" if own else INJECTED), "\n".join([*part.texts, *media])
+        yield (TYPED if own else INJECTED), "\n".join([*part.texts, *media])
         return
-    yield from (("user" if piece.typed else INJECTED, piece.text.strip("\n")) for piece in pieces)
+    yield from ((TYPED if piece.typed else INJECTED, piece.text.strip("\n")) for piece in pieces)
 
 
 def part_label(reading: Reading, part: Part, names: dict[str, str]) -> str:

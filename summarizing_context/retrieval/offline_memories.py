@@ -1,6 +1,6 @@
 """Memories without a model: constraints, decisions and definitions that later sessions need.
 
-First what the human said, by the ledger, without what was taken back; then what summaries tell besides.
+First what the human said, without what was taken back; then what summaries tell of decisions besides.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WITHIN = 0.5  # seconds to read summaries, some of which are only made by that
 
 _LONGEST = 2_000  # characters
 
-_HEADINGS = ("## Constraints and corrections", "## Decisions")
+_HEADING = "## Decisions"
 
 _KINDS: Mapping[str, str] = {"constraint": "preference", "decision": "decision"}
 
@@ -37,7 +37,12 @@ def offline_memories(
 ) -> MemoryItems:
     """The constraints, decisions and facts of some pieces of a log, oldest first, each once."""
     ranges = sorted({(piece.start, piece.stop) for piece in pieces})
-    facts = [fact for fact in ledger.newest_facts() if fact.kind in ("constraint", "decision")]
+    rules = summaries.rules.facts()
+    ended = {_flat(fact.value) for fact in rules if fact.superseded}
+    facts = [
+        *(fact for fact in rules if not fact.superseded),
+        *(fact for fact in ledger.newest_facts() if fact.kind == "decision"),
+    ]
     said = {_flat(fact.value) for fact in facts}
     valid = [
         Item(_KINDS[fact.kind], "", _flat(fact.value), fact.start, HUMAN)
@@ -55,7 +60,8 @@ def offline_memories(
             lines[line] = lines.get(line, True) and by_model
     besides = [Item("decision", "", line, -1, "summary") for line in reversed(lines)]
     made = frozenset(line[:_LONGEST] for line, by_model in lines.items() if by_model)
-    return MemoryItems([item._replace(text=item.text[:_LONGEST]) for item in [*besides, *items]], by_model=made)
+    learnt = [item._replace(text=item.text[:_LONGEST]) for item in [*besides, *items]]
+    return MemoryItems(learnt, sorted(ended - said), by_model=made)
 
 
 def _defined(log: MessageLog, ranges: Sequence[tuple[int, int]]) -> Iterator[Item]:
@@ -71,7 +77,7 @@ def _defined(log: MessageLog, ranges: Sequence[tuple[int, int]]) -> Iterator[Ite
 def _summary_lines(
     log: MessageLog, summaries: SummaryCache, cap: int, pieces: Sequence[LogPiece]
 ) -> Iterator[tuple[str, bool]]:
-    """Lines of the sections that outlive a session, in what stands for the pieces, and whether a model wrote them; the
+    """Lines of the section that outlives a session, in what stands for the pieces, and whether a model wrote them; the
     newest first, while there is time."""
     until = time.monotonic() + _WITHIN
     for piece in sorted(pieces, reverse=True):
@@ -92,7 +98,7 @@ def _section_lines(text: str) -> list[str]:
     wanted = False
     for line in text.splitlines():
         if line.startswith("## "):
-            wanted = line.strip() in _HEADINGS
+            wanted = line.strip() == _HEADING
         elif wanted and len(line) > 2 and line.startswith("- "):
             text, superseded = line[2:].strip().removesuffix(_LATEST), line.rstrip().endswith(_SUPERSEDED)
             if not superseded:

@@ -142,6 +142,8 @@ class Settings:
 
     prompts: str | Path | None = _setting(None, Maybe(Place("a path to a folder")))  # of a user's own, over the shipped
 
+    summary_instructions: str | None = _setting(None, Maybe(Text(r"\s*\S.{0,1999}", "1-2000 characters")))
+
     prices: str | Path | None = _setting(None, Maybe(Place("a path to a TOML file")))  # over the table of ours
 
     # counting

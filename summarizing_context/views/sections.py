@@ -15,6 +15,8 @@ from summarizing_context.concurrency import Pace
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.rules import NO_RULES
 from summarizing_context.log.tree import Cut, HeaderNode, Node, NodeText
+from summarizing_context.summarizers.extractive.sections import CONSTRAINTS, without_section
+from summarizing_context.summarizers.verification.rules import split_rules
 from summarizing_context.views.budget import Room
 from summarizing_context.views.header import (
     Header,
@@ -39,6 +41,8 @@ from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.topic_notes import Focus, note_text
 
 Place = Literal["before", "header", "after"]  # messages before the header, its text blocks, messages behind it
+
+_RULES_ALONE = "(nothing but rules, which are listed apart)"
 
 _SKIMMED = 48  # times what it takes to show a message, to look a segment through, or to merge summaries
 
@@ -140,7 +144,7 @@ class Draft:
             return self._rules[unshown]
         pinned, room, sources = self.pinned, self.room, self.sources
         whole = {pin.seq for pin in (*pinned.before, *pinned.after) if not pin.left_out}
-        rules = NO_RULES if sources.policy.truncate else sources.reads.log.rules.before(self.cut.stop).without(whole)
+        rules = NO_RULES if sources.policy.truncate else sources.summaries.rules.before(self.cut.stop).without(whole)
         cap = max(room.pin_cap, LEAST_TOKENS) if unshown and room.staying_cap else room.pin_cap
         self._rules[unshown] = rule_block(sources.reads.log.pinned.texts, rules, unshown, cap, sources.price)
         return self._rules[unshown]
@@ -255,18 +259,30 @@ class _PacedTexts:
     """The texts of a log's nodes; of a log that nobody has summarized, a few are made in a slice."""
 
     def __init__(self, summaries: SummaryCache, pace: Pace) -> None:
-        self.brief, self.provisional, self.entries = summaries.brief, summaries.provisional, summaries.entries
+        self.brief, self.entries = summaries.brief, summaries.entries
         self._summaries, self._pace = summaries, pace
+
+    def provisional(self, piece: range, max_tokens: int) -> NodeText:
+        return _without_rules(self._summaries.provisional(piece, max_tokens))
 
     def text_of(self, node: Node) -> NodeText:
         if self._summaries.is_known(node):
-            return self._summaries.text_of(node)
+            return _without_rules(self._summaries.text_of(node))
         for child in node.children:
             self.text_of(child)
         work = _READ if node.rank == 0 and self._summaries.is_at_leisure else _SKIMMED
         made = self._summaries.text_of(node)
         self._pace.spend(work)
-        return made
+        return _without_rules(made)
+
+
+def _without_rules(made: NodeText) -> NodeText:
+    """What a summary says besides rules: the block of rules says those that hold. A model's summary of before there
+    was such a block stays whole."""
+    rest = split_rules(made.text)[0]
+    if made.made_by not in ("model", "verbatim"):
+        rest = without_section(rest, CONSTRAINTS)
+    return made if rest == made.text else made._replace(text=rest.strip("\n") or _RULES_ALONE)
 
 
 def _note(draft: Draft) -> HeaderNode | None:

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.errors import SummarizerError
+from summarizing_context.extraction.rules import Strength
 from summarizing_context.log.digests import recipe_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.planning import Want
@@ -17,7 +18,7 @@ from summarizing_context.log.segments import Sources, render_entries
 from summarizing_context.log.tree import NOTE, OPEN, Maker, Node
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import Redact, Redaction
-from summarizing_context.messages.rendering import RENDERER_VERSION, render_children
+from summarizing_context.messages.rendering import NUMBERING_VERSION, RENDERER_VERSION, Numbered, render_children
 from summarizing_context.messages.truncation import CUTTING_VERSION
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import SummaryKey
@@ -25,11 +26,16 @@ from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.prompts import in_use
 from summarizing_context.summarizers.verification.attribution import ATTRIBUTION_VERSION
 from summarizing_context.summarizers.verification.gate import GATE_VERSION
+from summarizing_context.summarizers.verification.rules import RULES_VERSION, with_rules
 from summarizing_context.worker.summary_cache import SummaryCache
 
 _SHARE = 0.4  # of its source that a summary may take
 
+_FOR_A_MODEL = (RENDERER_VERSION, NUMBERING_VERSION, CUTTING_VERSION, ATTRIBUTION_VERSION, RULES_VERSION)
+
 Prompted = Literal["segment", "rollup", "focus", "memory"]
+
+_INSTRUCTED = ("segment", "rollup")  # to which a user's own instructions are added
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,10 @@ class Jobs:
         self._summaries = summaries
         self._recipe = recipe
         self._yield_now = yield_now
-        self._sources = Sources(recipe.redact, yield_now=yield_now)  # what is redacted before it is cut
+        self._numbered: Numbered = "typed" if recipe.maker == "model" else "nothing"
+        self._sources = Sources(  # what is redacted before it is cut
+            recipe.redact, numbered=self._numbered, yield_now=yield_now
+        )
 
     def prepare(self, want: Want) -> Callable[[], SummaryJob]:
         """Make a job in two steps: take now what it is made from; the returned function does the work.
@@ -72,7 +81,7 @@ class Jobs:
         node, entries = want.node, self._summaries.entries(want.node)
         if node.rank == 0:
             return partial(self._segment, want.hash, self._source(node.number), entries)
-        return partial(self._rollup, want, list(map(self._child, node.children)), entries)
+        return partial(self._rollup, want, self._children(node.children), entries)
 
     def key(self, want: Want) -> SummaryKey:
         recipe = self._recipe
@@ -111,11 +120,26 @@ class Jobs:
         if piece is None:
             raise SummarizerError("the piece is not wanted any longer")
         entries = self._log.entries[piece.start : piece.stop]
-        source = partial(render_entries, entries, self._recipe.redact, yield_now=self._yield_now)
+        source = partial(
+            render_entries, entries, self._recipe.redact, numbered=self._numbered, yield_now=self._yield_now
+        )
         return partial(self._segment, want.hash, source, piece)
 
     def _source(self, leaf: int) -> Callable[[], str]:
         return self._log.source(leaf, self._sources)
+
+    def _children(self, children: Sequence[Node]) -> list[Callable[[], str]]:
+        """What gives the texts to be rolled up; for a model with the rules of the segments below, numbered over all."""
+        texts = list(map(self._child, children))
+        if self._recipe.maker != "model":
+            return texts
+        found: list[Callable[[], str]] = []
+        first = 1
+        for child, text in zip(children, texts, strict=True):
+            rules = [(rule.quote, rule.strength) for rule in self._summaries.rules.within(child.leaves)]
+            found.append(partial(_with_rules, text, rules, first))
+            first += len(rules)
+        return found
 
     def _child(self, child: Node) -> Callable[[], str]:
         """What gives the text of a node to be rolled up; of a segment that is its own summary, the segment anew."""
@@ -149,6 +173,10 @@ class Jobs:
         return next((most for most in (cap, 3 * cap // 4, cap // 2) if most <= _SHARE * source), cap // 4)
 
 
+def _with_rules(text: Callable[[], str], rules: Sequence[tuple[str, Strength]], first: int) -> str:
+    return with_rules(text(), rules, first)
+
+
 def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Redaction | None) -> Recipe:
     """The recipe of a session whose summarizer is called `name`; `own` for the extractive one, which reads no prompt.
 
@@ -159,16 +187,20 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
     common = {
         "summarizer": name or f"private/{uuid.uuid4().hex}",
         "max_tokens": settings.summary_max_tokens,
-        "renderer": RENDERER_VERSION if own else f"{RENDERER_VERSION}, {CUTTING_VERSION}, {ATTRIBUTION_VERSION}",
+        "renderer": RENDERER_VERSION if own else ", ".join(_FOR_A_MODEL),
         **({} if own else {"gate": GATE_VERSION}),
         "redacted": redact is not None and not own and str(redact.version),
     }
 
+    more = None if own else settings.summary_instructions
+
     def hash_of(kind: str) -> str:
-        return recipe_hash({**common, "kind": kind, "prompt": None if own else prompts[kind].hash})
+        asked = {"instructions": more} if more and kind in _INSTRUCTED else {}
+        return recipe_hash({**common, **asked, "kind": kind, "prompt": None if own else prompts[kind].hash})
 
     def instructions(kind: Prompted, rank: int, max_tokens: int) -> str:
-        return prompts[kind].render_for_rank(rank, max_tokens=max_tokens)
+        text = prompts[kind].render_for_rank(rank, max_tokens=max_tokens)
+        return f"{text}\n\n{more}" if more and kind in _INSTRUCTED else text
 
     return Recipe(
         maker="extractive" if own else "model",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from summarizing_context.extraction.rules import CueRules, Rule
-from summarizing_context.log.rules import RuleLog, RuleReader, StandingRule
+from summarizing_context.log.rules import RuleLog, RuleReader, StandingRule, StandingRules, holding, settled
 from summarizing_context.stores.base import StoredRules
 from tests.making import assistant, entry, result, user
 
@@ -33,8 +33,12 @@ def log(*rows: Sequence[Rule]) -> RuleLog:
     return made
 
 
+def before(rules: RuleLog, cut: int) -> StandingRules:
+    return holding(settled(list(rules)), cut)
+
+
 def test_the_newest_rule_comes_first_and_says_where_it_stands():
-    found = log([PUSH], [], [LINT, SHORT]).before(3)
+    found = before(log([PUSH], [], [LINT, SHORT]), 3)
     assert found.newest == [
         StandingRule(2, "Prefer short names.", "prefer"),
         StandingRule(2, "Always lint.", "must"),
@@ -46,19 +50,25 @@ def test_the_newest_rule_comes_first_and_says_where_it_stands():
 def test_an_identical_later_rule_takes_the_place_of_the_older_one_wherever_it_stands():
     again = Rule("never  PUSH.", "must")
     rules = log([PUSH], [LINT], [again])
-    assert [rule.message for rule in rules.before(3).newest] == [2, 1]
-    assert [rule.message for rule in rules.before(2).newest] == [1]
-    assert rules.before(0).newest == []
+    assert [rule.message for rule in before(rules, 3).newest] == [2, 1]
+    assert [rule.message for rule in before(rules, 2).newest] == [1]
+    assert before(rules, 0).newest == []
 
 
 def test_another_rule_on_the_same_thing_ends_nothing():
     rules = log([Rule("Always use port 1.", "must")], [Rule("Always use port 2.", "must")])
-    assert rules.before(2).held == 2
+    assert before(rules, 2).held == 2
+
+
+def test_a_later_rule_that_chooses_otherwise_ends_the_older_one():
+    french, push, german = (Rule(f"Always answer in {name}.", "must") for name in ("French", "capitals", "German"))
+    found = settled(list(log([french], [push], [german])))
+    assert [rule.ended_by for rule in found] == [2, None, None]
 
 
 def test_of_very_many_rules_the_newest_are_handed_out_and_all_are_counted():
     rules = log(*([Rule(f"Never do {at}.", "must")] for at in range(5_000)))
-    found = rules.before(4_000)
+    found = before(rules, 4_000)
     assert (len(found.newest), found.held, found.newest[0].message) == (400, 4_000, 3_999)
     assert found.without({3_999, 3_998}).held == 3_998
 
@@ -69,7 +79,7 @@ def test_going_back_is_as_if_the_rest_had_never_been_said():
     for stop in (0, 1, 20, 40):
         made = log(*rows)
         made.forget(stop)
-        assert made.before(40) == log(*rows[:stop]).before(40)
+        assert list(made) == list(log(*rows[:stop]))
 
 
 def test_the_strengths_of_a_group_are_those_of_its_messages():

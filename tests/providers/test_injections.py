@@ -114,7 +114,6 @@ def test_extractive_summaries_and_their_rollups_quote_the_human_alone():
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_in_extractive_views_none_gets_into_constraints_pins_or_out_of_the_fence(dialect: str):
     log = hostile_session(dialect)
-    covered = ""
     async with open_context(Settings(max_tokens=BUDGET, **SMALL), count_tokens=count) as context:
         judge = Judge(context, budget=BUDGET)
         for message in log:
@@ -122,11 +121,10 @@ async def test_in_extractive_views_none_gets_into_constraints_pins_or_out_of_the
             if message["role"] == "assistant":
                 await context.wait_idle()
                 judge_view(await judge.view(), judge.log)
-                covered += "".join(node.text for node in context.explain())
         assert judge.activations > 2
         assert judge.covered > 100
         assert all(not MARK.search(constraints(node.text)) for node in context.explain())
-    assert RULE in covered
+        assert {rule.quote for rule in context.standing_rules()} == {RULE}
 
 
 def obedient(body: Any) -> str:
@@ -158,8 +156,9 @@ async def test_a_model_gets_them_fenced_and_if_it_obeys_none_becomes_a_constrain
                     shown += "".join(node.text for node in context.explain())
             assert judge.activations > 2
             assert judge.covered > 100
+            assert {rule.quote for rule in context.standing_rules()} == {RULE}
         check_requests(server)
-    assert RULE in constraints(shown)
+    assert not MARK.search(constraints(shown))
     assert len(set(MARK.findall(shown))) > 10  # the model did obey, but only as facts
 
 

@@ -242,9 +242,9 @@ async def test_rules_and_decisions_are_extracted_once(tmp_path: Path):
                 await context.add_message(message)
     async with open_context(small(tmp_path, "c", project="p")) as context:
         found = await context.memory.retrieve("answer German decided PostgreSQL ledger")
-    assert {one.content: one.metadata.get("replaces") for one in found} == {
-        "We decided to use PostgreSQL for the ledger.": None,
-        "From now on always answer in German.": "Always answer in French.",
+    assert {one.content for one in found} == {  # a rule that its own session has ended is not learnt
+        "We decided to use PostgreSQL for the ledger.",
+        "From now on always answer in German.",
     }
 
 

@@ -27,6 +27,7 @@ UNSET = [
     "api_key",
     "extractive_parameters",
     "prompts",
+    "summary_instructions",
     "prices",
     "max_messages",
     "summarize_threshold",

@@ -21,7 +21,7 @@ from summarizing_context.summarizers.extractive.parameters import (
 )
 from summarizing_context.summarizers.extractive.summarizer import RECIPE, ExtractiveSummarizer
 
-# Hashes of a header's summaries, taken before the figures could be changed. New ones need a new name of the recipe.
+# Hashes of what a header shows of summaries. Where these say something else, the recipe needs a new name.
 HEADERS = {
     "software": "b767105c7e8c4ee1faee3400",
     "travel": "901568715fd48cdc3d2217d7",

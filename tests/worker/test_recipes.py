@@ -35,3 +35,17 @@ def test_cutting_concerns_only_what_a_model_reads():
     plain = {"summarizer": "one", "max_tokens": 400, "redacted": False, "kind": "segment", "prompt": None}
     assert own.segment == recipe_hash({**plain, "renderer": RENDERER_VERSION})
     assert model.segment != own.segment
+
+
+def test_instructions_of_a_users_own_reach_summaries_and_name_them_anew():
+    plain, asked = (
+        make_recipe(Settings(summary_instructions=more), "one", own=False, redact=None)
+        for more in (None, "Name every ticket.")
+    )
+    for kind, told in (("segment", True), ("rollup", True), ("focus", False), ("memory", False)):
+        text = asked.instructions(kind, 1, 400)
+        assert text == plain.instructions(kind, 1, 400) + "\n\nName every ticket." * told
+    assert (asked.segment != plain.segment, asked.rollup != plain.rollup) == (True, True)
+    assert (asked.focus, asked.memory) == (plain.focus, plain.memory)
+    own = [make_recipe(Settings(summary_instructions=more), "x", own=True, redact=None) for more in (None, "Be terse.")]
+    assert own[0].segment == own[1].segment

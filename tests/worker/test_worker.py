@@ -16,6 +16,7 @@ from summarizing_context.errors import StoreError, SummarizerError, SummarizerRe
 from summarizing_context.log.ledger import CallReader, Detectors, SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.planning import Want
+from summarizing_context.log.segments import render_entries
 from summarizing_context.log.tree import Node
 from summarizing_context.sessions.session import make_notify
 from summarizing_context.settings.ledger_rules import LedgerRules
@@ -141,7 +142,8 @@ async def test_a_job_says_what_it_is():
         await shop.worker.wait_idle(120)
         first = shop.gate.jobs[0]
         assert (first.kind, first.rank, first.instructions) == ("segment", 0, "segment 0")
-        assert first.content == shop.timeline.content(0)
+        covered = shop.timeline.entries[first.start : first.stop]
+        assert first.content == render_entries(covered, numbered="typed")
         assert (first.start, first.stop) == (shop.timeline.segments[0].start, shop.timeline.segments[0].stop)
         rollup = next(job for job in shop.gate.jobs if job.rank == 1)
         assert rollup.content.count("### summary ") == 4
@@ -465,10 +467,10 @@ async def test_the_ledger_is_read_on_only_in_gaps():
 
 
 async def test_a_detector_that_raises_costs_what_it_cannot_read_and_nothing_else(caplog):
-    def failing(text: str) -> tuple[list[str], list[str]]:
+    def failing(text: str) -> list[str]:
         if "number 7" in text:
             raise RuntimeError("not for the log")
-        return [text], []
+        return [text]
 
     log = timeline(user(f"Decision number {number}. {'word ' * 90}") for number in range(30))
     ledger = SessionLedger(log, CallReader(LedgerRules(), Detectors(error_line, failing)))

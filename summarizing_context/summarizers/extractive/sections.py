@@ -68,6 +68,17 @@ def read_sections(summary: str) -> Sections:
     return sections
 
 
+def without_section(summary: str, section: int) -> str:
+    """A summary text without one of its fixed sections."""
+    kept: list[str] = []
+    is_kept = True
+    for line in summary.split("\n"):
+        if line.startswith("## "):
+            is_kept = line != f"## {NAMES[section]}"
+        kept += [line] if is_kept else []
+    return "\n".join(kept)
+
+
 def nothing_readable(content: str) -> list[Line]:
     """What to say of a content in which no line can be shown."""
     kind = "text without words" if content.strip() else "blank text"
@@ -185,6 +196,8 @@ _LABEL = re.compile(
 
 _TIMES = re.compile(r" \((\d+) times\)\Z")
 
+_NUMBERED = re.compile(r"(user(?: \(\d+ times\))?) \[\d+\]\Z")  # as a model reads it
+
 _SUMMARY_LABEL = re.compile(r"(?:\A|(?<=\n))### summary \d+ of \d+(?:\n|\Z)")
 
 _ESCAPED = re.compile(r"(^|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])\\(\\*### )")
@@ -258,6 +271,8 @@ def is_rendered(text: str) -> bool:
 
 
 def _read_label(label: str) -> tuple[BlockKind, str] | None:
+    if label.endswith("]") and (numbered := _NUMBERED.match(label)):
+        label = numbered[1]
     bare = _TIMES.sub("", label) if label.endswith(" times)") else label
     found = _LABEL.match(bare)
     if found is None:

@@ -1,0 +1,224 @@
+"""How many of the rules that a session holds are rules, and how many of the real ones it holds.
+
+People have read logs and labelled them: who typed each message, and which spans of it are standing rules. This command
+runs each log through a session and compares `context.standing_rules()` with the labels. It shares no code with what it
+judges: a rule is right if its quote and a label's quote overlap in the same message.
+
+    python -m evals.standing_rules LABELS TRANSCRIPTS                  the session without a model
+    ... --replies FOLDER                                               with recorded replies of a model
+    ... --requests FOLDER                                              also write the requests that lack a reply
+
+LABELS holds one JSON file a log: `log` (a path under TRANSCRIPTS), `messages` (number: `human`, `mixed`, `injected`)
+and `rules` (`message`, `quote`, `strength`, `ended_by`). Transcripts are JSONL, one message a line, also in gzip.
+
+A request is asked for only where its segment holds words that a human typed. It is written to FOLDER/<key>.json with
+`system`, `user`, `max_tokens` and `log`; its reply is read from <key>.txt of the folder of replies. The key is the
+first 20 hex digits of SHA-256 of `system`, a NUL and `user`. Each reply has to be written from its own request alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gzip
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from summarizing_context import Settings, StandingRule, SummaryJob, open_context
+from summarizing_context.errors import SummarizerError
+from summarizing_context.messages.reading import human_texts, read_message
+
+_MARKS = str.maketrans("’‘“”„«»", '\'\'"""""')
+
+
+@dataclass
+class Figures:
+    """Counts of one log, or of several."""
+
+    shown: int = 0  # rules that the session holds
+    right: int = 0  # of these
+    labelled: int = 0
+    found: int = 0  # of these
+    ended: int = 0  # labelled rules that a later message ends
+    ended_found: int = 0  # of these, with that message
+    authors: dict[tuple[bool, bool], int] = field(default_factory=dict)  # (typed by the label, by the session)
+    wrong: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+
+    def add(self, other: Figures) -> None:
+        for name in ("shown", "right", "labelled", "found", "ended", "ended_found"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        for both, times in other.authors.items():
+            self.authors[both] = self.authors.get(both, 0) + times
+
+    def __str__(self) -> str:
+        return (
+            f"precision {_share(self.right, self.shown)}, recall {_share(self.found, self.labelled)}, "
+            f"ended {self.ended_found}/{self.ended}"
+        )
+
+
+class Recorded:
+    """A summarizer that answers with recorded replies; the requests that lack one are written down."""
+
+    recipe = "recorded replies/1"
+
+    def __init__(self, log: str, replies: Path | None, requests: Path | None) -> None:
+        self._log, self._replies, self._requests = log, replies, requests
+        self.used = self.missing = 0
+
+    async def summarize(self, job: SummaryJob) -> str:
+        key = hashlib.sha256(f"{job.instructions}\0{job.content}".encode("utf-8", "surrogatepass")).hexdigest()[:20]
+        reply = self._replies / f"{key}.txt" if self._replies else None
+        if reply is not None and reply.exists():
+            self.used += 1
+            return reply.read_text(encoding="utf-8")
+        if job.kind == "segment" and re.search(r"^### user(?: \(\d+ times\))? \[\d+\]$", job.content, re.MULTILINE):
+            self.missing += 1
+            if self._requests is not None:
+                request = {"system": job.instructions, "user": job.content, "max_tokens": job.max_tokens}
+                text = json.dumps({**request, "log": self._log}, ensure_ascii=False)
+                (self._requests / f"{key}.json").write_bytes(text.encode("utf-8", "surrogatepass"))
+        raise SummarizerError("there is no recorded reply")
+
+
+async def run_log(messages: Sequence[dict[str, Any]], model: Recorded | None, settings: Settings) -> list[StandingRule]:
+    """The rules that a session holds after a log."""
+    async with open_context(settings, summarizer=model) as context:
+        for message in messages:
+            await context.add_message(message)
+        if model is not None:
+            await context.get_messages_for_request()
+            await context.wait_idle(600)
+        return list(context.standing_rules())
+
+
+def judge(messages: Sequence[dict[str, Any]], labels: dict[str, Any], rules: Sequence[StandingRule]) -> Figures:
+    """The session's rules beside the labels."""
+    figures = Figures(shown=len(rules), labelled=len(labels["rules"]))
+    texts = [_plain(_text(message)) for message in messages]
+    spans = [set(_spans(texts[rule.message], rule.quote)) for rule in rules]
+    wanted = [set(_spans(texts[label["message"]], label["quote"])) for label in labels["rules"]]
+    matched: set[int] = set()
+    for rule, places in zip(rules, spans, strict=True):
+        hits = {
+            number
+            for number, (label, others) in enumerate(zip(labels["rules"], wanted, strict=True))
+            if label["message"] == rule.message and _overlap(places, others)
+        }
+        matched |= hits
+        figures.right += bool(hits)
+        if not hits:
+            figures.wrong.append(f'[{rule.message}] {rule.source} "{rule.quote}"')
+        figures.ended_found += any(labels["rules"][hit]["ended_by"] == rule.ended_by is not None for hit in hits)
+    figures.found = len(matched)
+    figures.ended = sum(label["ended_by"] is not None for label in labels["rules"])
+    figures.missed = [
+        f'[{label["message"]}] "{label["quote"]}"' for n, label in enumerate(labels["rules"]) if n not in matched
+    ]
+    for number, who in labels["messages"].items():
+        both = (who != "injected", bool(human_texts(read_message(messages[int(number)]))))
+        figures.authors[both] = figures.authors.get(both, 0) + 1
+    return figures
+
+
+def _text(message: dict[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    return "\n".join(
+        str(block["text"]) for block in content or () if isinstance(block, dict) and block.get("type") == "text"
+    )
+
+
+def _plain(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).translate(_MARKS).split())
+
+
+def _spans(text: str, quote: str) -> Iterator[tuple[int, int]]:
+    """Where a quote stands in a text."""
+    words = _plain(quote)
+    at = text.find(words) if words else -1
+    while at >= 0:
+        yield at, at + len(words)
+        at = text.find(words, at + 1)
+
+
+def _overlap(one: set[tuple[int, int]], other: set[tuple[int, int]]) -> bool:
+    return any(start < end and begin < stop for start, stop in one for begin, end in other)
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part}/{whole}" + (f" = {part / whole:.2f}" if whole else "")
+
+
+def _load(path: Path) -> list[dict[str, Any]]:
+    lines = (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).splitlines()
+    rows = (json.loads(line) for line in lines if line.strip())
+    return [{key: value for key, value in row.items() if not key.startswith("_")} for row in rows]
+
+
+def _transcript(folder: Path, name: str) -> Path:
+    inside = Path(*Path(name).parts[1:]) if len(Path(name).parts) > 1 else Path(name)
+    return next(path for path in (folder / name, folder / inside, folder.parent / name) if path.exists())
+
+
+def _chosen(labels: Path, wanted: str | None) -> list[Path]:
+    """The label files: all, those of even or of odd places, or those named."""
+    files = sorted(labels.glob("*.json"))
+    if wanted in ("even", "odd"):
+        return files[wanted == "odd" :: 2]
+    return files if wanted is None else [file for file in files if file.stem in wanted.split(",")]
+
+
+async def main(arguments: argparse.Namespace) -> None:
+    with_model = arguments.replies is not None or arguments.requests is not None
+    if arguments.requests is not None:
+        arguments.requests.mkdir(parents=True, exist_ok=True)
+    cap = {} if arguments.summary_max_tokens is None else {"summary_max_tokens": arguments.summary_max_tokens}
+    once = {"attempts": 1, "breaker_failures": 1_000, "start_at": 0.01, "job_timeout": 600.0}
+    settings = Settings(max_tokens=arguments.budget, **cap, **(once if with_model else {}))
+    total, halves, missing = Figures(), (Figures(), Figures()), 0
+    for number, file in enumerate(_chosen(arguments.labels, arguments.logs)):
+        labels = json.loads(file.read_text(encoding="utf-8"))
+        messages = _load(_transcript(arguments.transcripts, labels["log"]))
+        model = Recorded(labels["log"], arguments.replies, arguments.requests) if with_model else None
+        figures = judge(messages, labels, await run_log(messages, model, settings))
+        asked = f"; replies used {model.used}, requests without one {model.missing}" if model else ""
+        print(f"{file.stem} {figures}{asked}")
+        if arguments.show:
+            print("".join(f"    wrong  {line}\n" for line in figures.wrong), end="")
+            print("".join(f"    missed {line}\n" for line in figures.missed), end="")
+        total.add(figures)
+        halves[number % 2].add(figures)
+        missing += model.missing if model else 0
+    if arguments.logs is None:
+        print(f"even places: {halves[0]}\nodd places:  {halves[1]}")
+    print(f"all: {total}")
+    typed = total.authors.get((True, True), 0)
+    told = typed + total.authors.get((False, True), 0)
+    known = typed + total.authors.get((True, False), 0)
+    print(f"typed by a human: precision {_share(typed, told)}, recall {_share(typed, known)}")
+    if with_model:
+        print(
+            f"{missing} requests have no reply" + (f"; they are in {arguments.requests}" if arguments.requests else "")
+        )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("labels", type=Path)
+    parser.add_argument("transcripts", type=Path)
+    parser.add_argument("--replies", type=Path, help="folder of <key>.txt")
+    parser.add_argument("--requests", type=Path, help="folder to write <key>.json to")
+    parser.add_argument("--logs", help="even, odd, or names of label files such as g01,g05; all by default")
+    parser.add_argument("--budget", type=int, default=16_000, help="tokens of a view")
+    parser.add_argument("--summary-max-tokens", type=int, help="cap of a summary; the default of the settings")
+    parser.add_argument("--show", action="store_true", help="print wrong and missed rules")
+    asyncio.run(main(parser.parse_args()))
