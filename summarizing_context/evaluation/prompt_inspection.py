@@ -14,10 +14,13 @@ from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import SummaryJob
-from summarizing_context.summarizers.extractive.sections import NAMES
+from summarizing_context.summarizers.extractive.sections import CONSTRAINTS, NAMES
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.summarizers.prompts import Prompt, load, names, prompts_root, released
 from summarizing_context.summarizers.sdk import fenced
+from summarizing_context.summarizers.verification.rules import ENDED, STANDING
+
+_CONSTRAINTS = f"## {NAMES[CONSTRAINTS]}"
 
 Sign = Literal[" ", "-", "+", "…"]
 
@@ -140,9 +143,10 @@ def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
 
 
 def _sections(prompt: Prompt) -> Iterator[str]:
-    wanted = [f"## {name}" for name in NAMES]
+    earlier = [f"## {name}" for name in NAMES]  # with rules in a section of the summary
+    wanted = [STANDING if prompt.name == "segment" else ENDED, *(name for name in earlier if name != _CONSTRAINTS)]
     found = [line.strip() for line in prompt.text.splitlines() if line.startswith("## ")]
-    if found != wanted:
+    if found not in (wanted, earlier):
         lacking = [name for name in wanted if name not in found]
         extra = [name for name in found if name not in wanted]
         problems = [f"lacks {', '.join(lacking)}"] * bool(lacking) + [f"has {', '.join(extra)} besides"] * bool(extra)

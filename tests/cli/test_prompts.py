@@ -32,7 +32,7 @@ def test_one_prompt_is_shown_with_its_text(run: Runner):
 
 def test_a_name_alone_is_compared_with_the_version_before_it(run: Runner):
     ran = run("prompts", "diff", "segment", "--json", "-")
-    assert (ran.document["first"]["name"], ran.document["second"]["name"]) == ("segment/v2", "segment/v3")
+    assert (ran.document["first"]["name"], ran.document["second"]["name"]) == ("segment/v3", "segment/v4")
     assert ["+", "## Intent"] not in ran.document["changes"]
     assert "390 → 314 tokens" in run("prompts", "diff", "segment/v1", "segment/v2").out
     assert "is the first" in run("prompts", "diff", "focus/v1").err
