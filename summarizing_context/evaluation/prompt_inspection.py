@@ -143,10 +143,12 @@ def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
 
 
 def _sections(prompt: Prompt) -> Iterator[str]:
-    earlier = [f"## {name}" for name in NAMES]  # with rules in a section of the summary
+    earlier = [f"## {name}" for name in NAMES]  # with rules among them
     wanted = [STANDING if prompt.name == "segment" else ENDED, *(name for name in earlier if name != _CONSTRAINTS)]
     found = [line.strip() for line in prompt.text.splitlines() if line.startswith("## ")]
-    if found not in (wanted, earlier):
+    if _CONSTRAINTS in found:
+        wanted = earlier
+    if found != wanted:
         lacking = [name for name in wanted if name not in found]
         extra = [name for name in found if name not in wanted]
         problems = [f"lacks {', '.join(lacking)}"] * bool(lacking) + [f"has {', '.join(extra)} besides"] * bool(extra)
