@@ -3,8 +3,8 @@
     python -m evals.salience NOTES.jsonl.gz [--out salience.toml] [--without LOG]
 
 NOTES has a JSON object a line: `user`, a segment's content as it was sent, `reply`, the notes on it, and `log`, the
-session that it comes from. A line of the content counts as kept by the share of its rare words and of its pairs of
-words that the notes hold. Least squares with a penalty; numpy is needed here, and never where the weights are used.
+session that it comes from. A line of the content counts as kept by the share of its rare words that one bullet of
+the notes holds. Least squares with a penalty; numpy is needed here, and never where the weights are used.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from summarizing_context.summarizers.extractive.sections import split_blocks
 from summarizing_context.summarizers.extractive.segments import read_lines
 
 PENALTY = 20.0
+BY_CHANCE = 12.0  # weight of the words that some bullet holds by chance
 _QUOTING = re.compile(r"## (?:Intent|Constraints).*?(?=\n## |\Z)", re.DOTALL)  # sections of the human's words
 LEAST_USES, LEAST_LOGS = 25, 3  # of a word that gets a weight of its own
 
@@ -37,26 +37,19 @@ def examples(notes: Sequence[dict[str, Any]]) -> Iterator[tuple[str, list[tuple[
     for note in notes:
         talk, lines = read_lines(split_blocks(note["user"]))
         uses = Counter(word for line in lines for word in line.words)
-        total, told = sum(uses.values()), words_of(_QUOTING.sub("", note["reply"]))
-        held, pairs = set(told), set(pairwise(word for word in told if word not in talk.empty))
+        total = sum(uses.values())
+        rare = {word: math.log(1 + total / times) for word, times in uses.items() if word not in talk.empty}
+        told = [frozenset(words_of(bullet)) for bullet in _QUOTING.sub("", note["reply"]).split("\n")]
         for line in lines:
-            if line.kind == "user":
-                continue  # humans are quoted whatever they say
-            named = [*features(line, talk)]
-            yield (
-                note["log"],
-                named,
-                _kept([word for word in line.words if word not in talk.empty], uses, total, held, pairs),
-            )
+            if line.kind != "user":  # humans are quoted whatever they say
+                yield note["log"], [*features(line, talk)], _kept(line.words, rare, told)
 
 
-def _kept(words: Words, uses: Counter[bytes], total: int, held: set[bytes], pairs: set[tuple[bytes, bytes]]) -> float:
-    rare = {word: math.log(1 + total / uses[word]) for word in words}
-    if not rare:
-        return 0.0
-    both = [*pairwise(words)]
-    of_words = sum(weight for word, weight in rare.items() if word in held) / sum(rare.values())
-    return (of_words + sum(pair in pairs for pair in both) / max(len(both), 1)) / 2
+def _kept(words: Words, rare: Mapping[bytes, float], told: Sequence[frozenset[bytes]]) -> float:
+    """The share of a line's rare words that one bullet holds; a short line counts less, for it says less."""
+    telling = {word for word in words if word in rare}
+    whole = sum(rare[word] for word in telling) + BY_CHANCE
+    return max((sum(rare[word] for word in telling & bullet) for bullet in told), default=0.0) / whole
 
 
 def learn(notes: Sequence[dict[str, Any]]) -> dict[str, list[int]]:

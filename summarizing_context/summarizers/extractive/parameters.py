@@ -31,7 +31,7 @@ class Shares(NamedTuple):
 class Facts(NamedTuple):
     """How many lines are taken as facts, and how unlike each other."""
 
-    least: int = 180  # thousandths of a sentence that notes must be expected to repeat
+    least: int = 150  # thousandths of a sentence that notes must be expected to repeat
     share: int = 50  # percent of its worth at which a line of a result counts beside a sentence
     lines: int = 16  # such lines that compete
     diversity: int = 80  # from 65 on; the lower, the more a line suffers from words that were told already
@@ -42,7 +42,7 @@ class Facts(NamedTuple):
 class Ranks(NamedTuple):
     """What of the things done is kept longest, by kind of line."""
 
-    changed: int = 12  # a list of files or things that were changed
+    changed: int = 15  # a list of files or things that were changed
     looked: int = 7  # a list of what was looked at
     called: int = 6  # a list of ids that calls were made with
     file: int = 10  # one file changed, with its outcome
