@@ -48,6 +48,13 @@ def small_talk(messages: int = 60) -> list[Message]:
     return [say[n % 2](f"Small talk number {n}: nice weather today, is it not?") for n in range(messages)]
 
 
+def varied_talk(messages: int) -> list[Message]:
+    """Messages of about 17 tokens, no two of them alike: without a model nothing makes them shorter."""
+    say, rng = [user, assistant], random.Random(17)
+    words = "weather garden supper harbour violin lantern orchard saddle thunder pillow candle meadow".split()
+    return [say[n % 2](f"Talk {n}: the {' and the '.join(rng.sample(words, 3))} were nice.") for n in range(messages)]
+
+
 async def fill(context: SummarizingContext, log: list[Message]) -> None:
     for message in log:
         await context.add_message(message)
@@ -114,7 +121,7 @@ async def test_asked_again_no_stand_in_is_left_wherever_the_view_was_cut(ask: As
 async def test_a_view_that_would_grow_stays_until_the_models_summary_is_shorter():
     model = Model()
     async with open_context(Settings(), summarizer=model) as context:
-        await fill(context, small_talk(20))
+        await fill(context, varied_talk(20))
         before = await context.get_messages_for_request()
         said = await context.handle_command("/context summarize")
         assert "covering more would free none" in said.text
