@@ -81,7 +81,7 @@ class Intake:
 
     def unread(self, entry: Entry) -> StoredRules | None:
         """The rules of a message of which the store has kept none of the present version."""
-        return None if self._reader.recognize(entry) else self._reader.stored(entry)
+        return None if not entry.facts.human or self._reader.recognize(entry) else self._reader.stored(entry)
 
     async def _entry(self, message: Message) -> Entry:
         """The entry of a checked message; long texts are counted off the event loop."""

@@ -109,8 +109,8 @@ class MessageLog:
     @property
     def newest_group(self) -> tuple[int, int]:
         """Entries of the newest group, open or closed; none if the log has no groups."""
-        start, stop = self.open_group
-        return (start, stop) if stop > start or not self.group_starts else (self.group_starts[-1], start)
+        closed, stop = self._closed, len(self.entries)
+        return (closed, stop) if closed < stop or not self.group_starts else (self.group_starts[-1], stop)
 
     @property
     def open_group(self) -> tuple[int, int]:

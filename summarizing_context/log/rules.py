@@ -58,8 +58,9 @@ class RuleReader:
 
     def learn(self, stored: Iterable[StoredRules]) -> None:
         """Take what a store has kept of the present version, until `settle`."""
+        version = self._extractor.version
         for row in stored:
-            if row.version == self._extractor.version:
+            if row.version == version:
                 try:
                     self._known[row.digest] = _decoder.decode(row.rules) if row.rules else ()
                 except msgspec.MsgspecError:  # it is read again
@@ -77,10 +78,10 @@ class RuleReader:
         return StoredRules(_digest(entry), self._extractor.version, _encode(rules) if rules else b"")
 
     def recognize(self, entry: Entry) -> bool:
-        """Take what is known of a message; whether nothing of it is left to be read."""
-        if entry.facts.human and entry.rules is None:
+        """Take what is known of a message that a human wrote in; whether that was all."""
+        if entry.rules is None:
             entry.rules = self._known.get(_digest(entry))
-        return not entry.facts.human or entry.rules is not None
+        return entry.rules is not None
 
     def settle(self) -> None:
         """The entries of the log have what was learnt: what is left of it need not be kept."""

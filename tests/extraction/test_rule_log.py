@@ -101,7 +101,6 @@ def test_a_message_is_read_once_and_only_where_a_human_wrote_in_it():
     hook = {**user("Always push."), "metadata": {"source": "hook"}}
     for message in (assistant("Always push."), result("openai", "c", "Always push."), hook):
         assert (reader.of(entry(message)), reader.stored(entry(message))) == ((), None)
-        assert reader.recognize(entry(message))
     assert extractor.asked == ["Never push."]
 
 
