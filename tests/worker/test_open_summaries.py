@@ -51,7 +51,10 @@ def small_talk(messages: int = 60) -> list[Message]:
 def varied_talk(messages: int) -> list[Message]:
     """Messages of about 17 tokens, no two of them alike: without a model nothing makes them shorter."""
     say, rng = [user, assistant], random.Random(17)
-    words = "weather garden supper harbour violin lantern orchard saddle thunder pillow candle meadow".split()
+    words = [
+        *("weather", "garden", "supper", "harbour", "violin", "lantern"),
+        *("orchard", "saddle", "thunder", "pillow", "candle", "meadow"),
+    ]
     return [say[n % 2](f"Talk {n}: the {' and the '.join(rng.sample(words, 3))} were nice.") for n in range(messages)]
 
 
