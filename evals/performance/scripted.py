@@ -47,7 +47,7 @@ def without_rules() -> Iterator[None]:
     """Sessions opened within find no rules and decisions in what is said, and have a script for the extractive pass."""
     with ExitStack() as patches:
         patches.enter_context(patch.object(CueRules, "rules", lambda self, texts: ()))
-        patches.enter_context(patch.object(assembly, "quotes", lambda text: ([], [])))
+        patches.enter_context(patch.object(assembly, "quotes", lambda text: []))
         patches.enter_context(patch.object(assembly, "make_extracts", _extracts))
         yield
 
