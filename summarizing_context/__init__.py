@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from summarizing_context.commands import CommandResult
     from summarizing_context.context import SummarizingContext
     from summarizing_context.extraction.ledger import Fact
+    from summarizing_context.log.kept_texts import Plan
     from summarizing_context.log.pins import Pin
     from summarizing_context.log.rules import StandingRule
     from summarizing_context.messages.reading import message_text_parts
@@ -85,6 +86,7 @@ __all__ = [
     "Page",
     "Pin",
     "PinNotFoundError",
+    "Plan",
     "PromptError",
     "SearchHit",
     "SessionExistsError",
@@ -130,6 +132,7 @@ _HOMES = {  # where the names stand that are loaded when they are first used
     "MemoryEntry": "retrieval.memory",
     "Page": "retrieval.pages",
     "Pin": "log.pins",
+    "Plan": "log.kept_texts",
     "SearchHit": "stores.base",
     "Settings": "settings.values",
     "StandingRule": "log.rules",

@@ -40,7 +40,7 @@ from summarizing_context.retrieval.memory_extraction import (
 )
 from summarizing_context.retrieval.offline_memories import offline_memories
 from summarizing_context.sessions.session import Session, make_notify
-from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, check_rules
+from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, PlanTools, check_rules
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
@@ -195,7 +195,8 @@ def make_session(base: _Base, counting: WorkerThread, background: WorkerThread) 
     settings, options, counter = base.settings, base.options, base.counter
     rules = RuleReader(CueRules())
     limits = SegmentLimits(settings.segment_min, settings.segment_target, settings.segment_max)
-    log = MessageLog(limits, settings.image_tokens, keep_system=options.keep_system, reader=rules)
+    plans = PlanTools(_own_rules(settings, options))
+    log = MessageLog(limits, settings.image_tokens, keep_system=options.keep_system, reader=rules, plans=plans)
     summaries = make_summaries(settings, log, base.recipe)
     ledger = make_ledger(settings, options, log)
     price = Price(remembering(counter.count), settings.image_tokens, Pace())
@@ -314,8 +315,13 @@ def make_summaries(settings: Settings, log: MessageLog, recipe: Recipe) -> Summa
 
 def make_ledger(settings: Settings, options: Options, log: MessageLog) -> SessionLedger:
     """The ledger of a log, which reads by the program's rules first."""
-    rules = LedgerRules((*check_rules(options.ledger_rules), *settings.ledger_rules))
+    rules = LedgerRules(_own_rules(settings, options))
     return SessionLedger(log, CallReader(rules, Detectors(error_line, quotes)))
+
+
+def _own_rules(settings: Settings, options: Options) -> tuple[LedgerRule, ...]:
+    """What tools of a host's own do, as the program says and as the settings do."""
+    return (*check_rules(options.ledger_rules), *settings.ledger_rules)
 
 
 def make_learner(

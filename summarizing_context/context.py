@@ -15,6 +15,7 @@ from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.extraction.ledger import Fact
 from summarizing_context.log.entries import Facts
 from summarizing_context.log.host_history import Comparison, HostRow, compare
+from summarizing_context.log.kept_texts import Plan, rendered
 from summarizing_context.log.pins import Pin
 from summarizing_context.log.rules import StandingRule
 from summarizing_context.log.tree import HeaderNode
@@ -313,6 +314,12 @@ class SummarizingContext:
         """The rules that the human has typed, oldest first, those that a later message ends included."""
         self._check()
         return list(self._session.summaries.rules.all())
+
+    async def plan(self) -> Plan | None:
+        """The newest plan or to-do list of the log, as a tool wrote it; None where there is none, or an empty one."""
+        self._check()
+        newest = self._session.log.kept_texts.plan
+        return None if newest is None else rendered(newest)
 
     def ledger(self) -> list[Fact]:
         """What calls, results and the human's words tell of the whole log, oldest first: paths, commands, errors, URLs,

@@ -19,7 +19,7 @@ from summarizing_context.messages.parts import unpaid_frame
 from summarizing_context.messages.reading import Reading, human_texts, read_message
 from summarizing_context.messages.validation import Message, decode_message, encode_message
 
-_READING = 6  # version of what is read of the user's rows: who typed in them, and their traits
+_READING = 7  # version of what is read of the user's rows: who typed in them, and their traits
 
 _COUNTING = 2  # version of what is counted in a message, and of the estimate
 

@@ -141,14 +141,16 @@ class CallReader:
         kinds: set[str] = set()
         found: list[tuple[Kind, str, str]] = []
         for rule in self._rules.rules_for(tool, word):
+            if (kind := rule.kind) == "plan":  # which is kept beside the log
+                continue
             for key in _keys(rule, named, taken):
                 fitting = _fitting(rule, named[key])
                 if not fitting or (rule.tool == ANY and rule.kind in kinds and rule.kind != "identifier"):
                     continue
                 taken.add(key)
                 operation = rule.operation.replace(TOOL, tool[:64])
-                found += [(rule.kind, value, operation) for value in fitting]
-                kinds.add(rule.kind)
+                found += [(kind, value, operation) for value in fitting]
+                kinds.add(kind)
                 if rule.key != ANY:
                     break
         if word and "path" in kinds:  # the name of what an editor does

@@ -15,6 +15,7 @@ from summarizing_context.extraction.rules import CueRules
 from summarizing_context.log.digests import group_digest, message_digest, range_hash
 from summarizing_context.log.entries import Entry, Role
 from summarizing_context.log.groups import GroupCutter
+from summarizing_context.log.kept_texts import KeptTexts
 from summarizing_context.log.pins import NO_PINS, Candidates, PinList
 from summarizing_context.log.repairs import Read
 from summarizing_context.log.repeats import Run, is_repeat, may_repeat
@@ -22,6 +23,7 @@ from summarizing_context.log.rules import RuleLog, RuleReader
 from summarizing_context.log.segments import Group, Limits, Segment, SegmentCutter, Sources, render_entries
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.messages.validation import Message
+from summarizing_context.settings.ledger_rules import PlanTools
 
 _LEADING = frozenset({Role.SYSTEM, Role.DEVELOPER})
 
@@ -41,7 +43,13 @@ class MessageLog:
     """A growing log. `extend` adds to it; everything else reads."""
 
     def __init__(
-        self, limits: Limits, image_tokens: int, *, keep_system: bool = True, reader: RuleReader | None = None
+        self,
+        limits: Limits,
+        image_tokens: int,
+        *,
+        keep_system: bool = True,
+        reader: RuleReader | None = None,
+        plans: PlanTools | None = None,
     ) -> None:
         self._limits = limits
         self._reader = RuleReader(CueRules()) if reader is None else reader
@@ -67,6 +75,7 @@ class MessageLog:
         self._systems: list[int] = []
         self._criticals: list[int] = []
         self.rules = RuleLog()
+        self.kept_texts = KeptTexts(plans)
         self.importance = ImportanceIndex()
         self.pinned: PinList = NO_PINS  # by a call
         self._groups = GroupCutter()
@@ -264,7 +273,7 @@ class MessageLog:
         pinned = [index for index in self.pinned.indexes[::-1] if index < cut]
         return Candidates(
             opening or list(humans[:1]),
-            humans[-1] if humans else None,
+            humans[::-1],
             self._systems[: bisect_left(self._systems, cut)][::-1],
             [*pinned, *self._criticals[: bisect_left(self._criticals, cut)][::-1]],
         )
@@ -297,6 +306,7 @@ class MessageLog:
 
     def _note_places(self, index: int, entry: Entry) -> None:
         facts = entry.facts
+        self.kept_texts.add(index, entry)
         if facts.human:
             self._humans.append(index)
             self.rules.add(index, self._reader.of(entry))
@@ -349,7 +359,11 @@ class MessageLog:
             settled -= 1
         if not settled:
             self.__init__(  # type: ignore[misc]
-                self._limits, self._image_tokens, keep_system=self._keep_system, reader=self._reader
+                self._limits,
+                self._image_tokens,
+                keep_system=self._keep_system,
+                reader=self._reader,
+                plans=self.kept_texts.tools,
             )
             return 0
         stop = self.segments[settled - 1].stop
@@ -363,6 +377,7 @@ class MessageLog:
         del self._humans[bisect_left(self._humans, stop) :], self._steps[bisect_left(self._steps, stop) :]
         del self._systems[bisect_left(self._systems, stop) :], self._criticals[bisect_left(self._criticals, stop) :]
         self.rules.forget(stop)
+        self.kept_texts.forget(stop)
         self.importance.forget(len(self.group_starts))
         self._closed = stop
         self._fresh = min(self._fresh, stop)

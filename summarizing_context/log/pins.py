@@ -96,6 +96,6 @@ class Candidates(NamedTuple):
     """Covered log entries that should stay, most important first where they compete."""
 
     first: Sequence[int]  # the first human message: all user rows before the first assistant row
-    latest_human: int | None
+    humans: Sequence[int]  # what humans wrote, newest first
     system: Sequence[int]  # mid-log system and developer rows, newest first
     critical: Sequence[int]  # pinned by a call, then marked ones, newest first; before the others where they compete

@@ -60,7 +60,8 @@ _SAID_BY_HOOKS = re.compile(  # folded
 _INSTRUCTIONS = re.compile(  # what files of instructions, and those of skills, begin with
     r"\s*(?:---[^\S\n]*\n(?=(?:[^\n]*\n){0,20}?name:)(?=(?:[^\n]*\n){0,20}?description:)"
     r"|#+ (?:CLAUDE|GEMINI|AGENTS)\.md[^\S\n]*(?:\n|\Z)"
-    r"|Contents of [^\n]{1,300}\.md \([^\n]*(?:instructions|memory)[^\n]*\):)",
+    r"|Contents of [^\n]{1,300}\.md \([^\n]*(?:instructions|memory)[^\n]*\):"
+    r"|Instructions from: [^\n]{1,300}\.(?:md|mdc|txt)[^\S\n]*\n)",
     re.IGNORECASE,
 )
 

@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from summarizing_context.errors import SettingsError, briefly
 
-RuleKind = Literal["path", "command", "url", "identifier"]
+RuleKind = Literal["path", "command", "url", "identifier", "plan"]
 
 PATH_KEYS = (
     *("file_path", "path", "filename", "file", "filepath", "target_file", "notebook_path", "file_name"),
@@ -46,7 +46,8 @@ class LedgerRule:
     `StrReplaceTool`); alternatives are parted by `|`, and `*` is any tool. Where a call has an argument `command` of
     one word, that word is looked at before the name. `key` names the argument, again with alternatives.
     `operation` is what the call does, in the past tense: `read`, `edited`, `deployed`; `{tool}` is its name. With the
-    key `*` an identifier is any short argument of one word with a digit in it.
+    key `*` an identifier is any short argument of one word with a digit in it. The kind `plan` names the argument that
+    holds a plan or to-do list, as a list of items or as a text.
     """
 
     tool: str
@@ -96,6 +97,12 @@ RULES: tuple[LedgerRule, ...] = (
 )
 
 
+PLAN_RULES: tuple[LedgerRule, ...] = (
+    LedgerRule("todo|todo_write|todowrite|todo_read|todoread", "plan", "todos", "planned"),
+    LedgerRule("update_plan", "plan", "plan", "planned"),
+)
+
+
 class LedgerRules:
     """The rules that apply to a tool's name; looked up once for each name."""
 
@@ -121,6 +128,27 @@ class LedgerRules:
             if at is not None or () in words:
                 ranked.append((place >= self._own, len(names) if at is None else at, place, rule))
         return tuple(rule for *_, rule in sorted(ranked, key=lambda found: found[:3]))
+
+
+class PlanTools:
+    """Which tools write or tell a plan, and the arguments that hold it; looked up once for each name."""
+
+    def __init__(self, own: Sequence[LedgerRule] = ()) -> None:
+        rules = [rule for rule in (*own, *PLAN_RULES) if rule.kind == "plan"]
+        self._rules = [(rule.key.split("|"), tuple(map(_words, rule.tool.split("|")))) for rule in rules]
+        first_words = {words[0] if words else "" for _, alternatives in self._rules for words in alternatives}
+        self.marks = tuple(word.encode() for word in sorted(first_words))  # in lower case; each name holds one
+        self._known: dict[str, tuple[str, ...]] = {}
+
+    def keys_of(self, tool: str) -> tuple[str, ...]:
+        """The arguments of this tool that may hold a plan, the best first; none for a tool that makes no plans."""
+        found = self._known.get(tool)
+        if found is None:
+            fitting = (keys for keys, tools in self._rules if () in tools or _matches(tools, _words(tool)))
+            found = tuple(dict.fromkeys(key for keys in fitting for key in keys))
+            if len(self._known) < _NAMES:
+                self._known[tool] = found
+        return found
 
 
 def _matches(alternatives: Sequence[tuple[str, ...]], name: tuple[str, ...]) -> bool:

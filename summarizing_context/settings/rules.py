@@ -70,7 +70,7 @@ class ToolTable:
 
     @property
     def allowed(self) -> str:
-        return "a list of {tool, kind, key, operation}, each a text, of the kind path, command, url or identifier"
+        return "a list of {tool, kind, key, operation}, each a text, of the kind path, command, url, identifier or plan"
 
     def accept(self, value: Any) -> tuple[LedgerRule, ...]:
         try:

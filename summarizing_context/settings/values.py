@@ -105,6 +105,9 @@ class Settings:
     message_share: float = _setting(0.25, share())
     group_share: float = _setting(0.40, share())
     pin_share: float = _setting(0.10, share())
+    instructions_share: float = _setting(0.10, Number(0, 0.5))  # 0: no project instructions in the view
+    keep_plan: bool = _setting(True, Flag())  # the newest plan stays word for word
+    keep_human_messages: bool = _setting(False, Flag())  # in twice the pin share
     ledger_share: float = _setting(0.06, Number(0, 0.5))  # 0: no ledger in the view
     ledger_rules: tuple[LedgerRule, ...] = _setting((), ToolTable())  # what tools of a host's own do
     keep_share: float = _setting(0.20, share())

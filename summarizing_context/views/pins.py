@@ -5,7 +5,7 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple, Protocol
 
@@ -104,14 +104,21 @@ def choose_staying(candidates: Candidates, source: Source, room: Room, beside: i
     return Staying(tuple(items), tuple(left_out), frozenset(said))
 
 
-def choose_pins(candidates: Candidates, staying: Staying, source: Source, room: Room, price: Price) -> Pinned:
-    """What stays, with the rest of the first human message and the latest one, up to the pin share each."""
+def choose_pins(
+    candidates: Candidates, staying: Staying, source: Source, room: Room, price: Price, *, humans_cap: int = 0
+) -> Pinned:
+    """What stays, with the rest of the first human message and the latest one, up to the pin share each; and of what
+    humans wrote before, the newest, whole, in `humans_cap` tokens."""
     held = {pin.seq for pin in staying.items}
     others = _shown_together([index for index in candidates.first if index not in held], source, room, price)
-    latest = candidates.latest_human
+    latest = next(iter(candidates.humans), None)
     if latest is not None and latest not in {*held, *candidates.first}:
         pin = shown_within(*_piece(*source.read(latest), price), room.pin_cap, price)
         others += [pin] if canonical_json(pin.message) not in staying.said else []
+    if humans_cap:
+        shown = {*held, *candidates.first, *(pin.seq for pin in others)}
+        said = staying.said | {canonical_json(pin.message) for pin in others}
+        others += _whole([index for index in candidates.humans if index not in shown], source, humans_cap, said, price)
     pins = sorted((*staying.items, *others), key=lambda pin: pin.seq)
     first = set(candidates.first)
     split = max((at + 1 for at, pin in enumerate(pins) if pin.seq in first), default=0)
@@ -140,6 +147,24 @@ def _shown_together(indexes: Sequence[int], source: Source, room: Room, price: P
             pins.append(shown_within(piece, cost, cap, price))
         left -= pins[-1].tokens
     return sorted(pins, key=lambda pin: pin.seq)
+
+
+def _whole(indexes: Sequence[int], source: Source, cap: int, said: Collection[str], price: Price) -> Iterator[TailItem]:
+    """As many of these messages as fit into `cap` tokens, each whole, and those that say the same once."""
+    known = set(said)
+    misses = 0
+    for index in indexes:
+        if source.cost(index) > cap:
+            misses += 1
+            if misses == _MISSES:
+                return
+            continue
+        pin = shown_within(*_piece(*source.read(index), price), cap, price)
+        name = canonical_json(pin.message)
+        if name not in known and pin.tokens <= cap and not pin.left_out:
+            known.add(name)
+            cap -= pin.tokens
+            yield pin
 
 
 def _runs(indexes: Sequence[int], source: Source) -> list[Run]:

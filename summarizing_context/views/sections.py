@@ -30,9 +30,11 @@ from summarizing_context.views.header import (
     left_out,
     note_node,
 )
+from summarizing_context.views.instructions_section import instructions_block
 from summarizing_context.views.ledger_section import ledger_block
 from summarizing_context.views.memory_section import memory_block
 from summarizing_context.views.pins import Pinned, Pins, Staying, choose_pins, keep_groups, with_kept
+from summarizing_context.views.plan_section import plan_block
 from summarizing_context.views.rule_section import LEAST_TOKENS, RuleBlock, rule_block
 from summarizing_context.views.shrinking import Price
 from summarizing_context.views.tail import Reads, TailItem
@@ -47,6 +49,8 @@ _RULES_ALONE = "(nothing but rules, which are listed apart)"
 _SKIMMED = 48  # times what it takes to show a message, to look a segment through, or to merge summaries
 
 _READ = 240  # the same, to read a segment at leisure
+
+_HUMANS = 2  # times the pin share, that human messages may take where all are kept
 
 _NOTES = 3  # the note about a topic takes at most this part of the header's share
 
@@ -129,7 +133,13 @@ class Draft:
         """Messages that are pinned by a mark, a call or their place."""
         sources = self.sources
         candidates = sources.reads.log.candidates(self.cut.stop)
-        return choose_pins(candidates, self.staying, sources.reads, self.room, sources.price)
+        most = _HUMANS * self.room.pin_cap if sources.policy.keep_humans else 0
+        return choose_pins(candidates, self.staying, sources.reads, self.room, sources.price, humans_cap=most)
+
+    @cached_property
+    def shown_whole(self) -> frozenset[int]:
+        """Pinned messages that are shown as they are."""
+        return frozenset(pin.seq for pin in (*self.pinned.before, *self.pinned.after) if not pin.left_out)
 
     @cached_property
     def unshown(self) -> tuple[int, ...]:
@@ -142,8 +152,7 @@ class Draft:
         """The block of standing rules, pinned texts and what is not shown. What a pin shows whole is not said twice."""
         if unshown in self._rules:
             return self._rules[unshown]
-        pinned, room, sources = self.pinned, self.room, self.sources
-        whole = {pin.seq for pin in (*pinned.before, *pinned.after) if not pin.left_out}
+        room, sources, whole = self.room, self.sources, self.shown_whole
         rules = NO_RULES if sources.policy.truncate else sources.summaries.rules.before(self.cut.stop).without(whole)
         cap = max(room.pin_cap, LEAST_TOKENS) if unshown and room.staying_cap else room.pin_cap
         self._rules[unshown] = rule_block(sources.reads.log.pinned.texts, rules, unshown, cap, sources.price)
@@ -191,6 +200,20 @@ def opening_request(draft: Draft) -> Iterable[TailItem]:
     return draft.pinned.before
 
 
+def project_instructions(draft: Draft) -> Iterable[str]:
+    """The newest text of each covered instruction file that no pin shows, in its share of the room; less where an
+    activation would free too little beside it."""
+    sources, room = draft.sources, draft.room
+    share = int(sources.policy.instructions_share * room.shared) >> room.squeeze
+    summaries = sum(node.tokens for node in draft.summaries.shown)
+    pins = sum(pin.tokens for pin in (*draft.pinned.before, *draft.pinned.after))
+    left = int(room.high - room.min_free) - draft.tail_tokens - summaries - pins
+    if (cap := min(share, left)) > 0:
+        files = sources.reads.log.kept_texts.instructions(draft.cut.stop)
+        hidden = [file for file in files if file.message not in draft.shown_whole]
+        yield instructions_block(hidden, cap, sources.price.count)
+
+
 def summaries(draft: Draft) -> Iterable[str]:
     """Summaries of the covered past, oldest first, and how much is left out without any."""
     return map(block_text, draft.summaries.nodes)
@@ -199,6 +222,14 @@ def summaries(draft: Draft) -> Iterable[str]:
 def topic_note(draft: Draft) -> Iterable[str]:
     """What concerns the topic that a user named."""
     return [block_text(draft.summaries.note)] if draft.summaries.note else []
+
+
+def plan(draft: Draft) -> Iterable[str]:
+    """The newest plan or to-do list, where its message is covered, in at most the pin share."""
+    sources = draft.sources
+    newest = sources.reads.log.kept_texts.plan if sources.policy.keep_plan else None
+    if newest is not None and newest.message < draft.cut.stop:
+        yield plan_block(newest, draft.room.pin_cap, sources.price.count)
 
 
 def ledger(draft: Draft) -> Iterable[str]:
@@ -246,8 +277,10 @@ KEPT_MESSAGES, STANDING_RULES = "kept messages", "standing rules"
 
 SECTIONS = (
     Section("opening request", "before", opening_request),
+    Section("project instructions", "header", project_instructions),
     Section("summaries", "header", summaries),
     Section("topic note", "header", topic_note),
+    Section("plan", "header", plan),
     Section("ledger", "header", ledger),
     Section(KEPT_MESSAGES, "after", kept_messages),
     Section(STANDING_RULES, "after", standing_rules),

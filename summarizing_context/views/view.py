@@ -226,6 +226,9 @@ class ViewPolicy(NamedTuple):
     keep_recent: int | None = None
     memory_tokens: int = 1_000  # that a block of memories may take
     ledger_share: float = 0.0  # of room
+    instructions_share: float = 0.0  # of room
+    keep_plan: bool = True
+    keep_humans: bool = False
     keep_from: float | None = None  # how important a covered group has to be to stay word for word; None: none stays
     economy: Economy | None = None  # activate as early as pays; None for as late as may be
 
@@ -255,6 +258,9 @@ def policy_of(settings: Settings) -> ViewPolicy:
         settings.keep_recent,
         settings.memory_max_tokens,
         0.0 if settings.strategy == "truncate" else settings.ledger_share,
+        settings.instructions_share,
+        settings.keep_plan,
+        settings.keep_human_messages,
         settings.importance_threshold if settings.strategy == "importance" else None,
         _economy(settings) if settings.band == "economy" else None,
     )

@@ -133,7 +133,7 @@ def test_a_pinned_call_or_result_becomes_a_fenced_note():
 
 
 def test_no_candidates_are_no_pins():
-    assert chosen(Candidates((), None, (), ()), timeline([]), 100) == Pinned((), ())
+    assert chosen(Candidates((), (), (), ()), timeline([]), 100) == Pinned((), ())
 
 
 class Counted:
@@ -184,7 +184,7 @@ def test_whatever_is_left_out_would_not_have_fitted_beside_what_goes_before_it(r
 
 
 def test_nothing_stays_where_nothing_is_to_stay():
-    assert choose_staying(Candidates((0,), 0, (), ()), timeline([user("a")]), room(100), 0, PRICE) == Staying()
+    assert choose_staying(Candidates((0,), (0,), (), ()), timeline([user("a")]), room(100), 0, PRICE) == Staying()
 
 
 def test_repeats_of_the_first_message_are_shown_once():

@@ -1,0 +1,102 @@
+"""Plans and to-do lists as tools write them: items with their states, and how they are shown.
+
+Pure. A list may stand in any of the shapes that agents use; what is no list of items, nor a text, is no plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+_LONGEST = 200_000  # characters of arguments that are read
+
+_MOST = 1_000  # items
+
+_WORDS = ("content", "step", "text", "title", "task", "description", "name")  # keys of an item's words, the best first
+
+_STATES = ("status", "state", "completed", "done")
+
+_DONE, _DOING, _DROPPED, _TO_DO = "[x]", "[>]", "[-]", "[ ]"
+
+_MARKS = {
+    "completed": _DONE, "complete": _DONE, "done": _DONE, "true": _DONE,
+    "in_progress": _DOING, "in-progress": _DOING, "active": _DOING, "doing": _DOING,
+    "cancelled": _DROPPED, "canceled": _DROPPED, "skipped": _DROPPED,
+}  # fmt: skip
+
+
+class Item(NamedTuple):
+    """One item of a plan."""
+
+    text: str  # its words, as given
+    mark: str = ""  # of its state; empty for a plan that is a text
+    id: str = ""
+
+    @property
+    def line(self) -> str:
+        return f"{self.mark} {self.text}" if self.mark else self.text
+
+    @property
+    def is_open(self) -> bool:
+        return self.mark not in (_DONE, _DROPPED)
+
+
+def written_plan(arguments: str, keys: Sequence[str], before: Sequence[Item]) -> tuple[Item, ...] | None:
+    """The plan that a call writes, in one of the arguments `keys`; None where it writes none. `before` is the plan
+    that stood: arguments with `merge` change single items of it by their ids."""
+    parsed = _parsed(arguments)
+    if not isinstance(parsed, dict):
+        return None
+    value = next((parsed[key] for key in keys if key in parsed), None)
+    items = _items(value)
+    if items is not None and parsed.get("merge") is True:
+        return _merged(before, items)
+    return items
+
+
+def told_plan(result: str, keys: Sequence[str]) -> tuple[Item, ...] | None:
+    """The plan that the result of a call tells: a list, or an object that holds one; None for any other."""
+    parsed = _parsed(result)
+    if isinstance(parsed, dict):
+        parsed = next((parsed[key] for key in keys if isinstance(parsed.get(key), list)), None)
+    return _items(parsed) if isinstance(parsed, list) else None
+
+
+def _parsed(text: str) -> Any:
+    if len(text) > _LONGEST:
+        return None
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        return None
+
+
+def _items(value: object) -> tuple[Item, ...] | None:
+    if isinstance(value, str):
+        return (Item(value.strip()),) if value.strip() else None
+    if not isinstance(value, list) or len(value) > _MOST:
+        return None
+    items = tuple(map(_item, value))
+    return None if None in items else tuple(item for item in items if item is not None)
+
+
+def _item(value: object) -> Item | None:
+    if isinstance(value, str):
+        return Item(value.strip(), _TO_DO)
+    if not isinstance(value, Mapping):
+        return None
+    words = next((text for key in _WORDS if isinstance(text := value.get(key), str)), "")
+    state = next((str(value[key]).lower() for key in _STATES if key in value), "")
+    id = str(value.get("id", ""))
+    return Item(words.strip(), _MARKS.get(state, _TO_DO), id) if words.strip() or id else None
+
+
+def _merged(before: Sequence[Item], items: Sequence[Item]) -> tuple[Item, ...]:
+    """The plan that stood with some items changed, and new ones behind it."""
+    merged = {item.id or f"\0{at}": item for at, item in enumerate(before)}
+    for at, item in enumerate(items):
+        known = merged.get(item.id) if item.id else None
+        merged[item.id or f"\0\0{at}"] = item._replace(text=item.text or known.text) if known else item
+    return tuple(item for item in merged.values() if item.text)

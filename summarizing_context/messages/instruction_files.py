@@ -1,0 +1,90 @@
+"""Instruction files (CLAUDE.md, AGENTS.md, GEMINI.md) that hosts put into rows of a conversation.
+
+Pure. Only what no person typed is looked at, as `authorship` tells, and only behind the marks that hosts write before
+a file. A result of a tool never holds one: it may quote anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from summarizing_context.messages.authorship import split_pieces
+from summarizing_context.messages.reading import Reading
+
+MARKS = tuple(  # without any of these in its bytes a message holds no such file
+    mark.encode() for mark in ("Contents of ", "nstructions", "INSTRUCTIONS", "Context from: ", ".md")
+)
+
+_ROLES = ("user", "system", "developer")
+
+_READ = 400_000  # characters of a text
+
+_NAMED = r"[^\n]{0,300}\b(?:CLAUDE|AGENTS|GEMINI)(?:\.local|\.override)?\.md"
+
+_TOLD = r"\((?=[^\n)]{0,200}(?:instructions|memory))[^\n)]{0,200}\)"  # behind a path, what the file is
+
+_HEADS = re.compile(
+    r"^(?:"
+    rf"Contents of (?:(?P<claude>[^\n]{{1,300}}?) {_TOLD}|(?P<nested>{_NAMED})):"
+    r"|\# AGENTS\.md instructions(?: for (?P<folder>[^\n]{1,300}))?"
+    r"|(?P<tag><user_instructions>)"
+    r"|Instructions from: (?P<opencode>[^\n]{1,300})"
+    r"|--- Context from: (?P<gemini>[^\n]{1,160}\.md) ---"
+    r")[^\S\n]*(?:\n|\Z)",
+    re.MULTILINE,
+)
+
+_TITLE = re.compile(r"\s*#+ ((?:CLAUDE|AGENTS|GEMINI)\.md)[^\S\n]*(?:\n|\Z)")  # of a file that stands there bare
+
+_END = re.compile(  # what hosts write behind the last file
+    r"^(?:</(?:system-reminder|INSTRUCTIONS|user_instructions)>|--- End of Context from: "
+    r"|[^\S\n]*# (?:currentDate|gitStatus|userEmail|important-instruction-reminders)[^\S\n]*$"
+    r"|[^\S\n]*IMPORTANT: this context may or may not be relevant)",
+    re.MULTILINE,
+)
+
+_OPENING = "<INSTRUCTIONS>"  # between Codex's heading and the file
+
+
+class InstructionFile(NamedTuple):
+    """A file as a host has put it in."""
+
+    name: str  # its path, or its name where no path is told
+    text: str
+
+
+def instruction_files(reading: Reading) -> list[InstructionFile]:
+    """The instruction files in a message, in their order; none in what a person typed or a tool said."""
+    if reading.role not in _ROLES:
+        return []
+    found: list[InstructionFile] = []
+    for part in reading.parts:
+        is_whole = part.put_in or not reading.human
+        for text in part.texts if part.kind == "text" else ():
+            said = text[:_READ]
+            pieces = [said] if is_whole else [piece.text for piece in split_pieces(said) if not piece.typed]
+            for piece in pieces:
+                found += _files(piece)
+    return found
+
+
+def _files(text: str) -> Iterator[InstructionFile]:
+    heads = list(_HEADS.finditer(text))
+    if not heads and (title := _TITLE.match(text)):
+        yield InstructionFile(title[1], text.strip())
+    stops = [*(head.start() for head in heads), len(text)][1:]
+    for head, stop in zip(heads, stops, strict=True):
+        body = text[head.end() : stop]
+        end = _END.search(body)
+        body = (body[: end.start()] if end else body).strip()
+        if body := body.removeprefix(_OPENING).strip():
+            yield InstructionFile(_name(head), body)
+
+
+def _name(head: re.Match[str]) -> str:
+    if folder := head["folder"]:
+        return f"{folder.strip().rstrip('/')}/AGENTS.md"
+    named = head["claude"] or head["nested"] or head["opencode"] or head["gemini"]
+    return named.strip() if named else "AGENTS.md"
