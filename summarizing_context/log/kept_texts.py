@@ -72,7 +72,7 @@ class KeptTexts:
         facts = entry.facts
         if facts.role in _FILED and any(mark in entry.data for mark in MARKS):
             self._note_files(index, entry)
-        if facts.calls and self._may_plan(entry.data):
+        if facts.calls and self.tools.may_stand_in(entry.data):
             self._note_calls(index, entry)
         if facts.answers and not self._calls.keys().isdisjoint(facts.answers):
             self._note_results(index, entry)
@@ -101,10 +101,6 @@ class KeptTexts:
     @property
     def _plan(self) -> PlanItems:
         return self._states[-1].plan if self._states else NO_PLAN
-
-    def _may_plan(self, data: bytes) -> bool:
-        lower = data.lower()
-        return any(mark in lower for mark in self.tools.marks)
 
     def _note_files(self, index: int, entry: Entry) -> None:
         for name, text in instruction_files(entry.read(index).reading):

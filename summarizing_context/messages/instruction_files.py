@@ -14,7 +14,11 @@ from summarizing_context.messages.authorship import split_pieces
 from summarizing_context.messages.reading import Reading
 
 MARKS = tuple(  # without any of these in its bytes a message holds no such file
-    mark.encode() for mark in ("Contents of ", "nstructions", "INSTRUCTIONS", "Context from: ", ".md")
+    mark.encode()
+    for mark in (
+        *("Contents of ", "AGENTS.md instructions", "<user_instructions>", "Instructions from: ", "--- Context from: "),
+        *("# CLAUDE.md", "# AGENTS.md", "# GEMINI.md"),
+    )
 )
 
 _ROLES = ("user", "system", "developer")

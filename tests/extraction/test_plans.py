@@ -78,4 +78,5 @@ def test_other_tools_plan_where_a_rule_says_so():
     assert PlanTools().keys_of("ExitPlanMode") == PlanTools().keys_of("read_file") == ()
     tools = PlanTools([LedgerRule("exit_plan_mode", "plan", "plan", "planned")])
     assert tools.keys_of("ExitPlanMode") == ("plan",)
-    assert b"exit" in tools.marks
+    assert tools.may_stand_in(b'{"name":"ExitPlanMode"}')
+    assert not tools.may_stand_in(b'{"name":"read_plan"}')
