@@ -158,10 +158,22 @@ async def test_each_block_can_be_switched_off(changed: dict[str, Any], tags: lis
 async def test_instructions_that_a_pin_shows_are_not_repeated():
     file = rules_row("/srv/CLAUDE.md", ["Use tabs."])
     async with open_context(small(), count_tokens=count) as context:
-        await context.add_message(file)  # opens the session: it stays
-        view = await filled(context)
-        assert file in view
+        view = await filled(context, {**file, "critical": True})
+        assert {**file, "critical": True} in view
         assert block(view, "project_instructions") == ""
+
+
+async def test_an_opening_row_of_instructions_alone_goes_into_the_block_and_leaves_its_room_to_the_request():
+    file = rules_row("/srv/CLAUDE.md", ["Use tabs."])
+    async with open_context(small(), count_tokens=count) as context:
+        await context.add_message(file)
+        view = await filled(context)
+        assert file not in view
+        assert user("Build the shop.") in view
+        assert "Use tabs." in block(view, "project_instructions")
+    async with open_context(small(instructions_share=0), count_tokens=count) as context:
+        await context.add_message(file)
+        assert file in await filled(context)
 
 
 async def test_human_messages_stay_word_for_word_the_newest_first():

@@ -130,9 +130,14 @@ class Draft:
 
     @cached_property
     def pinned(self) -> Pinned:
-        """Messages that are pinned by a mark, a call or their place."""
-        sources = self.sources
-        candidates = sources.reads.log.candidates(self.cut.stop)
+        """Messages that are pinned by a mark, a call or their place. Opening rows that hold nothing but instruction
+        files have a block of their own."""
+        sources, log = self.sources, self.sources.reads.log
+        candidates = log.candidates(self.cut.stop)
+        if sources.policy.instructions_share and not sources.policy.truncate:
+            files = {file.message for file in log.kept_texts.instructions(self.cut.stop)}
+            first = [at for at in candidates.first if at not in files or log.entries[at].facts.human]
+            candidates = candidates._replace(first=first or candidates.first)
         most = _HUMANS * self.room.pin_cap if sources.policy.keep_humans else 0
         return choose_pins(candidates, self.staying, sources.reads, self.room, sources.price, humans_cap=most)
 
