@@ -20,7 +20,7 @@ ASK = ("--budget", "4k", "--dry-run", "--summarizer", "openai", "--model", MODEL
 def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("logs")
     write_transcript(folder / "a.jsonl", demo_session(turns=8))
-    return write_transcript(folder / "b.jsonl", demo_session(turns=5)).parent
+    return write_transcript(folder / "b.jsonl", demo_session(turns=6)).parent
 
 
 def test_a_dry_run_needs_no_key_no_sdk_and_no_network(logs: Path, tmp_path: Path):
