@@ -42,6 +42,7 @@ from summarizing_context.retrieval.offline_memories import offline_memories
 from summarizing_context.sessions.session import Session, make_notify
 from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, PlanTools, check_rules
 from summarizing_context.settings.providers import PROVIDERS
+from summarizing_context.settings.sizes import summary_sizes
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
 from summarizing_context.stores.chroma import ChromaVectors
@@ -310,7 +311,7 @@ def make_summaries(settings: Settings, log: MessageLog, recipe: Recipe) -> Summa
     """What is known of the summaries of a log, with extractive ones in the place of those that are missing."""
     counted = settings.max_messages or settings.summarize_threshold
     every = None if counted is None else max(1, counted // 2)
-    return SummaryCache(log, make_extracts(settings), maker=recipe.maker, cap=settings.summary_max_tokens, every=every)
+    return SummaryCache(log, make_extracts(settings), maker=recipe.maker, sizes=summary_sizes(settings), every=every)
 
 
 def make_ledger(settings: Settings, options: Options, log: MessageLog) -> SessionLedger:
@@ -332,9 +333,9 @@ def make_learner(
     if not settings.memory_extract or base.options.read_only:
         return None
     pieces = UnreadPieces(
-        log, lambda leaf: summaries.is_ready(Node(0, leaf)), lambda: summaries.open.ready_stop, recipe.redact
+        log, lambda leaf: summaries.is_ready(Node.leaf(leaf)), lambda: summaries.open.ready_stop, recipe.redact
     )
-    cap = settings.summary_max_tokens
+    cap = summary_sizes(settings).leaf
     rules = OfflineMemoryReader(log, lambda found: offline_memories(log, ledger, summaries, cap, found), base.redact)
     reader: MemoryReader = rules
     if recipe.maker == "model":

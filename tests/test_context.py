@@ -372,8 +372,8 @@ async def test_other_segment_sizes_at_reopening_start_the_header_anew(tmp_path: 
             for message in log[200:]:
                 await again.add_message(message)
                 assert cost(await again.get_messages_for_request()) <= BUDGET
-            nodes = again.explain()
-            assert [node.start for node in nodes[1:]] == [node.stop for node in nodes[:-1]]
+            ranges = list(dict.fromkeys((node.start, node.stop) for node in again.explain()))  # parts of a group once
+            assert [start for start, _ in ranges[1:]] == [stop for _, stop in ranges[:-1]]
 
 
 # views

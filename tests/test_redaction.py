@@ -19,6 +19,7 @@ from summarizing_context.log.planning import Want
 from summarizing_context.log.segments import Limits, Sources
 from summarizing_context.log.tree import Node
 from summarizing_context.messages.redaction import Redaction
+from summarizing_context.settings.sizes import SummarySizes
 from summarizing_context.worker.jobs import Jobs, make_recipe
 from summarizing_context.worker.summary_cache import SummaryCache
 from tests.laws.summarizers import short_summary
@@ -197,10 +198,10 @@ def test_a_short_segment_that_is_its_own_summary_is_redacted_as_its_messages_are
     calls = [{"id": "c1", "type": "function", "function": {"name": "write", "arguments": arguments}}]
     turn = [user("go on"), assistant("") | {"tool_calls": calls}, answer("c1")]
     lines = timeline(turn * 12, Limits(100, 200, 4_000))
-    book = SummaryCache(lines, Pass().extracts(), maker="model", cap=2_000)
-    assert [book.text_of(child).made_by for child in Node(1, 0).children] == ["verbatim"] * 4
+    book = SummaryCache(lines, Pass().extracts(), maker="model", sizes=SummarySizes(2_000, 4_000, 4, 9_000))
+    assert [book.text_of(child).made_by for child in Node(0, 4).children] == ["verbatim"] * 4
     recipe = make_recipe(Settings(), "model", own=False, redact=Redaction(Taking()))
-    job = Jobs(lines, book, recipe).prepare(Want(Node(1, 0), book.hash_of(Node(1, 0)) or ""))()
+    job = Jobs(lines, book, recipe).prepare(Want(Node(0, 4), book.hash_of(Node(0, 4)) or ""))()
     assert job.content.count("### summary") == 4
     assert "[block]" in job.content
     assert not MATERIAL.search(job.content)

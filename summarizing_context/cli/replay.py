@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings
     from summarizing_context.summarizers.prices import ModelPrice
 
-
 _MOST_ROWS = 24  # files shown one by one without --all
 
 
@@ -169,7 +168,7 @@ def check(settings: Settings) -> None:
 def assumptions(settings: Settings) -> list[str]:
     """What the figures rest on."""
     return [
-        f"each summary is as long as its cap allows ({settings.summary_max_tokens} tokens, or half of a short source)",
+        "each summary is as long as its cap allows, or half of a short source",
         "tokens are the built-in estimate; the model's own count differs by some percent",
         "no call fails or is repeated, none reads the provider's prompt cache, and hidden thinking is not counted",
         "views wait for their summaries, as a replay without --live does",

@@ -102,8 +102,10 @@ class KnownSummaries:
         key = self._key(job)
         if self._new is None or key in self._new or self._store is None:
             return (self._new or {}).get(key)
-        found = (await self._store.find_summaries("", [key])).get(key)
-        return None if found is None else found.text
+        earlier = self._recipe.earlier if job.rank == 0 else ()
+        keys = [key, *(SummaryKey(job.range_hash, recipe) for recipe in earlier)]
+        found = await self._store.find_summaries("", keys)
+        return next((found[one].text for one in keys if one in found), None)
 
     def note(self, job: SummaryJob, text: str) -> None:
         if self._new is not None:

@@ -1,15 +1,15 @@
-"""Planning: which summaries are still to be made, oldest and lowest first.
+"""Planning: which summaries are still to be made, oldest first, and merges only that a view shows or will need.
 
-Pure but for pointers that only move forward, so that planning costs what is missing, not what the log holds.
+Pure but for a pointer that only moves forward, so that planning costs what is missing, not what the log holds.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-from summarizing_context.log.tree import FAN_OUT, Node
+from summarizing_context.log.tree import Node
 
 
 class Want(NamedTuple):
@@ -26,6 +26,10 @@ class Readiness(Protocol):
 
     def hash_of(self, node: Node) -> str | None: ...
 
+    def needed_merges(self) -> Iterable[Node]:
+        """Merges that views show or will show soon, ready or not."""
+        ...
+
 
 class Planner:
     """Finds missing summaries. `reset` it when the log is replaced."""
@@ -33,10 +37,10 @@ class Planner:
     def __init__(self, readiness: Readiness, *, rollups: bool = True) -> None:
         self._readiness = readiness
         self._rollups = rollups
-        self._ranks: list[_Rank] = []
+        self._leaves = _Leaves()
 
     def reset(self) -> None:
-        self._ranks = []
+        self._leaves = _Leaves()
 
     def plan(self, segments: int, busy: Container[str], limit: int) -> list[Want]:
         """At most `limit` wants whose hash is not in `busy`, each hash once."""
@@ -53,32 +57,38 @@ class Planner:
         return sum(1 for _ in self._missing(segments))
 
     def _missing(self, segments: int) -> Iterator[Want]:
-        rank, width = 0, 1
-        while width <= segments:
-            yield from self._missing_of_rank(rank, segments // width)
-            if not self._rollups:
-                return
-            rank, width = rank + 1, width * FAN_OUT
+        for number in self._leaves.missing(segments, lambda number: self._readiness.is_ready(Node.leaf(number))):
+            yield from self._want(Node.leaf(number))
+        if self._rollups:
+            for node in self._readiness.needed_merges():
+                yield from self._missing_of(node)
 
-    def _missing_of_rank(self, rank: int, count: int) -> Iterator[Want]:
-        if rank == len(self._ranks):
-            self._ranks.append(_Rank())
-        for number in self._ranks[rank].numbers(count, lambda number: self._readiness.is_ready(Node(rank, number))):
-            node = Node(rank, number)
-            if (hash := self._readiness.hash_of(node)) is not None:
-                yield Want(node, hash)
+    def _missing_of(self, merge: Node) -> Iterator[Want]:
+        """The merge, or, where it cannot be made yet, what it lacks beside leaves."""
+        if self._readiness.is_ready(merge):
+            return
+        if all(self._readiness.is_ready(child) for child in merge.children):
+            yield from self._want(merge)
+            return
+        for child in merge.children:
+            if child.width > 1:
+                yield from self._missing_of(child)
+
+    def _want(self, node: Node) -> Iterator[Want]:
+        if (hash := self._readiness.hash_of(node)) is not None:
+            yield Want(node, hash)
 
 
-class _Rank:
-    """Nodes of one rank that may be missing. One that can never be made does not keep those behind it from being
+class _Leaves:
+    """Segments whose summary may be missing. One that can never be made does not keep those behind it from being
     forgotten once they are ready."""
 
     def __init__(self) -> None:
         self._left: OrderedDict[int, None] = OrderedDict()  # found missing, oldest first
-        self._looked = 0  # nodes from this one on were not looked at yet
+        self._looked = 0  # segments from this one on were not looked at yet
 
-    def numbers(self, count: int, is_ready: Callable[[int], bool]) -> Iterator[int]:
-        """The missing ones of the first `count` nodes, oldest first."""
+    def missing(self, count: int, is_ready: Callable[[int], bool]) -> Iterator[int]:
+        """The missing ones of the first `count`, oldest first."""
         made = []
         try:
             for number in self._left:

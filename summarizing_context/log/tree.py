@@ -1,75 +1,146 @@
-"""The tree of summaries: aligned blocks of four, their nodes, and where a view cuts the log.
+"""The tree of summaries: segments, blocks of sixteen, wide merges, and where a view cuts the log.
 
-Pure. A rank r node i stands for the segments i*4^r up to (i+1)*4^r, so a fact passes through at most
-floor(log4 segments) + 1 summarizations. Merging neighbours of equal rank, oldest first, is the balanced merge
-that kept most facts in "Lost in Compaction" (FrozenRanked).
+Pure. A header shows one wide merge of all old segments, and the summaries of the newer ones behind it. Measured on
+real models: such a header keeps what narrow merges of four lose. A fact passes through at most
+floor(log16 segments) + 2 summarizations.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
+from math import inf
 from typing import Literal, NamedTuple
 
 from summarizing_context.log.segments import Segment
 
-FAN_OUT = 4
+FAN_IN = 16
+
+LEAST_STEP = 4  # segments; a merge of fewer is not worth a call
+
+_FIRST_FAN_IN = 4  # of the first release
 
 
 class Node(NamedTuple):
-    """One place in the tree: rank 0 is a segment's summary, rank n+1 a rollup of four rank-n nodes."""
+    """One place in the tree: the segments from `start` up to, not including, `stop`.
 
-    rank: int
-    number: int
+    One segment is a leaf. Sixteen leaves from a multiple of 16 on are a block, sixteen such blocks from a multiple of
+    256 on are one again, and so on. Any other node is a wide merge.
+    """
+
+    start: int
+    stop: int
+
+    @classmethod
+    def leaf(cls, segment: int) -> Node:
+        """The place of one segment's summary."""
+        return cls(segment, segment + 1)
 
     @property
     def leaves(self) -> range:
         """Indexes of the segments that it stands for."""
-        width = FAN_OUT**self.rank
-        return range(self.number * width, (self.number + 1) * width)
+        return range(self.start, self.stop)
+
+    @property
+    def width(self) -> int:
+        """How many segments it stands for."""
+        return self.stop - self.start
+
+    @property
+    def rank(self) -> int:
+        """0 for a leaf, n for a block of 16^n, one more than its largest child's for a wide merge; -1 outside."""
+        size, rank = 1, 0 if self.width else -1
+        while size < self.width:
+            size, rank = size * FAN_IN, rank + 1
+        is_whole = size == self.width and self.start % size == 0
+        return rank if is_whole or rank < 0 else 1 + max(child.rank for child in self.children)
 
     @property
     def children(self) -> tuple[Node, ...]:
-        """The four nodes that it rolls up; none for a segment's summary."""
-        if self.rank <= 0:
+        """The nodes that it merges, oldest first: the sixteen parts of a block, else the largest blocks that fit."""
+        if self.width <= 1:
             return ()
-        return tuple(Node(self.rank - 1, self.number * FAN_OUT + n) for n in range(FAN_OUT))
-
-    @property
-    def parent(self) -> Node:
-        """The rollup that takes it in."""
-        return Node(self.rank + 1, self.number // FAN_OUT)
-
-
-NOTE = Node(-1, 0)  # a note about a topic; it stands outside the tree
-
-OPEN = Node(-2, 0)  # a piece of the open segment; likewise
+        found, at = list[Node](), self.start
+        while at < self.stop:
+            size = 1
+            while at % (size * FAN_IN) == 0 and size * FAN_IN <= min(self.stop - at, self.width - 1):
+                size *= FAN_IN
+            found.append(Node(at, at + size))
+            at += size
+        return tuple(found)
 
 
-def roll_up(nodes: Sequence[Node], tokens: Callable[[Node], int], target: float) -> list[Node]:
-    """The nodes of a header brought under `target` tokens: the oldest complete block of four is replaced by its
-    rollup, again and again, in one batch down to three quarters of the target. Unchanged while under target."""
-    shown = list(nodes)
-    total = sum(map(tokens, shown))
-    if total <= target:
-        return shown
-    at = 0
-    while total > 0.75 * target and at + FAN_OUT <= len(shown):
-        if not _is_block(shown, at):
-            at += 1
-            continue
-        parent = shown[at].parent
-        total += tokens(parent) - sum(map(tokens, shown[at : at + FAN_OUT]))
-        shown[at : at + FAN_OUT] = [parent]
-        at = max(0, at - FAN_OUT + 1)
-    return shown
+NOTE = Node(-1, -1)  # a note about a topic; it stands outside the tree
+
+OPEN = Node(-2, -2)  # a piece of the open segment; likewise
 
 
-def _is_block(shown: Sequence[Node], at: int) -> bool:
-    first = shown[at]
-    return first.number % FAN_OUT == 0 and all(
-        shown[at + n] == (first.rank, first.number + n) for n in range(1, FAN_OUT)
-    )
+class MergeRule(NamedTuple):
+    """When the oldest part of a header is merged. Tokens are those of its blocks."""
+
+    target: float  # tokens; above, more is merged
+    most: float  # tokens that it may take as long as no merge is ready
+    step: int  # merges end at multiples of so many segments
+
+
+def merge_oldest(
+    shown: Sequence[Node], tokens: Callable[[Node], int], is_ready: Callable[[Node], bool], rule: MergeRule
+) -> list[Node]:
+    """The nodes of a header, with the oldest replaced by one wide merge where they exceed the target.
+
+    As many leaves stay behind the merge as come nearest to half of the target. While no merge is ready, the header
+    may grow up to `most`; beyond that the nearest merge is taken, whoever makes its text.
+    """
+    total, rests = _total(shown, tokens, rule), _rests(shown, tokens, rule)
+    if total <= rule.target or not rests:
+        return list(shown)
+
+    def merged(stop: int) -> float:
+        return tokens(Node(0, stop)) + rests[stop]
+
+    nearest = sorted(rests, key=lambda stop: abs(rests[stop] - rule.target / 2))
+    ready = [stop for stop in nearest if is_ready(Node(0, stop))]
+    found = next((stop for stop in ready if merged(stop) <= rule.target), None)
+    if found is None and total <= rule.most:
+        return list(shown)
+    if found is None:
+        found = next((stop for stop in ready if merged(stop) <= rule.most), None)
+    if found is None:
+        found = next((stop for stop in nearest if merged(stop) <= rule.target), None)
+    if found is None:
+        found = min(nearest, key=merged)
+        if merged(found) >= total:
+            return list(shown)
+    return [Node(0, found), *(node for node in shown if node.start >= found)]
+
+
+def _total(shown: Sequence[Node], tokens: Callable[[Node], int], rule: MergeRule) -> float:
+    """Tokens of all nodes; infinite where the newest alone are too many, so that old ones are not looked at."""
+    total = 0.0
+    for node in reversed(shown):
+        total += tokens(node)
+        if total > max(rule.target, rule.most):
+            return inf
+    return total
+
+
+def _rests(shown: Sequence[Node], tokens: Callable[[Node], int], rule: MergeRule) -> dict[int, float]:
+    """Where a wide merge may end, each with the tokens of the leaves behind it: at multiples of the step, or of the
+    least step, that leave no more than the target; else at the newest multiple of that."""
+    leaves = [node for node in shown if node.width == 1]
+    for step in (rule.step, LEAST_STEP):
+        found, rest = dict[int, float](), 0.0
+        for leaf in reversed(leaves):
+            if rest > rule.target:
+                break
+            if leaf.stop % step == 0:
+                found[leaf.stop] = rest
+            rest += tokens(leaf)
+        if found:
+            return found
+    newest = shown[-1].stop // LEAST_STEP * LEAST_STEP if shown else 0
+    behind = [leaf for leaf in leaves if leaf.start >= newest]
+    return {newest: float(sum(map(tokens, behind)))} if len(leaves) > len(behind) else {}
 
 
 Form = Literal["full", "brief", "line", "note"]
@@ -89,7 +160,7 @@ class HeaderNode(NamedTuple):
     """One block of a header."""
 
     rank: int  # -1 for a line, a note or a provisional node, which stand outside the tree
-    number: int
+    number: int  # of its first segment
     start: int  # first log entry
     stop: int
     form: Form
@@ -98,11 +169,22 @@ class HeaderNode(NamedTuple):
     text: str  # as shown
     tokens: int = 0  # of its block
     drops: tuple[str, ...] = ()  # exact values of its source that it does not hold; told by `explain`
+    segments: int = 0  # that it stands for; 0 outside the tree, and in what the first release has stored
 
     @property
     def name(self) -> str:
         """As its fence names it: its first and its last message."""
         return f"{self.start}-{self.stop - 1}"
+
+    @property
+    def node(self) -> Node | None:
+        """Its place in the tree; None outside of it."""
+        if self.rank < 0:
+            return None
+        if self.segments:
+            return Node(self.number, self.number + self.segments)
+        width = _FIRST_FAN_IN**self.rank
+        return Node(self.number * width, (self.number + 1) * width)
 
 
 def stand_ins(nodes: Iterable[HeaderNode]) -> int:

@@ -110,7 +110,7 @@ class Expander:
 
     def drops(self, node: HeaderNode) -> tuple[str, ...]:
         """What a block of the header does not hold of its source; nothing is told of one outside the tree."""
-        return self._summaries.drops(Node(node.rank, node.number), node.text) if node.rank >= 0 else ()
+        return self._summaries.drops(node.node, node.text) if node.node is not None else ()
 
     def _summary(self, leaves: range, short: bool) -> str:
         summaries = self._summaries
@@ -118,7 +118,7 @@ class Expander:
         text = "\n".join(texts.values())
         if short:
             return " ".join(summaries.brief(text, BRIEF_TOKENS).split())
-        drops = dict.fromkeys(value for leaf in leaves for value in summaries.drops(Node(0, leaf), texts[leaf]))
+        drops = dict.fromkeys(value for leaf in leaves for value in summaries.drops(Node.leaf(leaf), texts[leaf]))
         return f"{text}\n{_NOT_IN_IT}: {', '.join(drops)}" if drops else text
 
     def _brief(self, index: int, short: bool) -> PagePart:

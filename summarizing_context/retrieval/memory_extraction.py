@@ -249,7 +249,7 @@ class ModelMemoryReader:
 
         def made() -> SummaryJob:
             content = shortened(source())
-            most = self._recipe.max_tokens
+            most = self._recipe.memory_tokens
             instructions = self._recipe.instructions("memory", 0, most)
             tokens = estimate_text(content)
             return SummaryJob("memory", instructions, content, most, 0, piece.start, piece.stop, tokens, piece.hash)

@@ -85,7 +85,7 @@ def _summary_lines(
             return
         is_whole = piece.leaf < len(log.segments) and piece.hash == log.hashes[piece.leaf]
         made = (
-            summaries.text_of(Node(0, piece.leaf))
+            summaries.text_of(Node.leaf(piece.leaf))
             if is_whole
             else summaries.provisional(range(piece.start, piece.stop), cap)
         )

@@ -185,12 +185,12 @@ class Session:
         self.log.version = stored.log_version
         self.log.take_pins(decode_pins(stored.pins))
         self.views.reopened = bool(stored.entries)
-        await self.worker.recall()
         for key, data in stored.activations:
             if (state := usable_state(self.log, data)) is not None:
                 self.views.restore(key, state)
                 for hash in self.log.hashes[: state.leaves]:  # an earlier process has read what it covered
                     self.summaries.saw(hash)
+        await self.worker.recall()
         if (latest := self.views.latest) is not None and latest.key:  # a provider asked, in an earlier process
             budget, most = latest.state.room + self.views.system_rows.tokens, self.budget
             self.key, self.budget = latest.key, min(budget, most) if self.settings.max_tokens_is_set else budget
@@ -419,7 +419,7 @@ class Session:
     def statistics(self, calls: CallFigures, cost: float | None, search_error: str | None) -> Statistics:
         """The figures as they stand now, with those of the calls to a model and what they cost in dollars."""
         log, repairs = self.log, self.views.repairs
-        missing = [at for at in range(len(log.segments)) if not self.summaries.is_ready(Node(0, at))]
+        missing = [at for at in range(len(log.segments)) if not self.summaries.is_ready(Node.leaf(at))]
         state = self.views.latest.state if self.views.latest is not None else ActivationState()
         return Statistics(
             messages=len(log) + len(log.ephemeral),

@@ -16,7 +16,7 @@ from summarizing_context.settings.rules import Refused, Rule, shown, shown_name
 
 KEY_ALIASES = {"compaction_strategy": "strategy"}
 
-SUMMARIES_PER_SEGMENT = 9  # a summary may be at most this part of its segment
+SUMMARIES_PER_SEGMENT = 4  # a summary may be at most this part of its segment
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +125,8 @@ def _relations(values: Mapping[str, Any]) -> Iterator[tuple[str, str, bool, str]
     ):
         yield lower, upper, values[lower] < values[upper], "below"
     cap = -(-values["segment_target"] // SUMMARIES_PER_SEGMENT)
-    fits = values["summary_max_tokens"] <= cap
-    yield "summary_max_tokens", "segment_target", fits, f"at most {cap:,}, a ninth of"
+    fits = values["summary_max_tokens"] is None or values["summary_max_tokens"] <= cap
+    yield "summary_max_tokens", "segment_target", fits, f"at most {cap:,}, a quarter of"
     most = values["max_messages"]
     for counted in ("keep_recent", "summarize_threshold"):
         yield counted, "max_messages", None in (values[counted], most) or values[counted] <= most, "at most"

@@ -97,11 +97,11 @@ class Settings:
     safety_margin: int = _setting(1_000, _COUNT)
 
     # when the view changes, and what it then holds; shares of room
-    high_water: float = _setting(0.85, share())
-    low_water: float = _setting(0.16, share())
+    high_water: float = _setting(0.92, share())
+    low_water: float = _setting(0.10, share())
     min_free: float = _setting(0.12, share())
-    header_target: float = _setting(0.12, share())
-    header_share: float = _setting(0.28, share())
+    header_target: float = _setting(0.34, share())
+    header_share: float = _setting(0.50, share())
     message_share: float = _setting(0.25, share())
     group_share: float = _setting(0.40, share())
     pin_share: float = _setting(0.10, share())
@@ -121,7 +121,8 @@ class Settings:
     segment_min: int = _setting(2_000, _POSITIVE)
     segment_target: int = _setting(4_000, _POSITIVE)
     segment_max: int = _setting(8_000, _POSITIVE)
-    summary_max_tokens: int = _setting(400, Whole(16, _MOST))
+    summary_max_tokens: int | None = _setting(None, Maybe(Whole(16, _MOST)))  # None: by `max_tokens`
+    merge_max_tokens: int | None = _setting(None, Maybe(Whole(16, _MOST)))  # None: by `max_tokens`
 
     # the background work
     concurrency: int = _setting(8, Whole(1, 1_000))  # summaries in flight

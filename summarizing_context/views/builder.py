@@ -43,6 +43,7 @@ from summarizing_context.views.view import (
     merged,
     with_pins,
 )
+from summarizing_context.worker.merges import HeaderPlace
 from summarizing_context.worker.open_ranges import CoveredRange
 from summarizing_context.worker.summary_cache import SummaryCache
 
@@ -78,7 +79,7 @@ class Viewer:
         self._reads = Reads(log, self.pace)
         self._policy = policy
         self._price = price
-        style = Style(price.remembered(), policy.header_role, policy.summary_cap, policy.flat)
+        style = Style(price.remembered(), policy.header_role, policy.summary_cap, policy.flat, policy.step)
         self._composer = Composer(Sources(self._reads, summaries, ledger, policy, price, style), sections)
         self._counter = counter
         self.system_rows = SystemRows(log, price)
@@ -461,6 +462,11 @@ class Viewer:
         states = [provider_view.state for provider_view in self._provider_views.values()]
         self._summaries.notes.keep(state.focus for state in states)
         self._summaries.open.keep(CoveredRange(state.stop, state.nodes) for state in states)
+        self._summaries.keep_headers(map(self._header_place, states))
+
+    def _header_place(self, state: ActivationState) -> HeaderPlace:
+        room = Room(state.room, self._policy.shares).setting_aside(state.staying)
+        return HeaderPlace(next((node for node, _ in state.tree_nodes), None), room.header_target)
 
     def _fed(self, provider_view: ProviderView, room: Room) -> tuple[Tail, int]:
         """The tail with what is new. A backlog far larger than the room is not shown first only to be covered then:

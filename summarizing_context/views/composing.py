@@ -126,7 +126,7 @@ class ProviderDrafts:
             return []
         anew = present if self._now.policy.truncate else cut_at(self._log.segments, present.stop)
         leaves = range(present.leaves, anew.leaves)
-        is_ready = all(self._sources.summaries.is_ready(Node(0, leaf)) for leaf in leaves)
+        is_ready = all(self._sources.summaries.is_ready(Node.leaf(leaf)) for leaf in leaves)
         return [anew if is_ready else present]
 
     def newest(self) -> Newest:

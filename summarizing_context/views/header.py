@@ -1,7 +1,8 @@
 """The header: summaries of the covered past, oldest first, as one fenced message.
 
-Pure. Its blocks are text: a preface, one block a node, those of other sections, an end. What a node says comes from
-`texts`; how many nodes, and how much of each, is decided here within the room's shares.
+Pure. Its blocks are text: a preface, one block a node, those of other sections, an end. The nodes are one wide merge of
+all older segments, and each newer segment by itself. Covering more appends blocks, until the header exceeds its target:
+then the merge moves on. What a node says comes from `texts`.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from summarizing_context.log.tree import Form, HeaderNode, Maker, Node, NodeText, notes, roll_up
+from summarizing_context.log.tree import Form, HeaderNode, Maker, MergeRule, Node, NodeText, merge_oldest, notes
 from summarizing_context.messages.estimate import MESSAGE_TOKENS
 from summarizing_context.messages.fencing import neutral
 from summarizing_context.messages.truncation import Count
@@ -28,7 +29,7 @@ BRIEF_TOKENS = 60
 
 _BATCH = 0.75  # one batch brings a share down to this part of it
 
-_PROVISIONAL = 0.6  # part of the share for the tree where a provisional node stands beside it
+_PROVISIONAL = 0.4  # the most of the share that provisional nodes may take from the tree
 
 _FRAME = 20  # tokens of a block around its text
 
@@ -39,6 +40,10 @@ class Texts(Protocol):
     """Where the texts of nodes come from; never waits for a model."""
 
     def text_of(self, node: Node) -> NodeText: ...
+
+    def is_ready(self, node: Node) -> bool:
+        """Whether the text of a node is more than a stand-in."""
+        ...
 
     def brief(self, text: str, max_tokens: int) -> str: ...
 
@@ -72,7 +77,8 @@ class Style(NamedTuple):
     count: Count
     role: str
     cap: int  # the most tokens of one summary
-    flat: bool = False  # segments one after the other, never rolled up
+    flat: bool = False  # segments one after the other, never merged
+    step: int = 4  # merges end at multiples of so many segments
 
 
 class Summaries(NamedTuple):
@@ -114,9 +120,10 @@ def choose_summaries(
     writer = _Writer(texts, style.count, {} if written is None else written)
     share = room.header_share - MESSAGE_TOKENS - style.count(PREFACE) - block_tokens(END, style.count)
     share -= plan.note.tokens if plan.note else 0
-    nodes = writer.nodes(plan, None if style.flat else room.header_target)
-    nodes = writer.shortened(nodes, share * (_PROVISIONAL if plan.open else 1))
-    tree = tuple((Node(node.rank, node.number), node.form) for node in nodes)
+    for_tree = share - min(_PROVISIONAL * share, len(plan.open) * (style.cap + _FRAME))
+    rule = MergeRule(min(room.header_target, for_tree), for_tree, style.step)
+    nodes = writer.shortened(writer.nodes(plan, None if style.flat else rule), for_tree)
+    tree = tuple((node.node, node.form) for node in nodes if node.node is not None)
     if nodes and nodes[0].start > plan.start:
         nodes.insert(0, writer.line(plan.start, nodes[0].start))
     left = share - sum(node.tokens for node in nodes)
@@ -176,7 +183,7 @@ def _line(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -> HeaderNod
     if left >= 12:
         words = texts.provisional(plan.open[-1], left).text if plan.open else ""
         if not words and plan.leaves:
-            words = texts.brief(texts.text_of(Node(0, plan.leaves - 1)).text, left)
+            words = texts.brief(texts.text_of(Node.leaf(plan.leaves - 1)).text, left)
         node = node._replace(text=f"{node.text}\n{neutral(words)}" if words and count(words) <= left else node.text)
     return node
 
@@ -194,14 +201,14 @@ class _Writer:
         self._forms: dict[Node, Form] = {}
         self._written = written
 
-    def nodes(self, plan: HeaderPlan, target: float | None) -> list[HeaderNode]:
-        """The present nodes and the newly covered segments, rolled up as far as the target asks."""
+    def nodes(self, plan: HeaderPlan, rule: MergeRule | None) -> list[HeaderNode]:
+        """The present nodes and the newly covered segments, the oldest merged as far as the rule asks."""
         self._forms = dict(plan.tree)
         known = [node for node, _ in plan.tree]
-        covered = known[-1].leaves.stop if known else 0
-        nodes = [*known, *(Node(0, number) for number in range(covered, plan.leaves))]
-        if target is not None:
-            nodes = roll_up(nodes, lambda node: self.written(node).tokens, target)
+        covered = known[-1].stop if known else 0
+        nodes = [*known, *map(Node.leaf, range(covered, plan.leaves))]
+        if rule is not None:
+            nodes = merge_oldest(nodes, lambda node: self.written(node).tokens, self._texts.is_ready, rule)
         return [self.written(node) for node in nodes]
 
     def shortened(self, nodes: list[HeaderNode], share: float) -> list[HeaderNode]:
@@ -213,9 +220,10 @@ class _Writer:
         for at, node in enumerate(nodes):
             if total <= _BATCH * share:
                 return nodes
-            self._forms[Node(node.rank, node.number)] = "brief"
-            nodes[at] = self.written(Node(node.rank, node.number))
-            total += nodes[at].tokens - node.tokens
+            if (place := node.node) is not None:
+                self._forms[place] = "brief"
+                nodes[at] = self.written(place)
+                total += nodes[at].tokens - node.tokens
         first = 0
         while total + _FRAME > share and first < len(nodes) - 1:
             total -= nodes[first].tokens
@@ -236,8 +244,10 @@ class _Writer:
 
     def _write(self, node: Node, form: Form, made: NodeText) -> HeaderNode:
         text = self._texts.brief(made.text, BRIEF_TOKENS) if form == "brief" else made.text
-        entries = self._texts.entries(node)
-        shown = HeaderNode(node.rank, node.number, entries.start, entries.stop, form, made.made_by, made.passes, text)
+        entries, made_by, passes = self._texts.entries(node), made.made_by, made.passes
+        shown = HeaderNode(
+            node.rank, node.start, entries.start, entries.stop, form, made_by, passes, text, segments=node.width
+        )
         return shown._replace(tokens=block_tokens(block_text(shown), self._count))
 
     def provisional(self, piece: range, max_tokens: int) -> HeaderNode:

@@ -112,8 +112,8 @@ class Draft:
         if sources.policy.truncate:
             return left_out(plan)
         texts, reads = _PacedTexts(sources.summaries, sources.reads.pace), sources.reads
-        for number in range(tree[-1][0].leaves.stop if tree else 0, cut.leaves):
-            texts.text_of(Node(0, number))
+        for number in range(tree[-1][0].stop if tree else 0, cut.leaves):
+            texts.text_of(Node.leaf(number))
         written: Written = reads.pace.once(("written", reads.log.name), dict)
         return choose_summaries(plan, texts, self.room, sources.style, written)
 
@@ -298,6 +298,7 @@ class _PacedTexts:
 
     def __init__(self, summaries: SummaryCache, pace: Pace) -> None:
         self.brief, self.entries = summaries.brief, summaries.entries
+        self.is_ready = summaries.is_more_than_stand_in
         self._summaries, self._pace = summaries, pace
 
     def provisional(self, piece: range, max_tokens: int) -> NodeText:

@@ -15,6 +15,7 @@ import msgspec
 from summarizing_context.log.tree import Cut, Form, HeaderNode, Node, stand_ins
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.messages.validation import Message, decode_message, encode_message
+from summarizing_context.settings.sizes import summary_sizes
 from summarizing_context.settings.values import Settings
 from summarizing_context.views.activation import ActivationPlan, ActivationReport, Reason
 from summarizing_context.views.budget import CachePrices, Economy, Shares
@@ -54,7 +55,7 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     stop: int = 0  # entries covered
     folded: Folded = ()  # calls of the group after them
     since: int = 0  # entry of that group before which nothing of it is shown
-    tree: tuple[tuple[int, int, Form], ...] = ()  # rank, index, form
+    blocks: tuple[tuple[int, int, Form], ...] = ()  # of the tree: first segment, the one behind the last, form
     nodes: tuple[HeaderNode, ...] = ()
     before: tuple[Message, ...] = ()  # the first human message
     header: Message | None = None
@@ -76,7 +77,7 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def tree_nodes(self) -> tuple[tuple[Node, Form], ...]:
-        return tuple((Node(rank, index), form) for rank, index, form in self.tree)
+        return tuple((Node(start, stop), form) for start, stop, form in self.blocks)
 
     @property
     def header_figures(self) -> dict[str, int]:
@@ -110,7 +111,7 @@ def activated(
         stop=cut.stop,
         folded=proposal.tail.folded,
         since=proposal.tail.since,
-        tree=tuple((node.rank, node.number, form) for node, form in header.tree),
+        blocks=tuple((node.start, node.stop, form) for node, form in header.tree),
         nodes=header.nodes,
         before=tuple(pin.message for pin in pins.before),
         header=header.message,
@@ -221,7 +222,8 @@ class ViewPolicy(NamedTuple):
     header_role: str = "user"
     merge_user_rows: bool = False
     truncate: bool = False  # say only how much is left out
-    flat: bool = False  # never roll up
+    flat: bool = False  # never merge
+    step: int = 4  # segments; merges in a header end at multiples of it
     max_messages: int | None = None
     keep_recent: int | None = None
     memory_tokens: int = 1_000  # that a block of memories may take
@@ -235,6 +237,7 @@ class ViewPolicy(NamedTuple):
 
 def policy_of(settings: Settings) -> ViewPolicy:
     """The policy that the settings ask for."""
+    sizes = summary_sizes(settings)
     shares = Shares(
         settings.high_water,
         settings.low_water,
@@ -248,12 +251,13 @@ def policy_of(settings: Settings) -> ViewPolicy:
     )
     return ViewPolicy(
         shares,
-        settings.summary_max_tokens,
+        sizes.leaf,
         settings.segment_target,
         settings.header_role,
         settings.merge_user_rows,
         settings.strategy == "truncate",
         settings.strategy == "summarize",
+        sizes.step,
         settings.max_messages,
         settings.keep_recent,
         settings.memory_max_tokens,
@@ -262,15 +266,15 @@ def policy_of(settings: Settings) -> ViewPolicy:
         settings.keep_plan,
         settings.keep_human_messages,
         settings.importance_threshold if settings.strategy == "importance" else None,
-        _economy(settings) if settings.band == "economy" else None,
+        _economy(settings, sizes.leaf) if settings.band == "economy" else None,
     )
 
 
-def _economy(settings: Settings) -> Economy:
+def _economy(settings: Settings, cap: int) -> Economy:
     """An activation of the cheapest band covers about two of the largest segments."""
     segments = 2 * settings.segment_max / settings.segment_target
     prices = CachePrices(settings.cache_read_price, settings.cache_write_price)
-    return Economy(prices, settings.segment_max, segments * settings.summary_max_tokens)
+    return Economy(prices, settings.segment_max, segments * cap)
 
 
 class ViewMarks(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, get_args
@@ -20,10 +20,11 @@ from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import Redact, Redaction
 from summarizing_context.messages.rendering import NUMBERING_VERSION, RENDERER_VERSION, Numbered, render_children
 from summarizing_context.messages.truncation import CUTTING_VERSION
+from summarizing_context.settings.sizes import DEFAULT_CAPS, FIRST_CAP, summary_sizes
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.summarizers.base import SummaryJob
-from summarizing_context.summarizers.prompts import in_use
+from summarizing_context.summarizers.prompts import Prompt, in_use, latest
 from summarizing_context.summarizers.verification.attribution import ATTRIBUTION_VERSION
 from summarizing_context.summarizers.verification.gate import GATE_VERSION
 from summarizing_context.summarizers.verification.rules import RULES_VERSION, with_rules
@@ -32,6 +33,14 @@ from summarizing_context.worker.summary_cache import SummaryCache
 _SHARE = 0.4  # of its source that a summary may take
 
 _FOR_A_MODEL = (RENDERER_VERSION, NUMBERING_VERSION, CUTTING_VERSION, ATTRIBUTION_VERSION, RULES_VERSION)
+
+_RELEASED: tuple[dict[str, object], ...] = (  # what was part of the recipe of a segment's summary, the newest first
+    {
+        "prompt": "7afb568969215984528741389895d5090231161ae0c1ddb7d14fd8065991eab9",  # segment/v3
+        "renderer": "1, 1, 1",
+        "gate": "4",
+    },
+)
 
 Prompted = Literal["segment", "rollup", "focus", "memory"]
 
@@ -46,11 +55,14 @@ class Recipe:
     segment: str  # recipe hash
     rollup: str
     shared: bool  # whether the store may keep and offer them under these hashes
-    max_tokens: int
+    max_tokens: int  # of a segment's summary, or of a note
+    merge_tokens: int  # of a merge
     instructions: Callable[[Prompted, int, int], str]  # by what is asked for, rank, and the tokens it may take
     redact: Redact | None = None
     focus: str = ""  # of notes about a topic
     memory: str = ""  # of memories
+    memory_tokens: int = FIRST_CAP
+    earlier: tuple[str, ...] = ()  # hashes of recipes whose summaries of segments serve too, the best first
 
 
 class Jobs:
@@ -79,15 +91,20 @@ class Jobs:
         if want.node == OPEN:
             return self._open(want)
         node, entries = want.node, self._summaries.entries(want.node)
-        if node.rank == 0:
-            return partial(self._segment, want.hash, self._source(node.number), entries)
+        if node.width == 1:
+            return partial(self._segment, want.hash, self._source(node.start), entries)
         return partial(self._rollup, want, self._children(node.children), entries)
 
     def key(self, want: Want) -> SummaryKey:
         recipe = self._recipe
         if want.node == NOTE:
             return SummaryKey(want.hash, recipe.focus)
-        return SummaryKey(want.hash, recipe.rollup if want.node.rank > 0 else recipe.segment)
+        return SummaryKey(want.hash, recipe.rollup if want.node.width > 1 else recipe.segment)
+
+    def earlier_keys(self, want: Want) -> list[SummaryKey]:
+        """Where else a summary may be that serves: under recipes that came before the present one."""
+        is_segment = want.node == OPEN or want.node.width == 1
+        return [SummaryKey(want.hash, recipe) for recipe in self._recipe.earlier] if is_segment else []
 
     def _segment(self, hash: str, source: Callable[[], str], entries: range) -> SummaryJob:
         content = source()
@@ -144,14 +161,14 @@ class Jobs:
     def _child(self, child: Node) -> Callable[[], str]:
         """What gives the text of a node to be rolled up; of a segment that is its own summary, the segment anew."""
         text = self._summaries.text_of(child)
-        return self._source(child.number) if text.made_by == "verbatim" else partial(self._redacted, text.text)
+        return self._source(child.start) if text.made_by == "verbatim" else partial(self._redacted, text.text)
 
     def _redacted(self, text: str) -> str:
         return text if self._recipe.redact is None else self._recipe.redact(text)
 
     def _blank(self, prompted: Prompted, rank: int, content: str, hash: str, entries: range) -> SummaryJob:
         source = estimate_text(content)
-        most = self._most(source)
+        most = self._most(source, self._recipe.merge_tokens if prompted == "rollup" else self._recipe.max_tokens)
         return SummaryJob(
             kind="segment",
             instructions=self._recipe.instructions(prompted, rank, most),
@@ -164,13 +181,12 @@ class Jobs:
             range_hash=hash,
         )
 
-    def _most(self, source: int) -> int:
+    def _most(self, source: int, cap: int) -> int:
         """Tokens that a summary may take: the cap, or less of a short source, for a reply of more than half of it is
-        refused. In few steps, so that requests begin alike and the provider's cache serves them."""
-        cap = self._recipe.max_tokens
+        refused. In steps, so that requests begin alike and the provider's cache serves them."""
         if self._recipe.maker != "model":
             return cap
-        return next((most for most in (cap, 3 * cap // 4, cap // 2) if most <= _SHARE * source), cap // 4)
+        return next((part * cap // 8 for part in range(8, 2, -1) if part * cap // 8 <= _SHARE * source), cap // 4)
 
 
 def _with_rules(text: Callable[[], str], rules: Sequence[tuple[str, Strength]], first: int) -> str:
@@ -184,9 +200,10 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
     `redact` function may say in an attribute `version` what it takes out.
     """
     prompts = {purpose: in_use(purpose, settings.prompts) for purpose in get_args(Prompted)}
+    sizes, memory_tokens = summary_sizes(settings), settings.summary_max_tokens or FIRST_CAP
+    caps = {"segment": sizes.leaf, "rollup": sizes.merge, "focus": sizes.leaf, "memory": memory_tokens}
     common = {
         "summarizer": name or f"private/{uuid.uuid4().hex}",
-        "max_tokens": settings.summary_max_tokens,
         "renderer": RENDERER_VERSION if own else ", ".join(_FOR_A_MODEL),
         **({} if own else {"gate": GATE_VERSION}),
         "redacted": redact is not None and not own and str(redact.version),
@@ -194,9 +211,10 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
 
     more = None if own else settings.summary_instructions
 
-    def hash_of(kind: str) -> str:
+    def hash_of(kind: str, **other: object) -> str:
         asked = {"instructions": more} if more and kind in _INSTRUCTED else {}
-        return recipe_hash({**common, **asked, "kind": kind, "prompt": None if own else prompts[kind].hash})
+        fixed = {"max_tokens": caps[kind], "kind": kind, "prompt": None if own else prompts[kind].hash}
+        return recipe_hash({**common, **asked, **fixed, **other})
 
     def instructions(kind: Prompted, rank: int, max_tokens: int) -> str:
         text = prompts[kind].render_for_rank(rank, max_tokens=max_tokens)
@@ -207,9 +225,23 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
         segment=hash_of("segment"),
         rollup=hash_of("rollup"),
         shared=name is not None,
-        max_tokens=settings.summary_max_tokens,
+        max_tokens=sizes.leaf,
+        merge_tokens=sizes.merge,
         instructions=instructions,
         focus=hash_of("focus"),
         memory=hash_of("memory"),
+        memory_tokens=memory_tokens,
+        earlier=() if own else tuple(hash_of("segment", **other) for other in _earlier(settings, prompts["segment"])),
         redact=None if own else redact,
     )
+
+
+def _earlier(settings: Settings, prompt: Prompt) -> Iterator[dict[str, object]]:
+    """How recipes whose summaries serve too differ from the present one: made for another budget, or by a release."""
+    default = settings.summary_max_tokens is None
+    for cap in sorted(set(DEFAULT_CAPS) - {summary_sizes(settings).leaf}, reverse=True) if default else []:
+        yield {"max_tokens": cap}
+    is_shipped = prompt == latest(prompt.name)
+    for recipe in () if settings.summary_instructions else _RELEASED:
+        of_user = {} if is_shipped else {"prompt": prompt.hash}
+        yield {**recipe, **of_user, **({"max_tokens": FIRST_CAP} if default else {})}

@@ -6,16 +6,18 @@ as seen, so that `unseen_tokens` can prove that no text left the raw tail unread
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from summarizing_context.extraction.values import find_drops
 from summarizing_context.log.digests import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.tree import HeaderNode, Maker, Node, NodeText
+from summarizing_context.log.tree import HeaderNode, Maker, Node, NodeText, stand_ins
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.rendering import render_children
 from summarizing_context.messages.truncation import KEY_LINES, cut_results
+from summarizing_context.settings.sizes import SummarySizes
+from summarizing_context.worker.merges import HeaderPlace, next_merge
 from summarizing_context.worker.open_ranges import CoveredRange, OpenRangeSummaries
 from summarizing_context.worker.standing_rules import RuleBook, RuleSources
 from summarizing_context.worker.topic_notes import Focus, Lines, TopicNotes
@@ -49,12 +51,17 @@ class SummaryCache:
     after how many messages a piece of the open segment is summarized ahead, if messages are counted."""
 
     def __init__(
-        self, log: MessageLog, extracts: Extracts, *, maker: Maker, cap: int, every: int | None = None
+        self, log: MessageLog, extracts: Extracts, *, maker: Maker, sizes: SummarySizes, every: int | None = None
     ) -> None:
         self._log = log
         self._extracts = extracts
         self._maker: Maker = maker
-        self._cap = cap
+        self._cap = cap = sizes.leaf
+        self._sizes = sizes
+        self._no_view = HeaderPlace(None, sizes.target)
+        self._places: tuple[HeaderPlace, ...] = (self._no_view,)
+        self._requested: tuple[Node, ...] = ()  # merges that a view would show which has not been made
+        self._tokens: dict[str, int] = {}  # of ready summaries of segments, by range hash
         self._ready: dict[str, NodeText] = {}  # by range hash
         self._made: dict[str, NodeText] = {}  # extractive ones, by range hash
         self._nodes: dict[Node, NodeText] = {}
@@ -77,24 +84,49 @@ class SummaryCache:
         """Have the model make what such a view would show."""
         self.open.request(view)
         self.notes.request(focus)
+        self._requested = tuple(
+            node for shown in view.nodes if stand_ins([shown]) and (node := shown.node) is not None and node.width > 1
+        )
+
+    def keep_headers(self, places: Iterable[HeaderPlace]) -> None:
+        """This is what the headers of views show now."""
+        self._places, self._requested = tuple(dict.fromkeys(places)) or (self._no_view,), ()
+
+    def needed_merges(self) -> list[Node]:
+        """Merges that views show or will show next, ready or not."""
+        shown = [place.oldest for place in self._places if place.oldest is not None and place.oldest.width > 1]
+        segments, sizes = len(self._log.segments), self._sizes
+        ahead = [next_merge(place, self._leaf_tokens, segments, sizes.merge, sizes.step) for place in self._places]
+        needed = dict.fromkeys([*shown, *self._requested, *(node for node in ahead if node is not None)])
+        return [node for node in needed if node.stop <= segments]
+
+    def _leaf_tokens(self, segment: int) -> int:
+        """What a segment's summary takes; the cap until it is ready."""
+        hash = self._log.hashes[segment]
+        if (known := self._tokens.get(hash)) is None:
+            if (found := self._ready.get(hash)) is None:
+                return self._cap
+            known = self._tokens[hash] = estimate_text(found.text)
+        return known
 
     def reset(self) -> None:
         """The log was replaced: places have changed, contents keep their summaries."""
         self._nodes.clear()
         self._rollup_hashes.clear()
         self._drops.clear()
+        self.keep_headers(())
         self._seen_stop = self._unread_leaf = 0
         self.notes.reset()
 
     def entries(self, node: Node) -> range:
         segments = self._log.segments
-        return range(segments[node.leaves.start].start, segments[node.leaves.stop - 1].stop)
+        return range(segments[node.start].start, segments[node.stop - 1].stop)
 
     def hash_of(self, node: Node) -> str | None:
-        """The range hash of a node; None for a rollup whose children are not all ready, or if there is no such node."""
-        if node.rank == 0:
+        """The range hash of a node; None for a merge whose children are not all ready, or if there is no such node."""
+        if node.width == 1:
             leaves = self._log.hashes
-            return leaves[node.number] if node.number < len(leaves) else None
+            return leaves[node.start] if node.start < len(leaves) else None
         if (known := self._rollup_hashes.get(node)) is not None:
             return known
         hashes = [self.hash_of(child) for child in node.children]
@@ -107,13 +139,17 @@ class SummaryCache:
     def is_ready(self, node: Node) -> bool:
         """Whether the session's own summary of a node is there, or it needs none."""
         hash = self.hash_of(node)
-        return hash is not None and (hash in self._ready or (node.rank == 0 and self._is_own_summary(node)))
+        return hash is not None and (hash in self._ready or (node.width == 1 and self._is_own_summary(node)))
 
     def is_known(self, node: Node) -> bool:
         """Whether the text of a node need not be worked out."""
         if node in self._nodes:
             return True
-        return node.rank == 0 and (self._log.hashes[node.number] in self._made or self.is_ready(node))
+        return node.width == 1 and (self._log.hashes[node.start] in self._made or self.is_ready(node))
+
+    def is_more_than_stand_in(self, node: Node) -> bool:
+        """Whether the text of a node is one of the session's own maker: that of the extractive pass is made at once."""
+        return self.is_ready(node) or self._maker == "extractive"
 
     @property
     def is_at_leisure(self) -> bool:
@@ -132,10 +168,10 @@ class SummaryCache:
             self._forget(node)
         else:  # the log was replaced meanwhile: the content may stand somewhere else now
             self._nodes.clear()
-        if node.rank == 0 and hash in self._log.repeated:
+        if node.width == 1 and hash in self._log.repeated:
             for index, other in enumerate(self._log.hashes):
                 if other == hash:
-                    self._forget(Node(0, index))
+                    self._forget(Node.leaf(index))
 
     def saw(self, hash: str) -> None:
         """A source was given to a summarizer: whole, or with all that was cut out of it read by the extractive pass."""
@@ -155,23 +191,23 @@ class SummaryCache:
     def text_of(self, node: Node) -> NodeText:
         found = self._nodes.get(node)
         if found is None:
-            found = self._nodes[node] = self._leaf(node) if node.rank == 0 else self._rollup(node)
+            found = self._nodes[node] = self._leaf(node) if node.width == 1 else self._merge(node)
         return found
 
     def known_text(self, leaf: int) -> str:
         """What is known of a segment, for somebody who asks: its summary, or, where none is ready, a quick look at its
         source. No view depends on that."""
-        if self.is_ready(Node(0, leaf)):
-            return self.text_of(Node(0, leaf)).text
+        if self.is_ready(Node.leaf(leaf)):
+            return self.text_of(Node.leaf(leaf)).text
         return self._extracts.skim(self._log.content(leaf), self._cap)
 
     def leaves(self) -> list[HeaderNode]:
         """Every segment's summary, as a block of a header that shows all of them."""
         found = []
         for number in range(len(self._log.segments)):
-            node = Node(0, number)
-            text, entries = self.text_of(node), self.entries(node)
-            whole = HeaderNode(0, number, entries.start, entries.stop, "full", text.made_by, text.passes, text.text)
+            node = Node.leaf(number)
+            (text, made_by, passes), entries = self.text_of(node), self.entries(node)
+            whole = HeaderNode(0, number, entries.start, entries.stop, "full", made_by, passes, text, segments=1)
             found.append(whole)
         return found
 
@@ -179,11 +215,11 @@ class SummaryCache:
         return self._extracts.brief(text, max_tokens)
 
     def drops(self, node: Node, text: str) -> tuple[str, ...]:
-        """Exact values of a node's source that `text`, shown for it, does not hold. A rollup's source are its
+        """Exact values of a node's source that `text`, shown for it, does not hold. A merge's source are its
         children."""
         if (found := self._drops.get(node)) is None or found[0] != text:
             children = [self.text_of(child).text for child in node.children]
-            source = render_children(children) if children else self._log.content(node.number)
+            source = render_children(children) if children else self._log.content(node.start)
             found = self._drops[node] = (text, find_drops(source, text))
         return found[1]
 
@@ -222,13 +258,13 @@ class SummaryCache:
         return len(self._ready) + len(self._rollup_hashes) + self.open.ready_count
 
     def _leaf(self, node: Node) -> NodeText:
-        hash = self._log.hashes[node.number]
+        hash = self._log.hashes[node.start]
         if (found := self._ready.get(hash)) is not None:
             return found
         if self._is_own_summary(node):
             return self._ready[hash]
         if (found := self._made.get(hash)) is None:
-            found = self._made[hash] = self._stand_in(node.number)
+            found = self._made[hash] = self._stand_in(node.start)
             self._seen.add(hash)
         return found
 
@@ -241,13 +277,13 @@ class SummaryCache:
         text = self._extracts.thorough(content, kind="segment", max_tokens=self._cap)
         return NodeText(text, "extractive" if self._maker == "extractive" else "stand-in", 1)
 
-    def _rollup(self, node: Node) -> NodeText:
+    def _merge(self, node: Node) -> NodeText:
         children = [self.text_of(child) for child in node.children]
         hash = rollup_hash(node.rank, [output_hash(child.text) for child in children])
         if (found := self._ready.get(hash) or self._made.get(hash)) is not None:
             return found
         text = self._extracts.thorough(
-            render_children([child.text for child in children]), kind="rollup", max_tokens=self._cap
+            render_children([child.text for child in children]), kind="rollup", max_tokens=self._sizes.merge
         )
         own = self._maker == "extractive" and all(child.made_by != "stand-in" for child in children)
         found = NodeText(text, "extractive" if own else "stand-in", 1 + max(child.passes for child in children))
@@ -256,16 +292,17 @@ class SummaryCache:
 
     def _is_own_summary(self, leaf: Node) -> bool:
         """Whether a segment is so short that its own text stands for it; then that is ready."""
-        segment = self._log.segments[leaf.number]
+        segment = self._log.segments[leaf.start]
         if segment.parts > 1 or segment.size > 2 * self._cap:
             return False
-        hash = self._log.hashes[leaf.number]
+        hash = self._log.hashes[leaf.start]
         self._seen.add(hash)
         if hash not in self._ready:
             self._ready[hash] = NodeText(self._log.render(segment.start, segment.stop, apart=False), "verbatim", 0)
         return True
 
     def _forget(self, node: Node) -> None:
-        """A node says something new: so does every rollup of it."""
-        while self._nodes.pop(node, None) is not None:  # a rollup is kept only while its children are
-            node = node.parent
+        """A node says something new: so does every merge of it."""
+        if self._nodes.pop(node, None) is not None:  # a merge is kept only while its children are
+            for other in [one for one in self._nodes if one.start <= node.start and node.stop <= one.stop]:
+                del self._nodes[other]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, TypeVar
@@ -21,10 +21,11 @@ from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.planning import Planner, Want
 from summarizing_context.log.tree import NOTE, OPEN, Node, NodeText
-from summarizing_context.stores.base import Store, StoredSummary, SummaryKey
+from summarizing_context.stores.base import Places, Store, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.retries import LONGEST_DELAY, RetrySchedule
 from summarizing_context.worker.jobs import Jobs, Recipe
+from summarizing_context.worker.merges import merges_below
 from summarizing_context.worker.summary_cache import SummaryCache
 
 _STOP_WITHIN = 1.5  # seconds
@@ -97,6 +98,7 @@ class Worker:
         self._tell = notify
         self._ledger = ledger
         self._planner = Planner(summaries, rollups=rollups)
+        self._merges = rollups
         self._running: dict[str, Want] = {}
         self._retries = RetrySchedule(cooldown)
         self._owner: asyncio.Task[None] | None = None
@@ -157,18 +159,19 @@ class Worker:
         self._signal()
 
     async def recall(self, *, everything: bool = False) -> None:
-        """Take from the store every summary that it has for this session's segments and their rollups.
+        """Take from the store every summary that it has for this session's segments, and the merges that views need.
 
         With `everything` those that are known already are asked for too, so that the store notes their use.
         """
         if not self._recipe.shared:
             return
-        segments, rank, width = len(self._log.segments), 0, 1
-        while width <= segments:
-            nodes = [Node(rank, index) for index in range(segments // width)]
-            wants = [Want(node, hash) for node in nodes if (hash := self._summaries.hash_of(node)) is not None]
-            await self._find([want for want in wants if everything or not self._summaries.is_ready(want.node)])
-            rank, width = rank + 1, width * 4
+        await self._recall(list(map(Node.leaf, range(len(self._log.segments)))), everything)
+        for merges in merges_below(self._summaries.needed_merges() if self._merges else ()):
+            await self._recall(merges, everything)
+
+    async def _recall(self, nodes: Sequence[Node], everything: bool) -> None:
+        wants = [Want(node, hash) for node in nodes if (hash := self._summaries.hash_of(node)) is not None]
+        await self._find([want for want in wants if everything or not self._summaries.is_ready(want.node)])
 
     async def _own(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -293,7 +296,25 @@ class Worker:
         found = await self._guarded(self._store.find_summaries(self._session_id, list(keys), places))
         for key, summary in (found or {}).items():
             self._keep(keys[key], summary.text)
-        return found is not None and len(found) == len(keys)
+        if found is None:
+            return False
+        missing = {key: want for key, want in keys.items() if key not in found}
+        return await self._find_earlier(missing, places) == len(missing)
+
+    async def _find_earlier(self, missing: Mapping[SummaryKey, Want], places: Places) -> int:
+        """Take what the store has under earlier recipes; how many of the missing that were."""
+        earlier = {key: self._jobs.earlier_keys(want) for key, want in missing.items()}
+        if not any(earlier.values()):
+            return 0
+        asked = {old: key for key, olds in earlier.items() for old in olds}
+        at = {old: places[key] for old, key in asked.items() if key in places}
+        found = await self._guarded(self._store.find_summaries(self._session_id, list(asked), at)) or {}
+        taken = 0
+        for key, want in missing.items():
+            if (text := next((found[old].text for old in earlier[key] if old in found), None)) is not None:
+                self._keep(want, text)
+                taken += 1
+        return taken
 
     async def _summarize(self, want: Want, job: SummaryJob) -> None:
         self._tell("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})

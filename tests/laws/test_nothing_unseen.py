@@ -150,8 +150,8 @@ def long_results(dialect: str) -> tuple[list[Message], dict[str, list[str]]]:
 def test_what_is_cut_out_for_a_model_is_read_by_the_extractive_pass(dialect: str) -> None:
     log, marks = long_results(dialect)
     made, lines, passes = book(timeline(log, Limits()))
-    jobs = Jobs(lines, made, Recipe("model", "a", "b", False, 400, lambda kind, rank, most: "Sum up."))
-    wants = [Want(Node(0, leaf), lines.hashes[leaf]) for leaf in range(len(lines.segments))]
+    jobs = Jobs(lines, made, Recipe("model", "a", "b", False, 400, 400, lambda kind, rank, most: "Sum up."))
+    wants = [Want(Node.leaf(leaf), lines.hashes[leaf]) for leaf in range(len(lines.segments))]
     contents = ""
     for want in wants:
         contents += jobs.prepare(want)().content
@@ -177,7 +177,7 @@ def test_what_was_cut_out_and_not_read_counts_as_unseen() -> None:
     for hash in rest:
         made.saw(hash)
     assert made.unseen_tokens(len(lines.segments)) > LONGEST_RESULT
-    assert "stand-in" in made.text_of(Node(0, leaf)).made_by  # which reads all of it
+    assert "stand-in" in made.text_of(Node.leaf(leaf)).made_by  # which reads all of it
     assert made.unseen_tokens(len(lines.segments)) == 0
 
 

@@ -19,15 +19,16 @@ pytestmark = pytest.mark.anyio
 
 def test_keys_are_equal_across_processes_hash_seeds_and_token_counters() -> None:
     first = keys("quarter", "0")
-    assert len(first) > 25
+    assert len([kind for kind, *_ in first if kind == "segment"]) > 20
     assert {kind for kind, *_ in first} == {"segment", "rollup"}
     for counter, seed in (("letters", "1"), ("words", "12345"), ("bytes", "random")):
         other = keys(counter, seed)
         common = first.keys() & other.keys()
         assert {job: other[job] for job in common} == {job: first[job] for job in common}
         whole = max(stop for _, _, stop in common)
-        # how much of the open segment a view covers, and has summarized in pieces, depends on what its tokens count
-        assert all(start >= whole for _, start, _ in first.keys() ^ other.keys())
+        # how much of the open segment a view covers, and has summarized in pieces, depends on what its tokens count;
+        # so does which merges it shows
+        assert all(start >= whole for kind, start, _ in first.keys() ^ other.keys() if kind == "segment")
 
 
 def keys(counter: str, seed: str) -> dict[tuple[str, int, int], str]:

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from summarizing_context.log.tree import Node
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
 from summarizing_context.views.header import (
     END,
@@ -64,20 +65,29 @@ def test_a_summary_cannot_end_its_fence():
     assert "".join(texts_of(header.message)).count("</summary>") == 1
 
 
-def test_above_its_target_a_header_is_rolled_up_and_remembers_it():
-    header = compose(9, 1_500)
-    assert header.nodes[0].rank == 1
-    assert header.tree[0][0].leaves == range(4)
-    again = compose(10, 1_500, tree=header.tree)
-    assert again.tree[0][0].rank >= 1
+def test_above_its_target_the_oldest_segments_are_merged_and_the_header_remembers_it():
+    header = compose(9, 1_300)
+    assert [node for node, _ in header.tree] == [Node(0, 4), *map(Node.leaf, range(4, 9))]
+    assert (header.nodes[0].rank, header.nodes[0].node) == (1, Node(0, 4))
+    again = compose(10, 1_300, tree=header.tree)
+    assert [node for node, _ in again.tree] == [Node(0, 4), *map(Node.leaf, range(4, 10))]
+    assert texts_of(again.message)[: len(header.nodes)] == texts_of(header.message)[: len(header.nodes)]
 
 
-def test_a_flat_header_is_never_rolled_up():
-    assert {node.rank for node in compose(9, 1_500, style=STYLE._replace(flat=True)).nodes} == {0}
+def test_a_missing_merge_lets_the_header_grow_up_to_its_share():
+    library = Library()
+    library.missing = {Node(0, 4), Node(0, 8)}
+    plan = HeaderPlan((), 9, 90, 90, 0)
+    assert len(compose_header(plan, library, room(1_300), STYLE).nodes) == 9
+    assert compose_header(plan, library, room(1_000), STYLE).nodes[0].node == Node(0, 4)
+
+
+def test_a_flat_header_is_never_merged():
+    assert {node.rank for node in compose(9, 1_300, style=STYLE._replace(flat=True)).nodes} == {0}
 
 
 def test_above_its_share_the_oldest_nodes_become_briefs():
-    forms = [node.form for node in compose(9, 1_260, style=STYLE._replace(flat=True)).nodes]
+    forms = [node.form for node in compose(9, 900, style=STYLE._replace(flat=True)).nodes]
     assert forms[0] in ("brief", "line")
     assert forms[-1] == "full"
 

@@ -14,8 +14,8 @@ from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
 from summarizing_context.messages.reading import message_text_parts
 
 pytestmark = pytest.mark.anyio
-SMALL = {"max_tokens": 60_000, "low_water": 0.1, "min_free": 0.05, "segment_min": 500, "segment_target": 1_000}
-SMALL |= {"segment_max": 2_000, "summary_max_tokens": 100}
+SMALL = {"max_tokens": 60_000, "low_water": 0.1, "min_free": 0.05, "segment_min": 500}
+SMALL |= {"segment_target": 1_000, "segment_max": 2_000, "summary_max_tokens": 100, "header_target": 0.06}
 LENGTH = 120  # steps
 
 
@@ -64,7 +64,7 @@ async def test_a_short_session_never_waits_breaks_only_where_it_activates_and_is
         assert outcome.bill.read + outcome.bill.written == pytest.approx(outcome.view_tokens)
         assert outcome.blocking == 0
         assert 2 <= outcome.passes <= outcome.bound
-        assert outcome.of_one_rank <= 3
+        assert outcome.merges <= 1
         assert outcome.activations["high_water"] <= outcome.bill.breaks <= outcome.activations.total() > 3
         assert outcome.bill.summarizer_input > 0.9 * (outcome.log_tokens - 60_000)
     assert economy.bill.per_step < fidelity.bill.per_step

@@ -10,7 +10,7 @@ import pytest
 from summarizing_context.log.tree import Cut, HeaderNode
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.views.activation import ActivationPlan, ActivationRequest
-from summarizing_context.views.budget import BARE, Shares, Thresholds
+from summarizing_context.views.budget import BARE, Thresholds
 from summarizing_context.views.folding import Calls
 from summarizing_context.views.header import Header
 from summarizing_context.views.memory_section import memory_block
@@ -19,7 +19,7 @@ from summarizing_context.views.pins import NO_PINS, Pins
 from summarizing_context.views.planner import CASES, Candidates, Reshape, Situation, plan_activation
 from summarizing_context.views.tail import Tail, TailItem
 from summarizing_context.views.view import ActivationState, ViewPolicy
-from tests.making import PRICE, user
+from tests.making import PRICE, fixed_shares, user
 from tests.views.test_cuts import ROOM, at
 
 STAND_IN = HeaderNode(0, 0, 0, 4, "full", "stand-in", 1, "text", 300)
@@ -75,7 +75,7 @@ class Fake:
 
 def situation(tokens: int, **other: Any) -> Situation:
     """A view of so many tokens in a room of 1,000: high water 850, low water 160, `min_free` 120."""
-    policy = ViewPolicy(Shares(), 20, 200)._replace(**other.pop("policy", {}))
+    policy = ViewPolicy(fixed_shares(), 20, 200)._replace(**other.pop("policy", {}))
     state = other.pop("state", COVERED)
     made = Situation(state, policy, Thresholds(ROOM), ROOM, 4, tokens - state.head_tokens, 20, log_length=30)
     return made._replace(**other)

@@ -47,10 +47,10 @@ def test_a_state_counts_on_and_knows_its_cut_tree_and_head():
     assert (made.serial, made.cut) == (7, Cut(5, 3, 3))
     assert made.head == [*made.before, made.header, *made.after]
     assert sum(map(PRICE.message, made.head)) == made.head_tokens
-    assert [node for node, _ in made.tree_nodes][-1].leaves.stop == 5
+    assert [node for node, _ in made.tree_nodes][-1].stop == 5
 
 
-@pytest.mark.parametrize("data", [b"", b"junk", b"[]", b'{"serial": "x"}', b'{"tree": [[1]]}', b"\xff"])
+@pytest.mark.parametrize("data", [b"", b"junk", b"[]", b'{"serial": "x"}', b'{"blocks": [[1]]}', b"\xff"])
 def test_bytes_that_are_no_state_are_refused(data):
     with pytest.raises((msgspec.MsgspecError, ValueError)):
         decode_state(data)

@@ -7,11 +7,11 @@ import pytest
 from summarizing_context.errors import BudgetError
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.views.activation import Reason
-from summarizing_context.views.budget import CachePrices, Economy, Shares
+from summarizing_context.views.budget import CachePrices, Economy
 from summarizing_context.views.builder import MAX_KEYS, Viewer
 from summarizing_context.views.view import View, ViewPolicy
 from summarizing_context.worker.summary_cache import SummaryCache
-from tests.making import PRICE, SMALL, entry, one_call, session, system, user
+from tests.making import PRICE, SMALL, entry, fixed_shares, one_call, session, system, user
 from tests.worker.test_summaries import book
 
 BUDGET = 2_000
@@ -24,7 +24,7 @@ class Host:
     def __init__(self, **policy: object) -> None:
         self.timeline = MessageLog(SMALL, PRICE.image_tokens)
         self.book: SummaryCache = book(self.timeline, maker="extractive")[0]
-        self.policy = ViewPolicy(Shares(), 20, 200)._replace(**policy)
+        self.policy = ViewPolicy(fixed_shares(), 20, 200)._replace(**policy)
         self.viewer = self.fresh()
         self.reasons: list[Reason] = []
 

@@ -25,14 +25,14 @@ def test_text_is_redacted_before_it_is_cut():
     log = [user("Look."), one_call("a"), answer("a", KEY), assistant("Seen."), user("x " * 9_000)]
     made, lines, passes = book(timeline(log, Limits(2_000, 4_000, 8_000)))
     recipe = make_recipe(Settings(), "model", own=False, redact=Redaction(redact))
-    job = Jobs(lines, made, recipe).prepare(Want(Node(0, 0), lines.hashes[0]))()
+    job = Jobs(lines, made, recipe).prepare(Want(Node.leaf(0), lines.hashes[0]))()
     assert "(a key)" in job.content
     assert "deadbeef" not in job.content + "".join(passes.left_out)
 
 
 def test_cutting_concerns_only_what_a_model_reads():
     model, own = (make_recipe(Settings(), "one", own=own, redact=None) for own in (False, True))
-    plain = {"summarizer": "one", "max_tokens": 400, "redacted": False, "kind": "segment", "prompt": None}
+    plain = {"summarizer": "one", "max_tokens": 900, "redacted": False, "kind": "segment", "prompt": None}
     assert own.segment == recipe_hash({**plain, "renderer": RENDERER_VERSION})
     assert model.segment != own.segment
 

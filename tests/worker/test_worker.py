@@ -25,6 +25,7 @@ from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive.quotes import error_line
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
 from summarizing_context.worker.jobs import Recipe
+from summarizing_context.worker.merges import merges_below
 from summarizing_context.worker.worker import Worker
 from tests.making import entries, session, timeline, user
 from tests.worker.test_summaries import book
@@ -101,7 +102,7 @@ class Shop:
         self.gate, self.store, self.clock = gate or Gate(), Shelf(), Clock()
         self.book, self.timeline, _ = book(log)
         self.events: list[tuple[str, dict[str, object]]] = []
-        recipe = Recipe("model", "seg", "roll", True, 20, lambda kind, rank, most: f"{kind} {rank}")
+        recipe = Recipe("model", "seg", "roll", True, 20, 20, lambda kind, rank, most: f"{kind} {rank}")
         given = {
             "log": self.timeline, "summaries": self.book, "store": self.store, "session_id": "s", "caller": self.gate,
             "recipe": recipe, "clock": self.clock, "concurrency": 3, "cooldown": 30.0, "start_messages": None,
@@ -119,7 +120,7 @@ class Shop:
         await self.given["background"].close()
 
 
-async def test_it_makes_every_segment_and_every_complete_rollup_once():
+async def test_it_makes_every_segment_once_and_the_merge_that_a_view_will_need():
     three = anyio.Event()
 
     async def reply(job: SummaryJob) -> str:
@@ -130,9 +131,12 @@ async def test_it_makes_every_segment_and_every_complete_rollup_once():
 
     async with Shop(gate=Gate(reply)) as shop:
         assert await shop.worker.wait_idle(120)
-        segments = len(shop.timeline.segments)
-        expected = sum(segments // 4**rank for rank in range(6))
-        assert len({job.range_hash for job in shop.gate.jobs}) == len(shop.gate.jobs) == expected
+        made = [job.range_hash for job in shop.gate.jobs if job.kind == "segment"]
+        assert sorted(made) == sorted(set(shop.timeline.hashes))
+        (needed,) = shop.book.needed_merges()
+        merges = [node for rank in merges_below([needed]) for node in rank]
+        assert [job.rank for job in shop.gate.jobs if job.kind == "rollup"] == [node.rank for node in merges]
+        assert shop.book.is_ready(needed)
         assert shop.worker.pending == 0
         assert shop.gate.most == 3
 
@@ -146,7 +150,7 @@ async def test_a_job_says_what_it_is():
         assert first.content == render_entries(covered, numbered="typed")
         assert (first.start, first.stop) == (shop.timeline.segments[0].start, shop.timeline.segments[0].stop)
         rollup = next(job for job in shop.gate.jobs if job.rank == 1)
-        assert rollup.content.count("### summary ") == 4
+        assert rollup.content.count("### summary ") == 16
 
 
 async def test_nothing_starts_before_the_log_is_long_enough():
@@ -196,7 +200,7 @@ async def test_what_the_store_has_is_not_made_again():
 
 
 async def test_a_private_recipe_never_touches_the_store():
-    recipe = Recipe("model", "seg", "roll", False, 20, lambda kind, rank, most: "x")
+    recipe = Recipe("model", "seg", "roll", False, 20, 20, lambda kind, rank, most: "x")
     async with Shop(recipe=recipe) as shop:
         shop.store.fails = True
         assert await shop.worker.wait_idle(120)
@@ -215,7 +219,7 @@ async def test_a_summary_that_the_store_failed_to_take_is_found_in_memory():
     async with Shop() as shop:
         shop.store.fails = True
         assert await shop.worker.wait_idle(120)
-        asked, node = len(shop.gate.jobs), Node(0, 0)
+        asked, node = len(shop.gate.jobs), Node.leaf(0)
         want = Want(node, shop.book.hash_of(node) or "")
         assert await shop.worker._find([want])  # as when the piece of the log that it stood for comes back
         shop.store.fails = False
@@ -272,7 +276,9 @@ async def test_observers_hear_of_each_summary_without_its_text():
 
 
 async def test_redact_runs_over_what_a_summarizer_reads():
-    recipe = Recipe("model", "seg", "roll", True, 20, lambda kind, rank, most: "x", lambda text: text.replace("e", "*"))
+    recipe = Recipe(
+        "model", "seg", "roll", True, 20, 20, lambda kind, rank, most: "x", lambda text: text.replace("e", "*")
+    )
     async with Shop(recipe=recipe) as shop:
         await shop.worker.wait_idle(120)
         assert all("e" not in job.content for job in shop.gate.jobs)
@@ -504,12 +510,12 @@ async def test_a_ledger_that_cannot_be_read_ahead_is_given_up_and_told_once(capl
 async def test_no_more_is_asked_for_than_a_reply_may_take_of_a_short_source():
     """A model that uses all that it is given is not refused for that."""
     given: list[int] = []
-    recipe = Recipe("model", "seg", "roll", True, 100, lambda kind, rank, most: f"{kind} {given.append(most)}")
+    recipe = Recipe("model", "seg", "roll", True, 100, 100, lambda kind, rank, most: f"{kind} {given.append(most)}")
     async with Shop(timeline(session(300)), Gate(lambda job: "word " * job.max_tokens), recipe=recipe) as shop:
         assert await shop.worker.wait_idle(120)
         rollups = [job for job in shop.gate.jobs if job.rank]
         assert rollups
-        assert {job.max_tokens for job in shop.gate.jobs} == set(given) <= {100, 75, 50, 25}
+        assert {job.max_tokens for job in shop.gate.jobs} == set(given) <= {100, 87, 75, 62, 50, 37, 25}
         assert all(job.max_tokens <= 0.4 * job.source_tokens or job.max_tokens == 25 for job in shop.gate.jobs)
 
 
@@ -521,7 +527,7 @@ async def test_sources_are_read_and_redacted_off_the_event_loop():
         threads.add(threading.get_ident())
         return text
 
-    recipe = Recipe("model", "seg", "roll", True, 20, lambda kind, rank, most: kind, redact)
+    recipe = Recipe("model", "seg", "roll", True, 20, 20, lambda kind, rank, most: kind, redact)
     async with Shop(recipe=recipe) as shop:
         assert await shop.worker.wait_idle(120)
         assert threads

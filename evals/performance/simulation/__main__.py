@@ -1,7 +1,7 @@
 """Simulates sessions of 4.4M and 44M tokens and prints what a step costs; `make simulate`.
 
 Claims checked: cost per step within 5 % between the two sizes, no view that waits for a summary, no fact summarized
-more often than floor(log4 segments) + 1 times, `economy` near the cheapest of a grid of high waters. Exit status 1
+more often than floor(log16 segments) + 2 times, `economy` near the cheapest of a grid of high waters. Exit status 1
 where one does not hold.
 """
 

@@ -12,7 +12,7 @@ from evals.performance.simulation.bill import Bill, Requests
 from evals.performance.simulation.virtual import Clock, Summarizer
 from evals.performance.simulation.workload import Message, Texts, messages, opening, steps
 from summarizing_context import Settings, SummarizingContext, message_text_parts, open_context
-from summarizing_context.log.tree import FAN_OUT, HeaderNode, Node, roll_up
+from summarizing_context.log.tree import FAN_IN, HeaderNode
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
 
 WINDOW = 200_000
@@ -42,7 +42,7 @@ class Outcome:
     stand_ins: int = 0
     header_tokens: list[int] = field(default_factory=list)  # after each activation
     header_nodes: int = 0  # the most in one header
-    of_one_rank: int = 0  # the most of one rank, rolled up as far as can be
+    merges: int = 0  # the most in one header
     view_tokens: int = 0  # of all views
     seconds: float = 0.0  # real
     cpu_seconds: float = 0.0
@@ -51,11 +51,11 @@ class Outcome:
 
     @property
     def bound(self) -> int:
-        """floor(log4 segments) + 1."""
+        """floor(log16 segments) + 2."""
         high = 0
-        while FAN_OUT ** (high + 1) <= self.segments:
+        while FAN_IN ** (high + 1) <= self.segments:
             high += 1
-        return high + 1
+        return high + 2
 
 
 async def simulate(plan: Plan, *, patience: float = 2.0) -> Outcome:
@@ -113,9 +113,7 @@ def _note_header(nodes: list[HeaderNode], outcome: Outcome) -> None:
     outcome.header_tokens.append(sum(node.tokens for node in nodes))
     outcome.header_nodes = max(outcome.header_nodes, len(nodes))
     outcome.passes = max([outcome.passes, *(node.passes for node in nodes)])
-    tree = [Node(node.rank, node.number) for node in nodes if node.rank >= 0]
-    ranks = Counter(node.rank for node in roll_up(tree, lambda node: 1, 0))
-    outcome.of_one_rank = max([outcome.of_one_rank, *ranks.values()])
+    outcome.merges = max(outcome.merges, sum(node.rank > 0 for node in nodes))
 
 
 def _cost(message: Message) -> int:

@@ -51,7 +51,7 @@ def row_of_ours(name: str, tail: int, runs: Sequence[Outcome]) -> Row:
         "mean_header_tokens": round(fmean([tokens for run in runs for tokens in run.header_tokens or [0]])),
         "max_header_tokens": max(tokens for run in runs for tokens in run.header_tokens or [0]),
         "max_header_nodes": max(run.header_nodes for run in runs),
-        "rolled_up_nodes_of_one_rank": max(run.of_one_rank for run in runs),
+        "merges_in_a_header": max(run.merges for run in runs),
         "view_p50_ms": round(_share([ms for run in runs for ms in run.view_ms], 0.5), 3),
         "view_p99_ms": round(_share([ms for run in runs for ms in run.view_ms], 0.99), 3),
         "activation_p99_ms": round(_share([ms for run in runs for ms in run.activation_ms], 0.99), 1),
