@@ -165,7 +165,7 @@ async def test_a_view_in_many_slices_looks_at_each_message_of_a_step_a_few_times
     assert calls < len(reads) < 8 * calls
 
 
-@pytest.mark.parametrize("making", ["_stand_in", "_rollup"])
+@pytest.mark.parametrize("making", ["_stand_in", "_merge"])
 async def test_a_first_view_of_a_long_log_makes_a_few_texts_between_two_turns_of_the_event_loop(
     making: str, monkeypatch: pytest.MonkeyPatch
 ):
@@ -192,7 +192,7 @@ async def test_a_first_view_of_a_long_log_makes_a_few_texts_between_two_turns_of
         await anyio.sleep(0.01)
         await context.get_messages_for_request()
         tasks.cancel_scope.cancel()
-    assert made.total() > 20
+    assert made.total() > (20 if making == "_stand_in" else 3)
     assert max(made.values()) <= SLICE // 40
 
 

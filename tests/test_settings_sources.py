@@ -34,7 +34,7 @@ def test_an_inner_toml_table_is_reached_by_a_dotted_name(tmp_path: Path):
     [
         ("[summarizing_context]\nmax_tokens = '5'\n", "[summarizing_context] max_tokens = '5' is refused"),
         ("[summarizing_context]\nmodell = 5\n", "did you mean"),
-        ("[summarizing_context]\nlow_water = 0.9\n", "[summarizing_context] low_water = 0.9 must be below"),
+        ("[summarizing_context]\nlow_water = 0.95\n", "[summarizing_context] low_water = 0.95 must be below"),
         ("[other]\n", "has no table [summarizing_context]"),
         ("summarizing_context = 5\n", "has no table [summarizing_context]"),
         ("[summarizing_context\n", "cannot be read"),

@@ -29,11 +29,14 @@ class HeaderPlace(NamedTuple):
         return self.oldest.stop if self.oldest.width > 1 else self.oldest.start
 
 
-def next_merge(place: HeaderPlace, tokens: Callable[[int], int], segments: int, merge: int, step: int) -> Node | None:
+def next_merge(
+    place: HeaderPlace, tokens: Callable[[int], int | None], segments: int, merge: int, step: int
+) -> Node | None:
     """The merge that will be shown when the header has outgrown its target; None while that is far.
 
-    `tokens` tells those of a segment's summary, `merge` those of a merge. Looks at no more segments than fill the
-    target.
+    `tokens` tells those of a segment's summary; None while it is not ready, and then nothing is foreseen: what is asked
+    of a model depends on the log alone, not on which summary is ready first. `merge` tells the tokens of a merge. Looks
+    at no more segments than fill the target.
     """
     target, rest = place.target, 0.0
     before = merge + _FRAME if place.merged else 0
@@ -43,7 +46,9 @@ def next_merge(place: HeaderPlace, tokens: Callable[[int], int], segments: int, 
             break
         if (segment + 1) % step == 0:
             stops[segment + 1] = rest
-        rest += tokens(segment) + _FRAME
+        if (size := tokens(segment)) is None:
+            return None
+        rest += size + _FRAME
     if not stops or before + rest < _AHEAD * target:
         return None
     wanted = target / 2 - max(0.0, target - before - rest)  # what is still to come will stand behind it too

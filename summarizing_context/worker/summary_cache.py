@@ -100,12 +100,12 @@ class SummaryCache:
         needed = dict.fromkeys([*shown, *self._requested, *(node for node in ahead if node is not None)])
         return [node for node in needed if node.stop <= segments]
 
-    def _leaf_tokens(self, segment: int) -> int:
-        """What a segment's summary takes; the cap until it is ready."""
+    def _leaf_tokens(self, segment: int) -> int | None:
+        """What a segment's summary takes; None until it is ready."""
         hash = self._log.hashes[segment]
         if (known := self._tokens.get(hash)) is None:
             if (found := self._ready.get(hash)) is None:
-                return self._cap
+                return None
             known = self._tokens[hash] = estimate_text(found.text)
         return known
 

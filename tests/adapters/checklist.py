@@ -90,7 +90,7 @@ _point(
     14,
     "one header message, its blocks bounded by the tree; nothing is summarized twice",
     "log/test_header.py::test_any_header_covers_everything_in_order_within_its_share",
-    "log/test_header.py::test_above_its_target_a_header_is_rolled_up_and_remembers_it",
+    "log/test_header.py::test_above_its_target_the_oldest_segments_are_merged_and_the_header_remembers_it",
     f"{_L}paid_once.py::test_no_key_is_asked_for_twice_within_a_session",
 )
 _point(

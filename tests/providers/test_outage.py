@@ -11,7 +11,7 @@ import pytest
 from summarizing_context import Settings, open_context
 from tests.laws.builders import count
 from tests.laws.judge import Judge
-from tests.laws.outage import BUDGET, MOST_CALLS, OPTIONS, Clock, due, outage
+from tests.laws.outage import BUDGET, MOST_CALLS, OPTIONS, Clock, outage
 
 from .protocols import KEY, MODEL, PROTOCOLS, Protocol, user_text
 from .server import Answer, Request, serving
@@ -47,5 +47,7 @@ async def test_after_ten_minutes_every_gap_is_filled_exactly_once(protocol: Prot
             await outage(Judge(context, budget=BUDGET), clock, provider.down)
             segments = context.statistics().segments
     assert set(Counter(provider.answered).values()) == {1}
-    assert len(provider.answered) == due(segments)
+    merges = sum("### summary 1 of" in text for text in provider.answered)
+    assert merges > 0
+    assert len(provider.answered) - merges in range(segments, segments + 3)  # with pieces of the open segment
     assert 4 <= provider.lost <= MOST_CALLS

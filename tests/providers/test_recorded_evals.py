@@ -41,6 +41,12 @@ SDKS = (anthropic, openai)  # imported before the clock of a call runs
 WHOLE = read_case(Path(__file__).parents[2] / "evals" / "data" / "support-broken-import.jsonl", budget=1)
 CASE = replace(WHOLE, probes=WHOLE.probes[::2])
 SMALL = {"segment_min": 150, "segment_target": 360, "segment_max": 600, "summary_max_tokens": 40}
+SMALL |= {
+    "low_water": 0.16,
+    "high_water": 0.85,
+    "header_target": 0.12,
+    "header_share": 0.28,
+}  # cover whole segments only
 ARMS = ("hierarchical", "tail", "everything", "stored")
 
 

@@ -239,8 +239,8 @@ def test_whether_max_tokens_was_set_survives_copies(copied: Any):
 
 
 def test_replace_checks_again():
-    with pytest.raises(SettingsError, match=r"low_water = 0\.9 must be below"):
-        dataclasses.replace(Settings(), low_water=0.9)
+    with pytest.raises(SettingsError, match=r"low_water = 0\.95 must be below"):
+        dataclasses.replace(Settings(), low_water=0.95)
 
 
 def test_a_value_that_cannot_be_shown_is_still_refused_properly():

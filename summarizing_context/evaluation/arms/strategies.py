@@ -38,6 +38,8 @@ _NEVER = 1_000  # failures in a row
 
 _TRIES = 10
 
+_SETTLING = 2  # views of one budget: a merge that the first lacks is in the second
+
 _SHY = 0.92  # a view may not be larger than what is asked for: aim a little lower
 
 
@@ -67,13 +69,18 @@ class StrategyArm:
         await self._context.wait_idle()
 
     async def view(self, budget: int) -> ArmView | None:
-        """The view at a budget; None where no lawful view fits it."""
-        self._views_taken += 1
-        provider = SimpleNamespace(name=f"{self._fed}-{self._views_taken}")
-        try:
-            await self._context.get_messages_for_request(token_budget=budget, provider=provider)
-        except BudgetError:
-            return None
+        """The view at a budget, with all that a model has to make for it; None where no lawful view fits it."""
+        for _ in range(_SETTLING):
+            self._views_taken += 1
+            provider = SimpleNamespace(name=f"{self._fed}-{self._views_taken}")
+            try:
+                await self._context.get_messages_for_request(token_budget=budget, provider=provider)
+            except BudgetError:
+                return None
+            nodes = self._context.explain(drops=False)
+            await self._context.wait_idle()  # else what is asked of a model would depend on when it answers
+            if not any(node.segments > 1 and node.made_by == "stand-in" for node in nodes):
+                break
         return self._shown()
 
     async def recall(self, query: str, tokens: int) -> str:
