@@ -41,7 +41,7 @@ async def test_a_wide_group_is_folded_as_its_results_come(strategy: str, dialect
         assert judge.refused == 0
         assert judge.repairs["calls_folded"] > 50
         assert judge.context.statistics().repairs["calls_folded"] > 50
-        assert judge.activations - before < 10
+        assert judge.activations - before <= 11  # each leaves the view `min_free` below its high water
         await seen(judge, [assistant("done"), *session(72, 20, dialect=dialect, rules="")], every=3)
         assert judge.covered > 120
 

@@ -24,6 +24,7 @@ PENDING = "Nothing is recorded for this part of the session yet."
 _NEVER = 1_000_000  # failures in a row before calls are held back
 _TRIES = 10
 _CLOSE = 0.98  # of the tokens that are asked for
+_AIM = 0.99  # of them
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -118,7 +119,8 @@ async def extractive_view(case: Case, messages: Sequence[Message], tokens: int) 
             if tokens * _CLOSE <= size <= tokens:
                 break
             low, high = (max(low, budget), high) if size <= tokens else (low, min(high or budget, budget))
-            budget = (low * high) ** 0.5 if low and high else budget * min(4.0, max(0.25, tokens / max(1, size)))
+            elsewhere = min(4.0, max(0.25, (_AIM * tokens / max(1, size)) ** 1.5))  # a view follows its budget slowly
+            budget = (low * high) ** 0.5 if low and high else budget * elsewhere
             try:
                 provider = SimpleNamespace(name=f"try-{tried}")
                 view = await context.get_messages_for_request(token_budget=round(budget), provider=provider)
