@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from summarizing_context.cli import eval_ask
 from summarizing_context.cli.eval_model import (
     BaseUrl,
     CassettePath,
@@ -40,6 +41,8 @@ summarizing-context eval run    [dim]# the default suite, in a checkout[/dim]
 summarizing-context eval run --cases logs/ --budget 16k    [dim]# your own transcripts, no labels needed[/dim]
 
 summarizing-context eval run --dataset locomo locomo10.json
+
+summarizing-context eval run eval-ask    [dim]# what `eval ask` recorded, again without a key[/dim]
 
 [bold]Exit status[/bold]
 
@@ -78,13 +81,17 @@ def register(app: typer.Typer) -> None:
     family = typer.Typer(help="Measure how good summaries are, without a model unless asked.", no_args_is_help=True)
     family.command("run", help=help_text(run), epilog=_EXAMPLES)(run)
     family.command("record", help=help_text(record), epilog=_RECORDING)(record)
+    eval_ask.register(family)
     for command in (report, compare, lint):
         family.command(command.__name__, help=help_text(command))(command)
     app.add_typer(family, name="eval")
 
 
 def run(
-    suite: Annotated[str | None, typer.Argument(metavar="[SUITE]", help=f"{_SUITE}`default` if none is named.")] = None,
+    suite: Annotated[
+        str | None,
+        typer.Argument(metavar="[SUITE]", help=f"{_SUITE}`default` if none is named; or a folder of `eval ask`."),
+    ] = None,
     cases: Cases = None,
     dataset: Dataset = None,
     *,

@@ -32,7 +32,7 @@ _LISTED = 12  # views
 def run_recorded(request: RunRequest, options: ModelOptions, loaded: LoadedSuite) -> int:
     """Replay the recording of a suite, once what is missing was recorded if that is asked for; the exit status."""
     from summarizing_context.cli.eval_run import gates_table
-    from summarizing_context.evaluation.real.arms import OPTIONAL, USUAL
+    from summarizing_context.evaluation.real.arms import ARMS, OPTIONAL, USUAL
     from summarizing_context.evaluation.real.bounds import check_bounds
     from summarizing_context.evaluation.real.recording import Recording
     from summarizing_context.evaluation.real.report import document_of, write_reports
@@ -42,7 +42,10 @@ def run_recorded(request: RunRequest, options: ModelOptions, loaded: LoadedSuite
         raise InputError("--accept: a suite of recorded answers has no baseline; its bounds stand in its file")
     recording = Recording.open(loaded.root / loaded.suite.recording)
     read = {arm for _, arm in recording.answers}
-    arms = chosen_arms(request.arms) or (*USUAL, *(arm for arm in OPTIONAL if arm in read))
+    usual = (*USUAL, *(arm for arm in OPTIONAL if arm in read))
+    if not loaded.suite.bounds and read and options.mode == "replay":
+        usual = tuple(arm for arm in ARMS if arm in read)
+    arms = chosen_arms(request.arms) or usual
     if options.mode != "replay" and not _record(request, options, loaded, recording, arms):
         return Status.OK
     if not notices().is_terminal:

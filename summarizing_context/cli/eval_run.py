@@ -158,7 +158,7 @@ def execute(request: RunRequest, options: ModelOptions) -> int:
     from summarizing_context.evaluation.report.files import HTML, table_document, write_reports
     from summarizing_context.evaluation.suites import accept as accept_run
 
-    if (recorded := _recorded_suite(request)) is not None:
+    if (recorded := _recorded_suite(request, options)) is not None:
         return run_recorded(request, options, recorded)
     task = make_task(request, options)
     _check(request, options, task)
@@ -182,12 +182,16 @@ def execute(request: RunRequest, options: ModelOptions) -> int:
     return Status.LAW_BROKEN if has_failed(found) else Status.OK
 
 
-def _recorded_suite(request: RunRequest) -> LoadedSuite | None:
-    """The suite that is named, if it has recorded answers."""
-    from summarizing_context.evaluation.suites import load_suite
+def _recorded_suite(request: RunRequest, options: ModelOptions) -> LoadedSuite | None:
+    """The suite or the folder that is named, if it has recorded answers."""
+    from summarizing_context.evaluation.suites import load_suite, recorded_folder
 
     if request.cases or request.dataset or request.suite is None:
         return None
+    if (own := recorded_folder(Path(request.suite))) is not None:
+        if options.mode != "replay" or options.names_model:
+            raise InputError("a folder of recorded answers is only shown again; `eval ask` records into it")
+        return own
     loaded = load_suite(request.suite, Path.cwd())
     return loaded if loaded.suite.recording else None
 

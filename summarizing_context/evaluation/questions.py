@@ -148,6 +148,7 @@ class ReaderPlan:
 
     reader: Chat
     judge: Chat
+    writer: Chat | None = None  # of questions and summaries, in recorded answers; the reader if none is named
     replicates: int = 3  # answers to one question about one view
     arms: tuple[str, ...] = READ_ARMS
     kinds: tuple[str, ...] = KINDS

@@ -17,7 +17,7 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 from summarizing_context.errors import SummarizerError, SummarizerRefused, SummarizingContextError
 from summarizing_context.evaluation.arms.views import ArmView
 from summarizing_context.evaluation.cases.model import Probe
-from summarizing_context.evaluation.cassettes import Cassette, CassetteSummarizer, Reply, Request
+from summarizing_context.evaluation.cassettes import Cassette, CassetteSummarizer, Mode, Reply, Request
 from summarizing_context.evaluation.cassettes.cassette import maker_of
 from summarizing_context.evaluation.outcomes import AnswerOutcome
 from summarizing_context.evaluation.questions import (
@@ -51,6 +51,11 @@ class RecordedModel:
     def __init__(self, model: ChatModel, cassette: Cassette, reader_plan: ReaderPlan) -> None:
         self.maker = maker_of(model)
         self._model, self._cassette, self._reader_plan = model, cassette, reader_plan
+
+    @property
+    def mode(self) -> Mode:
+        """What its cassette does."""
+        return self._cassette.mode
 
     async def ask(self, request: Request, *, assumed: str = "") -> Reply:
         """The reply to a request. Raises as `Cassette.reply` does."""

@@ -35,6 +35,7 @@ from summarizing_context.evaluation.outcomes import DefectOutcome, RunOutcome, S
 from summarizing_context.evaluation.questions import READ_ARMS, Chat, ReaderPlan, Tape, check_reader_plan
 from summarizing_context.evaluation.readers import summarizes_by_model
 from summarizing_context.evaluation.real.bounds import Bound
+from summarizing_context.evaluation.real.recording import CASES
 from summarizing_context.evaluation.runner import Plan, run_sources
 from summarizing_context.evaluation.scoring.defects import try_defects
 from summarizing_context.evaluation.scoring.figures import FIGURES
@@ -162,6 +163,14 @@ def load_suite(name: str, start: Path) -> LoadedSuite:
     except (msgspec.ValidationError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{FOLDER.as_posix()}/{path.name}: {error}") from error
     return LoadedSuite(suite, root)
+
+
+def recorded_folder(folder: Path) -> LoadedSuite | None:
+    """A folder of recorded answers as a suite; None if it is none."""
+    if not (folder / CASES).is_file():
+        return None
+    claim = "Answers of a model to questions about these sessions, from views with equal tokens."
+    return LoadedSuite(Suite(name=folder.resolve().name, claim=claim, recording="."), folder)
 
 
 def _check_gates(suite: Suite) -> None:

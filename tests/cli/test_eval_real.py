@@ -55,7 +55,7 @@ def test_a_forecast_needs_no_key_and_sends_nothing(run: Runner, checkout: Path):
     command = ("eval", "record", "real", "--reader", "openai", "--model", "gpt-5.4-mini", "--arms", "ours,compact,tail")
     ran = run(*command, "--dry-run", "--json", "-")
     assert ran.status == 0
-    assert ran.document["by_kind"] == {"reader": 1}
+    assert ran.document["by_kind"] == {"reader": 1, "judge": 1}
     assert not (checkout / "evals" / "cassettes").exists()
 
 

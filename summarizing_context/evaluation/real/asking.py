@@ -1,7 +1,8 @@
 """Recording through an API: what is missing is sent to models, in the order in which it can be asked.
 
-First summaries, in rounds, until every view can be built; then the answers from views that nobody has read; then the
-marks of cases in which an answer has none. All calls go through a cassette, which keeps replies and counts the cost.
+First questions, if they are wanted; then summaries, in rounds, until every view can be built; then the answers from
+views that nobody has read; then the marks of cases in which an answer has none. All calls go through cassettes, which
+keep replies and count the cost. A forecast goes the same way on a copy, with assumed replies.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar
 
@@ -23,6 +24,7 @@ from summarizing_context.evaluation.questions import Chat, ReaderPlan, view_text
 from summarizing_context.evaluation.readers import RecordedModel
 from summarizing_context.evaluation.real.arms import Built, build
 from summarizing_context.evaluation.real.exchange import judging, marks_of
+from summarizing_context.evaluation.real.question_writing import assumed_questions, questions_request, read_questions
 from summarizing_context.evaluation.real.recording import (
     ABSTAINED,
     PARTLY,
@@ -43,29 +45,62 @@ READING = "isolated"  # each request is a call of its own
 _ROUNDS = 12  # of summaries: one for each rank, and second requests after a refusal
 _TRIES = 3  # for a reply that can be read
 _REPLY_TOKENS = 4_000
+_ANSWER = "word " * 15  # that a forecast assumes
 
 Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
 class Asking:
-    """The models of a recording: one writes and reads, one judges."""
+    """The models of a recording: one writes, one reads, one judges."""
 
     recording: Recording
-    cassette: Cassette
     plan: ReaderPlan
+    writer: RecordedModel
     reader: RecordedModel
     judge: RecordedModel
+    questions: int = 0  # to be written for a case that has none
 
     async def record(self, arms: Sequence[str], watch: Callable[[str], None] = lambda _: None) -> None:
-        """Send what is missing, case by case, and keep what comes. A forecast sends nothing, and stops at the first
-        step of a case that something is missing for."""
+        """Send what is missing, case by case, and keep what comes. A forecast sends and keeps nothing."""
+        recording = self.recording.copy() if self._forecasts else self.recording
+        await replace(self, recording=recording)._record(arms, watch)
+
+    async def _record(self, arms: Sequence[str], watch: Callable[[str], None]) -> None:
         for case in self.recording.cases:
+            await self._asked(case)
             built = await self._written(case, arms)
             if not (built.missing or built.waiting):
                 await self._read(case, built)
                 await self._judged(case)
             watch(case.name)
+
+    @property
+    def _forecasts(self) -> bool:
+        return self.writer.mode == "forecast"
+
+    async def _asked(self, case: Case) -> None:
+        """Have questions written, if the case has none."""
+        if not self.questions or self.recording.questions(case):
+            return
+        messages, complaint = self.recording.messages(case), ""
+        for replicate in range(_TRIES):
+            request = questions_request(self.writer.maker, case, messages, number=self.questions, replicate=replicate)
+            reply = await self.writer.ask(request, assumed=str(assumed_questions(self.questions)))
+            if self._forecasts:
+                self.recording.asked[case.name] = assumed_questions(self.questions)
+                return
+            try:
+                found = read_questions(reply.text, case, number=self.questions)
+            except ValueError as error:
+                complaint = reply.fault or str(error)
+            else:
+                self.recording.write_questions(case, found)
+                return
+        raise TranscriptError(
+            f"{case.name}: no usable questions in {_TRIES} replies of the model, in the last one {complaint}; "
+            "take another model"
+        )
 
     async def _written(self, case: Case, arms: Sequence[str]) -> Built:
         """The views of a case, with every summary written that they need."""
@@ -75,24 +110,21 @@ class Asking:
             if not built.missing:
                 return built
             await self._all([partial(self._write, request) for request in built.missing])
-            if self.cassette.mode == "forecast":
-                return built
         raise CassetteError(f"{case.name}: summaries are missing after {_ROUNDS} rounds; record again to go on")
 
     async def _write(self, request: Request) -> None:
         asked = Asked(
             kind=request.purpose,
-            maker=self.reader.maker,
+            maker=self.writer.maker,
             system=request.system,
             user=(request.user,),
             max_tokens=request.max_tokens,
         )
-        reply = await self.reader.ask(asked, assumed="word " * (request.max_tokens // 2))
+        reply = await self.writer.ask(asked, assumed="word " * (request.max_tokens // 2))
         if reply.fault:
             raise CassetteError(f"{request.case}: the model gave no {request.purpose} summary ({reply.fault})")
-        if self.cassette.mode != "forecast":
-            model = self.plan.reader.model
-            self.recording.add_replies([Reply(request.key, request.purpose, model, READING, reply.text)])
+        model = (self.plan.writer or self.plan.reader).model
+        self.recording.add_replies([Reply(request.key, request.purpose, model, READING, reply.text)])
 
     async def _read(self, case: Case, built: Built) -> None:
         """Ask the reader about each view that has no answers yet."""
@@ -104,6 +136,8 @@ class Asking:
             view = built.views[arm]
             user = (view_text([view.text]), f"Questions: {listed}")
             found = await self._object(self.reader, "reader", (system, *user), dict[str, str])
+            if self._forecasts:
+                found = {question.id: _ANSWER for question in questions}
             if found is not None:
                 answers = {question.id: found.get(question.id, ABSTENTION) for question in questions}
                 line = Answers(case.name, arm, view.digest, view.tokens, answers, self.plan.reader.model, READING)
@@ -142,7 +176,7 @@ class Asking:
                 replicate=replicate,
             )
             reply = await model.ask(asked, assumed="word " * (_REPLY_TOKENS // 4))
-            if self.cassette.mode == "forecast":
+            if self._forecasts:
                 return None
             start, stop = reply.text.find("{"), reply.text.rfind("}") + 1
             try:
@@ -173,11 +207,22 @@ class Asking:
 
 
 @asynccontextmanager
-async def open_asking(recording: Recording, cassette: Cassette, plan: ReaderPlan) -> AsyncIterator[Asking]:
-    """The models of a plan, for the length of an `async with`; what was recorded is saved at its end."""
+async def open_asking(
+    recording: Recording, cassette: Cassette, plan: ReaderPlan, *, questions: int = 0, writers: Cassette | None = None
+) -> AsyncIterator[Asking]:
+    """The models of a plan, for the length of an `async with`; what was recorded is saved at its end.
+
+    Args:
+        recording: What is known.
+        cassette: Of the reader and the judge.
+        plan: Names the models.
+        questions: To be written for a case that has none.
+        writers: Cassette of the model that writes, if its cost is counted apart.
+    """
+    writers = cassette if writers is None else writers
     async with AsyncExitStack() as stack:
 
-        def opened(chat: Chat) -> RecordedModel:
+        def opened(chat: Chat, cassette: Cassette) -> RecordedModel:
             wanted = Settings(
                 summarizer=chat.provider, model=chat.model, base_url=chat.base_url, call_timeout=plan.call_timeout
             )
@@ -185,8 +230,11 @@ async def open_asking(recording: Recording, cassette: Cassette, plan: ReaderPlan
             stack.push_async_callback(model.close)
             return RecordedModel(model, cassette, plan)
 
+        writer = opened(plan.writer or plan.reader, writers)
         try:
-            yield Asking(recording, cassette, plan, opened(plan.reader), opened(plan.judge))
+            yield Asking(
+                recording, plan, writer, opened(plan.reader, cassette), opened(plan.judge, cassette), questions
+            )
         finally:
             if cassette.sends:
                 recording.save()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.evaluation.real.recording import CASES, Case, gzipped
-from summarizing_context.evaluation.real.rendering import Message, parts_of
+from summarizing_context.evaluation.real.recording import CASES, Case, Recording, gzipped
+from summarizing_context.evaluation.real.rendering import Message, parts_of, text_of, tokens_of
 from summarizing_context.evaluation.transcripts import read_transcript
+
+_OWN, _UNPUBLISHED = "a log of the user's", "not to be published"
 
 
 def add_case(
@@ -22,6 +25,7 @@ def add_case(
     source: str,
     licence: str,
     session: str = "",
+    clean: Callable[[Message], Message] = lambda message: message,
 ) -> Case:
     """Add a case. Raises `TranscriptError` for a log that cannot be cut there, or a name that is taken.
 
@@ -34,10 +38,11 @@ def add_case(
         source: Where the log comes from.
         licence: What it may be used for.
         session: Its session, where it has other cases.
+        clean: Takes out of each message what must not be kept.
     """
-    messages = [line.message for line in read_transcript(log)]
+    messages = [clean(line.message) for line in read_transcript(log)]
     at = cut if isinstance(cut, int) else cut_at(messages, cut)
-    name = name or log.name.removesuffix(".gz").removesuffix(".jsonl")
+    name = name or _stem(log)
     listed = folder / CASES
     known = listed.read_text(encoding="utf8") if listed.exists() else ""
     case = Case(name, f"{name}.jsonl.gz", at, budget, source, licence, session)
@@ -52,6 +57,40 @@ def add_case(
     ]
     listed.write_text(f"{known}{chr(10) if known else ''}[[case]]\n{''.join(rows)}", encoding="utf8")
     return case
+
+
+def with_own_case(
+    folder: Path, log: Path, *, cut: int | float, budget: int, clean: Callable[[Message], Message], to: Path
+) -> Recording:
+    """What a folder holds, with a log of the user's as its only case; if it has none, the case is added to `to`.
+
+    Raises `TranscriptError` for a log that was asked about otherwise, or that needs no summary.
+    """
+    messages = [clean(line.message) for line in read_transcript(log)]
+    at = cut if isinstance(cut, int) else cut_at(messages, cut)
+    name = f"{_stem(log)}-{at}"
+    if (folder / CASES).exists():
+        recording = Recording.open(folder)
+        for case in recording.cases:
+            if case.name == name:
+                if case.budget != budget or recording.messages(case) != messages[:at]:
+                    raise TranscriptError(
+                        f"{folder}: holds {name} with another budget ({case.budget}) or another log; take a new folder"
+                    )
+                return replace(recording, cases=[case])
+    if (size := tokens_of(text_of(messages[:at]))) <= budget:
+        raise TranscriptError(
+            f"{log}: the {at} messages before the cut have {size} tokens, so all views hold them all; "
+            f"take a budget below {size}, or a later cut"
+        )
+    case = add_case(
+        to, log, name=name, cut=at, budget=budget, source=_OWN, licence=_UNPUBLISHED, session=_stem(log), clean=clean
+    )
+    return replace(Recording.open(to), cases=[case])
+
+
+def _stem(log: Path) -> str:
+    return log.name.removesuffix(".gz").removesuffix(".jsonl")
 
 
 def cut_at(messages: Sequence[Message], share: float) -> int:

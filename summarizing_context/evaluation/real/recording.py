@@ -10,8 +10,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import tomllib
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -139,6 +139,24 @@ class Recording:
     def questions(self, case: Case) -> list[Question]:
         """What is asked at the cut; nothing where no questions were written."""
         return self.asked.get(case.name, [])
+
+    def write_questions(self, case: Case, questions: Sequence[Question]) -> None:
+        """Write the questions of a case into its file."""
+        path = self.folder / "questions" / f"{case.name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        document = {"transcript": case.name, "cut": case.cut, "questions": questions}
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
+        self.asked[case.name] = list(questions)
+
+    def copy(self) -> Recording:
+        """The same, to be added to without a change to this one."""
+        return replace(
+            self,
+            asked=dict(self.asked),
+            replies=dict(self.replies),
+            answers=dict(self.answers),
+            marks=dict(self.marks),
+        )
 
     def add_replies(self, replies: Iterable[Reply]) -> None:
         """Take replies in; a later one replaces an earlier one to the same request."""

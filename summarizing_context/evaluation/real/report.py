@@ -82,8 +82,8 @@ def percent(interval: Interval | None) -> str:
 
 
 def bounds(interval: Interval | None, *, points: bool = False) -> str:
-    """The ends of an interval, of shares or of points."""
-    if interval is None:
+    """The ends of an interval, of shares or of points; nothing where one session has none."""
+    if interval is None or interval.sessions < 2:
         return ""
     low, high = (f"{100 * value:+.1f}" if points else f"{value:.1%}" for value in (interval.low, interval.high))
     return f"{low} … {high}"

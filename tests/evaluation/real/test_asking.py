@@ -57,7 +57,7 @@ def ask(recording, model, tmp_path, *, mode="record", caps=None):
     async def run():
         with Cassette.open(tmp_path / "c.jsonl", mode, caps=caps) as cassette:
             recorded = RecordedModel(model, cassette, PLAN)
-            await Asking(recording, cassette, PLAN, recorded, recorded).record(ARMS)
+            await Asking(recording, PLAN, recorded, recorded, recorded).record(ARMS)
             return cassette.spent
 
     return anyio.run(run)
@@ -85,12 +85,14 @@ def test_what_is_recorded_is_not_asked_again(tmp_path):
     assert len(model.asked) == asked
 
 
-def test_a_forecast_asks_nothing_and_counts_what_can_be_asked(tmp_path):
+def test_a_forecast_asks_nothing_and_counts_all_that_recording_asks(tmp_path):
     recording, model = copied(tmp_path), Model()
     spent = ask(recording, model, tmp_path, mode="forecast")
     assert model.asked == []
-    assert set(spent.by_kind) == {"segment", "compact"}
     assert (recording.replies, recording.answers) == ({}, {})
+    ask(recording, model, tmp_path)
+    assert spent.by_kind["reader"] + spent.by_kind["judge"] == 4
+    assert spent.calls == len(model.asked)
 
 
 def test_a_cap_ends_the_recording(tmp_path):
