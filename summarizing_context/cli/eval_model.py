@@ -156,8 +156,8 @@ def opened(options: ModelOptions, tape: Tape | None) -> Iterator[Cassette | None
             raise
 
 
-def show_forecast(cassette: Cassette, plan: Plan, json_path: str | None) -> None:
-    """Calls, tokens and price of what is not recorded yet."""
+def show_forecast(cassette: Cassette, plan: Plan, json_path: str | None, *, proposals: int = 0) -> None:
+    """Calls, tokens and price of what is not recorded yet; with so many proposals of prompts, each tried as well."""
     from summarizing_context.summarizers.prices import load_prices
 
     spent, model = cassette.spent, _model_of(plan)
@@ -171,6 +171,15 @@ def show_forecast(cassette: Cassette, plan: Plan, json_path: str | None) -> None
         "estimated_cost": spent.cost(price),
         "model": model,
     }
+    proposed = replace(
+        spent,
+        calls=spent.calls + proposals * (spent.calls + 1),
+        input_tokens=spent.input_tokens + proposals * (spent.input_tokens + _PROPOSAL_TOKENS),
+        output_tokens=spent.output_tokens + proposals * (spent.output_tokens + _PROPOSAL_TOKENS),
+    )
+    if proposals:
+        document["proposals"] = proposals
+        document["estimated_cost_at_most"] = proposed.cost(price)
     if json_path is not None:
         write_json(json_path, document)
     if json_path == "-":
@@ -182,6 +191,9 @@ def show_forecast(cassette: Cassette, plan: Plan, json_path: str | None) -> None
         ("already recorded", number(spent.replayed), "not sent again"),
         ("price", dollars(spent.cost(price)), _price_words(price)),
     ]
+    if proposals:
+        words = f"at most, where each of {proposals:,} proposals is tried on all sessions: {proposed.calls:,} calls"
+        rows.append(("with proposals", dollars(proposed.cost(price)), words))
     screen().print(facts(f"Recording with {plain(str(model), 60)}: nothing is sent", rows))
 
 
@@ -211,6 +223,7 @@ def spent_words(cassette: Cassette, plan: Plan) -> str:
     return plain(words)
 
 
+_PROPOSAL_TOKENS = 2_000  # that a proposal reads and writes, about
 _ABOUT = {
     "judge": "at most: what literals leave open",
     "reader": "one question about one view each",

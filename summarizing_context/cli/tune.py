@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -52,6 +53,7 @@ class Speaker:
     record: bool = False
     max_calls: int | None = None
     gepa: bool = False
+    dry_run: bool = False
 
     @contextmanager
     def opened(self) -> Iterator[Cassette | None]:
@@ -59,13 +61,13 @@ class Speaker:
         from summarizing_context.evaluation.cassettes import Caps, Cassette
 
         if self.model is None:
-            if self.record or self.gepa or self.cassette is not None:
-                raise InputError("--cassette, --record and --gepa are for a model; name it with --model")
+            if self.record or self.gepa or self.dry_run or self.cassette is not None:
+                raise InputError("--cassette, --record, --dry-run and --gepa are for a model; name it with --model")
             yield None
             return
         if self.cassette is None:
             raise InputError("--cassette: name the file in which the model's replies are kept")
-        mode: Mode = "record" if self.record else "replay"
+        mode: Mode = "forecast" if self.dry_run else "record" if self.record else "replay"
         with Cassette.open(self.cassette, mode, caps=Caps(self.max_calls)) as cassette:
             yield cassette
 
@@ -185,6 +187,8 @@ summarizing-context tune --cases logs/ --budget 16k --write mine/    [dim]# figu
 
 summarizing-context tune --cases logs/ --try a.toml --try b.toml    [dim]# which of these is better?[/dim]
 
+summarizing-context tune --cases logs/ --model gpt-5.4-mini --cassette t.jsonl --try my/ --dry-run    [dim]# price[/dim]
+
 summarizing-context tune --cases logs/ --model gpt-5.4-mini --record --cassette t.jsonl --try my/segment/v3.md
 
 summarizing-context tune --cases logs/ --model gpt-5.4-mini --record --cassette t.jsonl --gepa --write my/
@@ -243,6 +247,10 @@ _MaxCalls = Annotated[int | None, typer.Option(metavar="N", min=0, help="Stop re
 
 _Gepa = Annotated[bool, typer.Option("--gepa", help="Let the model write better prompts (the extra gepa).")]
 
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Tell calls, tokens and price of what is not kept yet; send nothing.")
+]
+
 _Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Sessions at a time; one for each core.")]
 
 
@@ -270,6 +278,7 @@ def tune(
     base_url: _Url = None,
     max_calls: _MaxCalls = None,
     gepa: _Gepa = False,
+    dry_run: _DryRun = False,
     jobs: _Jobs = None,
     json_path: JsonPath = None,
 ) -> int:
@@ -278,19 +287,27 @@ def tune(
     Half of the sessions are tuned on, the others judge; what is reported was never tuned on. Every variant's views have
     the same number of tokens. An interrupted run goes on where it was; reports are the same on every run.
     """
+    from summarizing_context.cli.eval_model import show_forecast
+    from summarizing_context.evaluation.runner import Plan
     from summarizing_context.evaluation.tuning.report import HTML, document, write_reports, write_winner
     from summarizing_context.evaluation.tuning.tuner import tune as run_tuning
 
     if cases:
         refuse_suite(suite, "--cases")
-    speaker = Speaker(model, provider, cassette, base_url, record=record, max_calls=max_calls, gepa=gepa)
+    speaker = Speaker(
+        model, provider, cassette, base_url, record=record, max_calls=max_calls, gepa=gepa, dry_run=dry_run
+    )
     started = time.perf_counter()
-    with speaker.opened() as tape:
+    with speaker.opened() as tape, TemporaryDirectory() as scratch:
         task = _task(
-            suite, cases, speaker, tape, budget=read_tokens(budget), start=start, tries=tries or (), folder=out,
-            seed=seed, evaluations=evaluations, seconds=seconds, jobs=jobs or os.cpu_count() or 1,
+            suite, cases, speaker, tape, budget=read_tokens(budget), start=start, tries=tries or (),
+            folder=Path(scratch) if dry_run else out, seed=seed, evaluations=evaluations, seconds=seconds,
+            jobs=jobs or os.cpu_count() or 1,
         )  # fmt: skip
         run, winner = _run(task, run_tuning)
+    if tape is not None and dry_run:
+        show_forecast(tape, Plan(task.settings), json_path, proposals=evaluations if gepa else 0)
+        return Status.OK
     write_reports(run, out)
     written = write_winner(run, winner, write) if write is not None else []
     if json_path is not None:
@@ -362,6 +379,8 @@ def _optimizer(
     if speaker.gepa:
         if tries:
             raise InputError("--gepa and --try: take one of them")
+        if speaker.dry_run:
+            return Grid([])  # what the model would propose is not known
         return speaker.gepa_prompts(tape, seed=seed, proposals=evaluations)
     if tries:
         return Grid([read_variant(path, has_model=tape is not None) for path in tries])

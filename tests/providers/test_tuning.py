@@ -105,6 +105,25 @@ def test_a_reply_that_is_not_recorded_is_an_error(checkout: Path, capsys: pytest
     assert "is recorded" in capsys.readouterr().err
 
 
+def test_a_dry_run_tells_what_a_recording_then_takes(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    tried = ("--try", "mine", "--out", "one")
+    with serving_apart(answering) as server:
+        where = ("--base-url", OPENAI.base_url(server.root))
+        assert tune("--dry-run", *where, *tried, "--json", "-") == 0
+        told = json.loads(capsys.readouterr().out)
+        assert tune("--dry-run", *where, "--gepa", "--json", "-") == 0
+        proposed = json.loads(capsys.readouterr().out)
+        assert server.requests == []
+        assert sorted(path.name for path in checkout.iterdir()) == ["evals", "mine"]
+        assert tune("--record", *where, *tried) == 0
+        assert told["calls"] == pytest.approx(len(server.requests), rel=0.15)  # views follow the replies
+    assert set(told["by_kind"]) == {"segment", "rollup"}
+    assert proposed["calls"] < told["calls"]
+    assert proposed["proposals"] == 3
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -49,11 +49,11 @@ class SessionScore(msgspec.Struct, frozen=True):
 
 
 class TrialPool:
-    """Tries variants on sessions, some at a time. While a cassette records, they run one by one."""
+    """Tries variants on sessions, some at a time. While a cassette records or forecasts, they run one by one."""
 
     def __init__(self, jobs: int = 1, cassette: Cassette | None = None) -> None:
         self._cassette = cassette
-        parallel = jobs > 1 and (cassette is None or not cassette.sends)
+        parallel = jobs > 1 and (cassette is None or cassette.mode == "replay")
         self._pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) if parallel else None
 
     def __enter__(self) -> TrialPool:
