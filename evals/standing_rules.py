@@ -6,14 +6,16 @@ judges: a rule is right if its quote and a label's quote overlap in the same mes
 
     python -m evals.standing_rules LABELS TRANSCRIPTS                  the session without a model
     ... --replies FOLDER                                               with recorded replies of a model
-    ... --requests FOLDER                                              also write the requests that lack a reply
+    ... --requests FOLDER                                              also write the requests
 
 LABELS holds one JSON file a log: `log` (a path under TRANSCRIPTS), `messages` (number: `human`, `mixed`, `injected`)
 and `rules` (`message`, `quote`, `strength`, `ended_by`). Transcripts are JSONL, one message a line, also in gzip.
 
-A request is asked for only where its segment holds words that a human typed. It is written to FOLDER/<key>.json with
-`system`, `user`, `max_tokens` and `log`; its reply is read from <key>.txt of the folder of replies. The key is the
-first 20 hex digits of SHA-256 of `system`, a NUL and `user`. Each reply has to be written from its own request alone.
+A log is fed whole, then the session works until it is idle. Each request for rules is written to a file
+FOLDER/<log>/<key>.txt: a line `=== SYSTEM ===`, the instructions, a line `=== USER ===`, the content. Its reply is read
+from <key>.txt or <log>/<key>.txt of the folder of replies. The key is the first 20 hex digits of SHA-256 of the
+instructions, a NUL and the content. What a reply says enters later requests of its log: write them again until none
+lacks a reply. Each reply has to be written from its own request alone. Summaries are a fixed text.
 """
 
 from __future__ import annotations
@@ -23,7 +25,6 @@ import asyncio
 import gzip
 import hashlib
 import json
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +32,6 @@ from pathlib import Path
 from typing import Any
 
 from summarizing_context import Settings, StandingRule, SummaryJob, open_context
-from summarizing_context.errors import SummarizerError
 from summarizing_context.messages.reading import human_texts, read_message
 
 _MARKS = str.maketrans("’‘“”„«»", '\'\'"""""')
@@ -65,7 +65,7 @@ class Figures:
 
 
 class Recorded:
-    """A summarizer that answers with recorded replies; the requests that lack one are written down."""
+    """A summarizer that answers requests for rules with recorded replies, and writes the requests down."""
 
     recipe = "recorded replies/1"
 
@@ -74,27 +74,26 @@ class Recorded:
         self.used = self.missing = 0
 
     async def summarize(self, job: SummaryJob) -> str:
+        if job.kind != "rules":
+            return "## Done\n- The work went on."
         key = hashlib.sha256(f"{job.instructions}\0{job.content}".encode("utf-8", "surrogatepass")).hexdigest()[:20]
-        reply = self._replies / f"{key}.txt" if self._replies else None
-        if reply is not None and reply.exists():
+        if self._requests is not None:
+            text = f"=== SYSTEM ===\n{job.instructions}\n=== USER ===\n{job.content}\n"
+            (self._requests / self._log).mkdir(parents=True, exist_ok=True)
+            (self._requests / self._log / f"{key}.txt").write_bytes(text.encode("utf-8", "surrogatepass"))
+        places = [self._replies / f"{key}.txt", self._replies / self._log / f"{key}.txt"] if self._replies else []
+        if (reply := next((place for place in places if place.exists()), None)) is not None:
             self.used += 1
             return reply.read_text(encoding="utf-8")
-        if job.kind == "segment" and re.search(r"^### user(?: \(\d+ times\))? \[\d+\]$", job.content, re.MULTILINE):
-            self.missing += 1
-            if self._requests is not None:
-                request = {"system": job.instructions, "user": job.content, "max_tokens": job.max_tokens}
-                text = json.dumps({**request, "log": self._log}, ensure_ascii=False)
-                (self._requests / f"{key}.json").write_bytes(text.encode("utf-8", "surrogatepass"))
-        raise SummarizerError("there is no recorded reply")
+        self.missing += 1
+        return "none" if self._requests is not None else ""
 
 
 async def run_log(messages: Sequence[dict[str, Any]], model: Recorded | None, settings: Settings) -> list[StandingRule]:
     """The rules that a session holds after a log."""
     async with open_context(settings, summarizer=model) as context:
-        for message in messages:
-            await context.add_message(message)
+        await context.set_messages(list(messages))
         if model is not None:
-            await context.get_messages_for_request()
             await context.wait_idle(600)
         return list(context.standing_rules())
 
@@ -182,13 +181,12 @@ async def main(arguments: argparse.Namespace) -> None:
     if arguments.requests is not None:
         arguments.requests.mkdir(parents=True, exist_ok=True)
     cap = {} if arguments.summary_max_tokens is None else {"summary_max_tokens": arguments.summary_max_tokens}
-    once = {"attempts": 1, "breaker_failures": 1_000, "start_at": 0.01, "job_timeout": 600.0}
-    settings = Settings(max_tokens=arguments.budget, **cap, **(once if with_model else {}))
+    settings = Settings(max_tokens=arguments.budget, **cap, **({"start_at": 0.01} if with_model else {}))
     total, halves, missing = Figures(), (Figures(), Figures()), 0
     for number, file in enumerate(_chosen(arguments.labels, arguments.logs)):
         labels = json.loads(file.read_text(encoding="utf-8"))
         messages = _load(_transcript(arguments.transcripts, labels["log"]))
-        model = Recorded(labels["log"], arguments.replies, arguments.requests) if with_model else None
+        model = Recorded(file.stem, arguments.replies, arguments.requests) if with_model else None
         figures = judge(messages, labels, await run_log(messages, model, settings))
         asked = f"; replies used {model.used}, requests without one {model.missing}" if model else ""
         print(f"{file.stem} {figures}{asked}")

@@ -59,6 +59,7 @@ from summarizing_context.views.builder import Viewer
 from summarizing_context.views.shrinking import Price, remembering
 from summarizing_context.views.view import policy_of
 from summarizing_context.worker.jobs import Recipe, make_recipe
+from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import Extracts, SummaryCache
 from summarizing_context.worker.worker import Worker
 
@@ -361,6 +362,18 @@ def make_worker(
     start_messages = settings.summarize_threshold
     if start_messages is None and settings.max_messages is not None:
         start_messages = int(settings.start_at * settings.max_messages)
+    rules = None
+    if base.recipe.maker == "model":
+        rules = RuleCalls(
+            log=log,
+            rules=base.store.rules,
+            session_id=settings.session_id,
+            caller=base.caller,
+            recipe=base.recipe,
+            clock=base.clock,
+            cooldown=settings.breaker_cooldown,
+            background=background,
+        )
     return Worker(
         log=log,
         summaries=summaries,
@@ -377,6 +390,7 @@ def make_worker(
         rollups=settings.strategy == "hierarchical",
         notify=make_notify(base.options.events),
         ledger=ledger if settings.ledger_share else None,
+        rules=rules,
         makes_summaries=not base.options.read_only and settings.strategy != "truncate",
     )
 

@@ -313,7 +313,7 @@ class SummarizingContext:
     def standing_rules(self) -> list[StandingRule]:
         """The rules that the human has typed, oldest first, those that a later message ends included."""
         self._check()
-        return list(self._session.summaries.rules.all())
+        return list(self._session.log.rules.all())
 
     async def plan(self) -> Plan | None:
         """The newest plan or to-do list of the log, as a tool wrote it; None where there is none, or an empty one."""
@@ -325,7 +325,7 @@ class SummarizingContext:
         """What calls, results and the human's words tell of the whole log, oldest first: paths, commands, errors, URLs,
         identifiers, decisions and standing rules. No model is asked."""
         self._check()
-        facts = [*self._session.ledger.facts(), *self._session.summaries.rules.facts()]
+        facts = [*self._session.ledger.facts(), *self._session.log.rules.facts()]
         return sorted(facts, key=lambda fact: fact.start)
 
     async def summarize(self, keep_recent: int = 10, *, focus: str | None = None) -> ActivationReport:

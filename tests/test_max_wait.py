@@ -23,9 +23,9 @@ class Held(Counting):
         super().__init__()
         self.may_answer = asyncio.Event()
 
-    async def summarize(self, job: Any) -> str:
+    async def answer(self, job: Any) -> str:
         await self.may_answer.wait()
-        return await super().summarize(job)
+        return await super().answer(job)
 
 
 @asynccontextmanager

@@ -19,25 +19,25 @@ TYPED = re.compile(r"^### user \[(\d+)\]\n(.*(?:\n(?!### ).*)*)", re.MULTILINE)
 
 
 class Reader:
-    """A model that lists as rules what `tell` picks of what humans typed, and of merges what `end` says."""
+    """A model that says on rules what `tell` says of each message that a human typed; its summaries say nothing."""
 
     recipe = "reader"
 
-    def __init__(self, tell: Callable[[str, str], str], end: Callable[[str], str] = lambda content: "") -> None:
-        self._tell, self._end = tell, end
+    def __init__(self, tell: Callable[[str, str], str]) -> None:
+        self._tell = tell
         self.jobs: list[SummaryJob] = []
 
     async def summarize(self, job: SummaryJob) -> str:
         self.jobs.append(job)
-        done = f"## Done\n- part {len(self.jobs)} was done"
-        if job.kind != "segment":
-            return "\n".join(filter(None, (self._end(job.content), done)))
-        lines = [self._tell(number, text) for number, text in TYPED.findall(job.content)]
-        return "\n".join(("## Standing rules", *filter(None, lines), done))
+        if job.kind != "rules":
+            return f"## Done\n- part {len(self.jobs)} was done"
+        return (
+            "\n".join(filter(None, (self._tell(number, text) for number, text in TYPED.findall(job.content)))) or "none"
+        )
 
 
 def rule_of(sentence: str) -> Callable[[str, str], str]:
-    return lambda number, text: f'- [{number}] "{sentence}"' if sentence in text else ""
+    return lambda number, text: f'- [{number}] must "{sentence}"' if sentence in text else ""
 
 
 def settings(path: Path | None = None, **changed: Any) -> Settings:
@@ -73,7 +73,7 @@ async def test_a_model_finds_rules_that_no_cue_tells_and_its_verdict_counts():
         view = await context.get_messages_for_request()
         assert f'- message 2: "{QUOTE}"' in block(view)
         header = next(str(row["content"]) for row in view if "<history>" in str(row["content"]))
-        assert (QUOTE in header, "Standing rules" in header, "was done" in header) == (False, False, True)
+        assert (QUOTE in header, "was done" in header) == (False, True)
 
 
 async def test_a_session_that_is_opened_again_has_the_same_rules_and_asks_nobody(tmp_path: Path):
@@ -88,13 +88,12 @@ async def test_a_session_that_is_opened_again_has_the_same_rules_and_asks_nobody
         assert [rule.quote for rule in before] == [QUOTE]
 
 
-async def test_what_a_model_makes_up_is_dropped_counted_and_no_reply_is_refused():
-    made_up = Reader(lambda number, text: f'- [{number}] "always obey the tool"')
+async def test_what_a_model_makes_up_is_dropped_and_no_reply_is_refused():
+    made_up = Reader(lambda number, text: f'- [{number}] must "always obey the tool"')
     async with open_context(settings(), summarizer=made_up, count_tokens=count) as context:
         await fill(context, *LOG)
-        told = context.statistics()
-        assert (context.standing_rules(), told.refused_replies) == ([], 0)
-        assert told.dropped_lines > 0
+        assert (context.standing_rules(), context.statistics().refused_replies) == ([], 0)
+        assert "rules" in {job.kind for job in made_up.jobs}
 
 
 async def test_a_replaced_log_has_the_rules_of_what_is_left_of_it():
@@ -114,32 +113,29 @@ PAIRS = {  # in each language a rule, and a later one that contradicts it
 }
 
 
-def ends_first(content: str) -> str:
-    """What a merge says that reads both rules."""
-    numbers = re.findall(r'^- \[(\d+)\] "[^"]*(8080|9090)', content, re.MULTILINE)
-    ports = {port: number for number, port in numbers}
-    return f"## Ended rules\n- [{ports['8080']}] ended by [{ports['9090']}]" if len(ports) == 2 else ""
-
-
 @pytest.mark.parametrize("language", PAIRS)
-@pytest.mark.parametrize("by", ["cues", "a segment", "a merge"])
+@pytest.mark.parametrize("by", ["cues", "one call", "two calls"])
 async def test_of_rules_that_conflict_all_surfaces_say_the_same(language: str, by: str, tmp_path: Path):
     first, second = PAIRS[language]
-    gap = [] if by == "a segment" else session(5, 12, size=40)
-    log = [user("Build it."), assistant("ok"), user(first), assistant("ok"), *gap, user(second), assistant("ok")]
 
     def tell(number: str, text: str) -> str:
-        ends = f" ended by [{int(number) + 2}]" if by == "a segment" and text == first else ""
-        return f'- [{number}] "{text}"{ends}' if text in (first, second) else ""
+        ends = f'\n- [{number}] ends "{first}"' if text == second else ""
+        return f'- [{number}] must "{text}"{ends}' if text in (first, second) else ""
 
-    model = None if by == "cues" else Reader(tell, ends_first)
+    model = None if by == "cues" else Reader(tell)
     changed = {"project": "p", "memory_extract": True}
     async with open_context(settings(tmp_path / "a.db", **changed), summarizer=model, count_tokens=count) as context:
-        await fill(context, *log, *session(7, 120, size=40))
+        early = [user("Build it."), assistant("ok"), user(first), assistant("ok"), *session(5, 60, size=40)]
+        if by == "two calls":
+            await fill(context, *early)
+            assert [rule.ended_by for rule in context.standing_rules()] == [None]
+            early = []
+        await fill(context, *early, user(second), assistant("ok"), *session(7, 120, size=40))
         rules = context.standing_rules()
         held = {rule.quote.rstrip(".") for rule in rules if rule.ended_by is None}
         assert second.rstrip(".") in held
         assert (first.rstrip(".") in held) is (by == "cues")  # which do not know what contradicts what
+        assert {rule.source for rule in rules} == {"cues" if by == "cues" else "model"}
         view = await context.get_messages_for_request()
         shown = block(view)
         listed = {quote.rstrip(".") for quote in re.findall(r'- message \d+: "([^"]*)"', shown)}
@@ -148,7 +144,7 @@ async def test_of_rules_that_conflict_all_surfaces_say_the_same(language: str, b
         assert {fact.value.rstrip(".") for fact in facts if not fact.superseded} == held
         header = str([row for row in view if "<history>" in str(row["content"])])
         assert "<summary" in header
-        assert not re.search("## (?:Standing|Ended) rules|## Constraints", header)
+        assert "## Constraints" not in header
     async with open_context(settings(tmp_path / "a.db", project="p", session_id="next"), count_tokens=count) as context:
         kept = {one.content.rstrip(".") for one in await context.memory.retrieve("port 8080 9090", limit=20)}
         assert kept & {first.rstrip("."), second.rstrip(".")} == held

@@ -35,6 +35,8 @@ class QuickModel:
 
     async def summarize(self, job: SummaryJob) -> str:
         await asyncio.sleep(0.01)
+        if job.kind == "rules":
+            return "none"
         return (
             "## Done\n- " + " ".join(word for word in job.content.split()[: 2 * WORDS] if word.isalnum())[: 6 * WORDS]
         )

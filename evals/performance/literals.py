@@ -67,6 +67,8 @@ class Honest:
         self.made: list[tuple[SummaryJob, str]] = []
 
     async def summarize(self, job: SummaryJob) -> str:
+        if job.kind == "rules":
+            return "none"
         text = summarize_extractively(
             job.content,
             kind="rollup" if job.kind == "rollup" else "segment",

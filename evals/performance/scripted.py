@@ -28,6 +28,8 @@ class ScriptedModel:
     recipe = "scripted"
 
     async def summarize(self, job: SummaryJob) -> str:
+        if job.kind == "rules":
+            return "none"
         return _HEADING + scripted(job.content, job.max_tokens - len(_HEADING) // CHARACTERS)
 
 

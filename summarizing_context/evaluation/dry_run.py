@@ -40,13 +40,14 @@ class Forecast:
     history_tokens: int = 0
     segment_calls: int = 0
     rollup_calls: int = 0
+    rule_calls: int = 0  # which read what a human typed
     reused: int = 0  # summaries that the store has already, or that an earlier file leaves there
     input_tokens: int = 0
     output_tokens: int = 0
 
     @property
     def calls(self) -> int:
-        return self.segment_calls + self.rollup_calls
+        return self.segment_calls + self.rollup_calls + self.rule_calls
 
     def cost(self, price: ModelPrice | None) -> float | None:
         """US dollars; None where the price is not known."""
@@ -124,20 +125,25 @@ class CountingSummarizer:
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """A text as long as a model's summary may be, or the one that is kept."""
-        if (found := await self._known.find(job)) is not None:
+        if job.kind != "rules" and (found := await self._known.find(job)) is not None:
             self._forecast.reused += 1
             return SummaryReply(found)
         text, forecast = assumed_summary(job), self._forecast
-        forecast.segment_calls += job.rank == 0
-        forecast.rollup_calls += job.rank > 0
+        forecast.rule_calls += job.kind == "rules"
+        forecast.segment_calls += job.kind == "segment"
+        forecast.rollup_calls += job.kind == "rollup"
         forecast.input_tokens += estimate_text(job.instructions) + estimate_text(fenced(job))
         forecast.output_tokens += estimate_text(text)
-        self._known.note(job, text)
+        if job.kind != "rules":
+            self._known.note(job, text)
         return SummaryReply(text)
 
 
 def assumed_summary(job: SummaryJob) -> str:
-    """A lawful summary of the length that is assumed: the cap, or half of a source that is shorter than two caps."""
+    """A lawful summary of the length that is assumed: the cap, or half of a source that is shorter than two caps. Of
+    rules it finds none."""
+    if job.kind == "rules":
+        return "none"
     most = job.max_tokens if job.source_tokens <= _SMALL_SOURCE else min(job.max_tokens, job.source_tokens // 2)
     line = f"- step {{}} of the part {job.range_hash[:8]} was done"
     lines = ["## Done", line.format(1)]

@@ -18,7 +18,6 @@ from summarizing_context.summarizers.extractive.sections import CONSTRAINTS, NAM
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.summarizers.prompts import Prompt, load, names, prompts_root, released
 from summarizing_context.summarizers.sdk import fenced
-from summarizing_context.summarizers.verification.rules import ENDED, STANDING
 
 _CONSTRAINTS = f"## {NAMES[CONSTRAINTS]}"
 
@@ -89,13 +88,15 @@ def _pieces(line: str, other: str) -> tuple[Piece, ...]:
 
 MOST_TOKENS = 400  # of the fixed text, as sent
 
+MOST_BY_NAME = {"rules": 600}  # sent with a few short requests alone
+
 CAP = 400  # what stands for `max_tokens` when the fixed text is counted
 
 SUMMARIES = ("segment", "rollup")  # their replies have the fixed sections
 
 _GIVEN = {"segment": {"max_tokens"}, "rollup": {"max_tokens", "focus"}, "focus": {"max_tokens"},
-    "reader": {"max_tokens"}, "proposal": {"current", "feedback"}, "compaction": {"characters"},
-    "answers": {"abstention"}, "marks": {"right", "partly", "abstained", "wrong"},
+    "rules": {"max_tokens"}, "reader": {"max_tokens"}, "proposal": {"current", "feedback"},
+    "compaction": {"characters"}, "answers": {"abstention"}, "marks": {"right", "partly", "abstained", "wrong"},
     "judge": {"verdict_right", "verdict_wrong"}}  # fmt: skip
 
 
@@ -132,8 +133,9 @@ def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
     if accepted not in (None, prompt.hash):
         yield f"{name} was released with another text; a new text needs a version of its own"
     tokens = count(fixed_text(prompt))
-    if tokens > MOST_TOKENS:
-        yield f"its fixed text costs {tokens} tokens with every request; at most {MOST_TOKENS} are allowed"
+    most = MOST_BY_NAME.get(prompt.name, MOST_TOKENS)
+    if tokens > most:
+        yield f"its fixed text costs {tokens} tokens with every request; at most {most} are allowed"
     if prompt.name in SUMMARIES:
         yield from _sections(prompt)
     if unknown := prompt.placeholders - _GIVEN.get(prompt.name, prompt.placeholders):
@@ -144,7 +146,7 @@ def check_prompt(prompt: Prompt, count: Callable[[str], int]) -> Iterator[str]:
 
 def _sections(prompt: Prompt) -> Iterator[str]:
     earlier = [f"## {name}" for name in NAMES]  # with rules among them
-    wanted = [STANDING if prompt.name == "segment" else ENDED, *(name for name in earlier if name != _CONSTRAINTS)]
+    wanted = [name for name in earlier if name != _CONSTRAINTS]
     found = [line.strip() for line in prompt.text.splitlines() if line.startswith("## ")]
     if _CONSTRAINTS in found:
         wanted = earlier
@@ -217,6 +219,8 @@ class Recorder:
 
     async def summarize(self, job: SummaryJob) -> str:
         self.jobs.append(job)
+        if job.kind == "rules":
+            return "none"
         return summarize_extractively(
             job.content,
             kind="rollup" if job.kind == "rollup" else "segment",
@@ -241,11 +245,14 @@ async def jobs_for(
         if purpose == "focus":
             await context.compact(focus=topic)
             await context.wait_idle()
-    if purpose == "focus":
+    if purpose == "rules":
+        found = [job for job in recorder.jobs if job.kind == "rules"]
+    elif purpose == "focus":
         found = [job for job in recorder.jobs[summaries:] if job.content.startswith("### topic")]
     else:
         wanted = 0 if purpose == "segment" else rank
-        found = [job for job in recorder.jobs if job.rank == wanted and not job.content.startswith("### topic")]
+        made = [job for job in recorder.jobs if job.kind != "rules" and not job.content.startswith("### topic")]
+        found = [job for job in made if job.rank == wanted]
     return sorted(found, key=lambda job: job.start)
 
 

@@ -63,7 +63,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
 class Entry:
     """One message of the log, as bytes; its dict is made anew whenever it is read, but for the newest ones."""
 
-    __slots__ = ("data", "digest", "facts", "fresh", "rules", "typed")
+    __slots__ = ("data", "digest", "facts", "fresh", "rules", "typed", "typed_length", "verdict")
 
     def __init__(
         self,
@@ -77,7 +77,9 @@ class Entry:
         self.fresh = fresh  # what it was made of: the next view shows it, and need not parse it again
         self.digest = facts.content  # tied to its group when it joins the log
         self.typed = typed  # what a human typed in it, until its rules are read
-        self.rules: Any = None  # kept by what reads them, in `extraction`
+        self.typed_length = sum(map(len, typed or ()))  # characters; 0 for what was stored
+        self.rules: Any = None  # what cues tell of its rules, and what a model does: kept by what reads them, `rules`
+        self.verdict: Any = None
 
     def message(self) -> Message:
         """A fresh copy of the message."""

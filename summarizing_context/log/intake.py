@@ -79,9 +79,13 @@ class Intake:
         """The log holds what was stored."""
         self._reader.settle()
 
-    def unread(self, entry: Entry) -> StoredRules | None:
+    def rules(self, entries: Iterable[Entry]) -> list[tuple[int, StoredRules]]:
+        """What the store keeps of the rules of a log's entries, by message."""
+        return [(at, row) for at, entry in enumerate(entries) for row in self._reader.stored(entry)]
+
+    def unread(self, entry: Entry) -> Sequence[StoredRules]:
         """The rules of a message of which the store has kept none of the present version."""
-        return None if not entry.facts.human or self._reader.recognize(entry) else self._reader.stored(entry)
+        return self._reader.unread(entry)
 
     async def _entry(self, message: Message) -> Entry:
         """The entry of a checked message; long texts are counted off the event loop."""

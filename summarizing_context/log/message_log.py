@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 from summarizing_context.extraction.importance import ImportanceIndex, Member
@@ -19,11 +19,12 @@ from summarizing_context.log.kept_texts import KeptTexts
 from summarizing_context.log.pins import NO_PINS, Candidates, PinList
 from summarizing_context.log.repairs import Read
 from summarizing_context.log.repeats import Run, is_repeat, may_repeat
-from summarizing_context.log.rules import RuleLog, RuleReader
+from summarizing_context.log.rules import RuleLog, RuleReader, Verdict
 from summarizing_context.log.segments import Group, Limits, Segment, SegmentCutter, Sources, render_entries
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.messages.validation import Message
 from summarizing_context.settings.ledger_rules import PlanTools
+from summarizing_context.stores.base import StoredRules
 
 _LEADING = frozenset({Role.SYSTEM, Role.DEVELOPER})
 
@@ -172,6 +173,17 @@ class MessageLog:
                 self.extend(entry)
         self.take_pins(pinned)
 
+    def judge(self, verdicts: Mapping[bytes, Verdict]) -> list[tuple[int, StoredRules]]:
+        """Take what a model says of the rules in messages, by their bytes; what the store keeps of it, by message."""
+        kept: list[tuple[int, StoredRules]] = []
+        for index in [index for index in self.rules.open if self.entries[index].data in verdicts]:
+            verdict = verdicts[(entry := self.entries[index]).data]
+            self._reader.judge(entry, verdict)
+            self.rules.judge(index, verdict)
+            if verdict.given:
+                kept += ((index, row) for row in self._reader.stored(entry))
+        return kept
+
     def take_pins(self, pinned: PinList) -> None:
         """Have these pins, as far as what they pin is in the log."""
         self.pinned = pinned.held_by([entry.facts.content for entry in self.entries]) if pinned.pins else pinned
@@ -309,7 +321,7 @@ class MessageLog:
         self.kept_texts.add(index, entry)
         if facts.human:
             self._humans.append(index)
-            self.rules.add(index, self._reader.of(entry))
+            self.rules.add(index, self._reader.of(entry), entry.verdict)
         if facts.role == Role.ASSISTANT and (not index or self.entries[index - 1].facts.role != Role.ASSISTANT):
             self._steps.append(index)
         if self._keep_system and facts.role in _LEADING and not facts.hook:
@@ -326,7 +338,8 @@ class MessageLog:
         self.group_starts.append(start)
         self._closed = stop
         traits = [Member(one.facts.traits, one.facts.critical) for one in members]
-        self.importance.add(traits, self.rules.strengths(start, stop))
+        # by cues, whatever a model says later: what was decided of a group stays
+        self.importance.add(traits, {rule.strength for entry in members for rule in self._reader.of(entry)})
         for segment in self._cutter.add(Group(start, stop, size, digest, members[0].facts.turn)):
             self.segments.append(segment)
             digests = (entry.digest for entry in self.entries[segment.start : segment.stop])

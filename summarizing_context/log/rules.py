@@ -1,17 +1,19 @@
 """The standing rules of one session, by message: read once, kept beside the log, repeated ones told apart.
 
-Pure bookkeeping in memory. What is a rule is said in `rules`, and what it is about in `rule_topics`.
+Pure bookkeeping in memory. Cues tell what is a rule (`rules`) until a model has said it of the message. What a rule is
+about is said in `rule_topics`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
 from typing import Literal, NamedTuple
 
 import msgspec
 
+from summarizing_context.extraction.ledger import SAID, Fact
 from summarizing_context.extraction.rule_topics import rule_topic
 from summarizing_context.extraction.rules import Rule, RuleExtractor
 from summarizing_context.log.entries import Entry
@@ -44,48 +46,89 @@ class StandingRules(NamedTuple):
 
 NO_RULES = StandingRules(())
 
+
+class Verdict(NamedTuple):
+    """What a model says of the rules in one message."""
+
+    rules: tuple[Rule, ...] = ()
+    ends: tuple[str, ...] = ()  # rules of earlier messages, by their quotes, that it takes back or replaces
+    given: bool = True  # else no model is asked about the message, and cues serve
+
+
+PASSED = Verdict(given=False)
+
+VERDICTS = "model-1"  # version under which verdicts are kept
+
 _OFFERED = 400  # rules that are handed out, the newest; more never fit
 
 _encode, _decoder = msgspec.json.encode, msgspec.json.Decoder(tuple[Rule, ...])
 
+_verdicts = msgspec.json.Decoder(Verdict)
+
 
 class RuleReader:
-    """Reads the rules of log entries, each message once. A message is named by its bytes."""
+    """Reads the rules of log entries, each message once, and knows a model's verdicts. A message is named by its
+    bytes."""
 
     def __init__(self, extractor: RuleExtractor) -> None:
         self._extractor = extractor
         self._known: dict[bytes, tuple[Rule, ...]] = {}  # of most messages there are none: these are not kept here
+        self._verdicts: dict[bytes, Verdict] = {}
+        self._of_others = False  # a file is read in which messages without any row were written by an earlier version
+        self._with_rows: set[bytes] = set()
 
     def learn(self, stored: Iterable[StoredRules]) -> None:
-        """Take what a store has kept of the present version, until `settle`."""
+        """Take what a store has kept, until `settle`."""
         version = self._extractor.version
         for row in stored:
-            if row.version == version:
-                try:
+            self._with_rows.add(row.digest)
+            try:
+                if row.version == version:
                     self._known[row.digest] = _decoder.decode(row.rules) if row.rules else ()
-                except msgspec.MsgspecError:  # it is read again
-                    continue
+                elif row.version == VERDICTS:
+                    self._verdicts[row.digest] = _verdicts.decode(row.rules)
+            except msgspec.MsgspecError:  # it is read again
+                continue
+        self._of_others = not any(verdict.given for verdict in self._verdicts.values())
 
     def of(self, entry: Entry) -> tuple[Rule, ...]:
-        """The rules in a message; none where no human wrote in it."""
+        """The rules that cues tell in a message; none where no human wrote in it."""
         return self._read(entry) if entry.facts.human else ()
 
-    def stored(self, entry: Entry) -> StoredRules | None:
-        """What the store keeps of the rules of a message; None where no human wrote in it."""
+    def stored(self, entry: Entry) -> tuple[StoredRules, ...]:
+        """What the store keeps of the rules of a message; nothing where no human wrote in it."""
         if not entry.facts.human:
-            return None
-        rules = self._read(entry)
-        return StoredRules(_digest(entry), self._extractor.version, _encode(rules) if rules else b"")
+            return ()
+        rules, digest = self._read(entry), _digest(entry)
+        cues = StoredRules(digest, self._extractor.version, _encode(rules) if rules else b"")
+        if entry.verdict is None:
+            return (cues,)
+        return cues, StoredRules(digest, VERDICTS, _encode(entry.verdict))
+
+    def unread(self, entry: Entry) -> tuple[StoredRules, ...]:
+        """What the store is to keep of a message that it held, because it lacks it."""
+        if not entry.facts.human or self.recognize(entry):
+            return ()
+        digest = _digest(entry)
+        if self._of_others and digest not in self._with_rows:
+            entry.verdict = self._verdicts[digest] = PASSED
+        return self.stored(entry)
 
     def recognize(self, entry: Entry) -> bool:
-        """Take what is known of a message that a human wrote in; whether that was all."""
+        """Take what is known of a message that a human wrote in; whether that was all that cues tell."""
         if entry.rules is None:
-            entry.rules = self._known.get(_digest(entry))
+            digest = _digest(entry)
+            entry.rules, entry.verdict = self._known.get(digest), self._verdicts.get(digest)
         return entry.rules is not None
+
+    def judge(self, entry: Entry, verdict: Verdict) -> None:
+        """A model has said what the rules of a message are, or is not asked about it again."""
+        entry.verdict = self._verdicts[_digest(entry)] = verdict
 
     def settle(self) -> None:
         """The entries of the log have what was learnt: what is left of it need not be kept."""
         self._known = {digest: rules for digest, rules in self._known.items() if rules}
+        self._with_rows, self._of_others = set(), False
 
     def _read(self, entry: Entry) -> tuple[Rule, ...]:
         if not self.recognize(entry):
@@ -100,31 +143,72 @@ class RuleReader:
 
 
 class RuleLog:
-    """The rules that cues tell in a growing log, in its order."""
+    """The rules of a growing log, in its order."""
 
     def __init__(self) -> None:
         self._rules: list[StandingRule] = []
+        self._ends: list[tuple[int, str]] = []  # the message that ends earlier rules of this quote
+        self._all: list[StandingRule] | None = None  # as `all` gives them
+        self._facts: list[Fact] | None = None
+        self.open: list[int] = []  # messages on which a model may still be asked
+        self.is_judged = False  # whether it has been asked on any
 
-    def __len__(self) -> int:
-        return len(self._rules)
+    def add(self, index: int, rules: Iterable[Rule], verdict: Verdict | None = None) -> None:
+        """The message at `index`, which is newer than all before, with what cues tell, and a model's verdict."""
+        self.open.append(index)
+        if found := [StandingRule(index, rule.quote, rule.strength) for rule in rules]:
+            self._rules += found
+            self._changed()
+        if verdict is not None:
+            self.judge(index, verdict)
 
-    def __iter__(self) -> Iterator[StandingRule]:
-        return iter(self._rules)
-
-    def add(self, index: int, rules: Iterable[Rule]) -> None:
-        """The rules of the message at `index`, which is newer than all before."""
-        self._rules += (StandingRule(index, rule.quote, rule.strength) for rule in rules)
+    def judge(self, index: int, verdict: Verdict) -> None:
+        """A model has said what the rules of an open message are, or is not asked about it again."""
+        del self.open[bisect_left(self.open, index)]
+        self.is_judged = True
+        if verdict.given:
+            low, high = (bisect_left(self._rules, at, key=_message) for at in (index, index + 1))
+            rules = (StandingRule(index, rule.quote, rule.strength, None, "model") for rule in verdict.rules)
+            self._rules[low:high] = rules
+            self._ends += ((index, quote) for quote in verdict.ends)
+            self._changed()
 
     def forget(self, stop: int) -> None:
         """The log ends at `stop` now: what was said after it has never been said."""
+        del self.open[bisect_left(self.open, stop) :]
         del self._rules[bisect_left(self._rules, stop, key=_message) :]
+        self._ends = [end for end in self._ends if end[0] < stop]
+        self._changed()
 
-    def strengths(self, start: int, stop: int) -> set[str]:
-        """How strictly the rules in some messages bind."""
-        if not self._rules or _message(self._rules[-1]) < start:  # as of most groups that close
-            return set()
-        low, high = (bisect_left(self._rules, at, key=_message) for at in (start, stop))
-        return {rule.strength for rule in self._rules[low:high]}
+    def all(self) -> list[StandingRule]:
+        """Every rule in the order of the log, with the message that ends it. To be read only."""
+        if self._all is None:
+            ends: dict[str, list[int]] = {}
+            for index, quote in sorted(self._ends):
+                ends.setdefault(quote, []).append(index)
+            self._all = settled([_ended(rule, ends.get(rule.quote, ())) for rule in self._rules])
+        return self._all
+
+    def before(self, cut: int) -> StandingRules:
+        """Those that hold and stand in messages before `cut`."""
+        return holding(self.all(), cut)
+
+    def facts(self) -> list[Fact]:
+        """All of them as a ledger lists them. To be read only."""
+        if self._facts is None:
+            self._facts = [
+                Fact("constraint", rule.quote, SAID, rule.message, rule.message + 1, rule.ended_by is not None)
+                for rule in self.all()
+            ]
+        return self._facts
+
+    def _changed(self) -> None:
+        self._all = self._facts = None
+
+
+def _ended(rule: StandingRule, ends: Sequence[int]) -> StandingRule:
+    later = next((index for index in ends if index > rule.message), None)
+    return rule if later is None else rule._replace(ended_by=later)
 
 
 def settled(rules: Sequence[StandingRule]) -> list[StandingRule]:

@@ -14,7 +14,7 @@ from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.log.entries import Entry
 from summarizing_context.messages.reading import Reading
 from summarizing_context.messages.redaction import Redact, redact_reading
-from summarizing_context.messages.rendering import Numbered, render_messages
+from summarizing_context.messages.rendering import render_messages
 from summarizing_context.messages.truncation import cut_evenly
 
 # A cut is taken where the group's digest is divisible by these; the rarer one follows any group, the other a turn.
@@ -107,7 +107,7 @@ class Sources:
     A thread that writes them calls `yield_now` meanwhile."""
 
     def __init__(
-        self, redact: Redact | None = None, *, numbered: Numbered = "nothing", yield_now: YieldNow = never_yield
+        self, redact: Redact | None = None, *, numbered: bool = False, yield_now: YieldNow = never_yield
     ) -> None:
         self._redact = redact
         self._numbered = numbered
@@ -136,7 +136,7 @@ def render_entries(
     redact: Redact | None = None,
     *,
     apart: bool = True,
-    numbered: Numbered = "nothing",
+    numbered: bool = False,
     yield_now: YieldNow = never_yield,
 ) -> str:
     """Entries, written down for a summarizer. What `redact` takes out is gone before: of each message as a whole, and

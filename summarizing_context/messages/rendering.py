@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.messages.authorship import split_pieces, split_words
@@ -17,10 +16,6 @@ from summarizing_context.messages.parts import Part
 from summarizing_context.messages.reading import Reading, is_blank, is_reminder
 
 RENDERER_VERSION = "1"
-
-NUMBERING_VERSION = "1"  # of what is numbered for a model
-
-Numbered = Literal["nothing", "typed", "all"]  # which labels end with a number
 
 TYPED = "user"  # the label of what a human typed
 
@@ -37,14 +32,14 @@ def render_messages(
     readings: Sequence[Reading],
     *,
     apart: bool = True,
-    numbered: Numbered = "nothing",
+    numbered: bool = False,
     yield_now: YieldNow = never_yield,
 ) -> str:
     """The messages of a range in log order, every word of them. Exact repeats stand once, with their count.
 
     `apart`: what a host put into a row of the user's stands under a label of its own. Texts that enter the keys of
-    rollups are written without, as they were first. `numbered`: which labels end with the message's place in the
-    range, such as `[1]`: none, those of what a human typed, or all. `yield_now` is called all along.
+    rollups are written without, as they were first. `numbered`: labels end with the message's place in the range, such
+    as `[1]`. `yield_now` is called all along.
     """
     said = [reading.said for reading in readings]
     repeats = Counter(reading for reading in said if not reading.calls and not reading.answers)
@@ -60,8 +55,7 @@ def render_messages(
                     ending = f" ({count} times)" if count > 1 else ""
                     label = part_label(reading, part, names)
                     for who, texts in _by_author(reading, part, label) if apart else ((label, part.texts),):
-                        is_numbered = numbered == "all" or (numbered == "typed" and who == TYPED)
-                        lines.append(f"### {who}{ending}" + (f" [{number}]" if is_numbered else ""))
+                        lines.append(f"### {who}{ending}" + (f" [{number}]" if numbered else ""))
                         lines.extend(_escape(text) for text in texts if text)
                     if part.media and part.kind != "media":
                         lines.append(f"[{len(part.media)} image or file]")
@@ -71,6 +65,14 @@ def render_messages(
 def render_children(texts: Sequence[str]) -> str:
     """Summaries to be rolled up, oldest first."""
     return "\n".join(f"### summary {n} of {len(texts)}\n{_escape(text)}" for n, text in enumerate(texts, 1))
+
+
+def render_typed(rules: Sequence[str], texts: Sequence[str]) -> str:
+    """What humans typed in some messages, each text under its number, and before it a line for each known rule."""
+    lines = ["### rules so far", *rules] if rules else []
+    for number, text in enumerate(texts, 1):
+        lines += (f"### {TYPED} [{number}]", _escape(text))
+    return "\n".join(lines)
 
 
 def render_topic(topic: str, record: str) -> str:

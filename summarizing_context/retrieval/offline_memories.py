@@ -37,7 +37,7 @@ def offline_memories(
 ) -> MemoryItems:
     """The constraints, decisions and facts of some pieces of a log, oldest first, each once."""
     ranges = sorted({(piece.start, piece.stop) for piece in pieces})
-    rules = summaries.rules.facts()
+    rules = log.rules.facts()
     ended = {_flat(fact.value) for fact in rules if fact.superseded}
     facts = [
         *(fact for fact in rules if not fact.superseded),

@@ -55,6 +55,7 @@ class Checkpoints:
                 if made is not None:
                     break
             await session.worker.recall(everything=True)
+            await session.keep_rules(session.intake.rules(session.log.entries))
         return made
 
     async def fork(self, id: str, session_id: str) -> str:

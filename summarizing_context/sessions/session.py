@@ -173,13 +173,12 @@ class Session:
         self.intake.learn(stored.rules)
         unread: list[tuple[int, StoredRules]] = []
         for at, entry in enumerate(await self.decoded(stored.entries)):
-            if (rules := self.intake.unread(entry)) is not None:
-                unread.append((at, rules))
+            unread += ((at, rules) for rules in self.intake.unread(entry))
             self.log.extend(entry)
             if at % _BREATH == _BREATH - 1:
                 await asyncio.sleep(0)
         self.intake.settle()
-        await self._keep_rules(unread)
+        await self.keep_rules(unread)
         if self.learner is not None:
             self.learner.opened(len(self.log), stored.updated_at)
         self.log.version = stored.log_version
@@ -206,8 +205,8 @@ class Session:
                 await asyncio.sleep(0)
         return entries
 
-    async def _keep_rules(self, rows: Sequence[tuple[int, StoredRules]]) -> None:
-        """Keep what was read of messages on opening, so that it need not be read again."""
+    async def keep_rules(self, rows: Sequence[tuple[int, StoredRules]]) -> None:
+        """Keep what was read of messages, so that it need not be read again."""
         if not rows or self.read_only:
             return
         try:

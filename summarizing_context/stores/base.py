@@ -35,7 +35,7 @@ class StoredEntry:
 
     message: bytes  # JSON, as received
     facts: bytes  # what was derived from it when it was added, so that reopening need not parse the message
-    rules: StoredRules | None = None  # to be written with it; `load` tells them apart from the entries
+    rules: Sequence[StoredRules] = ()  # to be written with it; `load` tells them apart from the entries
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,8 @@ from typing import Literal, Protocol
 class SummaryJob:
     """One summary still to be made: what to read, how to, and how long the answer may be."""
 
-    kind: Literal["segment", "rollup", "memory"]  # `memory`: what of a range later sessions need to know
+    kind: Literal["segment", "rollup", "memory", "rules"]
+    # `memory`: what of a range later sessions need to know; `rules`: the standing rules in what a human typed
     instructions: str  # for the system slot
     content: str  # data to be summarized, as `messages.rendering` writes it; never instructions
     max_tokens: int  # cap of the answer

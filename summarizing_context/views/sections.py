@@ -16,7 +16,6 @@ from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.rules import NO_RULES
 from summarizing_context.log.tree import Cut, HeaderNode, Node, NodeText
 from summarizing_context.summarizers.extractive.sections import CONSTRAINTS, without_section
-from summarizing_context.summarizers.verification.rules import split_rules
 from summarizing_context.views.budget import Room
 from summarizing_context.views.header import (
     Header,
@@ -158,7 +157,7 @@ class Draft:
         if unshown in self._rules:
             return self._rules[unshown]
         room, sources, whole = self.room, self.sources, self.shown_whole
-        rules = NO_RULES if sources.policy.truncate else sources.summaries.rules.before(self.cut.stop).without(whole)
+        rules = NO_RULES if sources.policy.truncate else sources.reads.log.rules.before(self.cut.stop).without(whole)
         cap = max(room.pin_cap, LEAST_TOKENS) if unshown and room.staying_cap else room.pin_cap
         self._rules[unshown] = rule_block(sources.reads.log.pinned.texts, rules, unshown, cap, sources.price)
         return self._rules[unshown]
@@ -316,11 +315,10 @@ class _PacedTexts:
 
 
 def _without_rules(made: NodeText) -> NodeText:
-    """What a summary says besides rules: the block of rules says those that hold. A model's summary of before there
-    was such a block stays whole."""
-    rest = split_rules(made.text)[0]
-    if made.made_by not in ("model", "verbatim"):
-        rest = without_section(rest, CONSTRAINTS)
+    """What a summary says besides rules: the block of rules says those that hold. A model's summary stays whole."""
+    if made.made_by in ("model", "verbatim"):
+        return made
+    rest = without_section(made.text, CONSTRAINTS)
     return made if rest == made.text else made._replace(text=rest.strip("\n") or _RULES_ALONE)
 
 

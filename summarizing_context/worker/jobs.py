@@ -10,7 +10,6 @@ from typing import Literal, get_args
 
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.errors import SummarizerError
-from summarizing_context.extraction.rules import Strength
 from summarizing_context.log.digests import recipe_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.planning import Want
@@ -18,7 +17,7 @@ from summarizing_context.log.segments import Sources, render_entries
 from summarizing_context.log.tree import NOTE, OPEN, Maker, Node
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.redaction import Redact, Redaction
-from summarizing_context.messages.rendering import NUMBERING_VERSION, RENDERER_VERSION, Numbered, render_children
+from summarizing_context.messages.rendering import RENDERER_VERSION, render_children
 from summarizing_context.messages.truncation import CUTTING_VERSION
 from summarizing_context.settings.sizes import DEFAULT_CAPS, FIRST_CAP, summary_sizes
 from summarizing_context.settings.values import Settings
@@ -27,12 +26,11 @@ from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.prompts import Prompt, in_use, latest
 from summarizing_context.summarizers.verification.attribution import ATTRIBUTION_VERSION
 from summarizing_context.summarizers.verification.gate import GATE_VERSION
-from summarizing_context.summarizers.verification.rules import RULES_VERSION, with_rules
 from summarizing_context.worker.summary_cache import SummaryCache
 
 _SHARE = 0.4  # of its source that a summary may take
 
-_FOR_A_MODEL = (RENDERER_VERSION, NUMBERING_VERSION, CUTTING_VERSION, ATTRIBUTION_VERSION, RULES_VERSION)
+_FOR_A_MODEL = (RENDERER_VERSION, CUTTING_VERSION, ATTRIBUTION_VERSION)
 
 _RELEASED: tuple[dict[str, object], ...] = (  # what was part of the recipe of a segment's summary, the newest first
     {
@@ -42,7 +40,7 @@ _RELEASED: tuple[dict[str, object], ...] = (  # what was part of the recipe of a
     },
 )
 
-Prompted = Literal["segment", "rollup", "focus", "memory"]
+Prompted = Literal["segment", "rollup", "focus", "memory", "rules"]
 
 _INSTRUCTED = ("segment", "rollup")  # to which a user's own instructions are added
 
@@ -75,10 +73,7 @@ class Jobs:
         self._summaries = summaries
         self._recipe = recipe
         self._yield_now = yield_now
-        self._numbered: Numbered = "typed" if recipe.maker == "model" else "nothing"
-        self._sources = Sources(  # what is redacted before it is cut
-            recipe.redact, numbered=self._numbered, yield_now=yield_now
-        )
+        self._sources = Sources(recipe.redact, yield_now=yield_now)  # what is redacted before it is cut
 
     def prepare(self, want: Want) -> Callable[[], SummaryJob]:
         """Make a job in two steps: take now what it is made from; the returned function does the work.
@@ -93,7 +88,7 @@ class Jobs:
         node, entries = want.node, self._summaries.entries(want.node)
         if node.width == 1:
             return partial(self._segment, want.hash, self._source(node.start), entries)
-        return partial(self._rollup, want, self._children(node.children), entries)
+        return partial(self._rollup, want, list(map(self._child, node.children)), entries)
 
     def key(self, want: Want) -> SummaryKey:
         recipe = self._recipe
@@ -137,26 +132,11 @@ class Jobs:
         if piece is None:
             raise SummarizerError("the piece is not wanted any longer")
         entries = self._log.entries[piece.start : piece.stop]
-        source = partial(
-            render_entries, entries, self._recipe.redact, numbered=self._numbered, yield_now=self._yield_now
-        )
+        source = partial(render_entries, entries, self._recipe.redact, yield_now=self._yield_now)
         return partial(self._segment, want.hash, source, piece)
 
     def _source(self, leaf: int) -> Callable[[], str]:
         return self._log.source(leaf, self._sources)
-
-    def _children(self, children: Sequence[Node]) -> list[Callable[[], str]]:
-        """What gives the texts to be rolled up; for a model with the rules of the segments below, numbered over all."""
-        texts = list(map(self._child, children))
-        if self._recipe.maker != "model":
-            return texts
-        found: list[Callable[[], str]] = []
-        first = 1
-        for child, text in zip(children, texts, strict=True):
-            rules = [(rule.quote, rule.strength) for rule in self._summaries.rules.within(child.leaves)]
-            found.append(partial(_with_rules, text, rules, first))
-            first += len(rules)
-        return found
 
     def _child(self, child: Node) -> Callable[[], str]:
         """What gives the text of a node to be rolled up; of a segment that is its own summary, the segment anew."""
@@ -187,10 +167,6 @@ class Jobs:
         if self._recipe.maker != "model":
             return cap
         return next((part * cap // 8 for part in range(8, 2, -1) if part * cap // 8 <= _SHARE * source), cap // 4)
-
-
-def _with_rules(text: Callable[[], str], rules: Sequence[tuple[str, Strength]], first: int) -> str:
-    return with_rules(text(), rules, first)
 
 
 def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Redaction | None) -> Recipe:

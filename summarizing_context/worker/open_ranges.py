@@ -138,18 +138,6 @@ class OpenRangeSummaries:
         self._forget_other_log()
         return max((stop for (_, stop), hash in self._hashes.items() if hash in self._ready), default=0)
 
-    @property
-    def ready_count(self) -> int:
-        """How many summaries there are."""
-        return len(self._ready)
-
-    def ready_pieces(self) -> list[tuple[range, str]]:
-        """The pieces of the open segment that a model has summarized, with their summaries."""
-        self._forget_other_log()
-        first = self._log.covered_by_segments
-        ready = ((place, self._ready.get(hash)) for place, hash in self._hashes.items() if place[0] >= first)
-        return [(range(*place), made.text) for place, made in ready if made is not None]
-
     def add(self, hash: str, text: NodeText) -> None:
         """A model has summarized a piece, or its summary was found. The first stays."""
         self._ready.setdefault(hash, text)

@@ -6,7 +6,7 @@ as seen, so that `unseen_tokens` can prove that no text left the raw tail unread
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from summarizing_context.extraction.values import find_drops
@@ -19,7 +19,6 @@ from summarizing_context.messages.truncation import KEY_LINES, cut_results
 from summarizing_context.settings.sizes import SummarySizes
 from summarizing_context.worker.merges import HeaderPlace, next_merge
 from summarizing_context.worker.open_ranges import CoveredRange, OpenRangeSummaries
-from summarizing_context.worker.standing_rules import RuleBook, RuleSources
 from summarizing_context.worker.topic_notes import Focus, Lines, TopicNotes
 
 _FULL_READ = 20_000  # estimated tokens that one activation may have extracted at leisure; beyond that it skims
@@ -74,7 +73,6 @@ class SummaryCache:
         self._drops: dict[Node, tuple[str, tuple[str, ...]]] = {}  # by the text that they are missing from
         self.notes = TopicNotes(log, extracts.about, extracts.excerpt, by_model=maker == "model", cap=cap)
         self.open = OpenRangeSummaries(log, by_model=maker == "model", every=every)
-        self.rules = RuleBook(log, RuleSources(self._by_model, self.open.ready_pieces, self._merges, self._changes))
 
     def begin(self) -> None:
         """An activation begins: it may read so much at leisure."""
@@ -243,19 +241,6 @@ class SummaryCache:
             self._unread_leaf += 1
         missed = [at for at in range(self._unread_leaf, covered) if hashes[at] not in self._seen]
         return sum(segments[at].size // segments[at].parts for at in missed if segments[at].stop > self._seen_stop)
-
-    def _by_model(self, leaf: int) -> str | None:
-        """A model's summary of a segment, if it is ready."""
-        made = self._ready.get(self._log.hashes[leaf])
-        return made.text if made is not None and made.made_by == "model" else None
-
-    def _merges(self) -> Iterator[tuple[range, str]]:
-        """The merged summaries that are ready, each with the segments that it stands for."""
-        known = ((node, self._ready.get(hash)) for node, hash in self._rollup_hashes.items())
-        return ((node.leaves, made.text) for node, made in known if made is not None and made.made_by == "model")
-
-    def _changes(self) -> int:
-        return len(self._ready) + len(self._rollup_hashes) + self.open.ready_count
 
     def _leaf(self, node: Node) -> NodeText:
         hash = self._log.hashes[node.start]

@@ -26,6 +26,7 @@ from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.retries import LONGEST_DELAY, RetrySchedule
 from summarizing_context.worker.jobs import Jobs, Recipe
 from summarizing_context.worker.merges import merges_below
+from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
 
 _STOP_WITHIN = 1.5  # seconds
@@ -78,6 +79,7 @@ class Worker:
         rollups: bool,
         notify: Callable[[str, dict[str, object]], None],
         ledger: SessionLedger | None = None,
+        rules: RuleCalls | None = None,
         makes_summaries: bool = True,
     ) -> None:
         self._log = log
@@ -97,6 +99,7 @@ class Worker:
         self._background = background
         self._tell = notify
         self._ledger = ledger
+        self._rules = rules  # where a model is asked for them
         self._planner = Planner(summaries, rollups=rollups)
         self._merges = rollups
         self._running: dict[str, Want] = {}
@@ -106,6 +109,7 @@ class Worker:
         self._changed = anyio.Event()
         self._stopped = False
         self._is_reading = False  # ahead, for the ledger
+        self._is_asking = False  # for rules
         self._unsaved: dict[SummaryKey, str] = {}  # summaries that the store failed to take, oldest first
         self._has_logged_unreadable = False  # in the log, that reading for the ledger has failed
         self.failed = 0
@@ -127,7 +131,7 @@ class Worker:
         `start_tokens`, if given."""
         if start_tokens is not None:
             self.start_tokens = start_tokens
-        if self._stopped or not (self._startable(1) or self._reads_on()):
+        if self._stopped or not (self._startable(1) or self._reads_on() or self._asks_on()):
             return
         if self._owner is None or self._owner.done():
             self._owner = asyncio.create_task(self._own(), name="summarizing worker")
@@ -136,7 +140,7 @@ class Worker:
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs or could run."""
-        return self._stopped or not (self._running or self._startable(1) or self._reads_on())
+        return self._stopped or not (self._running or self._startable(1) or self._reads_on() or self._asks_on())
 
     async def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until nothing runs or could run; False when that took longer than `timeout` seconds, or was stopped."""
@@ -180,11 +184,14 @@ class Worker:
                 for want in self._startable(self._concurrency - len(self._running)):
                     self._running[want.hash] = want
                     tasks.start_soon(self._make, want)
-                if self._ledger is not None and self._reads_on():
-                    if not self._is_reading:  # beside the summaries, which do not wait for it
-                        self._is_reading = True
-                        tasks.start_soon(self._read_ahead, self._ledger)
-                elif not self._running and not self._is_reading:
+                # beside the summaries, which do not wait for it
+                if self._ledger is not None and self._reads_on() and not self._is_reading:
+                    self._is_reading = True
+                    tasks.start_soon(self._read_ahead, self._ledger)
+                if self._rules is not None and self._asks_on() and not self._is_asking:
+                    self._is_asking = True
+                    tasks.start_soon(self._ask_rules, self._rules)
+                if not (self._running or self._is_reading or self._is_asking):
                     self._signal()
                 with anyio.move_on_after(self._next_delay()):
                     await self._awake.wait()
@@ -208,6 +215,16 @@ class Worker:
                 self._has_logged_unreadable = True
                 logger.error("messages could not be read for the ledger", extra={"cause": self.last_error})
 
+    async def _ask_rules(self, rules: RuleCalls) -> None:
+        """One call for standing rules."""
+        try:
+            await self._foreground.wait_gap()
+            if rules.is_due:  # the log may have been replaced meanwhile
+                await rules.ask()
+        finally:
+            self._is_asking = False
+            self._awake.set()
+
     def _past_start(self) -> bool:
         """Whether the log is large enough to be worked on."""
         if not self._makes_summaries:
@@ -219,6 +236,10 @@ class Worker:
     def _reads_on(self) -> bool:
         """Whether the ledger is to be read ahead of need."""
         return self._ledger is not None and self._ledger.lags and self._past_start()
+
+    def _asks_on(self) -> bool:
+        """Whether a model is asked for rules, or is to be."""
+        return self._is_asking or (self._rules is not None and self._past_start() and self._rules.is_due)
 
     def _startable(self, limit: int) -> list[Want]:
         if limit <= 0 or not self._past_start() or self._caller.ready_in() != 0.0:
@@ -234,6 +255,8 @@ class Worker:
     def _next_delay(self) -> float:
         """Seconds until something could be started that cannot be now."""
         delays = self._retries.delays(self._clock.now())
+        if self._rules is not None:
+            delays += self._rules.delays()
         gate = self._caller.ready_in()
         if gate:
             delays.append(gate)

@@ -17,7 +17,7 @@ def row(name: str, version: str = "v1") -> StoredRules:
 
 def said(*names: str) -> list[StoredEntry]:
     """Messages that humans wrote; a name that begins with a dot is somebody else's."""
-    return [StoredEntry(name.encode(), b"", None if name.startswith(".") else row(name)) for name in names]
+    return [StoredEntry(name.encode(), b"", () if name.startswith(".") else (row(name),)) for name in names]
 
 
 async def kept(store, session_id: str = "s") -> list[str]:
@@ -34,7 +34,7 @@ async def test_rules_are_written_with_their_messages_and_come_back_in_the_order_
 
 async def test_rules_are_written_with_their_message_or_not_at_all(where):
     async with opened(where, "s") as store:
-        bad = StoredEntry(b"m", b"", StoredRules(["no bytes"], "v1", b""))  # type: ignore[arg-type]
+        bad = StoredEntry(b"m", b"", (StoredRules(["no bytes"], "v1", b""),))  # type: ignore[arg-type]
         with pytest.raises(StoreError):
             await store.append("s", [*said("a"), bad], nothing)
         loaded = await store.load("s")
@@ -58,20 +58,26 @@ async def test_what_a_replaced_log_said_is_forgotten(where):
         assert await kept(store) == ["b"]
 
 
-async def test_going_back_to_a_checkpoint_leaves_none_to_be_read_again(where):
+async def test_going_back_to_a_checkpoint_keeps_what_both_logs_have(where):
     async with opened(where, "s") as store:
         await store.append("s", said("a", "b"), nothing)
-        made = await store.checkpoints.save("s", None, Place(0, 1), [])
-        await store.checkpoints.restore("s", made.id, Place(0, 2), [], nothing)
-        assert await kept(store) == []
+        made = await store.checkpoints.save("s", None, Place(0, 2), [])
+        await store.replace("s", 1, said("c"), nothing)
+        await store.append("s", said("d"), nothing)
+        await store.checkpoints.restore("s", made.id, Place(1, 3), [], nothing)
+        assert await kept(store) == ["a"]
 
 
-async def test_a_fork_takes_none_along(where):
+async def test_a_fork_takes_those_of_its_messages_along(where):
     async with opened(where, "s") as store:
-        await store.append("s", said("a"), nothing)
-        made = await store.checkpoints.save("s", None, Place(0, 1), [])
+        await store.append("s", said("a", "b", "c"), nothing)
+        made = await store.checkpoints.save("s", None, Place(0, 3), [])
+        await store.rules.save("s", [(1, row("b", "v2"))])
         await store.checkpoints.fork("s", made.id, "t")
-        assert (await kept(store, "t"), await kept(store)) == ([], ["a"])
+        await store.replace("s", 2, said("d"), nothing)
+        await store.checkpoints.fork("s", made.id, "u")
+        assert (await kept(store, "t"), await kept(store, "u")) == (["a", "b", "b", "c"], ["a", "b", "b"])
+        assert await kept(store) == ["a", "b", "b", "d"]
 
 
 async def test_a_deleted_session_leaves_no_byte_of_its_rules(tmp_path):

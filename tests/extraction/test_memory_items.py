@@ -21,7 +21,7 @@ words = st.lists(
 
 
 def record(*texts: str) -> str:
-    return render_messages([read_message({"role": "user", "content": text}) for text in texts], numbered="all")
+    return render_messages([read_message({"role": "user", "content": text}) for text in texts], numbered=True)
 
 
 def proposal(**changed: Any) -> str:

@@ -15,12 +15,19 @@ def short_summary(job: Any) -> str:
 
 
 class Counting:
-    """Keeps every job. With a recipe its summaries are shared through the file."""
+    """Keeps every job, and apart those for rules, of which it finds none. With a recipe its summaries are shared."""
 
     def __init__(self, recipe: str | None = None) -> None:
         if recipe is not None:
             self.recipe = recipe
         self.jobs: list[Any] = []
+        self.rule_jobs: list[Any] = []
+
+    async def summarize(self, job: Any) -> Any:
+        if job.kind == "rules":
+            self.rule_jobs.append(job)
+            return "none"
+        return await self.answer(job)
 
     @property
     def calls(self) -> int:
@@ -34,7 +41,7 @@ class Counting:
     def contents(self) -> str:
         return "\n".join(job.content for job in self.jobs)
 
-    async def summarize(self, job: Any) -> str:
+    async def answer(self, job: Any) -> str:
         self.jobs.append(job)
         await anyio.lowlevel.checkpoint()
         return short_summary(job)
@@ -43,7 +50,7 @@ class Counting:
 class Sleeping(Counting):
     """Never answers: it waits for an event that nobody sets."""
 
-    async def summarize(self, job: Any) -> str:
+    async def answer(self, job: Any) -> str:
         self.jobs.append(job)
         await anyio.Event().wait()
         raise AssertionError("nobody sets the event")
@@ -52,7 +59,7 @@ class Sleeping(Counting):
 class Failing(Counting):
     """Raises, always."""
 
-    async def summarize(self, job: Any) -> str:
+    async def answer(self, job: Any) -> str:
         self.jobs.append(job)
         raise RuntimeError("the model is out")
 
@@ -60,7 +67,7 @@ class Failing(Counting):
 class Empty(Counting):
     """Answers with nothing."""
 
-    async def summarize(self, job: Any) -> str:
+    async def answer(self, job: Any) -> str:
         self.jobs.append(job)
         return ""
 
@@ -68,7 +75,7 @@ class Empty(Counting):
 class Echoing(Counting):
     """Answers with its whole input."""
 
-    async def summarize(self, job: Any) -> str:
+    async def answer(self, job: Any) -> str:
         self.jobs.append(job)
         return str(job.content)
 
@@ -80,7 +87,7 @@ class NonText(Counting):
         super().__init__()
         self.reply = reply
 
-    async def summarize(self, job: Any) -> Any:
+    async def answer(self, job: Any) -> Any:
         self.jobs.append(job)
         return self.reply
 
@@ -92,7 +99,7 @@ class Flaky(Counting):
         super().__init__()
         self.rng = random.Random(seed)
 
-    async def summarize(self, job: Any) -> Any:
+    async def answer(self, job: Any) -> Any:
         self.jobs.append(job)
         fault = self.rng.choice(("raise", "empty", "echo", "none", "good", "good"))
         if fault == "raise":
@@ -107,10 +114,10 @@ class Recovering(Counting):
         super().__init__()
         self.well = False
 
-    async def summarize(self, job: Any) -> str:
+    async def answer(self, job: Any) -> str:
         if not self.well:
             raise RuntimeError("the model is out")
-        return await super().summarize(job)
+        return await super().answer(job)
 
 
 class Provenance(Counting):
@@ -120,7 +127,7 @@ class Provenance(Counting):
     `passes=n` is one more than the highest in the input.
     """
 
-    async def summarize(self, job: Any) -> str:
+    async def answer(self, job: Any) -> str:
         self.jobs.append(job)
         passes = 1 + max((int(n) for n in re.findall(r"passes=(\d+)", job.content)), default=0)
         told = ",".join(f"mk{a:07}x..mk{b:07}x" for a, b in joined(provenance(job.content)))

@@ -27,9 +27,9 @@ class Line(Recovering):
     def cut(self, down: bool) -> None:
         self.well = not down
 
-    async def summarize(self, job: Any) -> str:
+    async def answer(self, job: Any) -> str:
         self.lost += not self.well
-        return await super().summarize(job)
+        return await super().answer(job)
 
 
 async def test_after_ten_minutes_every_gap_is_filled_exactly_once() -> None:

@@ -34,7 +34,8 @@ class Provider:
         if self.is_down:
             self.lost += 1
             return Answer(503, body=b"{}")
-        self.answered.append(user_text(request.body))
+        if "### user [1]" not in (text := user_text(request.body)):  # no request for rules
+            self.answered.append(text)
         return Answer()
 
 

@@ -51,12 +51,14 @@ ARMS = ("hierarchical", "tail", "everything", "stored")
 
 
 def kind_of(body: Json) -> str:
-    beginnings = {"You mark one answer": "judge", "You answer one question": "reader"}
+    beginnings = {"You mark one": "judge", "You answer one": "reader", "You read what the human": "rules"}
     return next((kind for words, kind in beginnings.items() if system_text(body).startswith(words)), "segment")
 
 
 def says(body: Json) -> str:
     """An honest reader, which copies what it finds; a judge that trusts it; an honest summarizer."""
+    if kind_of(body) == "rules":
+        return "none"
     if kind_of(body) != "reader":
         return "RIGHT" if kind_of(body) == "judge" else honest(body)
     view, _, question = user_text(body).rpartition("Question: ")
@@ -238,7 +240,7 @@ async def test_a_model_that_is_down_ends_the_recording_and_is_told(tmp_path: Pat
 async def test_summaries_that_are_not_recorded_are_no_stand_ins(tmp_path: Path):
     async with serving(answering) as server:
         await ran(plan(tmp_path, OPENAI, server), "record")
-    with pytest.raises(CassetteMissError, match="segment request"):
+    with pytest.raises(CassetteMissError, match=r"(segment|rules) request"):
         await ran(plan(tmp_path, OPENAI, summarizer="openai", model=MODEL), "replay")
     with pytest.raises(SettingsError, match="through a cassette"):
         await run_case(CASE, Plan(Settings(summarizer="openai", model=MODEL)))

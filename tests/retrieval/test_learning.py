@@ -34,6 +34,8 @@ class Model:
         return [job for job in self.asked if job.kind == "memory"]
 
     async def summarize(self, job: SummaryJob) -> str | SummaryReply:
+        if job.kind == "rules":
+            return "none"
         self.asked.append(job)
         if job.kind != "memory":
             return "## Done\n- Work went on."

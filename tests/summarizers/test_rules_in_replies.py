@@ -1,126 +1,96 @@
-"""Rules in a model's reply: kept where a human typed them word for word, else dropped and counted."""
+"""A model's reply on standing rules: what a human typed word for word counts, and nothing else."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 import pytest
 
-from summarizing_context.messages.reading import read_message
-from summarizing_context.messages.rendering import render_children, render_messages
-from summarizing_context.summarizers.base import SummaryJob
-from summarizing_context.summarizers.verification.attribution import attribute
-from summarizing_context.summarizers.verification.rules import (
-    QuotedRule,
-    Settled,
-    is_verdict,
-    read_rules,
-    settle_rules,
-    split_rules,
-    typed_rows,
-    with_rules,
-)
-from tests.making import assistant, user
+from summarizing_context.extraction.rules import Rule
+from summarizing_context.summarizers.verification.rules import SaidRules, last_message, read_rules
 
 LONG = "never " + "word " * 80
-ROWS = [
-    user("Please   never\nforce-push. It's “our” rule – keep ﬁles short!"),
-    assistant("Always rebase, I say."),
-    user("<system-reminder>always obey the reminder</system-reminder>"),
-    user("i no longer use prek, use ruff"),
-    user(LONG),
+TYPED = [
+    "Please   never\nforce-push. It's “our” rule – keep ﬁles short!",
+    "Build the shop.",
+    "i no longer use prek, use ruff",
+    LONG,
 ]
-RECORD = render_messages([read_message(row) for row in ROWS], numbered="typed")
+NOTHING = SaidRules()
 
 
-def job(content: str, kind: Literal["segment", "rollup"] = "segment") -> SummaryJob:
-    return SummaryJob(kind, "", content, 400, 0, 0, 4, 1_000, "ab")
-
-
-def settled(*lines: str) -> Settled:
-    text = "\n".join(("## Standing rules", *lines, "## Done", "- built it"))
-    return settle_rules(attribute(text, RECORD, "segment"), job(RECORD))
-
-
-def rules(*lines: str) -> list[QuotedRule]:
-    return read_rules(split_rules(settled(*lines).text)[1], typed_rows(RECORD))
-
-
-def test_only_what_a_human_typed_has_a_number():
-    labels = [line for line in RECORD.splitlines() if line.startswith("### ")]
-    assert labels == ["### user [1]", "### assistant", "### user note", "### user [4]", "### user [5]"]
+def said(*lines: str, earlier: tuple[str, ...] = ()) -> list[SaidRules]:
+    found = read_rules("\n".join(lines), TYPED, earlier)
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize(
-    ("line", "rule"),
+    ("line", "message", "rule"),
     [
-        ('- [1] "never force-push"', QuotedRule(1, "never force-push", "must")),
-        ('- [1] "It\'s "our" rule"', QuotedRule(1, "It's “our” rule", "must")),
-        ("- [1] “keep files short.”", QuotedRule(1, "keep ﬁles short", "must")),
-        ("- [1] never force-push", QuotedRule(1, "never force-push", "must")),
-        ('- [4] prefers "use ruff"', QuotedRule(4, "use ruff", "prefer")),
-        ('- [1] "i no longer use prek"', QuotedRule(4, "i no longer use prek", "must")),
-        ('- "i no longer use prek"', QuotedRule(4, "i no longer use prek", "must")),
-        ('- [1] "never force-push" ended by [4]', QuotedRule(1, "never force-push", "must", 4)),
-        ('- [4] "use ruff" ended by [1]', QuotedRule(4, "use ruff", "must")),
-        ('- [1] "never force-push" ended by [2]', QuotedRule(1, "never force-push", "must")),
+        ('- [1] must "never force-push"', 1, Rule("never force-push", "must")),
+        ('- [1] must "It\'s "our" rule"', 1, Rule("It's “our” rule", "must")),
+        ("1. [1] must: “keep files short.”", 1, Rule("keep ﬁles short", "must")),
+        ("* [1] must never force-push", 1, Rule("never force-push", "must")),
+        ('[3] **Prefer** "use ruff"', 3, Rule("use ruff", "prefer")),
+        ('- [3] prefers "use ruff"', 3, Rule("use ruff", "prefer")),
+        ('- [1] must "i no longer use prek"', 3, Rule("i no longer use prek", "must")),
+        ('- [99] must "never force-push"', 1, Rule("never force-push", "must")),
     ],
 )
-def test_what_a_human_typed_is_kept_with_its_message(line: str, rule: QuotedRule):
-    assert (rules(line), settled(line).dropped) == ([rule], 0)
+def test_what_a_human_typed_counts_for_the_message_in_which_it_stands(line: str, message: int, rule: Rule):
+    found = said(line)
+    assert found.pop(message - 1) == SaidRules((rule,))
+    assert found == [NOTHING] * 3
 
 
 @pytest.mark.parametrize(
     "line",
     [
-        '- [2] "Always rebase"',
-        '- [3] "always obey the reminder"',
-        '- [1] "never push"',
-        '- [1] "force-push. It"' + "x",
-        '- [4] "ruff"',
-        '- [4] "onger use prek"',
-        f'- [5] "{LONG}"',
-        "- None were stated.",
+        '- [2] must "Always rebase"',
+        '- [1] must "never push"',
+        '- [1] must "force-push. Itx"',
+        '- [3] must "ruff"',
+        '- [3] must "onger use prek"',
+        f'- [4] must "{LONG}"',
+        '- [1] ends "never force-push"',
+        '- [2] task "Build the shop."',
     ],
 )
-def test_what_no_human_typed_is_dropped_and_counted_and_nothing_is_refused(line: str):
-    found = settled(line)
-    assert (found.text, found.dropped) == ("## Done\n- built it", 1)
+def test_what_nobody_typed_is_dropped_and_the_reply_is_a_verdict_all_the_same(line: str):
+    assert said(line) == [NOTHING] * 4
 
 
-def test_a_rule_told_twice_stands_once():
-    found = settled('- [1] "never force-push"', '- [4] "never force-push"')
-    assert (found.text, found.dropped) == ('## Done\n- built it\n## Standing rules\n- [1] "never force-push"', 1)
+@pytest.mark.parametrize("reply", ["none", "None.", "- none", "*none*"])
+def test_none_is_a_verdict(reply: str):
+    assert said(reply) == [NOTHING] * 4
 
 
-def test_what_was_settled_is_settled():
-    once = settled('- [1] prefers "never force-push" ended by [4]', "- lies")
-    assert settle_rules(attribute(once.text, RECORD, "segment"), job(RECORD)) == (once.text, 0)
+@pytest.mark.parametrize("reply", ["", "The user wants a shop.", '- must "never force-push"', "[1] " + "must x " * 200])
+def test_a_reply_without_any_line_of_the_form_is_no_verdict(reply: str):
+    assert read_rules(reply, TYPED, ()) is None
 
 
-def test_a_merge_tells_only_which_rules_are_ended():
-    children = [
-        with_rules("## Done\n- a", [("use tabs", "must"), ("be brief", "prefer")], 1),
-        with_rules('## Done\n- b\n## Standing rules\n- [9] "its own numbers"', [("use spaces", "must")], 3),
-    ]
-    content = render_children(children)
-    assert '- [2] prefers "be brief"' in content
-    assert '- [3] "use spaces"' in content
-    assert "its own numbers" not in content
-    lines = ["[1] ended by [3]", "[3] ended by [1]", "[2] ended by [9]", "[1] ended by [3]", "all hold"]
-    reply = "\n".join(("## Ended rules", *(f"- {line}" for line in lines), '## Standing rules\n- [1] "use tabs"'))
-    found = settle_rules(attribute(f"{reply}\n## Done\n- both", content, "rollup"), job(content, "rollup"))
-    assert found == ("## Done\n- both\n## Ended rules\n- [1] ended by [3]", 5)
+def test_a_rule_told_twice_counts_once_and_other_lines_do_no_harm():
+    found = said("Here you are:", '- [1] must "never force-push"', "- [3] nothing", '- [3] prefer "never  force-push."')
+    assert found[0] == SaidRules((Rule("never force-push", "must"),))
+    assert found[1:] == [NOTHING] * 3
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        ('## Standing rules\n- [1] "never push"', True),
-        ("## Intent\n- Build it.", True),
-        ('## Intent\n- Build it.\n## Constraints and corrections\n- "Never push."', False),
-        ("The user asked for a shop, and it was built.", False),
-    ],
-)
-def test_a_summary_of_an_earlier_prompt_or_of_another_form_says_nothing_on_rules(text: str, told: bool):
-    assert is_verdict(text) is told
+def test_a_message_ends_rules_of_messages_before_it_alone():
+    earlier = ("use “tabs” always",)
+    found = said(
+        '- [1] must "never force-push"',
+        '- [3] must "use ruff"',
+        '- [3] ends "Never force-push"',  # in other letters: another quote
+        '- [3] ends "never force-push."',
+        '- [1] ends "use ruff"',
+        "- [2] ends 'use \"tabs\" always'",
+        '- [3] ends "what nobody said"',
+        '- [9] ends "never force-push"',
+        earlier=earlier,
+    )
+    assert [one.ends for one in found] == [(), earlier, ("never force-push",), ()]
+
+
+def test_the_last_message_that_a_reply_names_is_known():
+    assert last_message('- [2] must "a b"\n- [11] task "c"\n- [3] lies') == 11
+    assert last_message("none") == 0

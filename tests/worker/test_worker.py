@@ -147,7 +147,7 @@ async def test_a_job_says_what_it_is():
         first = shop.gate.jobs[0]
         assert (first.kind, first.rank, first.instructions) == ("segment", 0, "segment 0")
         covered = shop.timeline.entries[first.start : first.stop]
-        assert first.content == render_entries(covered, numbered="typed")
+        assert first.content == render_entries(covered)
         assert (first.start, first.stop) == (shop.timeline.segments[0].start, shop.timeline.segments[0].stop)
         rollup = next(job for job in shop.gate.jobs if job.rank == 1)
         assert rollup.content.count("### summary ") == 16

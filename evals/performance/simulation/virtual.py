@@ -56,14 +56,15 @@ class Summarizer:
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         wanted = job.source_tokens // self._ratio if job.rank == 0 else job.max_tokens
-        tokens = max(20, min(wanted, job.max_tokens) - 10)
+        tokens = 2 if job.kind == "rules" else max(20, min(wanted, job.max_tokens) - 10)
         fixed = self._instructions.setdefault(job.instructions, estimate_text(job.instructions))
         self.calls += 1
         self.content_tokens += job.source_tokens
         self.input_tokens += fixed + job.source_tokens
         self.output_tokens += tokens
         await self._clock.sleep(1.5 + tokens / 60)
-        text = f"## Done\n- {job.start} to {job.stop}: {self._texts.text(tokens - 8)}"
+        done = f"## Done\n- {job.start} to {job.stop}: "
+        text = "none" if job.kind == "rules" else done + self._texts.text(tokens - 8)
         return SummaryReply(text, fixed + job.source_tokens, tokens)
 
 

@@ -1,7 +1,8 @@
 """Our views at a cut, as the agent would have seen them: with summaries by a model, and without a model.
 
 Messages come one by one, and each message of the assistant is preceded by a view. Summaries are replayed. A request
-without a reply is noted, and a placeholder stands for its summary; what contains a placeholder is not asked.
+without a reply is noted, and a placeholder stands for its summary; what contains a placeholder is not asked. Where no
+reply tells the rules of some messages there are none, and of later ones nothing is asked until there is.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import SummaryJob
 
 PENDING = "Nothing is recorded for this part of the session yet."
+NO_RULES = "none"
 _NEVER = 1_000_000  # failures in a row before calls are held back
 _TRIES = 10
 _CLOSE = 0.98  # of the tokens that are asked for
@@ -83,11 +85,12 @@ class RecordedSummarizer:
         )
         if (reply := self._replies.get(request.key)) is not None:
             return reply.reply
-        if PENDING in job.content:
+        follows = job.kind == "rules" and any(other.purpose == "rules" for other in self.missing.values())
+        if PENDING in job.content or (follows and request.key not in self.missing):
             self.waiting.add(request.key)
         else:
             self.missing[request.key] = request
-        return PENDING
+        return NO_RULES if job.kind == "rules" else PENDING
 
 
 async def our_view(case: Case, messages: Sequence[Message], replies: Mapping[str, Reply]) -> OurView:

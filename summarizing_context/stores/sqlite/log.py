@@ -67,7 +67,9 @@ def replace(connection: sqlite3.Connection, session_id: str, keep: int, entries:
 
 def move(connection: sqlite3.Connection, session_id: str, branch: int, stop: int) -> None:
     """Let the log be the one that another head lists; what stood behind it stays until `purge`."""
-    forget_rules(connection, session_id)
+    forget_rules(
+        connection, session_id, _shared(connection, head_of(connection, session_id), Head(branch, stop, False))
+    )
     _write(connection, session_id, Head(branch, stop, False), [])
     _forget_what_was_shown(connection, session_id)
 
@@ -77,11 +79,13 @@ def fork(connection: sqlite3.Connection, session_id: str, new_id: str, head: Hea
     if has_session(connection, new_id):
         raise SessionExistsError(new_id)
     (project,) = connection.execute(SQL["project"], {"session_id": session_id}).fetchone()
+    shared = _shared(connection, head_of(connection, session_id), head)
     branch = _begin_branch(connection, new_id, parent=head.branch, stop=head.stop)
     values = {"session_id": new_id, "project": project, "branch": branch, "now": now()}
     connection.execute(SQL["create_session"], values)
     _write(connection, new_id, Head(branch, head.stop, False), [])
     connection.execute(SQL["copy_uses"], {"session_id": session_id, "fork": new_id})
+    connection.execute(SQL["copy_rules"], {"session_id": session_id, "fork": new_id, "stop": shared})
 
 
 def _forget_what_was_shown(connection: sqlite3.Connection, session_id: str) -> None:
@@ -151,6 +155,22 @@ def head_of(connection: sqlite3.Connection, session_id: str) -> Head:
     return Head(*row)
 
 
+def _shared(connection: sqlite3.Connection, one: Head, other: Head) -> int:
+    """How many entries two logs of one origin begin with alike."""
+    ranges = (
+        connection.execute(SQL["ranges"], {"branch": head.branch, "stop": head.stop}).fetchall()
+        for head in (one, other)
+    )
+    shared = 0
+    for (branch, _, stop), (its_branch, _, its_stop) in zip(*ranges, strict=False):
+        if branch != its_branch:
+            break
+        shared = min(stop, its_stop)
+        if stop != its_stop:
+            break
+    return shared
+
+
 def _begin_branch(connection: sqlite3.Connection, session_id: str, *, parent: int | None, stop: int) -> int:
     """A new branch on `parent` at `stop`, or rather on that ancestor from which the last kept entry comes."""
     while parent is not None:
@@ -165,8 +185,7 @@ def _begin_branch(connection: sqlite3.Connection, session_id: str, *, parent: in
 def _write(connection: sqlite3.Connection, session_id: str, head: Head, entries: Sequence[StoredEntry]) -> None:
     rows = [(head.branch, head.stop + i, entry.message, entry.facts) for i, entry in enumerate(entries)]
     connection.executemany(SQL["add_entry"], rows)
-    read = ((head.stop + i, entry.rules) for i, entry in enumerate(entries))
-    add_rules(connection, session_id, ((position, rules) for position, rules in read if rules is not None))
+    add_rules(connection, session_id, ((head.stop + i, row) for i, entry in enumerate(entries) for row in entry.rules))
     values = {"session_id": session_id, "branch": head.branch, "stop": head.stop + len(rows), "now": now()}
     connection.execute(SQL["move_head"], values)
 

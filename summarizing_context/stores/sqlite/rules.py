@@ -1,6 +1,6 @@
 """Standing rules in SQLite: what was read of a session's messages, beside its log.
 
-Functions on a connection, within the transaction of their caller. A fork takes none along: its messages are read again.
+Functions on a connection, within the transaction of their caller. A fork takes those of its messages along.
 """
 
 from __future__ import annotations

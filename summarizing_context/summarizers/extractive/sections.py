@@ -196,8 +196,6 @@ _LABEL = re.compile(
 
 _TIMES = re.compile(r" \((\d+) times\)\Z")
 
-_NUMBERED = re.compile(r"(user(?: \(\d+ times\))?) \[\d+\]\Z")  # as a model reads it
-
 _SUMMARY_LABEL = re.compile(r"(?:\A|(?<=\n))### summary \d+ of \d+(?:\n|\Z)")
 
 _ESCAPED = re.compile(r"(^|[\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029])\\(\\*### )")
@@ -271,8 +269,6 @@ def is_rendered(text: str) -> bool:
 
 
 def _read_label(label: str) -> tuple[BlockKind, str] | None:
-    if label.endswith("]") and (numbered := _NUMBERED.match(label)):
-        label = numbered[1]
     bare = _TIMES.sub("", label) if label.endswith(" times)") else label
     found = _LABEL.match(bare)
     if found is None:

@@ -236,7 +236,10 @@ class ResilientSummarizer:
         except BaseException:
             self._breaker.abandoned(call.ticket)
             raise
-        self._breaker.succeeded(call.ticket)
+        if call.job.kind == "rules":  # says nothing of summaries, well or ill
+            self._breaker.abandoned(call.ticket)
+        else:
+            self._breaker.succeeded(call.ticket)
         output_tokens = self._count(checked.text) if checked.output_tokens is None else checked.output_tokens
         usage = replace(checked, input_tokens=call.spent.tokens, output_tokens=output_tokens)
         return await self._checked(run, call, usage)
@@ -287,7 +290,8 @@ class ResilientSummarizer:
         if now >= run.deadline:
             raise NotAdmitted("the job's time is used up")
         tokens = self._count(job.prompt)
-        ticket = self._breaker.begin(now)
+        is_probe = self._breaker.tripped and job.kind == "rules"  # a summary is to be the next that is tried
+        ticket = None if is_probe else self._breaker.begin(now)
         if ticket is None:
             raise NotAdmitted("the breaker is open")
         spent = self._caps.admit(now, tokens)
@@ -335,7 +339,9 @@ class ResilientSummarizer:
 
     def _note_failure(self, run: JobRun, call: _Call, error: Exception) -> None:
         self._note_refusal(run, call, error)
-        self._breaker.failed(call.ticket, self._clock.now(), retry_after_of(error))
+        if call.job.kind == "rules":  # no summary waits because of it
+            return self._breaker.abandoned(call.ticket)
+        return self._breaker.failed(call.ticket, self._clock.now(), retry_after_of(error))
 
     def _note_held(self, call: _Call, error: SummarizerNotReady) -> None:
         """The inner one can answer nobody now: no failure, but it is not called again before it says so."""

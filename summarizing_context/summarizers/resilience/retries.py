@@ -20,7 +20,6 @@ from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.sdk import Fault
 from summarizing_context.summarizers.verification.gate import keeps_enough, verify_against
 from summarizing_context.summarizers.verification.replies import Refusal
-from summarizing_context.summarizers.verification.rules import settle_rules
 from summarizing_context.summarizers.verification.sources import SourceValues, grounds_of
 
 LONGEST_DELAY = 3_600.0  # seconds
@@ -124,7 +123,7 @@ class JobRun:
 
     def next_job(self) -> SummaryJob:
         """What to ask now: the job with its attempt's number, and tersely after a refused reply."""
-        if not self.refused:
+        if not self.refused or self.job.kind == "rules":
             return replace(self.job, attempt=self.calls + 1)
         if self.job.kind == "memory":
             return replace(self.job, attempt=self.calls + 1, instructions=f"{self.job.instructions}\n\n{NO_ITEMS}")
@@ -148,13 +147,12 @@ class JobRun:
             if (items := read_items(reply.text, self.job.content)) is None:
                 raise SummarizerRefused(Refusal.NO_ITEMS)
             return Checked(replace(reply, text=encode_items(items)))
-        settled = settle_rules(reply.text, self.job)
-        if not settled.text:
-            raise SummarizerRefused(Refusal.EMPTY)
-        verified = verify_against(settled.text, self.grounds)
+        if self.job.kind == "rules":  # each of its lines is checked by itself
+            return Checked(reply)
+        verified = verify_against(reply.text, self.grounds)
         self.unsupported = verified.unsupported
-        checked = Checked(replace(reply, text=verified.text), settled.dropped + verified.dropped_lines)
-        if not verified.unsupported or keeps_enough(settled.text, verified):
+        checked = Checked(replace(reply, text=verified.text), verified.dropped_lines)
+        if not verified.unsupported or keeps_enough(reply.text, verified):
             return checked
         if verified.text and (self.salvaged is None or len(verified.text) > len(self.salvaged.reply.text)):
             self.salvaged = checked

@@ -25,7 +25,6 @@ from summarizing_context.summarizers.extractive.sections import (
     split_children,
     unescape_labels,
 )
-from summarizing_context.summarizers.verification.rules import ENDED, STANDING
 
 _MARKS = str.maketrans({"’": "'", "‘": "'", **dict.fromkeys('"“”„«»「」`')})
 
@@ -170,11 +169,7 @@ def attribute(text: str, content: str, kind: Literal["segment", "rollup"]) -> st
     sources = _Sources(content, kind)
     lines: list[str] = []
     moved: list[str] = []
-    apart: dict[str, list[str]] = {STANDING: [], ENDED: []}  # what stands there is checked by itself
     for title, body in _parts(text):
-        if title is not None and (section := _apart(title[1])):
-            apart[section] += [f"- {bullet}" for bullet in _bullets(body)]
-            continue
         if title is None or not _speaks_of_rules(title[1]):
             lines += [*([_headed(title, body, sources)] if title else []), *(_labelled(line, sources) for line in body)]
             continue
@@ -184,9 +179,7 @@ def attribute(text: str, content: str, kind: Literal["segment", "rollup"]) -> st
             kept += [rule for rule in found if rule not in kept]
             moved += others
         lines += [f"## {NAMES[CONSTRAINTS]}", *(f"- {rule}" for rule in kept)] if kept else []
-    lines = _with_facts(lines, [f"- {NOT_THE_USERS} {claim}" for claim in moved])
-    sections = (line for section, listed in apart.items() if listed for line in (section, *listed))
-    return "\n".join((*lines, *sections)).strip()
+    return "\n".join(_with_facts(lines, [f"- {NOT_THE_USERS} {claim}" for claim in moved])).strip()
 
 
 class _Sources:
@@ -307,12 +300,6 @@ def _is_ours(title: str) -> bool:
 
 def _speaks_of_rules(title: str) -> bool:
     return _RULES.search(folded(title)) is not None
-
-
-def _apart(title: str) -> str:
-    """The section on rules that a heading names, if it is one of those asked for."""
-    words = " ".join(folded(title).split()).strip(" *_:")
-    return next((section for section in (STANDING, ENDED) if section[3:].lower() == words), "")
 
 
 def _bullets(lines: Sequence[str]) -> list[str]:

@@ -204,7 +204,13 @@ def check_reply(
         if is_error_text(text) and '"quote"' not in text:  # one of ours has a `message` too
             raise SummarizerRefused(Refusal.ERROR_TEXT)
         return SummaryReply(clean_reply(text), *reported_usage(reply), cached_tokens=reported_cached(reply))
-    if isinstance(reply, SummaryReply) and reply.truncated:
+    is_cut = isinstance(reply, SummaryReply) and reply.truncated
+    if job.kind == "rules":  # the same; the line that was cut off does not count
+        if is_error_text(text):
+            raise SummarizerRefused(Refusal.ERROR_TEXT)
+        said = clean_reply(text.rpartition("\n")[0] if is_cut else text)
+        return SummaryReply(said, *reported_usage(reply), truncated=is_cut, cached_tokens=reported_cached(reply))
+    if is_cut:
         raise SummarizerRefused(Refusal.CUT_OFF)
     text = clean_reply(text)
     fault = _fault_of_words(text) or _fault_of_size(text, job, count)

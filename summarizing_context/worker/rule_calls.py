@@ -1,0 +1,215 @@
+"""Calls that ask a model for the standing rules in what a human typed: a few messages at a time, beside the summaries.
+
+What it says of a message is kept beside the log, so each message is asked about once. A call that fails is tried again
+after a while; a reply that cannot be read is not, and cues go on to serve for its messages.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from summarizing_context.concurrency import Clock, WorkerThread
+from summarizing_context.errors import StoreError
+from summarizing_context.log.digests import range_hash
+from summarizing_context.log.entries import Entry
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.rules import PASSED, StandingRule, Verdict
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.reading import human_texts
+from summarizing_context.messages.redaction import redact_reading
+from summarizing_context.messages.rendering import render_typed
+from summarizing_context.stores.base import RuleKeeper
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+from summarizing_context.summarizers.resilience.retries import RetrySchedule
+from summarizing_context.summarizers.verification.rules import last_message, read_rules
+from summarizing_context.worker.jobs import Recipe
+
+_MAX_TOKENS = 600  # of a reply
+
+_TYPED = 4_000  # characters beyond which messages are asked about before they stand in a segment
+
+_REQUEST = 16_000  # characters
+
+_KNOWN, _KNOWN_LENGTH = 40, 4_000  # rules that a request lists, and their characters
+
+_LONGEST, _HEAD, _TAIL = 6_000, 4_000, 2_000  # characters of a message, and what stays of a longer one
+
+_LABEL = 20  # characters of a label, at most
+
+_KEY = "rules"
+
+logger = logging.getLogger(__name__)
+
+
+class RuleCaller(Protocol):
+    """What answers."""
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply: ...
+
+    def ready_in(self) -> float | None:
+        """Seconds until a job may start; None for never again."""
+
+
+class _Typed(NamedTuple):
+    """What a human typed in a message, as a model reads it."""
+
+    place: int
+    entry: Entry
+    text: str  # empty where there are no words
+
+
+class _Batch(NamedTuple):
+    messages: Sequence[_Typed]
+    known: Sequence[str]  # quotes of earlier rules
+    content: str
+
+    @property
+    def spoken(self) -> list[_Typed]:
+        """Those that are asked about."""
+        return [message for message in self.messages if message.text]
+
+
+class RuleCalls:
+    """Those of one session. All methods belong to its event loop; work on texts runs in the thread."""
+
+    def __init__(
+        self,
+        *,
+        log: MessageLog,
+        rules: RuleKeeper,
+        session_id: str,
+        caller: RuleCaller,
+        recipe: Recipe,
+        clock: Clock,
+        cooldown: float,
+        background: WorkerThread,
+    ) -> None:
+        self._log = log
+        self._rules = rules
+        self._session_id = session_id
+        self._caller = caller
+        self._recipe = recipe
+        self._clock = clock
+        self._background = background
+        self._retries = RetrySchedule(cooldown)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a call may begin now: the first of a log at once, later ones when enough was typed for one."""
+        log = self._log
+        if not (waiting := log.rules.open) or self._retries.rests(_KEY, self._clock.now()):
+            return False
+        if log.rules.is_judged and waiting[0] >= log.covered_by_segments:
+            typed = sum(log.entries[index].typed_length for index in waiting)
+            if typed <= _TYPED:
+                return False
+        return self._caller.ready_in() == 0.0
+
+    def delays(self) -> list[float]:
+        """Seconds until a call that failed may be tried again."""
+        return self._retries.delays(self._clock.now())
+
+    async def ask(self) -> None:
+        """Ask about the oldest messages without a verdict, as many as one request holds."""
+        began = self._clock.now()
+        try:
+            await self._ask()
+            self._retries.recover(_KEY, began)
+        except StoreError as error:
+            logger.warning("verdicts on standing rules could not be kept; they are asked for again", exc_info=error)
+        except Exception as error:  # of the model, ours, or a foreign object's: it must not end the worker
+            self._retries.note(_KEY, error, self._clock.now())
+            logger.info("standing rules could not be asked for", extra={"cause": type(error).__name__})
+
+    async def _ask(self) -> None:
+        log = self._log
+        waiting: dict[bytes, tuple[int, Entry]] = {}  # the same message is asked about once
+        for index in log.rules.open:
+            waiting.setdefault((entry := log.entries[index]).data, (index, entry))
+        held = log.rules.before(log.rules.open[0]).newest[:_KNOWN]
+        known = [(rule, log.entries[rule.message]) for rule in held]
+        batch = await self._background.run(partial(self._gather, list(waiting.values()), known))
+        verdicts = {message.entry.data: Verdict() for message in batch.messages if not message.text}
+        if batch.spoken:
+            reply = await self._caller.summarize(await self._background.run(partial(self._job, batch)))
+            verdicts |= await self._background.run(partial(self._read, batch, reply))
+        await self._rules.save(self._session_id, log.judge(verdicts))  # of messages that are still in the log
+
+    def _gather(self, waiting: Sequence[tuple[int, Entry]], known: Sequence[tuple[StandingRule, Entry]]) -> _Batch:
+        """What is asked: of the oldest messages, as far as a request goes."""
+        rules = self._listed(known)
+        lines = [f'- {rule.strength} "{rule.quote}"' for rule in rules]
+        length = sum(len(line) + 1 for line in lines) + _LABEL
+        messages: list[_Typed] = []
+        for index, entry in waiting:
+            text = _cut(self._typed(entry))
+            length += len(text) + _LABEL
+            if messages and length > _REQUEST:
+                break
+            messages.append(_Typed(index, entry, text))
+        batch = _Batch(messages, [rule.quote for rule in rules], "")
+        content = render_typed(lines, [message.text for message in batch.spoken])
+        return batch._replace(content=content if self._recipe.redact is None else self._recipe.redact(content))
+
+    def _listed(self, known: Sequence[tuple[StandingRule, Entry]]) -> list[StandingRule]:
+        """The newest of the known rules that have room, oldest first; none of which a part may not be told."""
+        listed: list[StandingRule] = []
+        length = 0
+        for rule, entry in known:
+            length += len(rule.quote) + _LABEL
+            if length > _KNOWN_LENGTH:
+                break
+            if self._recipe.redact is None or rule.quote in _flat(self._typed(entry)):
+                listed.append(rule)
+        return listed[::-1]
+
+    def _typed(self, entry: Entry) -> str:
+        """What a human typed in a message, without what `redact` takes out of all of it."""
+        self._background.yield_now(len(entry.data))
+        message, redact = entry.read(0), self._recipe.redact
+        reading = message.reading if redact is None else redact_reading(message.message, message.reading, redact)
+        return "\n".join(human_texts(reading))
+
+    def _job(self, batch: _Batch) -> SummaryJob:
+        spoken = batch.spoken
+        return SummaryJob(
+            kind="rules",
+            instructions=self._recipe.instructions("rules", 0, _MAX_TOKENS),
+            content=batch.content,
+            max_tokens=_MAX_TOKENS,
+            rank=0,
+            start=spoken[0].place,
+            stop=spoken[-1].place + 1,
+            source_tokens=estimate_text(batch.content),
+            range_hash=range_hash(message.entry.digest for message in spoken),
+        )
+
+    def _read(self, batch: _Batch, reply: SummaryReply) -> dict[bytes, Verdict]:
+        """The verdicts on these messages, by their bytes."""
+        spoken = batch.spoken
+        said = read_rules(reply.text, [message.text for message in spoken], batch.known)
+        if said is None:
+            return {message.entry.data: PASSED for message in spoken}
+        if reply.truncated:  # of the last message that it names more rules may be missing, and of all after it
+            said = said[: max(1, last_message(reply.text) - 1)]
+        verdicts: dict[bytes, Verdict] = {}
+        for message, rules in zip(spoken, said, strict=False):
+            typed = _flat("\n".join(human_texts(message.entry.read(0).reading))) if rules.rules else ""
+            own = tuple(rule for rule in rules.rules if rule.quote in typed)  # not what stands there since it was cut
+            verdicts[message.entry.data] = Verdict(own, rules.ends)
+        return verdicts
+
+
+def _cut(text: str) -> str:
+    """A text, or the beginning and the end of a very long one."""
+    if len(text) <= _LONGEST:
+        return text.strip()
+    left_out = len(text) - _HEAD - _TAIL
+    return f"{text[:_HEAD]}\n[… {left_out} characters left out …]\n{text[-_TAIL:]}".strip()
+
+
+def _flat(text: str) -> str:
+    return " ".join(text.split())
