@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, Mode
     from summarizing_context.evaluation.intervals import Interval
     from summarizing_context.evaluation.tuning.gepa_prompts import GepaPrompts
+    from summarizing_context.evaluation.tuning.side_by_side import Pair
     from summarizing_context.evaluation.tuning.tuner import TuneOutcome, TuneTask
     from summarizing_context.evaluation.tuning.variants import Optimizer, Variant
     from summarizing_context.settings.values import Settings
@@ -129,13 +130,18 @@ def _name_of(path: Path) -> str:
 
 
 _MOST_CHANGES = 16
+_MOST_PAIRS, _MOST_LINES = 3, 14  # of a summary
 
 
 def show(run: TuneOutcome, written: Sequence[Path], page: Path, seconds: float) -> None:
     """The whole result."""
-    from summarizing_context.evaluation.tuning.report import headline
+    from summarizing_context.evaluation.tuning.report import headline, pairs_title
 
     console = screen()
+    if run.pairs:
+        console.print(Text(plain(pairs_title(run)), style="bold"))
+    for pair in run.pairs[:_MOST_PAIRS]:
+        console.print(pair_table(pair))
     console.print(variants_table(run))
     for line in headline(run):
         console.print(plain(line), soft_wrap=True)
@@ -150,6 +156,23 @@ def show(run: TuneOutcome, written: Sequence[Path], page: Path, seconds: float) 
     for path in written:
         console.print(f"Written: {path}")
     console.print(f"{len(run.tried):,} variants in {seconds:.0f} s. The whole report: {page}")
+
+
+def pair_table(pair: Pair) -> Table:
+    """Two summaries of the same messages, side by side, long ones cut."""
+    made = table(plain(pair.title), "old", "new")
+    for column in made.columns:
+        column.no_wrap, column.overflow, column.ratio = False, "fold", 1
+    made.expand = True
+    made.add_row(*(Text(plain(pair.kept(keeps)), "dim") for keeps in (pair.old_keeps, pair.new_keeps)))
+    made.add_row(_shortened(pair.old), _shortened(pair.new))
+    return made
+
+
+def _shortened(text: str) -> str:
+    lines = [plain(line) for line in text.splitlines() if line.strip()]
+    more = [f"… {len(lines) - _MOST_LINES} more lines, in the report"] if len(lines) > _MOST_LINES else []
+    return "\n".join([*lines[:_MOST_LINES], *more])
 
 
 def variants_table(run: TuneOutcome) -> Table:

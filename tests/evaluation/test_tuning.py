@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from html import escape
 from pathlib import Path
 
 import msgspec
@@ -14,6 +15,7 @@ from summarizing_context.evaluation.cases.generator.sessions import Recipe
 from summarizing_context.evaluation.cases.sources import Generated, Written
 from summarizing_context.evaluation.intervals import recovered
 from summarizing_context.evaluation.tuning.report import HTML, page, write_reports, write_winner
+from summarizing_context.evaluation.tuning.side_by_side import Pair
 from summarizing_context.evaluation.tuning.trials import SessionScore
 from summarizing_context.evaluation.tuning.tuner import FILE, TuneOutcome, TuneTask, identity, split_sessions, tune
 from summarizing_context.evaluation.tuning.variants import (
@@ -192,6 +194,37 @@ def test_a_grid_tries_every_variant_on_both_sides(judged: tuple[TuneOutcome, Var
     assert {len(names) for names in run.sessions.values()} == {2}
     tokens = [tried.validation.view_tokens for tried in run.tried if tried.validation]
     assert max(tokens) <= 1.02 * min(tokens)
+
+
+def test_what_changed_most_is_shown_side_by_side_before_any_number(judged: tuple[TuneOutcome, Variant]):
+    run = judged[0]
+    assert run.paired == run.winner != run.start
+    assert 1 < len(run.pairs) <= 6
+    for pair in run.pairs:
+        assert pair.old != pair.new
+        assert {*pair.old_keeps, *pair.new_keeps} <= set(pair.needed)
+        assert all(value.casefold() in pair.new.casefold() for value in pair.new_keeps)
+    html = page(run)
+    assert html.index("the start beside the winner") < html.index('<div class="quote">') < html.index('class="numbers"')
+    assert escape(run.pairs[0].new.splitlines()[-1]) in html
+
+
+def test_one_that_lost_is_shown_beside_a_start_that_won(tmp_path: Path):
+    least = replace(WORSE, parameters=read_parameters({"leaf": {"facts": 0, "done": 0}}, "start"))
+    run, _ = tune(task(tmp_path, Grid([least]), start=WORSE))
+    assert run.winner == run.start
+    assert run.paired != run.start
+    assert run.pairs
+    assert "&lt;script&gt;worse&lt;/script&gt;, which lost" in page(run)
+
+
+def test_a_pair_names_what_is_kept_and_what_is_dropped():
+    values = [f"v{number}" for number in range(12)]
+    pair = Pair("s", 3, 9, "old", "new", values, values[:2], [])
+    assert pair.title == "s, messages 3 to 8"
+    assert pair.kept(pair.old_keeps).startswith("keeps 2 of 12 values that are needed later: v0, v1; drops v2, ")
+    assert pair.kept([]).endswith("v7 and 4 more")
+    assert msgspec.structs.replace(pair, needed=[]).kept([]) == "no value of these messages is needed later"
 
 
 def test_the_page_tells_both_sides_apart_and_escapes_what_it_shows(judged: tuple[TuneOutcome, Variant]):

@@ -87,6 +87,9 @@ def test_a_better_prompt_wins_and_is_the_next_version_and_a_replay_says_the_same
         assert asked > 8
     run = json.loads((checkout / "one.json").read_text("utf8"))
     assert run["tried"][run["winner"]]["name"] == "segment/v7"
+    assert run["paired"] == run["winner"]
+    assert all(pair["old"] != pair["new"] for pair in run["pairs"])
+    assert run["pairs"]
     assert run["cost"].startswith("tokens a model reads and writes")
     assert run["tried"][run["winner"]]["validation"]["cost"] > 0
     next_version = latest("segment").version + 1
@@ -118,8 +121,10 @@ def test_a_dry_run_tells_what_a_recording_then_takes(
         assert server.requests == []
         assert sorted(path.name for path in checkout.iterdir()) == ["evals", "mine"]
         assert tune("--record", *where, *tried) == 0
+        shown = capsys.readouterr().out
+        assert shown.index("What changed most") < shown.index("held out")
         assert told["calls"] == pytest.approx(len(server.requests), rel=0.15)  # views follow the replies
-    assert set(told["by_kind"]) == {"segment", "rollup"}
+    assert {"segment", "rollup"} <= set(told["by_kind"])
     assert proposed["calls"] < told["calls"]
     assert proposed["proposals"] == 3
 

@@ -129,9 +129,13 @@ class StrategyArm:
     def stored(self, view: ArmView) -> ArmView:
         """`view` with all that its context has stored in the place of what it shows of it: each segment's summary, and
         of what no segment holds yet what the view says."""
-        kept = [Node(node.start, node.stop, node.text, node.passes) for node in self._context.summaries()]
+        kept = self.summaries()
         last = kept[-1].stop if kept else 0
         return with_summaries(view, (*kept, *(node for node in view.nodes if node.stop > last)))
+
+    def summaries(self) -> list[Node]:
+        """Each segment's own summary, oldest first."""
+        return [Node(node.start, node.stop, node.text, node.passes) for node in self._context.summaries()]
 
     def _shown(self) -> ArmView:
         view, explained = self._context.last_view, self._context.explain(drops=False)

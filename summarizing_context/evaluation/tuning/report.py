@@ -83,6 +83,8 @@ def page(run: TuneOutcome) -> str:
     """The whole page of a run of tuning."""
     judged = [tried for tried in run.tried if tried.validation is not None]
     parts = [
+        _title(run),
+        _section(pairs_title(run), _side_by_side(run), _PAIRS_WORDS) if run.pairs else "",
         _top(run),
         _section(
             "Quality against cost",
@@ -107,11 +109,39 @@ _TABLE_WORDS = (
 )
 
 
-def _top(run: TuneOutcome) -> str:
+_PAIRS_WORDS = (
+    "Summaries of the same messages in held-out sessions, those that differ in most words. Values are needed later if "
+    "a tool call uses them, or a labelled question asks for them."
+)
+
+
+def pairs_title(run: TuneOutcome) -> str:
+    """Which variants' summaries stand side by side."""
+    name = "the winner" if run.paired == run.winner else f"{run.at(run.paired).name}, which lost"
+    return f"What changed most: the start beside {name}"
+
+
+def _side_by_side(run: TuneOutcome) -> str:
+    def card(name: str, text: str, kept: str) -> str:
+        return f'<div class="card"><h3>{name}</h3><p>{escape(kept)}</p><div class="quote">{escape(text)}</div></div>'
+
+    return "".join(
+        f"<h3>{escape(pair.title)}</h3>"
+        f'<div class="grid2">{card("old", pair.old, pair.kept(pair.old_keeps))}'
+        f"{card('new', pair.new, pair.kept(pair.new_keeps))}</div>"
+        for pair in run.pairs
+    )
+
+
+def _title(run: TuneOutcome) -> str:
     badge = ""
     if run.verdict.wanted:
         tone, words = ("bad", "claim failed") if run.verdict.failed else ("good", "claim holds")
         badge = f' <span class="badge {tone}">{words}</span>'
+    return f'<h1>Tuning: {escape(run.suite)}{badge}</h1><p class="soft">{escape(run.claim)}</p>'
+
+
+def _top(run: TuneOutcome) -> str:
     numbers = [
         (f"{len(run.tried):,}", "variants"),
         (f"{len(run.sessions['train'])}", "sessions tuned on"),
@@ -122,10 +152,7 @@ def _top(run: TuneOutcome) -> str:
     ]
     tiles = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for value, name in numbers)
     told = "".join(f"<li>{escape(line)}</li>" for line in headline(run))
-    return (
-        f'<h1>Tuning: {escape(run.suite)}{badge}</h1><p class="soft">{escape(run.claim)}</p>'
-        f'<div class="numbers">{tiles}</div><div class="card"><h3>What it says</h3><ul>{told}</ul></div>'
-    )
+    return f'<div class="numbers">{tiles}</div><div class="card"><h3>What it says</h3><ul>{told}</ul></div>'
 
 
 def _of(tried: Tried) -> str:
@@ -217,6 +244,14 @@ def _section(title: str, body: str, words: str) -> str:
 def _markdown(run: TuneOutcome) -> Iterator[str]:
     yield f"# Tuning: {_plain(run.suite)}"
     yield from ("", _plain(run.claim), "")
+    if run.pairs:
+        yield from (f"## {_plain(pairs_title(run))}", "", _PAIRS_WORDS, "")
+    for pair in run.pairs:
+        yield from (f"### {_plain(pair.title)}", "")
+        for name, text, keeps in (("Old", pair.old, pair.old_keeps), ("New", pair.new, pair.new_keeps)):
+            yield from (f"{name} {_plain(pair.kept(keeps))}.", "")
+            yield from (f"> {_plain(line)}  " for line in text.splitlines())
+            yield ""
     sides = f"{len(run.sessions['train'])} sessions tuned on, {len(run.sessions['validation'])} held out"
     yield f"{len(run.tried):,} variants ({run.optimizer}, seed {run.seed}), {sides}. Quality is {QUALITY_MEANING}."
     yield f"Cost is counted in {run.cost}."

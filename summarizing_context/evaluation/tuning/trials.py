@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from summarizing_context.evaluation.arms.strategies import open_arm
+from summarizing_context.evaluation.arms.strategies import StrategyArm, open_arm
 from summarizing_context.evaluation.arms.views import ArmView
 from summarizing_context.evaluation.cases.model import Case, Cut, Probe, read_session, tokens_before
 from summarizing_context.evaluation.cases.sources import CaseSource
@@ -92,34 +92,48 @@ def load(source: CaseSource) -> Case:
 
 
 async def _try(case: Case, settings: Settings, cassette: Cassette | None) -> SessionScore:
-    if cassette is not None:
-        case = scrub_case(case, cassette)
-    before = tokens_before(read_session(case.messages))
     sums: dict[str, Sum] = {}
     lost: list[str] = []
-    views: list[ArmView] = []
-    async with _summarizer(settings, cassette) as summarizer, open_arm(settings, case, summarizer) as arm:
-        for cut in sorted(case.cuts, key=lambda cut: cut.at):
-            if before[cut.at] <= cut.budget:
-                continue  # nothing has to be left out
-            await arm.feed(cut.at)
-            if cassette is not None:
-                cassette.check()  # a context makes good what is missing; a trial must not
-            view = await arm.fitted(round(VIEW_SHARE * cut.budget), tries=_TRIES) or ArmView(pieces=(), tokens=0)
+    shown: list[ArmView] = []
+    if cassette is not None:
+        case = scrub_case(case, cassette)
+    async with views_of(case, settings, cassette) as (arm, views):
+        async for cut, view in views:
             verdicts = _add(sums, view, case.probes_at(cut))
             lost += [_feedback(probe, cut) for probe in case.probes_at(cut) if not verdicts[probe.id].kept]
-            views.append(view)
+            shown.append(view)
         model_tokens = arm.model_tokens
     return SessionScore(
         group=case.group or case.id,
         sums=sums,
-        view_tokens=sum(view.tokens for view in views),
-        summary_tokens=sum(estimate_text(text) for view in views for text in view.summaries),
-        views=len(views),
-        history_tokens=before[-1],
+        view_tokens=sum(view.tokens for view in shown),
+        summary_tokens=sum(estimate_text(text) for view in shown for text in view.summaries),
+        views=len(shown),
+        history_tokens=tokens_before(read_session(case.messages))[-1],
         model_tokens=model_tokens,
         lost=lost[:_LOST],
     )
+
+
+@asynccontextmanager
+async def views_of(
+    case: Case, settings: Settings, cassette: Cassette | None
+) -> AsyncIterator[tuple[StrategyArm, AsyncIterator[tuple[Cut, ArmView]]]]:
+    """The arm of a session, and its views at the cuts at which something has to be left out, one after the other."""
+    async with _summarizer(settings, cassette) as summarizer, open_arm(settings, case, summarizer) as arm:
+
+        async def views() -> AsyncIterator[tuple[Cut, ArmView]]:
+            before = tokens_before(read_session(case.messages))
+            for cut in sorted(case.cuts, key=lambda cut: cut.at):
+                if before[cut.at] <= cut.budget:
+                    continue
+                await arm.feed(cut.at)
+                if cassette is not None:
+                    cassette.check()  # a context makes good what is missing; a trial must not
+                view = await arm.fitted(round(VIEW_SHARE * cut.budget), tries=_TRIES)
+                yield cut, view or ArmView(pieces=(), tokens=0)
+
+        yield arm, views()
 
 
 @asynccontextmanager

@@ -20,6 +20,7 @@ from summarizing_context.evaluation.cases.sources import CaseSource, Generated, 
 from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.intervals import Interval, difference, recovered
 from summarizing_context.evaluation.outcomes import changed_settings
+from summarizing_context.evaluation.tuning.side_by_side import Pair, most_changed
 from summarizing_context.evaluation.tuning.trials import (
     FIGURES,
     MODEL_COST,
@@ -201,6 +202,8 @@ class TuneOutcome(msgspec.Struct, frozen=True):
     winner_tables: dict[str, dict[str, int]]  # its figures
     winner_prompts: dict[str, str]  # hashes by purpose
     settings: dict[str, Any]
+    pairs: list[Pair] = []  # summaries of held-out sessions, by the start and by another variant
+    paired: int = 0  # number of that variant: the winner, or where the start has won, the next best
     format: int = OUTCOME_FORMAT
 
     def at(self, number: int) -> Tried:
@@ -321,6 +324,7 @@ def _outcome(run: _Run, stopped: str) -> TuneOutcome:
     numbers = {key: number for number, key in enumerate(run.order)}
     tried = [_tried(run, variant, numbers[key], judged=key in judged) for key, variant in run.order.items()]
     held_out = {key: qualities(run.of(run.order[key], "validation")) for key in (start.key, best.key, shipped.key)}
+    other = _other(run, best)
     verdict = Verdict(
         gain=difference(held_out[best.key], held_out[start.key]),
         gap=difference(held_out[shipped.key], held_out[start.key]),
@@ -343,7 +347,25 @@ def _outcome(run: _Run, stopped: str) -> TuneOutcome:
         winner_tables=best.parameters.tables(),
         winner_prompts={prompt.name: prompt.hash for prompt in best.prompts},
         settings=_reported_settings(task),
+        pairs=_pairs(run, other),
+        paired=numbers[other.key],
     )
+
+
+def _other(run: _Run, best: Variant) -> Variant:
+    """The variant whose summaries are shown beside those of the start."""
+    if best.key != run.task.start.key:
+        return best
+    others = [key for key in run.qualities if key != best.key]
+    return run.order[max(others, key=lambda key: run.qualities[key])] if others else best
+
+
+def _pairs(run: _Run, other: Variant) -> list[Pair]:
+    task = run.task
+    if other.key == task.start.key or (task.cassette is not None and task.cassette.mode == "forecast"):
+        return []
+    old, new = (variant.placed(task.settings, task.folder / "variants") for variant in (task.start, other))
+    return most_changed(run.split.validation, old, new, task.cassette)
 
 
 def _shown(run: _Run) -> set[str]:
