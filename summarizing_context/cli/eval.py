@@ -25,9 +25,20 @@ from summarizing_context.cli.eval_model import (
     Redact,
     Refresh,
     Replicates,
+    SummarizerModel,
+    SummarizerName,
 )
-from summarizing_context.cli.eval_run import RunRequest, execute
-from summarizing_context.cli.output import JsonPath, Status, help_text, plain, screen, show_result
+from summarizing_context.cli.eval_run import OwnSettings, RunRequest, execute
+from summarizing_context.cli.output import (
+    ConfigPath,
+    JsonPath,
+    PromptsPath,
+    Status,
+    help_text,
+    plain,
+    screen,
+    show_result,
+)
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cases.lint import Complaint
@@ -39,6 +50,8 @@ _EXAMPLES = """[bold]Examples[/bold]
 summarizing-context eval run    [dim]# the default suite, in a checkout[/dim]
 
 summarizing-context eval run --cases logs/ --budget 16k    [dim]# your own transcripts, no labels needed[/dim]
+
+summarizing-context eval run --cases logs/ --config mine.toml --prompts mine/ --cassette mine.jsonl
 
 summarizing-context eval run --dataset locomo locomo10.json
 
@@ -63,6 +76,14 @@ From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. Read a cassette befo
 are taken out by their shape, others by --redact; what else a transcript says is in it.
 """
 _SUITE = "A suite of the checkout, without --cases or --dataset; "
+Suite = Annotated[
+    str | None,
+    typer.Argument(metavar="[SUITE]", help=f"{_SUITE}`default` if none is named; or a folder of `eval ask`."),
+]
+Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Sessions at a time; as many as there are cores.")]
+Recording = Annotated[
+    bool, typer.Option("--record", help="Ask the model for what is not recorded; the same as `eval record`.")
+]
 Cases = Annotated[
     list[Path] | None,
     typer.Option(metavar="PATH", help="Transcripts of yours instead: files or folders, with or without sidecars."),
@@ -88,10 +109,7 @@ def register(app: typer.Typer) -> None:
 
 
 def run(
-    suite: Annotated[
-        str | None,
-        typer.Argument(metavar="[SUITE]", help=f"{_SUITE}`default` if none is named; or a folder of `eval ask`."),
-    ] = None,
+    suite: Suite = None,
     cases: Cases = None,
     dataset: Dataset = None,
     *,
@@ -99,20 +117,20 @@ def run(
     arms: Arms = None,
     out: Out = Path("eval-report"),
     accept: Annotated[bool, typer.Option("--accept", help="Make these scores the suite's baseline.")] = False,
-    jobs: Annotated[
-        int | None, typer.Option(metavar="N", min=1, help="Sessions at a time; as many as there are cores.")
-    ] = None,
+    jobs: Jobs = None,
     reader: ReaderName = None,
     model: ModelName = None,
     judge: JudgeName = None,
     replicates: Replicates = None,
     probes: Probes = None,
     cassette: CassettePath = None,
-    recording: Annotated[
-        bool, typer.Option("--record", help="Ask the model for what is not recorded; the same as `eval record`.")
-    ] = False,
+    recording: Recording = False,
     base_url: BaseUrl = None,
     redact: Redact = None,
+    config: ConfigPath = None,
+    prompts: PromptsPath = None,
+    summarizer: SummarizerName = None,
+    summarizer_model: SummarizerModel = None,
     json_path: JsonPath = None,
 ) -> int:
     """Run a suite, or your own transcripts, through every strategy and baseline at equal view tokens.
@@ -131,6 +149,7 @@ def run(
         jobs=jobs,
         accept=accept,
         json_path=json_path,
+        own=OwnSettings(config, prompts, summarizer, summarizer_model),
     )
     options = ModelOptions(
         reader=reader,
@@ -166,6 +185,10 @@ def record(
     budget: Budget = "8k",
     arms: Arms = None,
     out: Out = Path("eval-report"),
+    config: ConfigPath = None,
+    prompts: PromptsPath = None,
+    summarizer: SummarizerName = None,
+    summarizer_model: SummarizerModel = None,
     json_path: JsonPath = None,
 ) -> int:
     """Run evals with a model and record its replies, so that `eval run` replays them without a network or a key.
@@ -182,6 +205,7 @@ def record(
         arms=arms,
         out=out,
         json_path=json_path,
+        own=OwnSettings(config, prompts, summarizer, summarizer_model),
     )
     options = ModelOptions(
         reader=reader,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from summarizing_context.evaluation.questions import Chat, ReaderPlan, Tape
     from summarizing_context.evaluation.runner import Plan
     from summarizing_context.evaluation.suites import LoadedSuite
+    from summarizing_context.settings.values import Settings
     from summarizing_context.summarizers.prices import ModelPrice
 
 ReaderName = Annotated[
@@ -37,6 +38,12 @@ ModelName = Annotated[str | None, typer.Option(metavar="M", help="The reader's m
 JudgeName = Annotated[
     str | None,
     typer.Option(metavar="M", help="The model that judges what literals leave open; else the reader's."),
+]
+SummarizerName = Annotated[
+    str | None, typer.Option("--summarizer", metavar="NAME", help=f"Of your transcripts: extractive, {NAMED}.")
+]
+SummarizerModel = Annotated[
+    str | None, typer.Option("--summarizer-model", metavar="M", help="The model that summarizes your transcripts.")
 ]
 Replicates = Annotated[int | None, typer.Option(metavar="N", min=1, help="Answers to each question.")]
 Probes = Annotated[int | None, typer.Option(metavar="N", min=1, help="Questions for each cut, the kinds in turn.")]
@@ -89,13 +96,14 @@ class ModelOptions:
         return self.reader is not None or self.model is not None or self.judge is not None
 
 
-def tape_of(options: ModelOptions, loaded: LoadedSuite | None) -> Tape | None:
-    """Where models speak in this run, by the suite and by the command line; None if nobody is asked."""
+def tape_of(options: ModelOptions, loaded: LoadedSuite | None, settings: Settings | None = None) -> Tape | None:
+    """Where models speak in this run, by the suite, the command line and settings; None if nobody is asked."""
     from summarizing_context.evaluation.questions import Tape
+    from summarizing_context.evaluation.readers import summarizes_by_model
 
     own = loaded.tape if loaded is not None else None
     reader_plan = _reader_plan(options, own.reader_plan if own is not None else None)
-    if own is None and reader_plan is None:
+    if own is None and reader_plan is None and not (settings is not None and summarizes_by_model(settings)):
         if options.mode != "replay":
             raise InputError("nothing to record: name a reader with --reader and --model, or take a suite that has one")
         if options.redact is not None:

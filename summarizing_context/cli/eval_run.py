@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rich.table import Table
 from rich.text import Text
@@ -19,6 +19,7 @@ from summarizing_context.cli.output import (
     InputError,
     Status,
     notices,
+    own_settings,
     plain,
     progress_bar,
     read_tokens,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from summarizing_context.evaluation.intervals import Interval
     from summarizing_context.evaluation.outcomes import GateOutcome, RunOutcome, SessionOutcome
     from summarizing_context.evaluation.suites import LoadedSuite, Task
+    from summarizing_context.settings.values import Settings
 
 
 _SHOWN = (
@@ -136,6 +138,24 @@ def remarks(run: RunOutcome) -> Iterator[str]:
 _YOURS = "What views of these sessions still hold of the exact values that later tool calls really used."
 
 
+class OwnSettings(NamedTuple):
+    """Settings for transcripts of the user's, as the command line names them."""
+
+    config: Path | None = None
+    prompts: Path | None = None
+    summarizer: str | None = None
+    summarizer_model: str | None = None
+
+    def load(self, base_url: str | None) -> Settings:
+        """The settings; the defaults where none are named."""
+        from summarizing_context.settings.values import Settings
+
+        if not any(self):
+            return Settings()
+        given = {"summarizer": self.summarizer, "model": self.summarizer_model, "prompts": self.prompts}
+        return own_settings(self.config, **given, base_url=base_url)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
     """What the command line says of a run."""
@@ -150,6 +170,7 @@ class RunRequest:
     jobs: int | None = None
     accept: bool = False
     json_path: str | None = None
+    own: OwnSettings = field(default_factory=OwnSettings)
 
 
 def execute(request: RunRequest, options: ModelOptions) -> int:
@@ -158,6 +179,8 @@ def execute(request: RunRequest, options: ModelOptions) -> int:
     from summarizing_context.evaluation.report.files import HTML, table_document, write_reports
     from summarizing_context.evaluation.suites import accept as accept_run
 
+    if any(request.own) and not (request.cases or request.dataset):
+        raise InputError("--config, --prompts and --summarizer are for --cases and --dataset; a suite has its own")
     if (recorded := _recorded_suite(request, options)) is not None:
         return run_recorded(request, options, recorded)
     task = make_task(request, options)
@@ -208,7 +231,8 @@ def make_task(request: RunRequest, options: ModelOptions) -> Task:
         raise InputError("--cases and --dataset: take one of them")
     if request.cases or request.dataset:
         refuse_suite(request.suite, "--cases" if request.cases else "--dataset")
-        plan = Plan(arms=chosen, tape=eval_model.tape_of(options, None))
+        settings = request.own.load(options.base_url)
+        plan = Plan(settings, chosen, eval_model.tape_of(options, None, settings))
         if request.cases:
             sources = folder_sources(request.cases, budget=budget)
             check_readable(sources)

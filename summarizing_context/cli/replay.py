@@ -17,11 +17,13 @@ from summarizing_context.cli.output import (
     ConfigPath,
     InputError,
     JsonPath,
+    PromptsPath,
     Status,
     dollars,
     help_text,
     notices,
     number,
+    own_settings,
     plain,
     progress_bar,
     read_tokens,
@@ -295,6 +297,7 @@ def replay(
     every: Annotated[bool, typer.Option("--all", help="Show a row for each file, however many there are.")] = False,
     wide: Annotated[bool, typer.Option("--wide", help="Show more columns than fit into 80 characters.")] = False,
     config: ConfigPath = None,
+    prompts: PromptsPath = None,
     json_path: JsonPath = None,
 ) -> int:
     """Replay transcripts and judge every view that a request would have got.
@@ -306,9 +309,9 @@ def replay(
     """
     from summarizing_context.evaluation.replay import Plan
 
-    given = {"summarizer": summarizer, "model": model, "base_url": base_url, "store": store}
+    given = {"summarizer": summarizer, "model": model, "base_url": base_url, "store": store, "prompts": prompts}
     named: list[str | None] = [*_names(strategy or ())]
-    variants = [_settings({**given, "strategy": name}, config) for name in named or [None]]
+    variants = [own_settings(config, **given, strategy=name) for name in named or [None]]
     plan = Plan(_budgets(budget), variants[0], live, tuple(dict.fromkeys(one.strategy for one in variants)))
     if dry and len(plan.strategies) > 1:
         raise InputError("--dry-run: it works out one --strategy at a time; name one")
@@ -335,15 +338,6 @@ def _report(tallies: Sequence[Tally], *, json_path: str | None, shape: Shape) ->
     if json_path != "-":
         show(tallies, sums, total, shape)
     return Status.LAW_BROKEN if total.broken_laws() else Status.REFUSED if total.refused_views else Status.OK
-
-
-def _settings(given: dict[str, Any], config: Path | None) -> Any:
-    from summarizing_context.settings.values import Settings
-
-    settings = Settings.load(config, **{name: value for name, value in given.items() if value is not None})
-    if settings.summarizer == "host":
-        raise InputError(f"--summarizer: 'host' needs a host that lends its model; take extractive, {NAMED}")
-    return settings
 
 
 def _budgets(given: Sequence[str]) -> tuple[int, ...]:

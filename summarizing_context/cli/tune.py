@@ -16,12 +16,14 @@ from rich.table import Table
 from rich.text import Text
 
 from summarizing_context.cli.output import (
+    ConfigPath,
     InputError,
     JsonPath,
     Status,
     help_text,
     notices,
     number,
+    own_settings,
     plain,
     progress_bar,
     read_tokens,
@@ -303,6 +305,7 @@ def tune(
     gepa: _Gepa = False,
     dry_run: _DryRun = False,
     jobs: _Jobs = None,
+    config: ConfigPath = None,
     json_path: JsonPath = None,
 ) -> int:
     """Find better figures for the extractive summarizer, or the best of given variants, by what views still hold.
@@ -317,6 +320,8 @@ def tune(
 
     if cases:
         refuse_suite(suite, "--cases")
+    elif config is not None:
+        raise InputError("--config is for --cases; a suite has its own settings")
     speaker = Speaker(
         model, provider, cassette, base_url, record=record, max_calls=max_calls, gepa=gepa, dry_run=dry_run
     )
@@ -325,7 +330,7 @@ def tune(
         task = _task(
             suite, cases, speaker, tape, budget=read_tokens(budget), start=start, tries=tries or (),
             folder=Path(scratch) if dry_run else out, seed=seed, evaluations=evaluations, seconds=seconds,
-            jobs=jobs or os.cpu_count() or 1,
+            jobs=jobs or os.cpu_count() or 1, config=config,
         )  # fmt: skip
         run, winner = _run(task, run_tuning)
     if tape is not None and dry_run:
@@ -354,6 +359,7 @@ def _task(
     evaluations: int,
     seconds: float | None,
     jobs: int,
+    config: Path | None,
 ) -> TuneTask:
     from summarizing_context.evaluation.cases.sources import check_readable, folder_sources
     from summarizing_context.evaluation.suites import Suite, load_suite
@@ -366,7 +372,7 @@ def _task(
     if cases:
         suite_read, settings, sources = (
             Suite(name="your sessions", claim=_YOURS),
-            Settings(),
+            Settings() if config is None else own_settings(config),
             folder_sources(cases, budget=budget),
         )
         check_readable(sources)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,33 @@ def test_lint_tells_what_is_wrong_and_seals_what_is_sound(run: Runner, tmp_path:
     assert "hash does not fit" in run("eval", "lint", tmp_path).err
     assert run("eval", "lint", tmp_path, "--seal").status == 0
     assert run("eval", "lint", tmp_path).status == 0
+
+
+def test_settings_of_ones_own_reach_the_run(run: Runner, folder: Path, tmp_path: Path):
+    config = tmp_path / "mine.json"
+    config.write_text('{"segment_target": 900, "segment_max": 1200, "segment_min": 300}', encoding="utf8")
+    place = ("--cases", folder, "--budget", "3k", "--jobs", 1, "--arms", "tail", "--config", config)
+    assert run("eval", "run", *place, "--out", tmp_path / "report").status == 0
+    settings = json.loads((tmp_path / "report" / "report.json").read_text("utf8"))["settings"]
+    assert settings["segment_target"] == 900
+    ran = run("eval", "run", *place, "--summarizer", "openai", "--summarizer-model", "m")
+    assert (ran.status, "--cassette" in ran.err) == (2, True)
+    assert run("eval", "run", *place, "--prompts", tmp_path / "nowhere").status == 2
+
+
+def test_a_model_of_ones_own_is_forecast_as_summarizer(run: Runner, folder: Path, tmp_path: Path):
+    model = ("--summarizer", "openai", "--summarizer-model", "gpt-5.4-mini", "--cassette", tmp_path / "c.jsonl")
+    ran = run(
+        "eval", "record", "--cases", folder, "--budget", "3k", "--arms", "tail", *model, "--dry-run", "--json", "-"
+    )
+    assert ran.status == 0
+    assert ran.document["by_kind"]["segment"] > 0
+    assert ran.document["estimated_cost"] > 0
+    assert not (tmp_path / "c.jsonl").exists()
+
+
+@pytest.mark.parametrize("command", [("eval", "run", "default"), ("tune", "tuning_start")])
+def test_a_suite_has_its_own_settings(run: Runner, tmp_path: Path, command: tuple[str, ...]):
+    ran = run(*command, "--config", tmp_path / "mine.toml")
+    assert ran.status == 2
+    assert "a suite has its own" in ran.err
