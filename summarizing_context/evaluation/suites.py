@@ -247,7 +247,10 @@ def _added(found: Sequence[Sequence[DefectOutcome]]) -> list[DefectOutcome]:
 
 def _reported_settings(plan: Plan) -> dict[str, Any]:
     """The changed settings of the strategies, and the models that were asked."""
-    settings = changed_settings(plan.settings)
+    settings = {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in changed_settings(plan.settings).items()
+    }
     reader_plan = plan.tape.reader_plan if plan.tape is not None else None
     if reader_plan is None:
         return settings

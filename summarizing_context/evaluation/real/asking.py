@@ -42,7 +42,7 @@ from summarizing_context.summarizers.providers import make_model
 
 ABSTENTION = "not in the record"
 READING = "isolated"  # each request is a call of its own
-_ROUNDS = 12  # of summaries: one for each rank, and second requests after a refusal
+_ROUNDS = 1_000  # of summaries: one for each rank, second requests after a refusal, and calls for rules in their order
 _TRIES = 3  # for a reply that can be read
 _REPLY_TOKENS = 4_000
 _ANSWER = "word " * 15  # that a forecast assumes
