@@ -78,6 +78,7 @@ strategies: $(READY) ## hierarchical, summarize and truncate side by side on a f
 evals: $(READY) ## measure how good summaries are, with the network blocked; pages in eval-report/
 	PYTHONPATH=evals/offline $(BIN)/summarizing-context eval run default --out eval-report/default
 	PYTHONPATH=evals/offline $(BIN)/summarizing-context eval run written --out eval-report/written
+	PYTHONPATH=evals/offline $(BIN)/summarizing-context eval run real --out eval-report/real
 
 tune: $(READY) ## tune the extractive summarizer from naive figures, judged on held-out sessions; page in tune-report/
 	PYTHONPATH=evals/offline $(BIN)/summarizing-context tune tuning_start

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from summarizing_context.evaluation.real.cases import cut_at
 from summarizing_context.evaluation.real.files_seen import instructions_of, seen_files
 from summarizing_context.evaluation.real.recording import Case, Reply, digest
 from summarizing_context.evaluation.real.rendering import (
@@ -33,17 +34,19 @@ ARMS = {
     "extractive": "this package, no model",
     COMPACT: "one summary of everything by a model, then the newest messages",
     "compact_reread": "the same, with project instructions and the newest files read again",
+    "compact_thrice": "the same, summarized at a third and at two thirds of the log before",
     "cliff": "a mechanical cut: human and assistant words, calls as one line, short results",
     "masking": "old tool results left out",
     "tail": "only the newest messages",
     "leaves": "all segment summaries that fit, then the newest messages",
     "brief": "the same summaries merged once, then the newest messages",
 }
-OPTIONAL = ("leaves", "brief")  # references for the design of ours
+OPTIONAL = ("compact_thrice", "leaves", "brief")  # how one summary drifts, and references for the design of ours
 USUAL = tuple(arm for arm in ARMS if arm not in OPTIONAL)
 
 _COMPACT_CHARACTERS, _COMPACT_TOKENS = 12_000, 4_000
 _LONGEST = 1_500  # characters of a text that is read for a compaction
+_SUMMARIZED_AT = (1 / 3, 2 / 3, 1)  # of the characters, where one summary replaces everything again and again
 _BRIEF_TOKENS = 2_000
 # shares of what the leading rows leave
 _LEAVES_SHARE = 0.65
@@ -99,6 +102,9 @@ async def build(case: Case, messages: Sequence[Message], replies: Mapping[str, R
             case "compact" | "compact_reread":
                 reply = _replied(compact_request(case, messages), replies, built)
                 texts[arm] = reply and _compacted(past, reply, reread=arm == "compact_reread")
+            case "compact_thrice":
+                reply = _compacted_again(case, messages, replies, built)
+                texts[arm] = reply and _compacted(past, reply, reread=False)
             case "leaves":
                 texts[arm] = None if ours.missing else _leaves(past, ours.leaves)
             case "brief":
@@ -213,6 +219,22 @@ def compact_request(case: Case, messages: Sequence[Message]) -> Request:
     system = latest("compaction").render(characters=_COMPACT_CHARACTERS)
     user = _encodable(numbered(messages, longest=_LONGEST)).strip()
     return Request(system, user, _COMPACT_TOKENS, "compact", case.name, 0, len(messages))
+
+
+def _compacted_again(case: Case, messages: Sequence[Message], replies: Mapping[str, Reply], built: Built) -> str | None:
+    """The last of three summaries, each of the one before and of what was said since; None while one is missing."""
+    system = latest("compaction").render(characters=_COMPACT_CHARACTERS)
+    summary: str | None = ""
+    start = 0
+    for share in _SUMMARIZED_AT:
+        stop = cut_at(messages, share) if share < 1 else len(messages)
+        before = f"Summary of the conversation so far:\n{summary}\n" if summary else ""
+        user = _encodable(before + numbered(messages[start:stop], longest=_LONGEST, first=start)).strip()
+        request = Request(system, user, _COMPACT_TOKENS, "compact_again", case.name, start, stop)
+        if (summary := _replied(request, replies, built)) is None:
+            return None
+        start = stop
+    return summary
 
 
 def _brief_request(case: Case, ours: OurView) -> Request:

@@ -24,7 +24,7 @@ from summarizing_context.evaluation.real.rendering import tokens_of
 from summarizing_context.evaluation.real.views import Request
 
 SEED = "letters"
-_LAST = ("rules", "rollup", "brief", "compact")  # in `todo`, behind all other purposes
+_LAST = ("rules", "rollup", "brief", "compact", "compact_again")  # in `todo`, behind all other purposes
 
 Value = TypeVar("Value")
 

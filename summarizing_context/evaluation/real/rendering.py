@@ -80,15 +80,16 @@ def clipped(text: str, characters: int) -> str:
     return f"{text[: 2 * characters // 3]} …[{left} characters left out]… {text[-characters // 3 :]}"
 
 
-def numbered(messages: Sequence[Message], *, longest: int) -> str:
+def numbered(messages: Sequence[Message], *, longest: int, first: int = 0) -> str:
     """A log with numbered messages and clipped texts, for a model that reads all of it.
 
     Args:
         messages: The whole log, or its beginning.
         longest: Characters of a text; results get two thirds.
+        first: The number of the first message.
     """
     lines = []
-    for number, message in enumerate(messages):
+    for number, message in enumerate(messages, first):
         for label, text in parts_of(message):
             most = longest * 2 // 3 if label == RESULT else longest
             lines.append(f"\n[{number}] {label}: {clipped(text, most)}\n")

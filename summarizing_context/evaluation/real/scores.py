@@ -18,7 +18,7 @@ import anyio
 import msgspec
 
 from summarizing_context.evaluation.intervals import Interval, difference, mean_of
-from summarizing_context.evaluation.real.arms import ARMS, COMPACT, build
+from summarizing_context.evaluation.real.arms import ARMS, COMPACT, OPTIONAL, build
 from summarizing_context.evaluation.real.recording import (
     ABSENT,
     CATEGORIES,
@@ -155,9 +155,11 @@ def _rebuilt(recording: Recording, arms: Sequence[str], jobs: int) -> Iterator[t
 
 
 def _views(folder: Path, name: str, *, arms: Sequence[str]) -> tuple[list[ViewRead], int]:
-    """The views of one case as they are now, and how many requests have no reply."""
+    """The views of one case as they are now, and how many requests have no reply. An optional arm that nobody has read
+    here is left out."""
     recording = Recording.open(folder)
     case = next(case for case in recording.cases if case.name == name)
+    arms = [arm for arm in arms if arm not in OPTIONAL or (name, arm) in recording.answers]
     built = anyio.run(build, case, recording.messages(case), recording.replies, arms)
     found = []
     for arm in arms:

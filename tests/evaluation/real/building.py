@@ -18,6 +18,7 @@ WRITTEN = {  # what a model might write, by purpose
     "rollup": "The sensor reports tenths of a degree. Never restart by day.",
     "brief": "read_celsius was wrong. Never restart by day.",
     "compact": "read_celsius in src/sensors.py divided by 100; fixed. test_frost failed with the old divisor.",
+    "compact_again": "Summarized again: tenths of a degree. Never restart by day.",
     "rules": '- [1] task "read_celsius"',
 }
 BY = By("a person, by hand")

@@ -9,17 +9,31 @@ import pytest
 from summarizing_context.evaluation.real.arms import ARMS, Past, newest
 from summarizing_context.evaluation.real.cases import add_case, cut_at
 from summarizing_context.evaluation.real.files_seen import instructions_of, seen_files
-from summarizing_context.evaluation.real.recording import Recording
+from summarizing_context.evaluation.real.recording import Recording, Reply
 from summarizing_context.evaluation.real.rendering import Part, clipped, numbered, parts_of, tokens_of
 from summarizing_context.evaluation.real.views import PENDING
-from tests.evaluation.real.building import MADE_UP, WRITTEN, built, copied, replied
+from tests.evaluation.real.building import BY, MADE_UP, WRITTEN, built, copied, replied
 
 
 def test_without_replies_requests_are_missing_and_no_view_is_given(tmp_path):
     found = built(copied(tmp_path))
-    assert {request.purpose for request in found.missing} == {"segment", "rules", "compact"}
+    assert {request.purpose for request in found.missing} == {"segment", "rules", "compact", "compact_again"}
     assert all(request.case == "heating" and request.system and request.user for request in found.missing)
     assert found.views == {}
+
+
+def test_what_is_summarized_again_begins_with_the_summary_before(tmp_path):
+    recording = copied(tmp_path)
+    seen = []
+    for _ in range(3):
+        (request,) = [request for request in built(recording).missing if request.purpose == "compact_again"]
+        seen.append(request)
+        recording.add_replies([Reply(request.key, "compact_again", BY.model, BY.reading, f"Summary {len(seen)}.")])
+    assert [request.start for request in seen] == [0, seen[0].stop, seen[1].stop]
+    assert seen[2].stop == recording.cases[0].cut
+    assert "Summary 1." in seen[1].user
+    assert "Summary 2." in seen[2].user
+    assert "Summary 1." not in seen[2].user
 
 
 def test_no_request_holds_the_placeholder_of_a_missing_reply(tmp_path):
@@ -48,6 +62,7 @@ def test_each_arm_shows_what_it_stands_for(tmp_path):
     assert WRITTEN["compact"] in views["compact"]
     assert WRITTEN["compact"] in views["compact_reread"]
     assert WRITTEN["brief"] in views["brief"]
+    assert WRITTEN["compact_again"] in views["compact_thrice"]
     assert "[old tool result omitted]" in views["masking"]
     assert not any(words in views["tail"] for words in WRITTEN.values())
     assert "[assistant calls edit_file]" in views["cliff"]

@@ -1,0 +1,70 @@
+"""The recording that comes along: complete, small, licensed, and read from the views as they are now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+
+from summarizing_context.evaluation.real.arms import OPTIONAL, USUAL, build
+from summarizing_context.evaluation.real.recording import CATEGORIES, Recording, digest
+
+FOLDER = Path(__file__).parents[3] / "evals" / "real"
+
+MOST_BYTES = 5_000_000
+
+
+@pytest.fixture(scope="module")
+def recording():
+    return Recording.open(FOLDER)
+
+
+def test_it_has_enough_sessions_of_enough_sources(recording):
+    assert len({case.drawn_as for case in recording.cases}) >= 12
+    assert len({case.source for case in recording.cases}) >= 5
+    assert len(recording.cases) > len({case.drawn_as for case in recording.cases})  # long ones are cut twice
+
+
+def test_each_log_has_its_licence_and_all_of_it_is_small(recording):
+    for case in recording.cases:
+        assert case.licence == "MIT"
+        assert (FOLDER / "licences" / f"{case.source.replace('/', '__')}.txt").is_file()
+        assert len(recording.messages(case)) == case.cut
+    assert sum(path.stat().st_size for path in FOLDER.rglob("*") if path.is_file()) <= MOST_BYTES
+
+
+def test_each_question_has_a_gold_answer_from_before_the_cut(recording):
+    for case in recording.cases:
+        questions = recording.questions(case)
+        assert len([question for question in questions if question.category in CATEGORIES]) >= 16
+        assert all(question.answer for question in questions)
+        assert all(message < case.cut for question in questions for message in question.evidence)
+
+
+def test_each_usual_arm_was_read_and_each_answer_was_marked(recording):
+    for case in recording.cases:
+        assert {arm for name, arm in recording.answers if name == case.name} >= set(USUAL)
+    assert any((case.name, "compact_thrice") in recording.answers for case in recording.cases)
+    for (name, arm), answers in recording.answers.items():
+        asked = {question.id for question in recording.asked[name]}
+        assert set(answers.answers) == asked
+        assert all((name, question, arm) in recording.marks for question in asked)
+
+
+def test_all_of_it_says_what_kind_of_model_wrote_it_and_how(recording):
+    for made in (*recording.replies.values(), *recording.answers.values()):
+        assert "language model" in made.model
+        assert made.reading in ("isolated", "in sequence")
+    assert all("language model" in mark.model for mark in recording.marks.values())
+
+
+@pytest.mark.parametrize("name", ["tau-02-56", "openhands-4595-22"])
+def test_answers_were_read_from_the_views_that_are_built_today(recording, name):
+    case = next(case for case in recording.cases if case.name == name)
+    arms = [*USUAL, *(arm for arm in OPTIONAL if (name, arm) in recording.answers)]
+    built = anyio.run(build, case, recording.messages(case), recording.replies, arms)
+    assert not built.missing
+    assert not built.waiting
+    for arm in arms:
+        assert built.views[arm].digest == recording.answers[name, arm].view == digest(built.views[arm].text), arm
