@@ -237,6 +237,7 @@ _ABOUT = {
     "reader": "one question about one view each",
     "segment": "summaries of segments",
     "rollup": "summaries of summaries",
+    "rules": "standing rules in what humans typed",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import anyio
+import msgspec
 import pytest
 
 from summarizing_context.errors import CassetteLimitError, TranscriptError
@@ -108,3 +109,18 @@ def test_a_reader_without_json_is_asked_three_times(tmp_path):
     with pytest.raises(TranscriptError, match="no JSON object"):
         ask(recording, model, tmp_path)
     assert model.asked.count("reader") >= 3
+
+
+def test_rules_that_follow_one_another_take_as_many_rounds_as_they_need(tmp_path):
+    recording, model = copied(tmp_path), Model()
+    said = [
+        {"role": role, "content": f"{role} {number}: always keep port {8000 + number}. " + "Nothing else is new. " * 60}
+        for number in range(44)
+        for role in ("user", "assistant")
+    ]
+    log = recording.folder / "logs" / "heating.jsonl"
+    log.write_text("".join(json.dumps(message) + "\n" for message in said))
+    recording.cases = [msgspec.structs.replace(recording.cases[0], cut=len(said))]
+    ask(recording, model, tmp_path)
+    assert sum(reply.purpose == "rules" for reply in recording.replies.values()) > 12
+    assert ("heating", "ours") in recording.answers
