@@ -135,3 +135,24 @@ def test_hostile_texts_are_read_quickly(said: str):
     started = time.thread_time()
     quotes(said)
     assert time.thread_time() - started < 20  # what is quadratic or worse takes minutes
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Immer noch kaputt.",
+        "Immer mehr Tests schlagen fehl.",
+        "Niemals hätte ich das gedacht!",
+        "Toujours la même erreur.",
+        "Toujours pas de réponse.",
+    ],
+)
+def test_a_report_that_begins_like_an_order_is_no_rule(said):
+    assert CueRules().rules([said]) == ()
+
+
+@pytest.mark.parametrize(
+    "said", ["Immer auf Deutsch antworten.", "Niemals auf main pushen.", "Toujours répondre en français."]
+)
+def test_an_order_in_german_or_french_is_a_rule(said):
+    assert [rule.quote for rule in CueRules().rules([said])] == [said]
