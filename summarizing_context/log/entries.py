@@ -15,6 +15,7 @@ from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_tr
 from summarizing_context.log.digests import content_digest
 from summarizing_context.log.repairs import Read
 from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts
+from summarizing_context.messages.instruction_files import may_hold_files
 from summarizing_context.messages.parts import unpaid_frame
 from summarizing_context.messages.reading import Reading, human_texts, read_message
 from summarizing_context.messages.validation import Message, decode_message, encode_message
@@ -49,6 +50,7 @@ class Facts(msgspec.Struct, frozen=True, array_like=True, gc=False):
     unused: tuple[object, ...] = ()  # earlier versions kept standing rules here; the place stays, for others follow
     traits: Traits = NO_TRAITS  # what makes it important
     human: bool = False  # holds words that a person typed
+    files: bool | None = None  # may hold instruction files; None where an earlier version has not looked
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True):
@@ -102,9 +104,9 @@ def make_entry(message: Message, count: Callable[[str], int], counter: str) -> E
     reading = read_message(message)
     estimate = estimate_texts(reading.texts)
     tokens = _text_tokens(message, reading, count, estimate if counter == ESTIMATE else None)
-    typed = human_texts(reading)
-    facts = _facts(message, reading, typed, estimate=estimate, text_tokens=tokens)
-    return Entry(encode_message(message), facts, (message, reading), typed if facts.human else None)
+    typed, data = human_texts(reading), encode_message(message)
+    facts = _facts(message, reading, typed, estimate=estimate, text_tokens=tokens, files=may_hold_files(data))
+    return Entry(data, facts, (message, reading), typed if facts.human else None)
 
 
 def encode_facts(facts: Facts, counter: str) -> bytes:
@@ -148,7 +150,9 @@ def _text_tokens(message: Message, reading: Reading, count: Callable[[str], int]
     return read + sum(map(count, reading.unread)) + sum(map(count, unpaid_frame(message)))
 
 
-def _facts(message: Message, reading: Reading, typed: Sequence[str], *, estimate: int, text_tokens: int) -> Facts:
+def _facts(
+    message: Message, reading: Reading, typed: Sequence[str], *, estimate: int, text_tokens: int, files: bool
+) -> Facts:
     metadata = message.get("metadata")
     return Facts(
         role=_ROLES.get(reading.role, Role.OTHER),
@@ -164,4 +168,5 @@ def _facts(message: Message, reading: Reading, typed: Sequence[str], *, estimate
         content=content_digest(reading),
         traits=read_traits(reading, typed),
         human=reading.human,
+        files=files,
     )

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from summarizing_context.messages.authorship import split_pieces
 from summarizing_context.messages.reading import Reading
 
-MARKS = tuple(  # without any of these in its bytes a message holds no such file
+_MARKS = tuple(  # without any of these in its bytes a message holds no such file
     mark.encode()
     for mark in (
         *("Contents of ", "AGENTS.md instructions", "<user_instructions>", "Instructions from: ", "--- Context from: "),
@@ -57,6 +57,11 @@ class InstructionFile(NamedTuple):
 
     name: str  # its path, or its name where no path is told
     text: str
+
+
+def may_hold_files(message: bytes) -> bool:
+    """False only for the bytes of a message that holds no instruction file. Takes a while for megabytes."""
+    return any(mark in message for mark in _MARKS)
 
 
 def instruction_files(reading: Reading) -> list[InstructionFile]:

@@ -117,6 +117,24 @@ def decode_message(data: bytes) -> Message:
     return message
 
 
+def decode_in_steps(data: bytes) -> Message:
+    """What `decode_message` returns, in many short calls: for messages of megabytes, in background threads.
+
+    Ten times slower, but one call of `decode_message` would hold the interpreter lock for as long as it takes.
+    """
+    message: Message = _StepwiseDecoder().decode(data.decode())
+    return message
+
+
+class _StepwiseDecoder(json.JSONDecoder):
+    """The standard library's decoder without its C code."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.parse_string = json.decoder.py_scanstring  # type: ignore[attr-defined]
+        self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined]
+
+
 def canonical_json(value: object) -> str:
     """One spelling of a JSON value: keys sorted, no spaces."""
     try:

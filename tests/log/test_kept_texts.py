@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import msgspec
 import pytest
 
 from summarizing_context.log.kept_texts import KeptTexts, rendered
@@ -43,6 +44,16 @@ def test_the_newest_text_of_each_file_counts_and_only_where_it_is_covered():
     assert told(kept, 5)[0] == [(2, "/srv/AGENTS.md", "Version 2."), api]
     assert told(kept, 3)[0] == [(2, "/srv/AGENTS.md", "Version 2.")]
     assert told(kept, 2)[0] == []  # the newest stands behind the cut
+
+
+def test_a_log_of_an_earlier_version_holds_its_files_too():
+    made = timeline([user("go"), rules(1)])
+    for entry in made.entries:
+        entry.facts = msgspec.structs.replace(entry.facts, files=None)  # as that version stored them
+    kept = KeptTexts()
+    for index, entry in enumerate(made.entries):
+        kept.add(index, entry)
+    assert told(kept)[0] == [(1, "/srv/AGENTS.md", "Version 1.")]
 
 
 def test_leading_rows_are_in_every_view_and_not_kept_again():

@@ -9,11 +9,12 @@ import logging
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from functools import partial
 from math import inf
 from typing import NamedTuple
 
+from summarizing_context.concurrency import holding_long
 from summarizing_context.errors import StoreFullError, StoreLockedError
 from summarizing_context.messages.search_terms import indexed_words, searchable
 from summarizing_context.stores.base import Match, Scope
@@ -224,6 +225,8 @@ _SLICE = 128  # messages or summaries indexed in one transaction
 
 _SLICE_BYTES = 250_000  # of messages; after that many the slice ends
 
+_LONG = 1_000_000  # bytes of a message whose parsing takes milliseconds
+
 _LEAVING = 0.25  # seconds that closing may spend on the index
 
 _LARGEST_LEAVING = 2_000_000  # bytes of a message that is indexed then
@@ -276,8 +279,13 @@ class SqliteSearchIndex:
 
 def add_functions(connection: sqlite3.Connection) -> None:
     """What the queries call; on every connection that indexes, or forgets what is indexed."""
-    connection.create_function("indexed", 1, lambda message: indexed_words(searchable(message)), deterministic=True)
+    connection.create_function("indexed", 1, _indexed, deterministic=True)
     connection.create_function("spaced", 1, lambda text: indexed_words(readable(text)), deterministic=True)
+
+
+def _indexed(message: bytes) -> str:
+    with holding_long() if len(message) > _LONG else nullcontext():
+        return indexed_words(searchable(message))
 
 
 def index_in_spare_time(connection: sqlite3.Connection) -> bool:
