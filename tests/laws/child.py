@@ -1,13 +1,16 @@
 """What the law tests run in processes of their own: `python -m laws.child <what> <arguments>`.
 
 Each prints JSON lines on standard output. A summarizer's recipe and all texts are the same in every process.
+`nursery` forks a process that grows a session for each line of JSON it reads, so that Python starts only once.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +18,7 @@ import anyio
 
 from summarizing_context import Settings, open_context
 
-from .builders import count, session
+from .builders import Message, count, session
 from .judge import SMALL
 from .shapes import canonical
 from .summarizers import Counting
@@ -53,13 +56,12 @@ async def views(store: str) -> None:
     print(json.dumps({"views": digests, "activations": activations}))
 
 
-async def grow(store: str, start: str) -> None:
+async def grow(log: list[Message], store: str, start: int) -> None:
     """Add for ever to a session in a file, and acknowledge each message and each view once it has returned."""
-    log = session(38, 4_000)
     options = Settings(max_tokens=2_000, store=store, session_id="grown", **SMALL)
     async with open_context(options, summarizer=Counting("counting/1"), count_tokens=count) as context:
         say(opened=len(await context.get_messages()))
-        for place in range(int(start), len(log)):
+        for place in range(start, len(log)):
             await context.add_message(log[place])
             say(added=place + 1)
             if log[place]["role"] == "assistant":
@@ -71,5 +73,25 @@ def say(**fact: Any) -> None:
     print(json.dumps(fact), flush=True)
 
 
-if __name__ == "__main__":
-    anyio.run({"hashes": hashes, "views": views, "grow": grow}[sys.argv[1]], *sys.argv[2:])
+def nursery() -> None:
+    """For each `[store, start]`: the number of the process that grows, what it says, and the signal that ended it."""
+    log = session(38, 4_000)
+    for line in sys.stdin:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                say(pid=os.getpid())
+                anyio.run(grow, log, *json.loads(line))
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(1)
+        _, status = os.waitpid(pid, 0)
+        print(flush=True)  # ends a line that was half said
+        say(ended=os.WTERMSIG(status) if os.WIFSIGNALED(status) else None)
+
+
+if __name__ == "__main__" and sys.argv[1] == "nursery":
+    nursery()
+elif __name__ == "__main__":
+    anyio.run({"hashes": hashes, "views": views}[sys.argv[1]], *sys.argv[2:])
