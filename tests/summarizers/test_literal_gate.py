@@ -312,6 +312,35 @@ def test_true_values_told_in_other_ways_are_let_through():
         assert unsupported_literals(told, SourceValues(told_values(values))) == []
 
 
+OPEN = SourceValues("""### user
+Read src/a.py, src/b.py, src/modes/a.ts and docs/x.md, then git push origin feature/x; queueModeSelector is in.
+### result of run
+GET /users/42/posts 200, router.get('/orders/{orderId}/items'), WP6 to WP10 are done
+.github/workflows/release.yml, scripts/publish.ts
+app/
+|- parts/
+|- main.c""")
+
+
+def test_what_a_path_or_a_command_leaves_open_needs_no_value():
+    honest = "/users/{id}, `/users/:id`, `/users/<id>/posts`, /orders/:id/items, `GET /users/$ID`, src/?.py, `src/*.py`"
+    assert unsupported_literals(honest, OPEN) == []
+    assert unsupported_literals("src/**/*.ts, *.md, `git push origin $BRANCH`, `git push origin [branch]`", OPEN) == []
+    for lie in ("`docs/*.py`", "docs/*.py", "src/*.rs", "`src/?.rs`", "*.rs", "/orders/{id}/posts", "/carts/:id"):
+        assert unsupported_literals(f"- It was {lie}, then.", OPEN) != [], lie
+
+
+def test_ranges_of_names_folders_and_slashes_that_mean_or_are_supported():
+    assert unsupported_literals("WP6-WP10, WP6-10, src/modes/, app/parts/, app/main.c, release/publish", OPEN) == []
+    assert unsupported_literals("the queueMode", OPEN) == []
+    for lie in ("WP6-WP12", "docs/modes/", "app/a.py", "src/publish", "the queueMod"):
+        assert unsupported_literals(f"- It was {lie}, then.", OPEN) != [], lie
+
+
+def test_a_pattern_of_many_stars_is_told_at_once():
+    assert unsupported_literals(f"- `{'*a' * 90}/*b.py`", SourceValues("a" * 100_000)) != []
+
+
 class Liar:
     """Lies each time it is asked, and remembers the lies."""
 

@@ -134,7 +134,7 @@ Kind = Literal[
     "time",
     "quote",
     "code",
-    "glob",
+    "pattern",
     "name",
     "term",
     "pair",
@@ -169,11 +169,23 @@ _FOLDERS = """
 
 _PRODUCTS = "node.js next.js vue.js react.js express.js nuxt.js three.js d3.js chart.js"
 
-_PATTERN = re.compile(r"(?<=[\w/])\*{1,2}(?:/\*{1,2})?\.\w{1,9}(?!\w)")  # of names of files: `src/*.c` tells a folder
+LEFT_OPEN = r"\{[a-z][\w-]{0,40}\}|<[a-z][\w -]{0,40}>|\$\{?[a-z]\w{0,40}\}?|\[[a-z][\w-]{0,40}\]|(?<=/):[a-z]\w{0,40}"
+
+_IS_OPEN = re.compile(rf"{LEFT_OPEN}|[*?]", re.IGNORECASE)
+
+_PATTERN = re.compile(rf"(?<![\w*])(?:[\w./@~+*-]|\?(?=\.\w)|{LEFT_OPEN}){{2,200}}", re.IGNORECASE)
 
 _GLOB = re.compile(r"`([\w./-]{1,200}\*[\w./*-]{0,200})`")
 
-_STARS = re.compile(r"\*[*/.]*\*|\*")
+_EMPHASIS = re.compile(r"\A(\*{1,3})(?=[^*])(.+)(?<!/)\1\Z|\A\*+(?![./*])")
+
+_OPEN_ENDS = re.compile(  # nothing need stand for them
+    rf"\A(?:(?:{LEFT_OPEN})(?=/)|\*+/)+|(?<=/)(?:{LEFT_OPEN}|\*+)(?:/(?:{LEFT_OPEN}|\*+))*/?\Z", re.IGNORECASE
+)
+
+_GAP = " ... "
+
+_FILE_NAMES = re.compile(r"[\w.-]*\*[\w.*-]*\.[a-z]\w{0,8}\Z", re.IGNORECASE)  # `*.py`, `test_*.py`
 
 _ONE = rf"\d|{'|'.join(DIGITS)}"
 
@@ -239,7 +251,7 @@ class Found(NamedTuple):
 def find_literals(line: str) -> list[Found]:
     """The literals of one line. What has been read as one is blanked, so that no part of it is told again."""
     found: list[Found] = []
-    line = _without_globs(line, found) if "*" in line else line
+    line = _without_patterns(line, found) if _IS_OPEN.search(line) else line
     text = _without_label(plain(line))
     text = text.replace("`", " ") if text.count("`") % 2 else text  # nobody can say which of them belong together
     stages = (_quotes, _addresses, _lines_of_files, _moments, _calls, _spelled_out, _tokens, _numbers_in_words)
@@ -251,14 +263,24 @@ def find_literals(line: str) -> list[Found]:
     return found
 
 
-def _without_globs(line: str, found: list[Found]) -> str:
-    """A line without what stars leave open; of a name of code what stands beside its star is a literal."""
+def _without_patterns(line: str, found: list[Found]) -> str:
+    """A line without the paths and names that leave a part open. Of one that leaves its ends open the rest stays."""
 
     def read(glob: re.Match[str]) -> str:
-        found.append(Found("glob", _STARS.sub("*", glob[1]).casefold()))
-        return " "
+        found.append(Found("pattern", glob[1].casefold()))
+        return _GAP
 
-    return _PATTERN.sub("", _GLOB.sub(read, line))
+    def read_path(pattern: re.Match[str]) -> str:
+        text = _EMPHASIS.sub(lambda mark: mark[2] or "", pattern[0].rstrip("."))
+        if not _IS_OPEN.search(text) or not ("/" in text or _FILE_NAMES.match(text)):
+            return pattern[0]
+        text = _OPEN_ENDS.sub("", text)
+        if not _IS_OPEN.search(text) or not any(map(str.isalpha, text)):
+            return f" {text} "
+        found.append(Found("pattern", text.casefold()))
+        return _GAP
+
+    return _PATTERN.sub(read_path, _GLOB.sub(read, line))
 
 
 def _is_telling(camel: str) -> bool:

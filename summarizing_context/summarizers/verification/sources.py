@@ -17,6 +17,7 @@ from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.verification.dates import Calendar, Day, Time
 from summarizing_context.summarizers.verification.literals import (
     COLOURS,
+    LEFT_OPEN,
     Found,
     find_literals,
     plain,
@@ -96,13 +97,27 @@ _DIGITS = re.compile(r"[\d+/_: -]+\Z")
 
 _LINES = re.compile(r"l(\d{1,6})(?:-l?(\d{1,6}))?\Z")  # `L88-L92`
 
+_NAMED_RANGE = re.compile(r"([a-z]{1,12}[-_]?)(\d{1,5})-(?:\1)?(\d{1,5})\Z")  # `WP6-WP10`
+
 _LINE = "\n"
 
 _AMOUNTS = re.compile(r"[1-9]\d{1,3}(?:/[1-9]\d{1,3}){2,}\Z")  # one of each: `56/106/355`
 
 _ESCAPED = re.compile(r"(?<=\w)\\{1,4}(?=[.-]\w)")  # in a pattern: `4\.39`
 
-_PLACEHOLDER = re.compile(r"\$?\{[a-z_]{1,40}\}|<[a-z][a-z_ -]{0,40}>")
+_PLACEHOLDER = re.compile(
+    r"\$?\{[a-z_]{1,40}\}|<[a-z][a-z_ -]{0,40}>|\$[a-z]{2,20}(?!\w)|(?<![\w)\]])\[[a-z][a-z -]{0,40}\]"
+)
+
+_OPEN_PARTS = re.compile(rf"(\*\*/?\*?|\*|\?|{LEFT_OPEN})")
+
+_OPEN_START = re.compile(rf"\A(?:/|\*|{LEFT_OPEN})+(?=.)")
+
+_IN_PATH, _IN_NAME = r"[^\s\"'`,;|]", r"[^\s\"'`,;|/]"
+
+_BEFORE_ALONE, _BEHIND_ALONE = r"(?<![\w/])", r"(?!\w|/\w)"  # around what is no part of a path
+
+_LISTING = 2_000  # characters behind a folder in which its files are listed
 
 _CODE_MARKS = re.compile(r"[\s,;|()\[\]{}<>\"'`=&!?]+")
 
@@ -133,8 +148,8 @@ class SourceValues:
         if literal.kind == "setting":
             key, _, value = literal.text.partition("=")
             return self._has(literal.text) or (self._has(key) and self._may_be(key, value))
-        if literal.kind == "glob":
-            return self._has_glob(literal.text)
+        if literal.kind == "pattern":
+            return self._has_pattern(literal.text.removeprefix("./").strip("/"))
         if literal.kind in ("quote", "code"):
             text = literal.text.replace("\\", "/")
             return all(map(self._has_quote, _GAPS.split(text))) or (literal.kind == "code" and self._has_code(text))
@@ -227,11 +242,21 @@ class SourceValues:
         words = (word.strip(_AROUND) for word in _CODE_MARKS.split(_PLACEHOLDER.sub(" ", code)))
         return all(self._has_part(word) for word in words if word)
 
-    def _has_glob(self, glob: str) -> bool:
-        """Whether what stands beside the stars begins, or ends, words that stand there."""
-        first, *others = glob.removeprefix("./").split("*")
-        starts = re.search(rf"(?<!\w){re.escape(first)}", self._text) is not None
-        return starts and all(re.search(rf"{re.escape(part)}(?!\w)", self._text) for part in others)
+    def _has_pattern(self, pattern: str) -> bool:
+        """Whether a path or name stands there that a pattern describes, or a folder and what is listed below it."""
+        bare = _OPEN_START.sub("", pattern)
+        if self._stands(bare, "" if bare[0] == "." else r"(?<!\w)", "" if bare[-1] == "*" else r"(?!\w)"):
+            return True
+        cuts = [(pattern[:at], pattern[at + 1 :]) for at, char in enumerate(pattern) if char == "/"]
+        return any(
+            "/" in folder
+            and self._stands(folder, r"(?<!\w)", r"(?!\w)")
+            and self._stands(rest, "/" if _OPEN_PARTS.match(rest) else _BEFORE_ALONE, _BEHIND_ALONE)
+            for folder, rest in cuts
+        )
+
+    def _stands(self, pattern: str, start: str, end: str) -> bool:
+        return re.search(_described(pattern, start, end), self._text) is not None
 
     def _has_lines(self, words: list[str], first: bool = True) -> bool:
         """Whether words stand there once whole lines between them are left out."""
@@ -257,11 +282,14 @@ class SourceValues:
             return self._has(core[: max(_SHORTEST_STEM, len(core) - 3)], whole=False)
         if literal.kind == "id" and self._has_id(core):
             return True
+        if literal.kind == "name" and self._begins_name(core):
+            return True
         if literal.kind == "pair":  # a path, or `read/write`, whose words may stand apart
             return all(map(self._has, core.split("/")))
         if literal.kind == "choice":
             parts = core.split("/")
-            return all(map(self._has_alone, parts)) or not any(self._has_in_path(part) for part in parts)
+            no_folder = all(map(self._has, parts)) and not self._has(f"{parts[0]}/")
+            return no_folder or all(map(self._has_alone, parts)) or not any(map(self._has_in_path, parts))
         if literal.kind == "path" and (self._has_joined(core) or self._has_each(literal.text.replace("\\", "/"))):
             return True
         if _DIGITS.match(core):
@@ -275,13 +303,18 @@ class SourceValues:
             return False
         return self._has_cut(core) or all(map(self._has_part, parts))
 
+    def _begins_name(self, name: str) -> bool:
+        """Whether a longer name begins so, and goes on with a capital: `queueMode` of `queueModeSelector`."""
+        found = re.finditer(rf"(?<![^\W_]){re.escape(name)}(?=(.))", self._source, re.IGNORECASE)
+        return any(at[1].isupper() for at in found)
+
     def _has_in_path(self, part: str) -> bool:
         """Whether a name stands in a path: then another path with it is none that a writer makes up as `pass/fail`."""
         return len(part) >= _SHORTEST_STEM - 1 and (self._has(f"/{part}") or self._has(f"{part}/"))
 
     def _has_alone(self, part: str) -> bool:
         """Whether a word stands there, and not as a part of a path."""
-        return re.search(rf"(?<![\w/]){re.escape(part)}(?!\w|/\w)", self._text) is not None
+        return re.search(f"{_BEFORE_ALONE}{re.escape(part)}{_BEHIND_ALONE}", self._text) is not None
 
     def _has_each(self, joined: str) -> bool:
         """Whether slashes join what stands there alone, of one sort: `Open/Stat/os.Remove`, `io.c/net.c`."""
@@ -293,9 +326,16 @@ class SourceValues:
         """Whether a folder stands there, and the rest of the path on its own: what is listed stands below a folder."""
         cuts = [(path[:at], path[at + 1 :]) for at, char in enumerate(path) if char == "/"]
         return any(
-            self._has(folder) and (self._has(f".../{rest}") or ("/" in folder[1:] and self._has_alone(rest)))
+            self._has(folder)
+            and (self._has(f".../{rest}") or ("/" in folder[1:] and self._has_alone(rest)) or self._lists(folder, rest))
             for folder, rest in cuts
         )
+
+    def _lists(self, folder: str, rest: str) -> bool:
+        """Whether a folder is told by itself, and soon after it what would stand in it."""
+        told = re.finditer(rf"(?<!\w){re.escape(folder)}/(?!\w)|/{re.escape(folder)}(?![\w/.-])", self._text)
+        alone = re.compile(f"{_BEFORE_ALONE}{re.escape(rest)}{_BEHIND_ALONE}")
+        return any(alone.search(self._text, at.end(), at.end() + _LISTING) for at in told)
 
     def _has_mail(self, text: str) -> bool:
         """Whether an address stands there, and not as a part of a longer one."""
@@ -324,6 +364,8 @@ class SourceValues:
             return len(text) >= _SHORTEST_CUT and self._has(text.rstrip("."), whole=False)
         if any(map(self._quantities.has_seconds, durations(text))):
             return True
+        if ends := _NAMED_RANGE.match(text):
+            return self._has(f"{ends[1]}{ends[2]}") and self._has(f"{ends[1]}{ends[3]}")
         if lines := _LINES.match(text):
             return all(self._has(line) for line in lines.groups() if line)
         if _AMOUNTS.match(text) and all(map(self._has, text.split("/"))):
@@ -337,6 +379,24 @@ class SourceValues:
             return True
         inside = find_literals(part)
         return bool(inside) and all(map(self.hold, inside))
+
+
+def _described(pattern: str, start: str, end: str) -> str:
+    """The regular expression of what a pattern of paths describes. The text of a source has no stars.
+
+    What is left open is as short as it can be, and is not tried again: so a search takes no longer than it must.
+    """
+    first, *parts = _OPEN_PARTS.split(pattern)
+    pieces = [re.escape(piece) for piece in (first, *parts[1::2])]
+    pieces[-1] += end
+    opens = map(_left_open, parts[::2])
+    return start + pieces[0] + "".join(f"(?>{opened}{piece})" for opened, piece in zip(opens, pieces[1:], strict=True))
+
+
+def _left_open(part: str) -> str:
+    if part.startswith("**"):
+        return f"{_IN_PATH}{{0,200}}?"
+    return _IN_NAME if part == "?" else f"{_IN_NAME}{{{int(part != '*')},100}}?"
 
 
 def _tick(found: re.Match[str]) -> str:
