@@ -326,8 +326,23 @@ def test_what_a_path_or_a_command_leaves_open_needs_no_value():
     honest = "/users/{id}, `/users/:id`, `/users/<id>/posts`, /orders/:id/items, `GET /users/$ID`, src/?.py, `src/*.py`"
     assert unsupported_literals(honest, OPEN) == []
     assert unsupported_literals("src/**/*.ts, *.md, `git push origin $BRANCH`, `git push origin [branch]`", OPEN) == []
-    for lie in ("`docs/*.py`", "docs/*.py", "src/*.rs", "`src/?.rs`", "*.rs", "/orders/{id}/posts", "/carts/:id"):
+    for lie in (
+        "`docs/*.py`",
+        "docs/*.py",
+        "src/*.rs",
+        "`src/?.rs`",
+        "*.rs",
+        "/orders/{id}/posts",
+        "/carts/:id",
+        "**src/modes/x.md**",
+    ):
         assert unsupported_literals(f"- It was {lie}, then.", OPEN) != [], lie
+
+
+def test_an_address_in_bold_is_no_pattern():
+    held = SourceValues("See https://example.com/parser/1 and the meadow.")
+    for lie in ("**https://example.com/parser/1/meadow**: fixed", "see https://example.com/parser/1/meadow** too"):
+        assert unsupported_literals(f"- {lie}", held) != []
 
 
 def test_ranges_of_names_folders_and_slashes_that_mean_or_are_supported():

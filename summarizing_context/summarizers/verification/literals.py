@@ -173,11 +173,13 @@ LEFT_OPEN = r"\{[a-z][\w-]{0,40}\}|<[a-z][\w -]{0,40}>|\$\{?[a-z]\w{0,40}\}?|\[[
 
 _IS_OPEN = re.compile(rf"{LEFT_OPEN}|[*?]", re.IGNORECASE)
 
-_PATTERN = re.compile(rf"(?<![\w*])(?:[\w./@~+*-]|\?(?=\.\w)|{LEFT_OPEN}){{2,200}}", re.IGNORECASE)
+_PATTERN = re.compile(
+    rf"(?<![\w*])(?:\*{{0,3}}https?://)?(?:[\w./@~+*-]|\?(?=\.\w)|{LEFT_OPEN}){{2,200}}", re.IGNORECASE
+)
 
 _GLOB = re.compile(r"`([\w./-]{1,200}\*[\w./*-]{0,200})`")
 
-_EMPHASIS = re.compile(r"\A(\*{1,3})(?=[^*])(.+)(?<!/)\1\Z|\A\*+(?![./*])")
+_EMPHASIS = re.compile(r"\A(\*{1,3})(?=[^*])(.+)(?<!/)\1\Z|\A\*+(?![./*])|(?<![/*])\*{2,}\Z")
 
 _OPEN_ENDS = re.compile(  # nothing need stand for them
     rf"\A(?:(?:{LEFT_OPEN})(?=/)|\*+/)+|(?<=/)(?:{LEFT_OPEN}|\*+)(?:/(?:{LEFT_OPEN}|\*+))*/?\Z", re.IGNORECASE

@@ -250,6 +250,7 @@ class SourceValues:
         cuts = [(pattern[:at], pattern[at + 1 :]) for at, char in enumerate(pattern) if char == "/"]
         return any(
             "/" in folder
+            and "://" not in pattern
             and self._stands(folder, r"(?<!\w)", r"(?!\w)")
             and self._stands(rest, "/" if _OPEN_PARTS.match(rest) else _BEFORE_ALONE, _BEHIND_ALONE)
             for folder, rest in cuts
