@@ -42,7 +42,7 @@ _RELEASED: tuple[dict[str, object], ...] = (  # what was part of the recipe of a
 
 Prompted = Literal["segment", "rollup", "focus", "memory", "rules"]
 
-_INSTRUCTED = ("segment", "rollup")  # to which a user's own instructions are added
+_INSTRUCTED = ("segment", "rollup", "focus")  # to which a user's own instructions are added
 
 
 @dataclass(frozen=True, slots=True)

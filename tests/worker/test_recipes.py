@@ -42,10 +42,10 @@ def test_instructions_of_a_users_own_reach_summaries_and_name_them_anew():
         make_recipe(Settings(summary_instructions=more), "one", own=False, redact=None)
         for more in (None, "Name every ticket.")
     )
-    for kind, told in (("segment", True), ("rollup", True), ("focus", False), ("memory", False)):
+    for kind, told in (("segment", True), ("rollup", True), ("focus", True), ("memory", False)):
         text = asked.instructions(kind, 1, 400)
         assert text == plain.instructions(kind, 1, 400) + "\n\nName every ticket." * told
-    assert (asked.segment != plain.segment, asked.rollup != plain.rollup) == (True, True)
-    assert (asked.focus, asked.memory) == (plain.focus, plain.memory)
+    assert asked.memory == plain.memory
+    assert not {asked.segment, asked.rollup, asked.focus} & {plain.segment, plain.rollup, plain.focus}
     own = [make_recipe(Settings(summary_instructions=more), "x", own=True, redact=None) for more in (None, "Be terse.")]
     assert own[0].segment == own[1].segment
