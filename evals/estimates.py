@@ -11,10 +11,10 @@ from pathlib import Path
 from statistics import mean
 
 from summarizing_context.errors import SummarizingContextError, TranscriptError
-from summarizing_context.evaluation.transcripts import find_transcripts, read_transcript
 from summarizing_context.messages.counters import choose_counter
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.reading import message_text_parts
+from summarizing_context.transcripts import find_transcripts, read_session
 
 
 def main() -> None:
@@ -30,7 +30,7 @@ def _compared(given: list[Path]) -> str:
     counter = asyncio.run(choose_counter("tiktoken"))
     ours, fourths = [], []
     for path in find_transcripts(given):
-        texts = [text for line in read_transcript(path) for text in message_text_parts(line.message)]
+        texts = [text for message in read_session(path).messages for text in message_text_parts(message)]
         true = sum(map(counter.count, texts))
         if true:
             ours.append(abs(sum(map(estimate_text, texts)) / true - 1))

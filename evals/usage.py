@@ -19,10 +19,10 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from summarizing_context.errors import SummarizingContextError, TranscriptError
-from summarizing_context.evaluation.transcripts import find_transcripts
 from summarizing_context.messages.counters import choose_counter
 from summarizing_context.messages.provider_bindings import THINKING_FIELDS
 from summarizing_context.messages.reading import charged_texts, read_message
+from summarizing_context.transcripts import find_transcripts
 
 _LEAST = 500  # reported tokens of a step: of shorter ones much is the frame of messages
 _LEAST_STEPS = 5  # of a session

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from evals.performance.search import Writing
 from summarizing_context import BudgetError, Settings, open_context
-from summarizing_context.evaluation.transcripts import find_transcripts, read_transcript
+from summarizing_context.transcripts import find_transcripts, read_session
 
 MESSAGES, EVERY, BETWEEN_VIEWS = 10_000, 10, 5
 _COLUMNS = ("budget", "messages", "history tokens", "activations", "checkpoints", "their megabytes")
@@ -48,7 +48,7 @@ def drawn() -> Iterator[dict[str, Any]]:
 
 def recorded(paths: list[Path]) -> Iterator[dict[str, Any]]:
     for path in find_transcripts(paths):
-        yield from (line.message for line in read_transcript(path))
+        yield from read_session(path).messages
 
 
 async def measure(path: Path, messages: Iterator[dict[str, Any]], budget: int) -> Measured:

@@ -24,7 +24,6 @@ from rich.progress import track
 
 from summarizing_context import BudgetError, Settings, SummarizerError, SummaryJob, open_context
 from summarizing_context.cli.output import plain, screen, table
-from summarizing_context.evaluation.transcripts import find_transcripts, read_transcript
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.summarizers.verification.gate import unsupported_literals
@@ -32,6 +31,7 @@ from summarizing_context.summarizers.verification.literals import find_literals
 from summarizing_context.summarizers.verification.literals import plain as spelled
 from summarizing_context.summarizers.verification.replies import check_reply
 from summarizing_context.summarizers.verification.sources import grounds_of
+from summarizing_context.transcripts import find_transcripts, read_session
 from tests.summarizers.altering import altered
 
 MOST_REFUSED = 0.01  # of honest summaries
@@ -87,7 +87,7 @@ async def summaries_of(path: Path) -> list[tuple[SummaryJob, str]]:
         honest = Honest()
         settings = Settings(max_tokens=BUDGET, token_counter="estimate", idle_after=None, start_at=0.01, **size)
         async with open_context(settings, summarizer=honest) as context:
-            await context.set_messages([line.message for line in read_transcript(path)])
+            await context.set_messages(list(read_session(path).messages))
             with suppress(BudgetError):  # system rows of more than the budget: there are segments all the same
                 await context.get_messages_for_request()
             await context.wait_idle(120)

@@ -17,9 +17,9 @@ from typing import Any
 from evals.performance.machine import machine
 from summarizing_context.cli.output import read_tokens
 from summarizing_context.cli.replay import Shape, show
-from summarizing_context.evaluation.replay import Plan, Tally, add_up, add_up_by_variant, replay_files
-from summarizing_context.evaluation.transcripts import find_transcripts
+from summarizing_context.evaluation.replay import Plan, Tally, add_up, add_up_by_variant, replay_all
 from summarizing_context.settings.values import Settings
+from summarizing_context.transcripts import find_transcripts
 from tests.providers.protocols import OPENAI
 from tests.providers.serve import honestly, serving_apart
 from tests.providers.server import Answer
@@ -33,7 +33,7 @@ def measured(folder: Path, budgets: tuple[int, ...], jobs: int) -> list[Tally]:
         address = OPENAI.base_url(server.root)
         settings = Settings(summarizer="openai", model="honest", base_url=address, api_key="none", call_timeout=120.0)
         plan = Plan(budgets, settings, strategies=STRATEGIES)
-        return [tally for found in replay_files(find_transcripts([folder]), plan, jobs=jobs) for tally in found]
+        return replay_all(find_transcripts([folder]), plan, jobs=jobs)
 
 
 def row(tally: Tally) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from rich.progress import track
 from evals.performance.scripted import ScriptedModel, without_rules
 from evals.performance.view_traces import Fold, Message, Row, canonical, difference
 from summarizing_context import BudgetError, Settings, SummarizingContext, open_context
-from summarizing_context.evaluation.transcripts import find_transcripts, read_transcript
+from summarizing_context.transcripts import find_transcripts, read_session
 
 Rows = dict[str, dict[str, Row]]  # by transcript and budget
 
@@ -79,7 +79,7 @@ def record(paths: Sequence[Path], budgets: Sequence[int]) -> Rows:
     rows: Rows = {}
     with without_rules():
         for path in track(paths, "transcripts", transient=True):
-            messages = [line.message for line in read_transcript(path)]
+            messages = list(read_session(path).messages)
             name = hashlib.sha256(canonical(messages)).hexdigest()[:12]
             if name not in rows:
                 rows[name] = {str(budget): anyio.run(partial(replay, messages, budget)) for budget in budgets}

@@ -267,7 +267,7 @@ def lint(
     """Prove that cases ask fairly: each answer stands in its evidence, and not in what every view shows anyway."""
     from summarizing_context.evaluation.cases.sources import SIDECAR, sidecar_path
     from summarizing_context.evaluation.cases.sources import seal as seal_case
-    from summarizing_context.evaluation.transcripts import find_transcripts
+    from summarizing_context.transcripts import find_transcripts
 
     files = [path for path in find_transcripts(paths) if sidecar_path(path).exists()]
     complaints: list[Complaint] = []

@@ -341,12 +341,12 @@ def _messages(transcript: Path | None, session: str | None, store: Path | None) 
     if (transcript is None) == (session is None):
         raise InputError("name what to render for: a transcript, or --session with --store")
     if transcript is not None:
-        from summarizing_context.evaluation.transcripts import find_transcripts, read_transcript
+        from summarizing_context.transcripts import find_transcripts, read_session
 
         files = find_transcripts([transcript])
         if len(files) > 1:
             raise InputError(f"{transcript} holds {len(files)} transcripts; name one of them")
-        return [line.message for line in read_transcript(files[0])]
+        return list(read_session(files[0]).messages)
     return _stored(session or "", store)
 
 

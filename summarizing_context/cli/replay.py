@@ -35,6 +35,7 @@ from summarizing_context.cli.output import (
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
+    from summarizing_context.errors import TranscriptError
     from summarizing_context.evaluation.dry_run import Forecast
     from summarizing_context.evaluation.replay import Plan, Tally
     from summarizing_context.settings.values import Settings
@@ -74,8 +75,14 @@ def show(tallies: Sequence[Tally], sums: Sequence[Tally], total: Tally, shape: S
         console.print(_table(title, [one for one in (*lead, *columns) if shape.wide or not one.wide], rows, sums))
     if total.token_counter is not None:
         console.print(f"Tokens are counted by {total.token_counter}.", style="dim")
-    if kinds := ", ".join(f"{count:,} {kind}" for kind, count in total.figures()["repairs"].items()):
-        console.print(f"Repairs: {kinds}.", style="dim")
+    if any(tally.compactions for tally in tallies):
+        console.print(_compactions_table(tallies))
+        console.print(
+            "The client's own tokens are as it recorded them; its tools and system prompt count.", style="dim"
+        )
+    for title, counts in (("Repairs", total.repairs), ("Skipped, being no messages", total.skipped)):
+        if kinds := ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items())):
+            console.print(plain(f"{title}: {kinds}."), style="dim")
     if len(shown) < len(tallies):
         hidden = len(tallies) - len(shown)
         console.print(f"{hidden:,} rows in which every law held are not shown; --all shows them.", style="dim")
@@ -89,6 +96,20 @@ def _table(title: str, columns: Sequence[_Column], tallies: Sequence[Tally], sum
     for tally in sums:
         made.add_row(_name(tally), *(column.cell(tally) for column in columns))
     return made
+
+
+def _compactions_table(tallies: Sequence[Tally]) -> Table:
+    columns = ("#budget", "#message", "#history", "#client before", "#after", "#its summary", "#our view")
+    made = table("Where the client compacted its own context", "file", *columns, wide="file")
+    for tally in tallies:
+        for one in tally.compactions:
+            sizes = [one[key] for key in _SIZES]
+            cells = ["-" if size is None else number(size) for size in (tally.budget, *sizes)]
+            made.add_row(_name(tally), *cells)
+    return made
+
+
+_SIZES = ("message", "history_tokens", "client_before", "client_after", "client_summary", "view_tokens")
 
 
 def _name(tally: Tally) -> str:
@@ -142,7 +163,7 @@ def dry_run(paths: Sequence[Path], plan: Plan, *, json_path: str | None, every: 
 
     check(plan.settings)
     price = load_prices(plan.settings.prices).price_of(plan.settings.model)
-    rows = _forecasts(paths, plan)
+    rows, unreadable = _forecasts(paths, plan)
     sums, total = add_up_by_budget(rows), add_up(rows)
     if json_path is not None:
         document = {
@@ -152,11 +173,12 @@ def dry_run(paths: Sequence[Path], plan: Plan, *, json_path: str | None, every: 
             "model": plan.settings.model,
             "price": None if price is None else {**price._asdict(), "as_of": str(price.as_of)},
             "assumed": assumptions(plan.settings),
+            "unreadable": [str(error) for error in unreadable],
         }
         write_json(json_path, document)
     if json_path != "-":
         _show(rows if every or len(rows) <= _MOST_ROWS else [], [*sums, total] if len(sums) > 1 else sums, plan, price)
-    return Status.OK
+    return _told(unreadable)
 
 
 def check(settings: Settings) -> None:
@@ -177,20 +199,32 @@ def assumptions(settings: Settings) -> list[str]:
     ]
 
 
-def _forecasts(paths: Sequence[Path], plan: Plan) -> list[Forecast]:
+def _told(unreadable: Sequence[TranscriptError]) -> Status:
+    """Name the files that could not be read. The status says whether there were any."""
+    for error in unreadable:
+        notices().print(plain(f"not read: {error}"))
+    return Status.BAD_INPUT if unreadable else Status.OK
+
+
+def _forecasts(paths: Sequence[Path], plan: Plan) -> tuple[list[Forecast], list[TranscriptError]]:
+    from summarizing_context.errors import TranscriptError
     from summarizing_context.evaluation.dry_run import forecast_files
-    from summarizing_context.evaluation.transcripts import find_transcripts
+    from summarizing_context.transcripts import find_transcripts
 
     files = find_transcripts(paths)
     if not notices().is_terminal:
         notices().print(f"Dry run of {len(files)} files at {', '.join(map(number, plan.budgets))} tokens.")
     rows: list[Forecast] = []
+    unreadable: list[TranscriptError] = []
     with progress_bar("files", remaining=True) as bar:
         task = bar.add_task("dry run", total=len(files), words="")
         for found in forecast_files(files, plan):
-            rows += found
+            if isinstance(found, TranscriptError):
+                unreadable.append(found)
+            else:
+                rows += found
             bar.update(task, advance=1)
-    return rows
+    return rows, _unless_all(unreadable, rows)
 
 
 def _show(rows: Sequence[Forecast], sums: Sequence[Forecast], plan: Plan, price: ModelPrice | None) -> None:
@@ -230,6 +264,8 @@ _EXAMPLES = """[bold]Examples[/bold]
 
 summarizing-context replay session.jsonl --budget 16k
 
+summarizing-context replay ~/.claude/projects --budget 32k    [dim]# of your own client[/dim]
+
 summarizing-context replay logs/ --budget 8000,16000,64000 --json figures.json
 
 summarizing-context replay logs/ --budget 16k --strategy hierarchical,summarize,truncate    [dim]# side by side[/dim]
@@ -263,7 +299,7 @@ def register(app: typer.Typer) -> None:
 def replay(
     paths: Annotated[
         list[Path],
-        typer.Argument(metavar="PATH", help="Files of JSONL or JSONL.gz, one message a line, or folders of them."),
+        typer.Argument(metavar="PATH", help="Transcripts of any known format, folders of them, or - for the input."),
     ],
     budget: Annotated[
         list[str],
@@ -305,7 +341,7 @@ def replay(
     A view is taken before each assistant message. It must stay inside the budget, keep calls with their results,
     keep the log's order, show its newest message, and begin with the view before unless an activation is reported;
     no text may leave the views that no summarizer has read. Keys that begin with an underscore are dropped from each
-    message.
+    message. A file that cannot be read is named, and the others are replayed.
     """
     from summarizing_context.evaluation.replay import Plan
 
@@ -317,10 +353,17 @@ def replay(
         raise InputError("--dry-run: it works out one --strategy at a time; name one")
     if dry:
         return dry_run(paths, plan, json_path=json_path, every=every)
-    return _report(_run(paths, plan, jobs), json_path=json_path, shape=Shape(every, wide))
+    tallies, unreadable = _run(paths, plan, jobs)
+    status = _report(tallies, unreadable, json_path=json_path, shape=Shape(every, wide))
+    return max(_told(unreadable), status, key=_GRAVITY.index)
 
 
-def _report(tallies: Sequence[Tally], *, json_path: str | None, shape: Shape) -> int:
+_GRAVITY = (Status.OK, Status.REFUSED, Status.BAD_INPUT, Status.LAW_BROKEN)  # the gravest is told
+
+
+def _report(
+    tallies: Sequence[Tally], unreadable: Sequence[TranscriptError], *, json_path: str | None, shape: Shape
+) -> Status:
     """Show what a replay came to; the exit status says whether the laws held."""
     from summarizing_context.evaluation.replay import TIMINGS, add_up, add_up_by_variant
 
@@ -333,6 +376,7 @@ def _report(tallies: Sequence[Tally], *, json_path: str | None, shape: Shape) ->
                 "totals": [tally.figures() for tally in sums],
                 "total": total.figures(),
                 "timings": list(TIMINGS),
+                "unreadable": [str(error) for error in unreadable],
             },
         )
     if json_path != "-":
@@ -348,25 +392,39 @@ def _names(given: Sequence[str]) -> list[str]:
     return [one.strip() for text in given for one in text.split(",")]
 
 
-def _run(paths: Sequence[Path], plan: Plan, jobs: int | None) -> list[Tally]:
+def _run(paths: Sequence[Path], plan: Plan, jobs: int | None) -> tuple[list[Tally], list[TranscriptError]]:
+    from summarizing_context.errors import TranscriptError
     from summarizing_context.evaluation.replay import replay_files
-    from summarizing_context.evaluation.transcripts import find_transcripts
+    from summarizing_context.transcripts import find_transcripts
 
     files = find_transcripts(paths)
     if not notices().is_terminal:
         notices().print(f"Replaying {len(files)} files at {', '.join(map(number, plan.budgets))} tokens.")
     tallies: list[Tally] = []
+    unreadable: list[TranscriptError] = []
     with progress_bar("files", remaining=True) as bar:
         task = bar.add_task("replay", total=len(files), words="")
         for found in replay_files(files, plan, jobs=jobs or _jobs_for(files)):
-            tallies += found
+            if isinstance(found, TranscriptError):
+                unreadable.append(found)
+            else:
+                tallies += found
             broken = sum(bool(tally.broken_laws()) for tally in tallies)
             words = f"{sum(tally.views for tally in tallies):,} views, {broken} rows with a broken law"
             bar.update(task, advance=1, words=words)
-    return tallies
+    return tallies, _unless_all(unreadable, tallies)
+
+
+def _unless_all(unreadable: list[TranscriptError], read: Sequence[object]) -> list[TranscriptError]:
+    """The errors. Raises the first where nothing could be read."""
+    if unreadable and not read:
+        raise unreadable[0]
+    return unreadable
 
 
 def _jobs_for(files: Sequence[Path]) -> int:
     """As many processes as there are cores, but none for a small file alone: each takes a second to start."""
+    if any(not file.is_file() for file in files):
+        return 1  # the standard input, which other processes do not have
     size = sum(file.stat().st_size for file in files)
     return min(os.cpu_count() or 1, 1 + size // _BYTES_A_JOB)

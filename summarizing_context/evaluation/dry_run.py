@@ -18,13 +18,13 @@ import anyio
 from summarizing_context.assembly import open_context, open_store, recipe_of
 from summarizing_context.errors import BudgetError, MessageError, TranscriptError
 from summarizing_context.evaluation.replay import Plan
-from summarizing_context.evaluation.transcripts import Line, read_transcript
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Store, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.prices import ModelPrice
 from summarizing_context.summarizers.sdk import fenced
+from summarizing_context.transcripts import Transcript, read_named
 
 _MEMORY = ":memory:"
 _SMALL_SOURCE = 200  # tokens; below, a summary may be as long as its source
@@ -74,21 +74,25 @@ def add_up_by_budget(forecasts: Sequence[Forecast]) -> list[Forecast]:
     return [add_up([one for one in forecasts if one.budget == budget]) for budget in budgets]
 
 
-def forecast_files(paths: Sequence[Path], plan: Plan) -> Iterator[list[Forecast]]:
-    """Forecasts for each file at each budget of the plan. Files share what their store has and gets."""
+def forecast_files(paths: Sequence[Path], plan: Plan) -> Iterator[list[Forecast] | TranscriptError]:
+    """Forecasts for each file at each budget of the plan, or why it cannot be read. Files share their store."""
     new: dict[SummaryKey, str] = {}
     for path in paths:
-        yield anyio.run(partial(forecast_log, str(path), list(read_transcript(path)), plan, new))
+        try:
+            logs = read_named(path).items()
+            yield [row for name, log in logs for row in anyio.run(partial(forecast_log, name, log, plan, new))]
+        except TranscriptError as error:
+            yield error
 
 
 async def forecast_log(
-    name: str, lines: Sequence[Line], plan: Plan, new: dict[SummaryKey, str] | None = None
+    name: str, log: Transcript, plan: Plan, new: dict[SummaryKey, str] | None = None
 ) -> list[Forecast]:
     """Forecasts for one log at each budget of the plan."""
     shared = str(plan.settings.store) != _MEMORY
     async with _opened(plan.settings) as store:
         known = KnownSummaries(plan.settings, store, (new if new is not None else {}) if shared else None)
-        return [await _forecast(name, lines, replace(plan.settings, max_tokens=at), known) for at in plan.budgets]
+        return [await _forecast(name, log, replace(plan.settings, max_tokens=at), known) for at in plan.budgets]
 
 
 class KnownSummaries:
@@ -165,17 +169,17 @@ async def _opened(settings: Settings) -> AsyncIterator[Store | None]:
         await store.close()
 
 
-async def _forecast(name: str, lines: Sequence[Line], settings: Settings, known: KnownSummaries) -> Forecast:
+async def _forecast(name: str, log: Transcript, settings: Settings, known: KnownSummaries) -> Forecast:
     forecast = Forecast(file=name, budget=settings.max_tokens)
     settings_in_memory = replace(settings, store=_MEMORY, session_id="dry-run", idle_after=None)
     async with open_context(settings_in_memory, summarizer=CountingSummarizer(forecast, known)) as context:
-        for line in lines:
-            if line.message.get("role") == "assistant" and forecast.messages:
+        for index, message in enumerate(log.messages):
+            if message.get("role") == "assistant" and forecast.messages:
                 await _take_view(context)
             try:
-                await context.add_message(line.message)
+                await context.add_message(message)
             except MessageError as error:
-                raise TranscriptError(f"{name}:{line.number}: {error}") from error
+                raise TranscriptError(f"{log.where(index)}: {error}") from error
             forecast.messages += 1
             await context.wait_idle()
         forecast.history_tokens = context.statistics().history_tokens

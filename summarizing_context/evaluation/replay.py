@@ -20,10 +20,10 @@ from summarizing_context.assembly import open_context, open_store
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError, MessageError, TranscriptError
 from summarizing_context.evaluation.laws import LogIndex, ViewChecker, canonical, common_messages
-from summarizing_context.evaluation.transcripts import Line, read_transcript
 from summarizing_context.messages.counters import choose_counter
 from summarizing_context.messages.reading import charged_texts, read_message
 from summarizing_context.settings.values import Settings
+from summarizing_context.transcripts import Compaction, Transcript, read_named
 
 TIMINGS = ("view_p50_ms", "view_p99_ms", "activation_p99_ms")  # all that two equal runs may differ in
 
@@ -66,6 +66,8 @@ class Tally:
     repairs: Counter[str] = field(default_factory=Counter)
     view_ms: list[float] = field(default_factory=list)
     activation_ms: list[float] = field(default_factory=list)  # of the views with an activation
+    skipped: Counter[str] = field(default_factory=Counter)  # records of the file that are no messages, by kind
+    compactions: list[dict[str, Any]] = field(default_factory=list)  # the client's own, beside our view there
 
     def figures(self) -> dict[str, Any]:
         """The figures under their published names, as JSON values."""
@@ -94,6 +96,8 @@ class Tally:
             "model_output_tokens": self.model_output_tokens,
             "stand_ins": self.stand_ins,
             "repairs": dict(sorted(self.repairs.items())),
+            "skipped": dict(sorted(self.skipped.items())),
+            "compactions": self.compactions,
             "view_p50_ms": percentile(self.view_ms, 50),
             "view_p99_ms": percentile(self.view_ms, 99),
             "activation_p99_ms": percentile(self.activation_ms, 99),
@@ -110,6 +114,8 @@ def add_up(tallies: Sequence[Tally], *, file: str = "total") -> Tally:
     for name in _SHARED:
         found = {getattr(tally, name) for tally in tallies}
         setattr(total, name, found.pop() if len(found) == 1 else None)
+    for skipped in {tally.file: tally.skipped for tally in tallies}.values():  # once, at however many budgets
+        total.skipped.update(skipped)
     for tally in tallies:
         for name in _ADDED:
             setattr(total, name, getattr(total, name) + getattr(tally, name))
@@ -136,11 +142,9 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 _SHARED = ("budget", "strategy", "token_counter")
 
-_ADDED = tuple(
-    f.name
-    for f in fields(Tally)
-    if f.name not in ("file", *_SHARED, "max_view_tokens", "repairs", "view_ms", "activation_ms")
-)
+_COLLECTED = ("repairs", "view_ms", "activation_ms", "skipped", "compactions")
+
+_ADDED = tuple(f.name for f in fields(Tally) if f.name not in ("file", *_SHARED, "max_view_tokens", *_COLLECTED))
 
 _MESSAGE_TOKENS = 4
 
@@ -207,6 +211,20 @@ class Recorder:
         self._log.add(message)
         self.tally.messages += 1
 
+    async def compare(self, compaction: Compaction) -> None:
+        """Note the sizes at a compaction of the client's: its own, and those of our log and view."""
+        self.tally.compactions.append(
+            {
+                "message": compaction.at + 1,
+                "trigger": compaction.trigger,
+                "client_before": compaction.tokens_before,
+                "client_after": compaction.tokens_after,
+                "client_summary": self._costs.count(compaction.summary),
+                "history_tokens": self._context.statistics().history_tokens,
+                "view_tokens": self.view_tokens,
+            }
+        )
+
     async def take_view(self) -> None:
         """Get a view and judge it; a refused one leaves the last as it is."""
         started = time.perf_counter()
@@ -266,45 +284,67 @@ async def make_costs(settings: Settings) -> Costs:
     return Costs(counter.count, settings.image_tokens)
 
 
-async def replay_log(name: str, lines: Sequence[Line], plan: Plan, *, costs: Costs | None = None) -> list[Tally]:
+async def replay_log(name: str, log: Transcript, plan: Plan, *, costs: Costs | None = None) -> list[Tally]:
     """Replay one log with each strategy at each budget of the plan."""
     costs = costs or await make_costs(plan.settings)
-    return [await _replay_with(settings, name, lines, plan, costs) for settings in plan.variants]
+    return [await _replay_with(settings, name, log, plan, costs) for settings in plan.variants]
 
 
 def replay_file(path: Path, plan: Plan) -> list[Tally]:
-    """Replay one transcript file as the plan says, in an event loop of its own."""
-    lines = list(read_transcript(path))
-    return anyio.run(partial(replay_log, str(path), lines, plan))
+    """Replay each session of one transcript file as the plan says, in an event loop of its own."""
+    return [
+        tally for name, log in read_named(path).items() for tally in anyio.run(partial(replay_log, name, log, plan))
+    ]
 
 
-def replay_files(paths: Sequence[Path], plan: Plan, *, jobs: int = 1) -> Iterator[list[Tally]]:
-    """Replay files, `jobs` at a time, giving the tallies of each in the order of the files.
+def replay_files(paths: Sequence[Path], plan: Plan, *, jobs: int = 1) -> Iterator[list[Tally] | TranscriptError]:
+    """Replay files, `jobs` at a time, giving the tallies of each in the order of the files, or why it cannot be read.
 
     Files that share a store go one after the other, so that what one finds there does not depend on the others' pace.
     """
+    replay = partial(_replay_readable, plan=plan)
     jobs = 1 if str(plan.settings.store) != _MEMORY else min(jobs, len(paths))
     if jobs <= 1:
         for path in paths:
-            yield replay_file(path, plan)
+            yield replay(path)
         return
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(partial(replay_file, plan=plan), paths)
+        yield from pool.map(replay, paths)
 
 
-async def _replay_with(settings: Settings, name: str, lines: Sequence[Line], plan: Plan, costs: Costs) -> Tally:
+def replay_all(paths: Sequence[Path], plan: Plan, *, jobs: int = 1) -> list[Tally]:
+    """The tallies of all files. Raises the `TranscriptError` of the first that cannot be read."""
+    tallies: list[Tally] = []
+    for found in replay_files(paths, plan, jobs=jobs):
+        if isinstance(found, TranscriptError):
+            raise found
+        tallies += found
+    return tallies
+
+
+def _replay_readable(path: Path, plan: Plan) -> list[Tally] | TranscriptError:
+    try:
+        return replay_file(path, plan)
+    except TranscriptError as error:
+        return error
+
+
+async def _replay_with(settings: Settings, name: str, log: Transcript, plan: Plan, costs: Costs) -> Tally:
     budget, strategy = int(settings.max_tokens), settings.strategy
     wanted = _session_name(name, strategy if plan.strategies[1:] else "", budget)
     settings = replace(settings, session_id=await free_session_id(settings, wanted))
     async with open_context(settings) as context:
-        recorder = Recorder(context, costs, Tally(file=name, budget=budget, strategy=strategy))
-        for line in lines:
-            if line.message.get("role") == "assistant" and recorder.tally.messages:
+        tally = Tally(file=name, budget=budget, strategy=strategy, skipped=Counter(log.skipped))
+        recorder, ahead = Recorder(context, costs, tally), list(log.compactions)
+        for index, message in enumerate(log.messages):
+            if message.get("role") == "assistant" and recorder.tally.messages:
                 await recorder.take_view()
+                while ahead and ahead[0].at <= index:
+                    await recorder.compare(ahead.pop(0))
             try:
-                await recorder.add(line.message)
+                await recorder.add(message)
             except MessageError as error:
-                raise TranscriptError(f"{name}:{line.number}: {error}") from error
+                raise TranscriptError(f"{log.where(index)}: {error}") from error
             if not plan.live:
                 await context.wait_idle()
         return recorder.finish()
@@ -324,5 +364,5 @@ async def free_session_id(settings: Settings, wanted: str) -> str:
 
 
 def _session_name(name: str, strategy: str, budget: int) -> str:
-    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(name).name.split(".jsonl")[0])[:150]
+    stem = re.sub(r"[^A-Za-z0-9._-]+", "-", re.sub(r"\.jsonl(\.gz)?", "", Path(name).name, count=1))[:150]
     return ":".join(filter(None, ("replay", stem, strategy, str(budget))))

@@ -13,6 +13,7 @@ from summarizing_context.cli.replay import Shape, show
 from summarizing_context.evaluation.demo_session import demo_session
 from summarizing_context.evaluation.replay import Tally, add_up
 
+CLIENTS = Path(__file__).parents[1] / "data" / "clients"
 SHORT = [says("user", "hello"), says("assistant", "hi"), says("user", "bye"), says("assistant", "see you")]
 TALL_SYSTEM = [says("system", "word " * 400), says("user", "a"), says("assistant", "b")]
 
@@ -116,6 +117,26 @@ def test_bad_input_ends_with_2_and_names_the_line(run: Runner, tmp_path):
     ran = run("replay", path, "--budget", "1k")
     assert (ran.status, ran.out) == (2, "")
     assert f"error: {path}:5: " in ran.err
+
+
+def test_a_bad_file_among_others_is_named_and_does_not_end_the_folder(run: Runner, tmp_path):
+    bad = write_transcript(tmp_path / "a.jsonl", [*SHORT, {"content": "no role"}])
+    write_transcript(tmp_path / "b.jsonl", SHORT)
+    ran = run("replay", tmp_path, "--budget", "1k", "--json", tmp_path / "figures.json")
+    assert ran.status == 2
+    assert "b.jsonl" in ran.out
+    assert f"not read: {bad}:5: " in "".join(ran.err.split("\n"))
+    document = json.loads((tmp_path / "figures.json").read_text())
+    assert [Path(row["file"]).name for row in document["rows"]] == ["b.jsonl"]
+    assert [error.startswith(f"{bad}:5: ") for error in document["unreadable"]] == [True]
+
+
+def test_the_log_of_a_client_shows_its_compaction_beside_our_view_and_what_was_skipped(run: Runner):
+    ran = run("replay", CLIENTS / "codex", "--budget", "1k,2k")
+    assert ran.status == 0
+    assert "Where the client compacted its own context" in ran.out
+    assert [ran.out.count(size) for size in ("70,040", "6,116")] == [2, 2]
+    assert "11 event_msg:token_count" in " ".join(ran.out.split())
 
 
 def test_a_store_that_cannot_be_written_ends_with_4(run: Runner, tmp_path):

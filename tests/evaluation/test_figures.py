@@ -11,7 +11,7 @@ from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, Tally, a
 NAMES = """file token_counter messages history_tokens views refused_views budget strategy max_view_tokens
 mean_view_tokens over_budget_views tool_unsafe_views out_of_order_views newest_missing_views unseen_tokens activations
 append_only_breaks prefix_hit uncached_tokens model_calls model_input_tokens model_output_tokens
-stand_ins repairs view_p50_ms view_p99_ms activation_p99_ms"""
+stand_ins repairs skipped compactions view_p50_ms view_p99_ms activation_p99_ms"""
 
 
 def tally(file: str = "a", budget: int = 100, **counts: object) -> Tally:
@@ -23,6 +23,14 @@ def test_the_figures_bear_their_published_names():
     assert list(figures) == NAMES.split()
     assert set(TIMINGS) < set(figures)
     assert set(LAW_FIGURES) < set(figures)
+
+
+def test_what_a_file_skipped_counts_once_at_however_many_budgets():
+    tallies = [tally(budget=budget, skipped=Counter({"summary": 2})) for budget in (100, 200)]
+    assert add_up([*tallies, tally("b", skipped=Counter({"mode": 1}))]).figures()["skipped"] == {
+        "mode": 1,
+        "summary": 2,
+    }
 
 
 def test_means_and_shares_come_from_sums():

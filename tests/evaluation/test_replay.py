@@ -18,19 +18,20 @@ from summarizing_context.evaluation.replay import (
     Tally,
     free_session_id,
     make_costs,
+    replay_all,
     replay_files,
     replay_log,
 )
-from summarizing_context.evaluation.transcripts import Line
 from summarizing_context.settings.values import Settings
+from summarizing_context.transcripts import Compaction, Transcript
 
 pytestmark = pytest.mark.anyio
 
 ESTIMATE = Settings(token_counter="estimate")
 
 
-def lines(messages: list[dict[str, Any]]) -> list[Line]:
-    return [Line(number, message) for number, message in enumerate(messages, start=1)]
+def log_of(messages: list[dict[str, Any]], path: str = "x.jsonl", **more: Any) -> Transcript:
+    return Transcript("x", "messages", tuple(messages), {}, tuple(range(1, len(messages) + 1)), path=Path(path), **more)
 
 
 def says(role: str, text: str) -> dict[str, Any]:
@@ -73,7 +74,7 @@ async def recorded(
 
 
 async def test_the_demo_session_keeps_every_law_at_16k():
-    (tally,) = await replay_log("demo", lines(demo_session()), Plan((16_000,), ESTIMATE))
+    (tally,) = await replay_log("demo", log_of(demo_session()), Plan((16_000,), ESTIMATE))
     assert tally.broken_laws() == []
     assert tally.messages == len(demo_session())
     assert tally.views == sum(message["role"] == "assistant" for message in demo_session())
@@ -84,22 +85,22 @@ async def test_the_demo_session_keeps_every_law_at_16k():
 
 async def test_a_view_is_taken_before_each_assistant_message_that_is_not_the_first():
     log = [says("assistant", "welcome"), says("user", "a"), says("assistant", "b"), says("assistant", "c")]
-    (tally,) = await replay_log("x", lines(log), Plan((1_000,), ESTIMATE))
+    (tally,) = await replay_log("x", log_of(log), Plan((1_000,), ESTIMATE))
     assert (tally.messages, tally.views, tally.activations) == (4, 2, 0)
     assert 0 < tally.hit_tokens < tally.view_tokens
 
 
 async def test_a_budget_below_the_system_rows_is_counted_as_refused():
     log = [says("system", "word " * 400), says("user", "a"), says("assistant", "b")]
-    low, high = await replay_log("x", lines(log), Plan((100, 2_000), ESTIMATE))
+    low, high = await replay_log("x", log_of(log), Plan((100, 2_000), ESTIMATE))
     assert (low.refused_views, low.views, low.budget) == (1, 0, 100)
     assert (high.refused_views, high.views, high.budget) == (0, 1, 2_000)
 
 
 async def test_a_message_refused_at_the_door_is_named_by_file_and_line():
-    with pytest.raises(TranscriptError, match=r"^logs/x.jsonl:3: "):
+    with pytest.raises(TranscriptError, match=r"^logs/x.jsonl:2: "):
         await replay_log(
-            "logs/x.jsonl", [Line(1, says("user", "a")), Line(3, {"content": "b"})], Plan((1_000,), ESTIMATE)
+            "x", log_of([says("user", "a"), {"content": "b"}], path="logs/x.jsonl"), Plan((1_000,), ESTIMATE)
         )
 
 
@@ -135,7 +136,7 @@ async def test_unsafe_and_disordered_views_are_counted():
 
 
 async def test_a_second_run_gives_the_same_figures_but_for_the_timings():
-    log = lines(demo_session(turns=12))
+    log = log_of(demo_session(turns=12))
     plan = Plan((4_000, 8_000), ESTIMATE)
     assert untimed(await replay_log("x", log, plan)) == untimed(await replay_log("x", log, plan))
 
@@ -148,22 +149,39 @@ async def test_images_cost_what_the_settings_say():
 def test_files_side_by_side_give_the_same_as_one_after_the_other(tmp_path):
     files = [write(tmp_path / f"{n}.jsonl", demo_session(seed=n, turns=6)) for n in range(3)]
     plan = Plan((3_000,), ESTIMATE)
-    one = [tally for found in replay_files(files, plan, jobs=1) for tally in found]
-    two = [tally for found in replay_files(files, plan, jobs=2) for tally in found]
+    one = replay_all(files, plan, jobs=1)
+    two = replay_all(files, plan, jobs=2)
     assert untimed(one) == untimed(two)
     assert [tally.file for tally in one] == list(map(str, files))
 
 
-def test_a_bad_file_stops_the_run_whatever_runs_beside_it(tmp_path):
-    files = [write(tmp_path / "1.jsonl", [says("user", "a")]), tmp_path / "2.jsonl"]
-    files[1].write_text("{", encoding="utf8")
-    with pytest.raises(TranscriptError, match=r"2\.jsonl:1: "):
-        list(replay_files(files, Plan((1_000,), ESTIMATE), jobs=2))
+def test_a_bad_file_is_told_in_its_place_and_the_others_are_replayed(tmp_path):
+    files = [tmp_path / "1.jsonl", write(tmp_path / "2.jsonl", [says("user", "a")])]
+    files[0].write_text("{", encoding="utf8")
+    error, found = replay_files(files, Plan((1_000,), ESTIMATE), jobs=2)
+    assert isinstance(error, TranscriptError)
+    assert str(error).startswith(f"{files[0]}:1: ")
+    assert isinstance(found, list)
+    assert [tally.messages for tally in found] == [1]
+    with pytest.raises(TranscriptError, match=r"1\.jsonl:1: "):
+        replay_all(files, Plan((1_000,), ESTIMATE))
+
+
+async def test_a_compaction_of_the_client_stands_beside_our_view_at_that_place():
+    log = log_of(
+        [says("user", "a"), says("assistant", "b"), says("user", "word " * 50), says("assistant", "c")],
+        compactions=(Compaction(2, "auto", 9_000, 700, "word word"),),
+    )
+    (tally,) = await replay_log("x", log, Plan((1_000,), ESTIMATE))
+    (one,) = tally.figures()["compactions"]
+    assert (one["message"], one["trigger"], one["client_before"], one["client_after"]) == (3, "auto", 9_000, 700)
+    assert one["client_summary"] == 2
+    assert one["view_tokens"] == one["history_tokens"] == tally.max_view_tokens > 50
 
 
 async def test_a_store_keeps_each_replay_as_a_session_of_its_own(tmp_path):
     settings = Settings(store=tmp_path / "run.db", token_counter="estimate")
-    log = lines([says("user", "a"), says("assistant", "b")])
+    log = log_of([says("user", "a"), says("assistant", "b")])
     for _ in range(2):
         await replay_log("logs/my run.jsonl.gz", log, Plan((1_000,), settings))
     store = await open_store(tmp_path / "run.db", read_only=True)

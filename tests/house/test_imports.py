@@ -27,7 +27,7 @@ HOMES = {
     "numpy": ("stores/vectors.py",),
     "openai": ("summarizers/openai.py",),
     "rich": ("cli/",),
-    "sqlite3": ("stores/sqlite/",),
+    "sqlite3": ("stores/sqlite/", "transcripts/opencode.py"),
     "tenacity": ("evaluation/readers.py", "summarizers/resilience/caller.py"),
     "tiktoken": ("messages/counters.py",),
     "tiktoken_ext": ("messages/counters.py",),

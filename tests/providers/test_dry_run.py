@@ -12,8 +12,8 @@ import pytest
 from summarizing_context import Settings
 from summarizing_context.evaluation.dry_run import assumed_summary, forecast_log
 from summarizing_context.evaluation.replay import Plan, replay_log
-from summarizing_context.evaluation.transcripts import Line
 from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.transcripts import Transcript
 from tests.laws.builders import session
 from tests.laws.judge import SMALL
 from tests.summarizers.scripted import job
@@ -23,7 +23,7 @@ from .server import Answer, Request, serving
 
 pytestmark = pytest.mark.anyio
 SDKS = (anthropic, openai)  # imported before the clock of a call runs
-LINES = [Line(number, message) for number, message in enumerate(session(63, 260), 1)]
+LOG = Transcript("log", "messages", tuple(session(63, 260)), {})
 
 
 def metered(request: Request) -> Answer:
@@ -46,9 +46,9 @@ def plan(protocol: Protocol, root: str | None = None, **changes: Any) -> Plan:
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)
 async def test_a_dry_run_tells_the_calls_and_the_tokens_of_the_real_one(protocol: Protocol, monkeypatch: Any):
     monkeypatch.delenv(f"{protocol.name.upper()}_API_KEY", raising=False)
-    (told,) = await forecast_log("log", LINES, plan(protocol))
+    (told,) = await forecast_log("log", LOG, plan(protocol))
     async with serving(metered) as server:
-        (real,) = await replay_log("log", LINES, plan(protocol, server.root))
+        (real,) = await replay_log("log", LOG, plan(protocol, server.root))
     assert told.calls == real.model_calls == len(server.requests) > 20
     assert told.rollup_calls == sum("consecutive parts" in system_text(one.body) for one in server.requests) > 2
     assert told.input_tokens == pytest.approx(real.model_input_tokens, rel=0.03)
@@ -57,12 +57,12 @@ async def test_a_dry_run_tells_the_calls_and_the_tokens_of_the_real_one(protocol
 
 async def test_what_a_store_has_already_is_not_paid_again(tmp_path: Any):
     protocol, store = PROTOCOLS[0], tmp_path / "run.db"
-    (first,) = await forecast_log("log", LINES, plan(protocol, store=store))
+    (first,) = await forecast_log("log", LOG, plan(protocol, store=store))
     assert not store.exists()
     async with serving(metered) as server:
         place = {"base_url": protocol.base_url(server.root), "api_key": KEY}
-        await replay_log("log", LINES, plan(protocol, store=store, **place))
-        (again,) = await forecast_log("log", LINES, plan(protocol, store=store, base_url=place["base_url"]))
+        await replay_log("log", LOG, plan(protocol, store=store, **place))
+        (again,) = await forecast_log("log", LOG, plan(protocol, store=store, base_url=place["base_url"]))
     assert again.calls == again.rule_calls <= first.rule_calls
     assert again.reused == first.calls - first.rule_calls > 20
 
@@ -70,10 +70,10 @@ async def test_what_a_store_has_already_is_not_paid_again(tmp_path: Any):
 async def test_files_that_share_a_store_share_what_they_will_have_paid(tmp_path: Any):
     made: dict[Any, str] = {}
     shared = plan(PROTOCOLS[0], store=tmp_path / "run.db")
-    (first,) = await forecast_log("one", LINES, shared, made)
-    (second,) = await forecast_log("two", LINES, shared, made)
+    (first,) = await forecast_log("one", LOG, shared, made)
+    (second,) = await forecast_log("two", LOG, shared, made)
     assert (second.calls, second.reused) == (first.rule_calls, first.calls - first.rule_calls)
-    (alone,) = await forecast_log("two", LINES, plan(PROTOCOLS[0]), made)
+    (alone,) = await forecast_log("two", LOG, plan(PROTOCOLS[0]), made)
     assert alone.calls == first.calls
 
 

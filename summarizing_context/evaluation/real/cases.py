@@ -10,7 +10,7 @@ from pathlib import Path
 from summarizing_context.errors import TranscriptError
 from summarizing_context.evaluation.real.recording import CASES, Case, Recording, gzipped
 from summarizing_context.evaluation.real.rendering import Message, parts_of, text_of, tokens_of
-from summarizing_context.evaluation.transcripts import read_transcript
+from summarizing_context.transcripts import read_session
 
 _OWN, _UNPUBLISHED = "a log of the user's", "not to be published"
 
@@ -40,7 +40,7 @@ def add_case(
         session: Its session, where it has other cases.
         clean: Takes out of each message what must not be kept.
     """
-    messages = [clean(line.message) for line in read_transcript(log)]
+    messages = [clean(message) for message in read_session(log).messages]
     at = cut if isinstance(cut, int) else cut_at(messages, cut)
     name = name or _stem(log)
     listed = folder / CASES
@@ -66,7 +66,7 @@ def with_own_case(
 
     Raises `TranscriptError` for a log that was asked about otherwise, or that needs no summary.
     """
-    messages = [clean(line.message) for line in read_transcript(log)]
+    messages = [clean(message) for message in read_session(log).messages]
     at = cut if isinstance(cut, int) else cut_at(messages, cut)
     name = f"{_stem(log)}-{at}"
     if (folder / CASES).exists():

@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.evaluation.transcripts import read_transcript
+from summarizing_context.transcripts import read_session
 
 Category = Literal["rule", "decision", "error", "artifact", "fact", "absent"]
 CATEGORIES: tuple[Category, ...] = ("rule", "decision", "error", "artifact", "fact")  # that have an answer
@@ -124,7 +124,7 @@ class Recording:
 
     def messages(self, case: Case) -> list[dict[str, Any]]:
         """The messages before the cut."""
-        messages = [line.message for line in read_transcript(self.folder / "logs" / case.log)]
+        messages = list(read_session(self.folder / "logs" / case.log).messages)
         if len(messages) < case.cut:
             raise TranscriptError(f"{case.log}: {len(messages)} messages, but {case.name} is cut at {case.cut}")
         return messages[: case.cut]

@@ -1,15 +1,14 @@
-"""Reading transcripts."""
+"""One message a line: lines, errors that name them, and the files of folders."""
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.evaluation.transcripts import READERS, Line, find_transcripts, read_transcript
+from summarizing_context.transcripts import find_transcripts, read, read_session
 
 
 def written(path: Path, data: bytes) -> Path:
@@ -20,34 +19,33 @@ def written(path: Path, data: bytes) -> Path:
 
 def refusal(path: Path) -> str:
     with pytest.raises(TranscriptError) as caught:
-        list(read_transcript(path))
+        list(read(path))
     return str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
 def test_each_line_becomes_a_message_without_the_keys_that_are_ours(tmp_path, name):
     path = written(tmp_path / name, b'{"role": "user", "content": "hi", "_meta": {"a": 1}}\n\n{"role": "tool"}\n')
-    assert [tuple(line) for line in read_transcript(path)] == [
-        (1, {"role": "user", "content": "hi"}),
-        (3, {"role": "tool"}),
-    ]
+    log = read_session(path)
+    assert log.messages == ({"role": "user", "content": "hi"}, {"role": "tool"})
+    assert (log.format, log.session_id, log.where(1)) == ("messages", "a", f"{path}:3")
 
 
 def test_only_keys_of_the_message_itself_are_dropped(tmp_path):
     path = written(tmp_path / "a.jsonl", b'{"role": "user", "content": [{"_inner": 1}]}')
-    assert next(read_transcript(path)).message["content"] == [{"_inner": 1}]
+    assert read_session(path).messages[0]["content"] == [{"_inner": 1}]
 
 
 def test_lone_surrogates_and_line_separators_are_kept(tmp_path):
     path = written(
         tmp_path / "a.jsonl", '{"role": "user", "content": "\ud800 a\u2028b"}'.encode("utf8", "surrogatepass")
     )
-    assert next(read_transcript(path)).message["content"] == "\ud800 a\u2028b"
+    assert read_session(path).messages[0]["content"] == "\ud800 a\u2028b"
 
 
 def test_a_byte_order_mark_is_no_part_of_the_first_message(tmp_path):
     path = written(tmp_path / "a.jsonl", b'\xef\xbb\xbf{"role": "user"}\n')
-    assert next(read_transcript(path)).message == {"role": "user"}
+    assert read_session(path).messages[0] == {"role": "user"}
 
 
 @pytest.mark.parametrize(
@@ -84,7 +82,7 @@ def test_folders_are_searched_through_in_order_and_each_file_is_taken_once(tmp_p
 
 @pytest.mark.parametrize(
     ("name", "problem"),
-    [("none", "no such file or folder"), ("x.txt", "is not .jsonl or"), ("empty", "holds no .jsonl")],
+    [("none", "no such file or folder"), ("x.txt", "is not .jsonl or"), ("empty", "holds no transcript")],
 )
 def test_a_path_that_is_no_transcript_is_refused(tmp_path, name, problem):
     (tmp_path / "empty").mkdir()
@@ -96,14 +94,3 @@ def test_a_path_that_is_no_transcript_is_refused(tmp_path, name, problem):
 def test_no_path_at_all_is_refused():
     with pytest.raises(TranscriptError, match="no transcript was named"):
         find_transcripts([])
-
-
-def test_a_format_is_a_reader_and_a_line_of_the_table(tmp_path, monkeypatch):
-    def read_lines(path: Path) -> Iterator[Line]:
-        for number, text in enumerate(path.read_text().splitlines(), start=1):
-            yield Line(number, {"role": "user", "content": text})
-
-    monkeypatch.setitem(READERS, ".toy", read_lines)
-    path = written(tmp_path / "a.toy", b"hi\nho")
-    assert find_transcripts([tmp_path]) == [path]
-    assert [line.message["content"] for line in read_transcript(path)] == ["hi", "ho"]

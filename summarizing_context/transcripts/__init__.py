@@ -1,0 +1,10 @@
+"""Transcripts: sessions that this package, other tools and providers wrote to files.
+
+`read(path)` yields each session of a file as a `Transcript`. Its format is recognized from its content.
+It reads only: a context validates the messages.
+"""
+
+from summarizing_context.transcripts.base import AUTO, Compaction, Transcript
+from summarizing_context.transcripts.reading import FORMATS, find_transcripts, read, read_named, read_session
+
+__all__ = ["AUTO", "FORMATS", "Compaction", "Transcript", "find_transcripts", "read", "read_named", "read_session"]

@@ -1,0 +1,115 @@
+"""Files of JSON: lines or one value, also compressed, with errors that name the line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sys
+import zlib
+from pathlib import Path
+from typing import Any
+
+from summarizing_context.errors import TranscriptError
+from summarizing_context.transcripts.base import Content, Row
+
+STDIN = Path("-")
+_BOM = b"\xef\xbb\xbf"
+
+
+def load(path: Path) -> Content:
+    """The content of a file: `.jsonl` is lines and `.json` one value; other names are judged by how they begin."""
+    lines = _lines(path)
+    name = path.name.removesuffix(".gz")
+    if name.endswith(".jsonl") or not (name.endswith(".json") or _is_document(lines)):
+        return _rows(path, lines)
+    try:
+        return Content(path, value=_parsed(b"".join(lines), f"{path}:"), is_document=True)
+    except TranscriptError:
+        if _is_document(lines):
+            raise
+        return _rows(path, lines)  # lines after all, under a name that promises one value
+
+
+def _lines(path: Path) -> list[bytes]:
+    lines: list[bytes] = []
+    try:
+        if path == STDIN:
+            lines.extend(sys.stdin.buffer)
+        else:
+            with gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb") as file:
+                lines.extend(file)  # keeps what came before an error
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TranscriptError(
+            f"{path}:{len(lines) + 1}: the gzip data is damaged ({error}); fetch the file again"
+        ) from error
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise TranscriptError(
+            f"{path}:{len(lines) + 1}: cannot be read ({reason}); check the path and its rights"
+        ) from error
+    if lines:
+        lines[0] = lines[0].removeprefix(_BOM)
+    return lines
+
+
+def _is_document(lines: list[bytes]) -> bool:
+    """Whether this is one JSON value: a list, or an object that does not end with its first line."""
+    first = next((line.strip() for line in lines if line.strip()), b"")
+    if first.startswith(b"["):
+        return True
+    if not first.startswith(b"{"):
+        return False
+    try:
+        json.loads(first.decode("utf8", errors="surrogatepass"))
+    except (RecursionError, ValueError):
+        return sum(bool(line.strip()) for line in lines) > 1
+    return False
+
+
+def _rows(path: Path, lines: list[bytes]) -> Content:
+    rows: list[Row] = []
+    unfinished = None
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            rows.append(Row(number, _object(line, f"{path}:{number}")))
+        except TranscriptError as error:
+            if number < len(lines) or line.endswith(b"\n") or not rows:
+                raise
+            unfinished = error
+    return Content(path, rows, unfinished=unfinished)
+
+
+def _object(data: bytes, where: str) -> dict[str, Any]:
+    value = _parsed(data, where)
+    if not isinstance(value, dict):
+        raise TranscriptError(f"{where}: a JSON {_kind(value)}, not an object; each line must be one message")
+    return value
+
+
+def _parsed(data: bytes, where: str) -> Any:
+    """The JSON value. `where` ends with the line, or with a colon where the error shall name it."""
+    document = where.endswith(":")
+    place = f"{where}1" if document else where
+    try:
+        return json.loads(data.decode("utf8", errors="surrogatepass"))
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        place = f"{where}{line}" if document else where
+        raise TranscriptError(f"{place}: byte {error.start + 1} is not UTF-8; convert the file to UTF-8") from error
+    except json.JSONDecodeError as error:
+        place = f"{where}{error.lineno}" if document else where
+        rule = "the file must be one JSON value" if document else "each line must be one JSON object"
+        raise TranscriptError(f"{place}: not JSON: {error.msg} at column {error.colno}; {rule}") from error
+    except (RecursionError, ValueError) as error:
+        what = "file" if document else "line"
+        raise TranscriptError(
+            f"{place}: JSON that cannot be read ({type(error).__name__}); simplify this {what}"
+        ) from error
+
+
+def _kind(value: object) -> str:
+    if isinstance(value, list):
+        return "array"
+    return "string" if isinstance(value, str) else "null" if value is None else "number or truth value"

@@ -1,0 +1,125 @@
+"""Contents of Gemini: `role` and `parts`, as a list, a request with one, or one a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from summarizing_context.errors import TranscriptError
+from summarizing_context.transcripts.base import Content, Draft, mapping, text_of
+
+_ROLES = {"model": "assistant", "user": "user", "function": "user"}
+
+
+def is_gemini(content: Content) -> bool:
+    """Whether every content has a list of parts, and no other content."""
+    found = [item for _, item in _contents(content)]
+    return bool(found) and all(isinstance(mapping(item).get("parts"), list) and "content" not in item for item in found)
+
+
+def read_gemini(content: Content) -> Iterator[Draft]:
+    """The contents as one session. Calls without ids are answered in their order."""
+    draft = Draft(content.stem)
+    request = mapping(content.value)
+    for key in ("systemInstruction", "system_instruction"):
+        if text := _system(request.get(key)):
+            draft.add({"role": "system", "content": text})
+    reader = _Reader(draft)
+    for line, item in _contents(content):
+        parts = mapping(item).get("parts")
+        if not isinstance(parts, list):
+            raise TranscriptError(f"{content.path}:{line or 1}: a content without a list of parts; each needs one")
+        reader.add(str(item.get("role") or "user"), [mapping(part) for part in parts], line)
+    yield draft
+
+
+def _system(value: object) -> str:
+    return text_of(mapping(value).get("parts")) if isinstance(value, dict) else text_of(value)
+
+
+def _contents(content: Content) -> list[tuple[int, Any]]:
+    if not content.is_document:
+        return [(line, value) for line, value in content.rows]
+    value = content.value
+    found = mapping(value).get("contents") or mapping(value).get("history") if isinstance(value, dict) else value
+    return [(0, item) for item in found] if isinstance(found, list) else []
+
+
+class _Reader:
+    """Turns contents into chat messages."""
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._made = 0  # calls so far
+        self._open: list[tuple[str, str]] = []  # name and id of calls without a result
+
+    def add(self, role: str, parts: list[dict[str, Any]], line: int) -> None:
+        for part in parts:
+            if response := mapping(_either(part, "functionResponse", "function_response")):
+                row = {
+                    "role": "tool",
+                    "tool_call_id": self._answer(response),
+                    "content": _text(response.get("response")),
+                }
+                self._draft.add(row, line)
+        calls = [call for part in parts if (call := mapping(_either(part, "functionCall", "function_call")))]
+        content = self._content(parts)
+        if not content and not calls:
+            return
+        message: dict[str, Any] = {"role": _ROLES.get(role, role), "content": content}
+        if calls:
+            message["tool_calls"] = [self._call(call) for call in calls]
+        self._draft.add(message, line)
+
+    def _content(self, parts: list[dict[str, Any]]) -> Any:
+        blocks: list[dict[str, Any]] = []
+        for part in parts:
+            media = mapping(_either(part, "inlineData", "inline_data"))
+            if part.get("thought") is True:
+                self._draft.skipped["part:thought"] += 1
+            elif isinstance(part.get("text"), str):
+                blocks.append({"type": "text", "text": part["text"]})
+            elif media:
+                kind = _either(media, "mimeType", "mime_type")
+                url = f"data:{kind};base64,{media.get('data', '')}"
+                blocks.append({"type": "image_url", "image_url": {"url": url}})
+            elif not _is_function(part):
+                self._draft.skipped[f"part:{next(iter(part), 'empty')}"] += 1
+        return text_of(blocks) if all(block["type"] == "text" for block in blocks) else blocks
+
+    def _call(self, call: dict[str, Any]) -> dict[str, Any]:
+        self._made += 1
+        name = str(call.get("name") or "")
+        made = str(call.get("id") or f"call-{self._made}")
+        self._open.append((name, made))
+        return {
+            "id": made,
+            "type": "function",
+            "function": {"name": name, "arguments": json.dumps(call.get("args") or {})},
+        }
+
+    def _answer(self, response: dict[str, Any]) -> str:
+        """The id of the call that a response answers: its own, else that of the oldest open call of its name."""
+        wanted, name = response.get("id"), response.get("name")
+        for index, (called, made) in enumerate(self._open):
+            if wanted == made or (wanted is None and called == name):
+                del self._open[index]
+                return made
+        return str(wanted or name or "")
+
+
+def _either(value: dict[str, Any], first: str, second: str) -> Any:
+    return value.get(first, value.get(second))
+
+
+def _is_function(part: dict[str, Any]) -> bool:
+    return bool({"functionCall", "function_call", "functionResponse", "function_response"} & {*part})
+
+
+def _text(response: object) -> str:
+    """A result as text: the one string in it, or its JSON."""
+    found = mapping(response)
+    if len(found) == 1 and isinstance(only := next(iter(found.values())), str):
+        return only
+    return response if isinstance(response, str) else json.dumps(response)

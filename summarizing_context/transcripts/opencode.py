@@ -1,0 +1,148 @@
+"""OpenCode's database: sessions, their messages, and the parts of these as JSON."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from summarizing_context.errors import TranscriptError
+from summarizing_context.transcripts.base import Compaction, Draft, integer, mapping
+
+_HEAD = b"SQLite format 3\0"
+_TABLES = {"session", "message", "part"}
+
+
+class _Message(NamedTuple):
+    data: dict[str, Any]
+    parts: list[dict[str, Any]]
+
+
+def is_database(path: Path) -> bool:
+    """Whether a file is SQLite's."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_HEAD)) == _HEAD
+    except OSError:
+        return False  # reading it will tell why
+
+
+def is_opencode(path: Path) -> bool:
+    """Whether a file is SQLite's and has the tables of OpenCode."""
+    if not is_database(path):
+        return False
+    try:
+        with closing(_opened(path)) as database:
+            return {name for (name,) in database.execute("SELECT name FROM sqlite_master")} >= _TABLES
+    except sqlite3.Error:
+        return False
+
+
+def read_opencode(path: Path) -> Iterator[Draft]:
+    """Every session of the database, oldest first; those of subagents are sessions of their own."""
+    if not is_opencode(path):
+        raise TranscriptError(f"{path}:1: no database of OpenCode; it needs the tables {', '.join(sorted(_TABLES))}")
+    try:
+        with closing(_opened(path)) as database:
+            query = "SELECT id, parent_id FROM session ORDER BY time_created, id"
+            for name, parent in database.execute(query).fetchall():
+                reader = _Reader(Draft(str(name)), is_agent=parent is not None)
+                for message in _messages(database, str(name), path):
+                    reader.add(message)
+                yield reader.draft
+    except sqlite3.Error as error:
+        raise TranscriptError(f"{path}:1: the database cannot be read ({error}); close OpenCode or copy it") from error
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
+
+
+def _messages(database: sqlite3.Connection, session: str, path: Path) -> Iterator[_Message]:
+    query = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
+    for name, data in database.execute(query, (session,)).fetchall():
+        parts = database.execute("SELECT id, data FROM part WHERE message_id = ? ORDER BY id", (name,)).fetchall()
+        yield _Message(_object(data, path, name), [_object(part, path, made) for made, part in parts])
+
+
+def _object(data: Any, path: Path, name: object) -> dict[str, Any]:
+    try:
+        found = json.loads(data)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise TranscriptError(f"{path}:1: the record {name} is not JSON; repair or delete it") from error
+    return mapping(found)
+
+
+class _Reader:
+    """Turns the messages of one session into chat messages."""
+
+    def __init__(self, draft: Draft, *, is_agent: bool) -> None:
+        self.draft = draft
+        self._is_agent = is_agent
+        self._size: int | None = None  # tokens of the newest reply with its request
+
+    def add(self, message: _Message) -> None:
+        data, parts = message
+        compaction = next((part for part in parts if part.get("type") == "compaction"), None)
+        if data.get("summary") is True:
+            self._change_last(summary=_text(parts))
+        elif compaction is not None:
+            trigger = "auto" if compaction.get("auto") else "manual"
+            self.draft.compactions.append(Compaction(len(self.draft.messages), trigger, self._size))
+        else:
+            self._note_size(data)
+            self._add_rows(str(data.get("role") or "user"), parts)
+
+    def _note_size(self, data: dict[str, Any]) -> None:
+        tokens = mapping(data.get("tokens"))
+        cache = mapping(tokens.get("cache"))
+        counts = (tokens.get("input"), cache.get("read"), cache.get("write"))
+        size = sum(integer(count) or 0 for count in counts)
+        if data.get("role") != "assistant" or not size:
+            return
+        self._size = size
+        if self.draft.compactions and self.draft.compactions[-1].tokens_after is None:
+            self._change_last(tokens_after=size)
+
+    def _change_last(self, **changes: Any) -> None:
+        compactions = self.draft.compactions or [Compaction(len(self.draft.messages))]
+        self.draft.compactions = [*compactions[:-1], replace(compactions[-1], **changes)]
+
+    def _add_rows(self, role: str, parts: list[dict[str, Any]]) -> None:
+        texts = [part for part in parts if part.get("type") == "text" and part.get("ignored") is not True]
+        tools = [part for part in parts if part.get("type") == "tool"]
+        message: dict[str, Any] = {"role": role, "content": _text(texts)}
+        if texts and role == "user" and all(part.get("synthetic") is True for part in texts):
+            message["metadata"] = {"synthetic": True}
+        elif self._is_agent and role == "user":
+            message["metadata"] = {"isSidechain": True}
+        if tools:
+            message["tool_calls"] = [_call(part) for part in tools]
+        if texts or tools:
+            self.draft.add(message)
+        for part in tools:
+            result = _result(mapping(part.get("state")))
+            if result is not None:
+                self.draft.add({"role": "tool", "tool_call_id": str(part.get("callID")), "content": result})
+        kept = {id(part) for part in (*texts, *tools)}
+        self.draft.skipped.update(f"part:{part.get('type')}" for part in parts if id(part) not in kept)
+
+
+def _text(parts: list[dict[str, Any]]) -> str:
+    return "\n".join(part["text"] for part in parts if part.get("type") == "text" and isinstance(part.get("text"), str))
+
+
+def _call(part: dict[str, Any]) -> dict[str, Any]:
+    arguments = json.dumps(mapping(part.get("state")).get("input") or {})
+    function = {"name": str(part.get("tool") or ""), "arguments": arguments}
+    return {"id": str(part.get("callID")), "type": "function", "function": function}
+
+
+def _result(state: dict[str, Any]) -> str | None:
+    """The result of a call; None while it runs."""
+    found = state.get("output") if state.get("status") == "completed" else state.get("error")
+    return found if isinstance(found, str) else None

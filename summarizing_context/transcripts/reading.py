@@ -1,0 +1,149 @@
+"""The table of formats, and the sessions of files and folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from summarizing_context.errors import TranscriptError
+from summarizing_context.transcripts import chat
+from summarizing_context.transcripts.base import AUTO, LISTED, Content, Draft, Format, Transcript
+from summarizing_context.transcripts.claude_code import is_claude_code, read_claude_code
+from summarizing_context.transcripts.codex import is_codex, read_codex
+from summarizing_context.transcripts.files import STDIN, load
+from summarizing_context.transcripts.gemini import is_gemini, read_gemini
+from summarizing_context.transcripts.langchain import is_langchain, read_langchain
+from summarizing_context.transcripts.opencode import is_database, is_opencode, read_opencode
+from summarizing_context.transcripts.responses import is_responses, read_responses
+
+_OPENCODE = "opencode"  # a database, and so no row of the table
+
+_TABLE = (  # the first that fits is taken
+    Format("claude-code", is_claude_code, read_claude_code, appended=True),
+    Format("codex", is_codex, read_codex, appended=True),
+    Format("openai-finetune", chat.is_finetune, chat.read_finetune),
+    Format("openai-responses", is_responses, read_responses),
+    Format("gemini", is_gemini, read_gemini),
+    Format("langchain", is_langchain, read_langchain),
+    Format("anthropic", chat.is_anthropic, chat.read_list),
+    Format("openai-chat", chat.is_chat, chat.read_list),
+    Format("messages", chat.is_anything, chat.read_messages),
+)
+
+FORMATS: Mapping[str, Format | None] = {_OPENCODE: None, **{each.name: each for each in _TABLE}}
+
+_SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".db")
+_LINES = (".jsonl", ".jsonl.gz")  # of a folder all of these; others where a format knows them
+_SHOWN = 5  # sessions that an error names
+_SIDECARS = (".probes.json", ".meta.json")
+
+
+def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
+    """The sessions of a file, `-` for the standard input. Most files hold one.
+
+    Raises `TranscriptError`, which begins with `file:line`, for what cannot be read, and for an unknown `format`.
+    """
+    path = Path(path)
+    if format != AUTO and format not in FORMATS:
+        raise TranscriptError(f"{path}: there is no format {format!r}; known are {AUTO}, {', '.join(sorted(FORMATS))}")
+    if format == _OPENCODE or (format == AUTO and (path.name.endswith(".db") or is_database(path))):
+        drafts, name = read_opencode(path), _OPENCODE
+    else:
+        content = load(path)
+        chosen = _chosen(content, format)
+        drafts, name = _unfinished(chosen.read(content), content), chosen.name
+    for draft in drafts:
+        yield _finished(draft, path, name)
+
+
+def read_session(path: Path, session_id: str = "") -> Transcript:
+    """One session of a file: the named one, else the only one; of Claude Code the session without its sidechains.
+
+    Raises `TranscriptError` where the file holds others, and as `read` does.
+    """
+    found = list(read(path))
+    named = [each for each in found if each.session_id == session_id]
+    if named or len(found) == 1 or (found and found[0].format == "claude-code" and not session_id):
+        return (named or found)[0]
+    names = ", ".join(each.session_id for each in found[:_SHOWN])
+    raise TranscriptError(f"{path}:1: holds {len(found)} sessions ({names}); name a file with one")
+
+
+def read_named(path: Path) -> dict[str, Transcript]:
+    """The sessions of a file by the name that reports give them: the file's, and their own where there are several.
+
+    Sessions without any message are left out, unless the file holds nothing else.
+    """
+    found = list(read(path))
+    spoken = [each for each in found if each.messages] or found[:1]
+    return {str(path) if len(spoken) == 1 else f"{path}{LISTED}{each.session_id}": each for each in spoken}
+
+
+def find_transcripts(paths: Sequence[Path]) -> list[Path]:
+    """The transcript files that these files and folders name, folders searched through and sorted; each once."""
+    if not paths:
+        raise TranscriptError(f"no transcript was named; give a {_suffixes()} file, or a folder of them")
+    found: dict[Path, None] = {}
+    for path in paths:
+        found.update(dict.fromkeys(_files_of(path)))
+    return list(found)
+
+
+def _chosen(content: Content, name: str) -> Format:
+    chosen = FORMATS.get(name) or next(each for each in _TABLE if each.detect(content))
+    if content.unfinished is not None and not chosen.appended:
+        raise content.unfinished
+    return chosen
+
+
+def _unfinished(drafts: Iterator[Draft], content: Content) -> Iterator[Draft]:
+    for number, draft in enumerate(drafts):
+        if content.unfinished is not None and number == 0:
+            draft.skipped["unfinished last line"] += 1
+        yield draft
+
+
+def _finished(draft: Draft, path: Path, name: str) -> Transcript:
+    return Transcript(
+        draft.session_id,
+        name,
+        tuple(draft.messages),
+        dict(sorted(draft.skipped.items())),
+        tuple(draft.lines) if len(draft.lines) == len(draft.messages) else (),
+        tuple(draft.compactions),
+        path,
+    )
+
+
+def _suffixes() -> str:
+    return " or ".join(_SUFFIXES)
+
+
+def _files_of(path: Path) -> list[Path]:
+    if path == STDIN:
+        return [path]
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.is_file() and _is_transcript(file))
+        if not files:
+            raise TranscriptError(f"{path}: the folder holds no transcript ({_suffixes()}); name another one")
+        return files
+    if not path.exists():
+        raise TranscriptError(f"{path}: there is no such file or folder; check the path")
+    if not path.name.endswith(_SUFFIXES):
+        raise TranscriptError(f"{path}: is not {_suffixes()}; rename it if it holds a transcript")
+    return [path]
+
+
+def _is_transcript(file: Path) -> bool:
+    """Whether a file of a folder is one: any JSONL, and other files that a format knows."""
+    if file.name.endswith(_LINES):
+        return True
+    if not file.name.endswith(_SUFFIXES) or file.name.endswith(_SIDECARS):
+        return False
+    if file.name.endswith(".db"):
+        return is_opencode(file)
+    try:
+        content = load(file)
+    except TranscriptError:
+        return False  # JSON of any kind may lie in a folder
+    return any(each.detect(content) for each in _TABLE[:-1])

@@ -1,0 +1,206 @@
+"""Logs that Claude Code, Codex and OpenCode wrote; `tests/data/clients/README.md` tells how."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context.errors import TranscriptError
+from summarizing_context.messages.reading import read_message
+from summarizing_context.transcripts import Transcript, find_transcripts, read, read_session
+
+CLIENTS = Path(__file__).parents[1] / "data" / "clients"
+CLAUDE_CODE = next((CLIENTS / "claude-code").glob("*.jsonl"))
+CODEX = CLIENTS / "codex" / "rollout-2026-11-23.jsonl"
+ENDED = ["divide now returns 1.5 for 3 and 2; both tests pass.", "divide(-3, 2) is -1.5, as it should be."]
+
+
+@pytest.fixture
+def opencode(tmp_path: Path) -> Path:
+    path = tmp_path / "opencode.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript((CLIENTS / "opencode.sql").read_text(encoding="utf8"))
+    return path
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf8").splitlines()]
+
+
+def written(path: Path, rows: Sequence[Mapping[str, Any]], end: str = "") -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows) + end, encoding="utf8")
+    return path
+
+
+def texts(log: Transcript, role: str) -> list[str]:
+    messages = [message for message in log.messages if message["role"] == role]
+    return [part.texts[0] for each in messages for part in read_message(each).parts if part.kind == "text"]
+
+
+def unanswered(log: Transcript) -> list[str]:
+    readings = [read_message(message) for message in log.messages]
+    answers = [answer for reading in readings for answer in reading.answers]
+    return [call for reading in readings for call in reading.calls if call not in answers]
+
+
+def human(log: Transcript) -> list[str]:
+    return [str(message["content"]) for message in log.messages if read_message(message).human]
+
+
+def test_a_claude_code_session_is_read_as_it_was_spoken():
+    log = read_session(CLAUDE_CODE)
+    assert (log.format, log.session_id) == ("claude-code", CLAUDE_CODE.stem)
+    assert human(log)[0] == "Mend divide in calc.py. Always keep the tests green."
+    assert set(ENDED) <= set(texts(log, "assistant"))
+    assert unanswered(log) == []
+
+
+def test_blocks_of_one_reply_are_one_message_also_where_parallel_calls_fork_the_tree():
+    reply = read_session(CLAUDE_CODE).messages[1]
+    assert [block["type"] for block in reply["content"]] == ["thinking", "text", "tool_use", "tool_use"]
+    on_the_chain = {row["parentUuid"] for row in lines_of(CLAUDE_CODE) if "parentUuid" in row}
+    result = next(row for row in lines_of(CLAUDE_CODE) if "file" in (row.get("toolUseResult") or {}))
+    assert result["uuid"] not in on_the_chain  # the result of one of the calls has no row after it
+
+
+def test_a_subagent_of_claude_code_is_a_session_of_its_own_in_which_no_human_speaks():
+    (path,) = (CLIENTS / "claude-code").rglob("agent-*.jsonl")
+    log = read_session(path)
+    assert log.session_id == f"{CLAUDE_CODE.stem}:{path.stem.removeprefix('agent-')}"
+    assert len(log.messages) == 4
+    assert human(log) == []
+
+
+def test_sidechains_inside_the_file_of_a_session_are_sessions_after_it(tmp_path):
+    (agent,) = (CLIENTS / "claude-code").rglob("agent-*.jsonl")
+    both = written(tmp_path / "both.jsonl", [*lines_of(agent), *lines_of(CLAUDE_CODE)])
+    assert [(log.session_id, log.messages) for log in read(both)] == [
+        (log.session_id, log.messages) for log in (read_session(CLAUDE_CODE), read_session(agent))
+    ]
+    unnamed = [{key: item for key, item in row.items() if key != "agentId"} for row in lines_of(agent)]
+    *_, last = read(written(tmp_path / "old.jsonl", [*unnamed, *lines_of(CLAUDE_CODE)]))
+    assert last.messages == read_session(agent).messages
+
+
+def test_a_compaction_of_claude_code_is_a_mark_with_its_summary_and_sizes():
+    log = read_session(CLAUDE_CODE)
+    (compaction,) = log.compactions
+    assert (compaction.trigger, compaction.tokens_before, compaction.tokens_after) == ("manual", 29_755, 752)
+    assert "calc.py line 5 was edited" in compaction.summary
+    assert "calc.py line 5 was edited" not in json.dumps(log.messages)
+    assert texts(log, "assistant").index("A test of negative numbers is still missing.") < compaction.at
+    assert "<command-name>/compact" in log.messages[compaction.at + 1]["content"]
+
+
+def test_a_boundary_without_a_size_after_it_takes_the_usage_of_the_next_reply(tmp_path):
+    rows = lines_of(CLAUDE_CODE)
+    next(row for row in rows if "compactMetadata" in row)["compactMetadata"].pop("postTokens")
+    (compaction,) = read_session(written(tmp_path / "old.jsonl", rows)).compactions
+    usage = next(row for row in rows if row.get("message", {}).get("id") == "msg_0018")["message"]["usage"]
+    assert compaction.tokens_after == usage["input_tokens"] > 0
+
+
+def test_rows_that_are_no_messages_are_counted_by_their_kind():
+    skipped = read_session(CLAUDE_CODE).skipped
+    assert skipped["attachment:skill_listing"] == 2
+    assert skipped["queue-operation"] == 8
+
+
+def test_a_branch_that_was_rewound_is_left_out_and_counted(tmp_path):
+    rows = lines_of(CLAUDE_CODE)
+    again = next(row for row in rows if row.get("message", {}).get("content") == "Look at the tests again.")
+    other = {**again, "uuid": "other", "message": {"role": "user", "content": "Delete the tests."}}
+    log = read_session(written(tmp_path / "a.jsonl", [*rows[:22], other, *rows[22:]]))
+    assert log.messages == read_session(CLAUDE_CODE).messages
+    assert log.skipped["other branch"] == 1
+
+
+def test_rows_that_a_client_wrote_twice_are_taken_once(tmp_path):
+    rows = lines_of(CLAUDE_CODE)
+    block = next(row for row in rows if row.get("message", {}).get("id") == "msg_0004")
+    streamed = {**block, "uuid": "again", "parentUuid": block["uuid"]}
+    log = read_session(written(tmp_path / "a.jsonl", [*rows[:12], streamed, *rows[11:]]))
+    assert log.messages == read_session(CLAUDE_CODE).messages
+    assert (log.skipped["repeated row"], log.skipped["repeated block"]) == (1, 1)
+
+
+def test_a_lost_row_does_not_cut_off_what_was_said_before_it(tmp_path):
+    rows = [row for row in lines_of(CLAUDE_CODE) if row.get("message", {}).get("content") != "Look at the tests again."]
+    log = read_session(written(tmp_path / "a.jsonl", rows))
+    assert len(log.messages) == len(read_session(CLAUDE_CODE).messages) - 1
+    assert log.skipped["missing parent"] == 1
+
+
+def test_half_a_last_line_is_skipped_and_a_broken_line_before_it_is_named(tmp_path):
+    rows = lines_of(CLAUDE_CODE)
+    log = read_session(written(tmp_path / "a.jsonl", rows, end='{"type": "us'))
+    assert (len(log.messages), log.skipped["unfinished last line"]) == (24, 1)
+    path = written(tmp_path / "b.jsonl", rows[:2], end='{"type": "us\n' + json.dumps(rows[2]) + "\n")
+    with pytest.raises(TranscriptError, match=r"b\.jsonl:3: not JSON"):
+        list(read(path))
+
+
+def test_a_codex_rollout_is_read_as_it_was_spoken():
+    log = read_session(CODEX)
+    assert (log.format, log.session_id) == ("codex", "01a20a33-bc49-7fc0-a553-455b29c63c84")
+    assert human(log) == [
+        "Mend divide in calc.py. Always keep the tests green.",
+        "Look at the tests again.",
+        "Now try a negative number.",
+    ]
+    assert set(ENDED) <= set(texts(log, "assistant"))
+    assert unanswered(log) == []
+    first = next(message for message in log.messages if message["role"] == "assistant")
+    assert [json.loads(call["function"]["arguments"])["cmd"] for call in first["tool_calls"]] == ["ls", "cat calc.py"]
+    assert log.skipped["response_item:reasoning"] == 1
+    assert log.skipped["event_msg:token_count"] == 11
+
+
+def test_a_compaction_of_codex_is_a_mark_and_its_reply_no_message():
+    log = read_session(CODEX)
+    (compaction,) = log.compactions
+    assert (compaction.tokens_before, compaction.tokens_after) == (70_040, 6_116)
+    assert compaction.summary.startswith("Another language model started")
+    assert "calc.py line 5 was edited" not in json.dumps(log.messages)
+    assert texts(log, "assistant").index(ENDED[0]) < compaction.at
+    assert log.messages[compaction.at]["content"] == "A test of negative numbers is still missing."
+
+
+def test_an_opencode_database_holds_sessions_and_those_of_its_subagents(opencode):
+    main, agent = read(opencode)
+    assert main.format == "opencode"
+    assert human(main)[0] == '"Mend divide in calc.py. Always keep the tests green."'
+    assert len(human(main)) == 3
+    assert set(ENDED) <= set(texts(main, "assistant"))
+    assert unanswered(main) == []
+    assert main.skipped["part:reasoning"] == 1
+    assert texts(agent, "assistant") == ["test_divide expects 1.5 and gets 1."]
+    assert human(agent) == []
+
+
+def test_a_compaction_of_opencode_is_a_mark_with_its_summary_and_sizes(opencode):
+    (compaction,) = next(read(opencode)).compactions
+    assert (compaction.trigger, compaction.tokens_before, compaction.tokens_after) == ("auto", 98_000, 7_774)
+    assert "calc.py line 5 was edited" in compaction.summary
+
+
+def test_a_database_of_something_else_and_a_broken_record_are_told(opencode, tmp_path):
+    with closing(sqlite3.connect(tmp_path / "other.db")) as database:
+        database.execute("CREATE TABLE session (id)")
+    with pytest.raises(TranscriptError, match=r"other\.db:1: no database of OpenCode"):
+        list(read(tmp_path / "other.db"))
+    assert find_transcripts([tmp_path]) == [opencode]
+    with closing(sqlite3.connect(opencode)) as database, database:
+        database.execute("UPDATE part SET data = '{' WHERE rowid = 1")
+    with pytest.raises(TranscriptError, match=r"opencode\.db:1: the record prt_\w+ is not JSON"):
+        list(read(opencode))
+
+
+def test_the_home_of_a_client_is_searched_for_its_sessions():
+    assert len(find_transcripts([CLIENTS])) == 3
