@@ -5,6 +5,7 @@ Pure. A list may stand in any of the shapes that agents use; what is no list of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,16 +15,29 @@ _LONGEST = 200_000  # characters of arguments that are read
 
 _MOST = 1_000  # items
 
-_WORDS = ("content", "step", "text", "title", "task", "description", "name")  # keys of an item's words, the best first
+_WORDS = (
+    "content",
+    "step",
+    "text",
+    "title",
+    "subject",
+    "task",
+    "description",
+    "name",
+)  # keys of an item's words, the best first
 
 _STATES = ("status", "state", "completed", "done")
+
+_SUBJECT, _TASK_ID = "subject", "taskId"  # arguments of tools that make and change one task a call
+
+_NUMBERED = re.compile(r"\s*Task #(\w{1,40}) created")
 
 _DONE, _DOING, _DROPPED, _TO_DO = "[x]", "[>]", "[-]", "[ ]"
 
 _MARKS = {
     "completed": _DONE, "complete": _DONE, "done": _DONE, "true": _DONE,
     "in_progress": _DOING, "in-progress": _DOING, "active": _DOING, "doing": _DOING,
-    "cancelled": _DROPPED, "canceled": _DROPPED, "skipped": _DROPPED,
+    "cancelled": _DROPPED, "deleted": _DROPPED, "canceled": _DROPPED, "skipped": _DROPPED,
 }  # fmt: skip
 
 
@@ -49,6 +63,8 @@ def written_plan(arguments: str, keys: Sequence[str], before: Sequence[Item]) ->
     parsed = _parsed(arguments)
     if not isinstance(parsed, dict):
         return None
+    if changes_one(keys):
+        return _with_task(parsed, before)
     value = next((parsed[key] for key in keys if key in parsed), None)
     items = _items(value)
     if items is not None and parsed.get("merge") is True:
@@ -64,6 +80,34 @@ def told_plan(result: str, keys: Sequence[str]) -> tuple[Item, ...] | None:
     return _items(parsed) if isinstance(parsed, list) else None
 
 
+def changes_one(keys: Sequence[str]) -> bool:
+    """Whether calls with these arguments make or change one item, and the others stand."""
+    return not {_SUBJECT, _TASK_ID}.isdisjoint(keys)
+
+
+def _with_task(call: Mapping[str, Any], before: Sequence[Item]) -> tuple[Item, ...] | None:
+    """The plan with one task more, or one changed by its id; None where the call does neither."""
+    subject, state = call.get(_SUBJECT), call.get("status")
+    words = subject.strip() if isinstance(subject, str) else ""
+    if _TASK_ID not in call:
+        return (*before, Item(words, _TO_DO)) if words and len(before) < _MOST else None
+    known = next((item for item in before if item.id == str(call[_TASK_ID])), None)
+    if known is None:
+        return None
+    mark = _MARKS.get(state, _TO_DO) if isinstance(state, str) else known.mark
+    changed = known._replace(text=words or known.text, mark=mark)
+    return tuple(changed if item is known else item for item in before)
+
+
+def numbered_task(result: str, before: Sequence[Item]) -> tuple[Item, ...] | None:
+    """The plan with the id that a result tells of the newest item without one; None where it tells none."""
+    found = _NUMBERED.match(result)
+    at = next((at for at, item in enumerate(before) if not item.id), None)
+    if found is None or at is None:
+        return None
+    return (*before[:at], before[at]._replace(id=found[1]), *before[at + 1 :])
+
+
 def _parsed(text: str) -> Any:
     if len(text) > _LONGEST:
         return None
@@ -75,6 +119,8 @@ def _parsed(text: str) -> Any:
 
 def _items(value: object) -> tuple[Item, ...] | None:
     if isinstance(value, str):
+        if value.lstrip()[:1] == "[" and isinstance(listed := _parsed(value), list):  # a list as JSON in a text
+            return _items(listed)
         return (Item(value.strip()),) if value.strip() else None
     if not isinstance(value, list) or len(value) > _MOST:
         return None

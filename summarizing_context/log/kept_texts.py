@@ -9,7 +9,7 @@ from bisect import bisect_left
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from summarizing_context.extraction.plans import Item, told_plan, written_plan
+from summarizing_context.extraction.plans import Item, changes_one, numbered_task, told_plan, written_plan
 from summarizing_context.log.entries import Entry, Role
 from summarizing_context.messages.instruction_files import instruction_files, may_hold_files
 from summarizing_context.settings.ledger_rules import PlanTools
@@ -26,7 +26,7 @@ class Instructions(NamedTuple):
 
 
 class PlanItems(NamedTuple):
-    """A plan, and the message that holds it."""
+    """A plan, and the message that holds it; of a plan made task by task the first message."""
 
     message: int
     items: tuple[Item, ...]
@@ -114,20 +114,27 @@ class KeptTexts:
                 continue
             items = written_plan("".join(part.texts), keys, self._plan.items)
             if items is not None:
-                self._states.append(_State(index, PlanItems(index, items)))
+                message = self._plan.message if changes_one(keys) and self._plan.items else index
+                self._states.append(_State(index, PlanItems(message, items)))
             self._calls.setdefault(part.id, []).append(_Call(index, keys, items is not None))
 
     def _note_results(self, index: int, entry: Entry) -> None:
-        """The result of a call that wrote no plan may tell it. One that failed takes back what its call wrote."""
+        """The result of a call that wrote no plan may tell it, or the id of a task. One that failed takes back what its
+        call wrote."""
         for part in entry.read(index).reading.parts:
             if part.kind != "result" or part.id not in self._calls:
                 continue
             call = self._calls[part.id][-1]
-            if part.failed and call.wrote and self._plan.message == call.message:
-                before = next((one.plan for one in self._states[::-1] if one.plan.message < call.message), NO_PLAN)
+            text = "\n".join(part.texts)
+            if part.failed and call.wrote and self._states[-1].since == call.message:
+                before = next((one.plan for one in self._states[::-1] if one.since < call.message), NO_PLAN)
                 self._states.append(_State(index, before))
+            elif call.wrote and not part.failed and changes_one(call.keys):
+                numbered = numbered_task(text, self._plan.items)
+                if numbered is not None:
+                    self._states.append(_State(index, self._plan._replace(items=numbered)))
             elif not part.failed and not call.wrote:
-                items = told_plan("\n".join(part.texts), call.keys)
+                items = told_plan(text, call.keys)
                 if items is not None:
                     self._states.append(_State(index, PlanItems(index, items)))
 

@@ -100,6 +100,8 @@ RULES: tuple[LedgerRule, ...] = (
 PLAN_RULES: tuple[LedgerRule, ...] = (
     LedgerRule("todo|todo_write|todowrite|todo_read|todoread", "plan", "todos", "planned"),
     LedgerRule("update_plan", "plan", "plan", "planned"),
+    LedgerRule("task_create", "plan", "subject", "planned"),
+    LedgerRule("task_update", "plan", "taskId", "planned"),
 )
 
 

@@ -80,3 +80,9 @@ def test_other_tools_plan_where_a_rule_says_so():
     assert tools.keys_of("ExitPlanMode") == ("plan",)
     assert tools.may_stand_in(b'{"name":"ExitPlanMode"}')
     assert not tools.may_stand_in(b'{"name":"read_plan"}')
+
+
+def test_a_list_that_stands_as_json_in_a_text_is_read():
+    items = [{"content": "Read it", "status": "completed"}, {"content": "Fix it", "status": "pending"}]
+    assert lines({"todos": json.dumps(items)}) == ["[x] Read it", "[ ] Fix it"]
+    assert lines({"plan": "[draft] Read it, then fix it"}) == ["[draft] Read it, then fix it"]

@@ -79,6 +79,25 @@ def test_a_list_that_a_tool_tells_is_the_plan():
     assert plan_of(*log) == ("[x] Fix it", 2)
 
 
+def test_tasks_that_are_made_and_changed_one_by_one_are_the_plan():
+    made = [call("openai", (id, "TaskCreate", {"subject": words, "description": "all of it"})) for id, words in TASKS]
+    log = [user("go"), made[0], answer("a", "Task #1 created successfully: Read it"), made[1]]
+    log += [answer("b", "Task #2 created successfully: Fix it"), *changed("c", "1", "completed")]
+    assert plan_of(*log) == ("[x] Read it\n[ ] Fix it", 1)
+    assert plan_of(*log, *changed("d", "2", "in_progress"), *changed("e", "7", "completed")) == (
+        "[x] Read it\n[>] Fix it",
+        1,
+    )
+    assert plan_of(*log, *changed("d", "2", "in_progress")[:1], failed("d")) == plan_of(*log)
+
+
+TASKS = [("a", "Read it"), ("b", "Fix it")]
+
+
+def changed(id: str, task: str, status: str) -> list[Message]:
+    return [call("openai", (id, "TaskUpdate", {"taskId": task, "status": status})), answer(id, f"Updated task #{task}")]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_a_log_that_was_replaced_keeps_what_a_new_one_would(seed: int):
     rng = random.Random(seed)
