@@ -31,6 +31,14 @@ _LATER_MARKS = ("isVisibleInTranscriptOnly", "isSynthetic", "isSidechain", "bash
 _BEGINNINGS = (  # folded, of texts that hosts write without a tag
     "base directory for this skill:",
     "this session is being continued from ",
+    "this session continues from a previous conversation",
+    "critical: respond with text only. do not call any tools.",  # before a compaction's prompt
+    "your task is to create a detailed summary of ",
+    "provide a detailed prompt for continuing our conversation above",
+    "provide a detailed but concise summary of our conversation above",
+    "provide a detailed summary for continuing our conversation above",
+    "create a new anchored summary from the conversation history",
+    "update the anchored summary below using the conversation history",
     "another language model started to solve this problem",
     "the conversation history before this point was compacted into the following summary:",
     "the following is a summary of a branch that this conversation came back from:",
@@ -51,6 +59,8 @@ _BEGINNINGS = (  # folded, of texts that hosts write without a tag
     "this is the gemini cli. we are setting up the context for our chat",
     "warning: apply_patch was requested via ",
 )
+
+_WHOLE = ("what did we do so far?",)  # what OpenCode says in a person's place where it has compacted; folded
 
 _SAID_BY_HOOKS = re.compile(  # folded
     r"(?:(?:pre|post)(?:tooluse|compact)|userpromptsubmit|session(?:start|end)|(?:sub[a-z]+)?stop|notification)"
@@ -172,7 +182,7 @@ def _spans_put_in(text: str) -> Sequence[tuple[int, int]]:
     """Where the words that a host put in stand, from first to last."""
     beginning = " ".join(folded(text[:_BEGINNING]).split())
     begins = (beginning, beginning.lstrip("*_#> "))  # with markup and without
-    if any(each.startswith(_BEGINNINGS) or _SAID_BY_HOOKS.match(each) for each in begins):
+    if beginning in _WHOLE or any(each.startswith(_BEGINNINGS) or _SAID_BY_HOOKS.match(each) for each in begins):
         return [(0, len(text))]
     if beginning.startswith("<context>") and folded(text.rstrip()[-_BEGINNING:]).endswith("</context>"):
         return [(0, len(text))]

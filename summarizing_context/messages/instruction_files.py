@@ -17,6 +17,7 @@ _MARKS = tuple(  # without any of these in its bytes a message holds no such fil
     mark.encode()
     for mark in (
         *("Contents of ", "AGENTS.md instructions", "<user_instructions>", "Instructions from: ", "--- Context from: "),
+        "<context_file",
         *("# CLAUDE.md", "# AGENTS.md", "# GEMINI.md"),
     )
 )
@@ -36,14 +37,17 @@ _HEADS = re.compile(
     r"|(?P<tag><user_instructions>)"
     r"|Instructions from: (?P<opencode>[^\n]{1,300})"
     r"|--- Context from: (?P<gemini>[^\n]{1,160}\.md) ---"
+    r"|(?P<amplifier><context_file(?:[^\S\n][^\n>]{0,1000})?>)"
     r")[^\S\n]*(?:\n|\Z)",
     re.MULTILINE,
 )
 
+_PATH = re.compile(r"[^\s\"',;→]{0,300}\b(?:CLAUDE|AGENTS|GEMINI)(?:\.local|\.override)?\.md\b")
+
 _TITLE = re.compile(r"\s*#+ ((?:CLAUDE|AGENTS|GEMINI)\.md)[^\S\n]*(?:\n|\Z)")  # of a file that stands there bare
 
 _END = re.compile(  # what hosts write behind the last file
-    r"^(?:</(?:system-reminder|INSTRUCTIONS|user_instructions)>|--- End of Context from: "
+    r"^(?:</(?:system-reminder|INSTRUCTIONS|user_instructions|context_file)>|--- End of Context from: "
     r"|[^\S\n]*# (?:currentDate|gitStatus|userEmail|important-instruction-reminders)[^\S\n]*$"
     r"|[^\S\n]*IMPORTANT: this context may or may not be relevant)",
     re.MULTILINE,
@@ -88,11 +92,16 @@ def _files(text: str) -> Iterator[InstructionFile]:
         body = text[head.end() : stop]
         end = _END.search(body)
         body = (body[: end.start()] if end else body).strip()
-        if body := body.removeprefix(_OPENING).strip():
-            yield InstructionFile(_name(head), body)
+        if (body := body.removeprefix(_OPENING).strip()) and (name := _name(head, body)):
+            yield InstructionFile(name, body)
 
 
-def _name(head: re.Match[str]) -> str:
+def _name(head: re.Match[str], body: str) -> str:
+    """The path of a file; empty for a file of Amplifier's context that holds no instructions."""
+    if amplifier := head["amplifier"]:
+        title = _TITLE.match(body)
+        paths: list[str] = _PATH.findall(amplifier)
+        return paths[-1] if paths else title[1] if title else ""
     if folder := head["folder"]:
         return f"{folder.strip().rstrip('/')}/AGENTS.md"
     named = head["claude"] or head["nested"] or head["opencode"] or head["gemini"]

@@ -63,6 +63,18 @@ def test_a_file_of_a_folder_that_was_entered_later():
     assert found(user(text)) == [("/srv/shop/api/CLAUDE.md", "Use ports above 8000.")]
 
 
+AMPLIFIER = """<context_file paths="@AGENTS.md → /srv/shop/AGENTS.md">
+Use tabs.
+</context_file>
+<context_file paths="docs/guide.md">
+All about it.
+</context_file>
+<context_file>
+# CLAUDE.md
+Use spaces.
+</context_file>"""
+
+
 @pytest.mark.parametrize("role", ["user", "system", "developer"])
 @pytest.mark.parametrize(
     ("text", "files"),
@@ -75,6 +87,7 @@ def test_a_file_of_a_folder_that_was_entered_later():
             [("GEMINI.md", "Use tabs.")],
         ),
         ("# CLAUDE.md\n\nUse tabs.", [("CLAUDE.md", "# CLAUDE.md\n\nUse tabs.")]),
+        (AMPLIFIER, [("/srv/shop/AGENTS.md", "Use tabs."), ("CLAUDE.md", "# CLAUDE.md\nUse spaces.")]),
     ],
 )
 def test_files_of_other_hosts(role: str, text: str, files: list[tuple[str, str]]):
@@ -85,6 +98,7 @@ def test_files_of_other_hosts(role: str, text: str, files: list[tuple[str, str]]
     "message",
     [
         user("Read the instructions in CLAUDE.md and go on."),
+        user('<context_file paths="docs/guide.md">\nAll about it.\n</context_file>'),
         user("Contents of the box: one lamp (see the instructions)."),
         user("<system-reminder>\nContents of /srv/notes.txt:\n\nUse tabs.\n</system-reminder>"),
         user("What does this mean?\nContents of /srv/CLAUDE.md (project instructions):\nUse tabs."),
