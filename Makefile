@@ -52,8 +52,8 @@ docs: $(VENV)/.docs-ready ## the documentation as a site in site/, links and anc
 	$(BIN)/python -m docs.tools.generate_docs --check
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet --clean
 
-laws: $(READY) ## the laws against a million random operations a strategy, and against random faults (LAWS_OPERATIONS=...)
-	LAWS_OPERATIONS=$(LAWS_OPERATIONS) $(BIN)/python -m pytest -n 2 tests/laws/test_random_operations.py tests/laws/test_random_faults.py
+laws: $(READY) ## the laws against a million random operations a strategy, and all the law tests (LAWS_OPERATIONS=...)
+	LAWS_OPERATIONS=$(LAWS_OPERATIONS) $(BIN)/python -m pytest -n 2 --dist worksteal tests/laws
 
 literals: $(READY) ## the literal gate against 10,000 replies with inventions (GATE_REPLIES=...), and on transcripts (CORPUS=<folder>)
 	GATE_REPLIES=$(GATE_REPLIES) $(BIN)/python -m pytest -q tests/summarizers/test_literal_gate.py

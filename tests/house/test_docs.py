@@ -11,6 +11,7 @@ import sys
 import tomllib
 import types
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +89,15 @@ def test_the_first_block_of_the_readme_calls_a_real_client_and_runs_again(provid
     assert sent == sorted(set(sent)), "each request holds more of the session"
 
 
+@cache
+def program() -> Any:
+    return typer.main.get_command(build_app())
+
+
 @pytest.mark.parametrize(("page", "line"), documents.commands(PROGRAM))
 def test_a_documented_command_is_one_of_the_program(page: str, line: str):
     arguments = shlex.split(line)[1:]
-    command: Any = typer.main.get_command(build_app())
+    command = program()
     while hasattr(command, "commands") and arguments and not arguments[0].startswith("-"):
         assert arguments[0] in command.commands, f"{page}: {line}"
         command = command.commands[arguments.pop(0)]

@@ -1,4 +1,7 @@
-"""no_storm: one message that cannot be made smaller never causes activation after activation."""
+"""no_storm: one message that cannot be made smaller never causes activation after activation.
+
+300 requests after it in the gate, a thousand in `make laws`, and where it comes first: there are fewer activations.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from .amounts import REQUESTS
 from .builders import Message, assistant, call, count, result, session, user, words
 from .judge import ECONOMY, Judge, watched
 from .summarizers import Counting, Failing
@@ -61,7 +65,7 @@ async def many_views(judge: Judge, views: int) -> float:
     ("kind", "variant"),
     [*((kind, "fidelity") for kind in sorted(HUGE)), *((kind, variant) for kind in OTHERS for variant in VARIANTS)],
 )
-async def test_a_thousand_requests_after_a_huge_message_cause_no_storm(kind: str, variant: str) -> None:
+async def test_many_requests_after_a_huge_message_cause_no_storm(kind: str, variant: str) -> None:
     summarizer = Failing() if variant == "fidelity" else Counting()
     async with watched(summarizer, budget=BUDGET, **VARIANTS.get(variant, {})) as judge:
         await judge.add(*session(43, 60))
@@ -69,7 +73,7 @@ async def test_a_thousand_requests_after_a_huge_message_cause_no_storm(kind: str
         await judge.add(*HUGE[kind])
         await judge.view()
         before = judge.context.statistics().activations
-        allowed = await many_views(judge, 1_000)
+        allowed = await many_views(judge, REQUESTS)
         assert judge.context.statistics().activations - before <= allowed
         assert before > 0
 

@@ -1,4 +1,4 @@
-"""Everything in random order against all laws: 4,000 operations a strategy in the gate, a million in `make laws`.
+"""Everything in random order against all laws: 1,500 operations a strategy in the gate, a million in `make laws`.
 
 `LAWS_SEED` begins at another seed. A failure prints the steps that led to it; LAWS_SHRINK=1 looks for fewer (minutes).
 """
@@ -16,12 +16,11 @@ from hypothesis.stateful import run_state_machine_as_test
 from summarizing_context import Settings
 from summarizing_context.errors import SettingsError
 
+from .amounts import ALL, OPERATIONS
 from .operations import Operations
 
-WANTED = int(os.environ.get("LAWS_OPERATIONS", "4000"))
 FIRST_SEED = int(os.environ.get("LAWS_SEED", "1"))
 STRATEGIES = ["hierarchical", "summarize", "truncate", "importance"]
-ASKED = "LAWS_OPERATIONS" in os.environ
 ROUND = hypothesis_settings(
     max_examples=10,
     stateful_step_count=50,
@@ -41,7 +40,7 @@ def test_all_laws_hold_under_random_operations(strategy: str) -> None:
         pytest.skip(f"there is no strategy {strategy} yet")
     machine = type(f"Operations_{strategy}", (Operations,), {"strategy": strategy, "done": Counter()})
     number = FIRST_SEED + 10_000_000 * STRATEGIES.index(strategy)
-    wanted = WANTED if ASKED or strategy != "importance" else WANTED // 5  # it differs in what it keeps only
+    wanted = OPERATIONS if ALL or strategy != "importance" else OPERATIONS // 5  # it differs in what it keeps only
     while machine.done["operations"] < wanted:
         run_state_machine_as_test(seed(number)(machine), settings=ROUND)
         number += 1

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from .amounts import ALL
 from .builders import DIALECTS, Message, assistant, call, result, system, user, words
 from .judge import SMALL, watched
 from .summarizers import Counting, Failing
@@ -29,12 +30,15 @@ def small_log(budget: int, dialect: str, rows: int) -> list[Message]:
     return log
 
 
-@pytest.mark.parametrize("segments", [SMALL, {}], ids=["small segments", "default segments"])
-@pytest.mark.parametrize("dialect", DIALECTS)
+SOME = DIALECTS if ALL else DIALECTS[:1]  # the size of segments does not depend on how calls are written
+LARGE = {"segment_min": 2_000, "segment_target": 4_000, "segment_max": 8_000, "summary_max_tokens": 400}
+
+
+@pytest.mark.parametrize(
+    ("dialect", "segments"), [*((one, SMALL) for one in DIALECTS), *((one, LARGE) for one in SOME)]
+)
 @pytest.mark.parametrize("budget", [100, 500, 1_000, 2_000, 4_000])
 async def test_a_small_budget_gives_lawful_views(budget: int, dialect: str, segments: dict[str, int]) -> None:
-    if not segments:
-        segments = {"segment_min": 2_000, "segment_target": 4_000, "segment_max": 8_000, "summary_max_tokens": 400}
     async with watched(Counting(), budget=budget, **segments) as judge:
         for message in small_log(budget, dialect, 160):
             await judge.add(message)
