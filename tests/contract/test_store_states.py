@@ -14,7 +14,7 @@ from summarizing_context.stores.sqlite.checkpoints import DEEPEST, pack, unpack
 from tests.contract.store_builders import opened, sql
 
 pytestmark = pytest.mark.anyio
-STATES = 3 * DEEPEST
+STATES = DEEPEST + 24  # the last of them build on one that stands whole again
 
 
 @cache

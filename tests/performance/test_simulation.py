@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 
 from evals.performance.simulation.__main__ import problems
 from evals.performance.simulation.baselines import Baseline
 from evals.performance.simulation.bill import READ, WRITE, Bill, Requests
-from evals.performance.simulation.ours import Plan, simulate
+from evals.performance.simulation.ours import Outcome, Plan, simulate
 from evals.performance.simulation.report import row_of_ours
 from evals.performance.simulation.workload import Texts, messages, opening, steps
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
@@ -57,8 +58,15 @@ def cost(message: dict) -> int:
     return MESSAGE_TOKENS + sum(map(estimate_text, message_text_parts(message)))
 
 
-async def test_a_short_session_never_waits_breaks_only_where_it_activates_and_is_cheaper_with_economy():
-    fidelity, economy = await simulate(plan()), await simulate(plan(band="economy"))
+@pytest.fixture(scope="module")
+def fidelity() -> Outcome:
+    return anyio.run(simulate, plan())
+
+
+async def test_a_short_session_never_waits_breaks_only_where_it_activates_and_is_cheaper_with_economy(
+    fidelity: Outcome,
+):
+    economy = await simulate(plan(band="economy"))
     for outcome in (fidelity, economy):
         assert outcome.bill.steps == LENGTH
         assert outcome.bill.read + outcome.bill.written == pytest.approx(outcome.view_tokens)
@@ -71,9 +79,9 @@ async def test_a_short_session_never_waits_breaks_only_where_it_activates_and_is
     assert problems([row_of_ours("economy", 6_000, [economy]), row_of_ours("fidelity", 6_000, [fidelity])]) == []
 
 
-async def test_equal_plans_cost_the_same():
-    first, second = await simulate(plan()), await simulate(plan())
-    assert (first.bill, first.activations) == (second.bill, second.activations)
+async def test_equal_plans_cost_the_same(fidelity: Outcome):
+    again = await simulate(plan())
+    assert (again.bill, again.activations) == (fidelity.bill, fidelity.activations)
 
 
 async def test_views_that_wait_are_noticed_and_told():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from functools import partial
 from pathlib import Path
@@ -18,35 +19,40 @@ BUDGETS = (4_000, 12_000)
 RULE = "Never touch the folder vendor, and always answer in French."
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two transcripts, one of which states rules."""
+    folder = tmp_path_factory.mktemp("digests")
     for name, said in (("a", "Please look at the logs."), ("b", RULE)):
         rows = [*session(seed=1, messages=10, rules=""), user(said), *session(seed=2, messages=110, rules="")]
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return tmp_path
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def rows(folder: Path) -> view_digests.Rows:
+    """The digests of both, made once."""
+    return rows_of(folder)
 
 
 def rows_of(folder: Path) -> view_digests.Rows:
     return record(sorted(folder.glob("*.jsonl")), BUDGETS)
 
 
-def test_two_runs_give_the_same_digests_of_views_that_were_activated(folder: Path):
-    rows = rows_of(folder)
+def test_two_runs_give_the_same_digests_of_views_that_were_activated(folder: Path, rows: view_digests.Rows):
     assert list(differences(rows, rows_of(folder))) == []
     assert [row["4000"][2] > 1 for row in rows.values()] == [True, True]
 
 
-def test_no_rule_is_in_a_view_but_the_ledger_is(folder: Path):
-    traces = [trace for row in rows_of(folder).values() for *_, trace in row.values()]
+def test_no_rule_is_in_a_view_but_the_ledger_is(rows: view_digests.Rows):
+    traces = [trace for row in rows.values() for *_, trace in row.values()]
     assert [trace for trace in traces if "standing_rules" in trace] == []
     assert any("ledger" in trace for trace in traces)
 
 
-def test_the_section_of_a_changed_view_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    before = rows_of(folder)
+def test_the_section_of_a_changed_view_is_named(folder: Path, rows: view_digests.Rows, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(view_digests, "Settings", partial(Settings, ledger_share=0.0))
-    found = list(differences(before, rows_of(folder)))
+    found = list(differences(rows, rows_of(folder)))
     assert found
     assert [line for line in found if "ledger" not in line] == []
 
@@ -74,8 +80,10 @@ def test_a_message_that_leads_a_header_is_told_apart_from_the_tail():
 
 
 @pytest.mark.parametrize("name", ["digests.json", "digests.json.gz"])
-def test_a_check_fails_with_a_line_for_each_difference(folder: Path, name: str, monkeypatch, capsys):
-    rows, path = rows_of(folder), folder / name
+def test_a_check_fails_with_a_line_for_each_difference(
+    folder: Path, rows: view_digests.Rows, name: str, tmp_path: Path, monkeypatch, capsys
+):
+    rows, path = copy.deepcopy(rows), tmp_path / name
     write(path, rows)
     assert read(path) == rows
     changed = next(iter(rows))
@@ -88,7 +96,6 @@ def test_a_check_fails_with_a_line_for_each_difference(folder: Path, name: str, 
     assert f"{changed} at 4000: the bytes differ" in capsys.readouterr().out
 
 
-def test_a_transcript_that_is_missing_or_new_is_a_difference(folder: Path):
-    rows = rows_of(folder)
+def test_a_transcript_that_is_missing_or_new_is_a_difference(rows: view_digests.Rows):
     one, other = ({name: rows[name]} for name in rows)
     assert len(list(differences(one, other))) == 2 * len(BUDGETS)
