@@ -134,7 +134,8 @@ async def test_of_rules_that_conflict_all_surfaces_say_the_same(language: str, b
         rules = context.standing_rules()
         held = {rule.quote.rstrip(".") for rule in rules if rule.ended_by is None}
         assert second.rstrip(".") in held
-        assert (first.rstrip(".") in held) is (by == "cues")  # which do not know what contradicts what
+        is_blind = by == "cues" and language != "English"  # cues know values that exclude each other in English only
+        assert (first.rstrip(".") in held) is is_blind
         assert {rule.source for rule in rules} == {"cues" if by == "cues" else "model"}
         view = await context.get_messages_for_request()
         shown = block(view)

@@ -15,6 +15,9 @@ from typing import NamedTuple
 _WORD = re.compile(r"[\w'./:-]*\w")
 
 
+_NUMBER = r"v?\d[\d.]*"
+
+
 class Topic(NamedTuple):
     """What a rule is about. Rules that share either are about the same."""
 
@@ -53,7 +56,7 @@ def _words() -> _Words:
     data = tomllib.loads((files(__package__) / "rule_topics.toml").read_text("utf-8"))
     frames, openings, denials = (_any_of(data[name]) for name in ("frames", "openings", "denials"))
     choices = (
-        rf"(?=(?:{_any_of(one['verbs'])})\b)(.*\b(?:{_any_of(one['links'])})) (?:{_any_of(one['words'])})"
+        rf"(?=(?:{_any_of(one['verbs'])})\b)(.*\b(?:{_any_of(one['links'])})) (?:{_any_of(one['words']) or _NUMBER})"
         for one in data["choices"]
     )
     return _Words(

@@ -19,7 +19,7 @@ from summarizing_context.messages.text import cleaned, shown
 
 Strength = Literal["must", "prefer"]
 
-_READING = 1  # another one whenever the same text would give other sentences
+_READING = 2  # another one whenever the same text would give other sentences
 
 _LONGEST = 300  # characters of a sentence
 
@@ -38,6 +38,12 @@ _NOT_SPEECH = re.compile(r"[ ]{4}|\t|\s*(?:[>|#<{}$=/\\+@]|[─-╿]|--|\d+[:|]|
 _ITEM = re.compile(r"\A\s*(?:[-*•]|\d{1,2}[.)])\s+")
 
 _END = re.compile(r"(?<=[.!?])[\"'”’)]?\s+(?=[\"'“‘(]?[A-Za-z])")
+
+_WHOLE = r"(?<![\w-])"  # before a word
+
+_BINDS = re.compile(r"(?i)you$|\b(?:every|each)$|future$|\bof$")  # of a scope that more words belong to
+
+_REPORT = re.compile(r"(?i)(?:it )?(?:always|never) (?!focus|alias|canvas)\w+[^\Wsu]s\b")  # `Always crashes on save.`
 
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|no)\.|\.\.)\s*\Z", re.IGNORECASE)
 
@@ -119,9 +125,33 @@ def _strength(sentence: str) -> Strength | None:
     cues, plain = _cues(), sentence.replace("’", "'")
     if len(plain.split()) < 2 or "?" in plain or cues.not_begins.match(plain) or cues.not_holds.search(plain):
         return None
-    if not (cues.begins.match(plain) or cues.holds.search(plain)):
+    if not (cues.begins.match(plain) or cues.holds.search(plain)) or _REPORT.match(plain):
+        return None
+    scope = cues.scopes.search(plain)
+    if scope and _only_when(plain, cues) and not _orders(plain, scope, cues):
         return None
     return "prefer" if cues.prefers.search(plain) else "must"
+
+
+def _only_when(sentence: str, cues: _Cues) -> bool:
+    """Whether nothing but a scope makes a sentence a rule."""
+    rest = cues.scopes.sub(", ", sentence).lstrip(" ,.:")
+    return not (cues.begins.match(rest) or cues.holds.search(rest))
+
+
+def _orders(sentence: str, scope: re.Match[str], cues: _Cues) -> bool:
+    """Whether an order stands beside a scope: before it, or behind it and what belongs to it."""
+    if cues.duties.search(sentence):
+        return True
+    before, behind = cues.leads.sub("", sentence[: scope.start()]), sentence[scope.end() :]
+    aside, comma, order = behind.partition(",")
+    if before.strip(" ,.:-"):
+        order = before
+    elif not _BINDS.search(scope[0]):  # `From now on, ...`
+        order = behind
+    elif not comma:
+        return cues.states.search(aside) is None
+    return cues.subjects.match(cues.leads.sub("", order.strip(" ,:"))) is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +163,11 @@ class _Cues:
     not_begins: re.Pattern[str]
     not_holds: re.Pattern[str]
     prefers: re.Pattern[str]
+    scopes: re.Pattern[str]
+    subjects: re.Pattern[str]
+    states: re.Pattern[str]
+    duties: re.Pattern[str]
+    leads: re.Pattern[str]
 
 
 @cache
@@ -144,11 +179,16 @@ def _cues() -> _Cues:
     return _Cues(
         f"cues-{_READING}-{sha256(data).hexdigest()[:12]}",
         (*phrases["begins"], *phrases["holds"]),
-        _compiled(leads, lists["begins"]),
-        _compiled(r"(?<![\w-])", lists["holds"]),
-        _compiled(leads, lists["not_begins"]),
-        _compiled(r"(?<![\w-])", lists["not_holds"]),
-        _compiled(r"(?<![\w-])", lists["prefers"]),
+        begins=_compiled(leads, lists["begins"]),
+        holds=_compiled(_WHOLE, lists["holds"]),
+        not_begins=_compiled(leads, lists["not_begins"]),
+        not_holds=_compiled(_WHOLE, lists["not_holds"]),
+        prefers=_compiled(_WHOLE, lists["prefers"]),
+        scopes=_compiled(_WHOLE, lists["scopes"]),
+        subjects=_compiled("", lists["subjects"]),
+        states=_compiled(_WHOLE, lists["states"]),
+        duties=_compiled(_WHOLE, lists["duties"]),
+        leads=re.compile(rf"\A\s*{leads}", re.IGNORECASE),
     )
 
 

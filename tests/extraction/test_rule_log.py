@@ -56,7 +56,7 @@ def test_an_identical_later_rule_takes_the_place_of_the_older_one_wherever_it_st
 
 
 def test_another_rule_on_the_same_thing_ends_nothing():
-    rules = log([Rule("Always use port 1.", "must")], [Rule("Always use port 2.", "must")])
+    rules = log([Rule("Always wait 1 second.", "must")], [Rule("Always wait 2 seconds.", "must")])
     assert before(rules, 2).held == 2
 
 

@@ -28,6 +28,8 @@ def are_alike(one: str, other: str) -> bool:
         ("Always use tabs.", "Always use spaces."),
         ("Always indent with tabs", "We don\u2019t indent with tabs"),
         ("Always install with npm.", "always install with pnpm instead"),
+        ("Always use port 8080.", "From now on always use port 9090."),
+        ("Always use Python 3.11.", "From now on use Python 3.12"),
     ],
 )
 def test_opposite_orders_and_another_choice_are_about_the_same(older: str, newer: str):
@@ -42,6 +44,8 @@ def test_opposite_orders_and_another_choice_are_about_the_same(older: str, newer
         ("Never answer in French.", "Never answer in German."),
         ("Always answer in French.", "Always write commit messages in German."),
         ("Always wait 5 seconds.", "Always wait 10 seconds."),
+        ("Always use port 8080 for web.", "Always use port 9090 for the database."),
+        ("Never use port 8080.", "Never use port 9090."),
         ("Never push to main.", "Never push to main-old."),
         ("Never delete src/tabs.", "Never delete src/spaces."),
         ("Never commit.", "Always test."),
