@@ -219,7 +219,7 @@ class Recorder:
                 "trigger": compaction.trigger,
                 "client_before": compaction.tokens_before,
                 "client_after": compaction.tokens_after,
-                "client_summary": self._costs.count(compaction.summary),
+                "client_summary": self._costs.count(compaction.summary) if compaction.summary else None,
                 "history_tokens": self._context.statistics().history_tokens,
                 "view_tokens": self.view_tokens,
             }

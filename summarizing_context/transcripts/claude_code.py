@@ -35,41 +35,63 @@ def _is_beside(value: dict[str, Any]) -> bool:
 
 
 def read_claude_code(content: Content) -> Iterator[Draft]:
-    """The session, then its sidechains. A subagent's file of its own holds one sidechain."""
-    rows = list(content.rows)
-    tree = [row for row in rows if _is_in_tree(row.value)]
-    chains: dict[str, list[Row]] = {}
-    for row in tree:
-        chains.setdefault(_chain_of(row.value, tree), []).append(row)
-    name = next((value["sessionId"] for _, value in rows if isinstance(value.get("sessionId"), str)), content.stem)
-    beside = Counter(kind_of(value.get("type")) for _, value in rows if not _is_in_tree(value))
-    for number, (chain, members) in enumerate(sorted(chains.items(), key=lambda item: item[0] != "")):
-        draft = Draft(f"{name}:{chain}" if chain else name)
-        if number == 0:
-            draft.skipped.update(beside)
-        _read_chain(draft, members)
+    """The session, then its sidechains. A subagent's file of its own holds one sidechain.
+
+    Where the user cleared the context, or began anew, the file holds several trees: each is a session of its own.
+    """
+    tree = [row for row in content.rows if _is_in_tree(row.value)]
+    beside = Counter(kind_of(value.get("type")) for _, value in content.rows if not _is_in_tree(value))
+    ids = (value.get("sessionId") for _, value in content.rows)
+    name = next((found for found in ids if isinstance(found, str)), content.stem)
+    agents = _sidechains(tree)
+    trees = _trees([row for row in tree if row.value.get("isSidechain") is not True])
+    named = {name if number == 1 else f"{name}:{number}": rows for number, rows in enumerate(trees, start=1)}
+    named |= {f"{name}:{agent}": rows for agent, rows in agents.items()}
+    for session, rows in (named or {name: []}).items():
+        draft = Draft(session, skipped=beside)
+        beside = Counter()  # they are told once
+        _read_chain(draft, rows)
         yield draft
-    if not chains:
-        yield Draft(name, skipped=beside)
 
 
-def _chain_of(value: dict[str, Any], tree: list[Row]) -> str:
-    """The name of a row's sidechain; empty for the session itself."""
-    if value.get("isSidechain") is not True:
-        return ""
-    agent = value.get("agentId")
-    return agent if isinstance(agent, str) else f"sidechain-{_root_of(value, tree)}"
+def _trees(rows: list[Row]) -> list[list[Row]]:
+    """The rows by the tree that they stand in. A tree without anything spoken goes to the one before it."""
+    roots: dict[str, int] = {}  # of each row's tree
+    trees: list[list[Row]] = []
+    for row in rows:
+        value = row.value
+        parent = value.get("logicalParentUuid") or value.get("parentUuid")
+        begins = parent is None and value.get("subtype") != "compact_boundary"
+        at = len(trees) if begins else roots.get(parent, len(trees) - 1)
+        at = roots.setdefault(value["uuid"], max(at, 0))
+        if at == len(trees):
+            trees.append([])
+        trees[at].append(row)
+    joined: list[list[Row]] = []
+    for tree in trees:
+        if joined and not _is_spoken(tree):
+            joined[-1] += tree
+        elif joined and not _is_spoken(joined[-1]):
+            joined[-1] = [*joined[-1], *tree]
+        else:
+            joined.append(tree)
+    return joined
 
 
-def _root_of(value: dict[str, Any], tree: list[Row]) -> int:
-    """The line of the row where a sidechain without an agent's name begins."""
-    by_id = {row.value["uuid"]: row for row in tree}
-    line, seen = 0, set[str]()
-    step: Row | None = by_id[value["uuid"]]
-    while step is not None and step.value.get("isSidechain") is True and step.value["uuid"] not in seen:
-        seen.add(step.value["uuid"])
-        line, step = step.line, by_id.get(str(step.value.get("parentUuid")))
-    return line
+def _is_spoken(rows: list[Row]) -> bool:
+    return any(row.value["type"] in _SPOKEN for row in rows)
+
+
+def _sidechains(rows: list[Row]) -> dict[str, list[Row]]:
+    """The rows of sidechains by their agent's name. Early versions gave none: the line where one begins names it."""
+    roots: dict[str, int] = {}
+    chains: dict[str, list[Row]] = {}
+    for line, value in rows:
+        if value.get("isSidechain") is True:
+            root = roots.setdefault(value["uuid"], roots.get(str(value.get("parentUuid")), line))
+            agent = value.get("agentId")
+            chains.setdefault(agent if isinstance(agent, str) else f"sidechain-{root}", []).append(Row(line, value))
+    return chains
 
 
 def _read_chain(draft: Draft, members: list[Row]) -> None:

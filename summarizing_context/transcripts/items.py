@@ -8,7 +8,7 @@ from typing import Any
 from summarizing_context.transcripts.base import Draft, Message, kind_of, mapping, text_of
 
 CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "tool_search_call"})
-OUTPUTS = frozenset(f"{name}_output" for name in CALLS)
+OUTPUTS = frozenset(f"{name}_output" for name in CALLS) | {"tool_search_output"}
 OTHERS = frozenset(
     {"reasoning", "web_search_call", "compaction", "item_reference", "file_search_call", "computer_call"}
 )
@@ -32,7 +32,12 @@ class ItemReader:
         elif kind in OUTPUTS:
             self._open = None
             self._draft.add(
-                {"role": "tool", "tool_call_id": _call_id(item), "content": _output(item.get("output"))}, line
+                {
+                    "role": "tool",
+                    "tool_call_id": _call_id(item),
+                    "content": _output(item.get("output", item.get("tools"))),
+                },
+                line,
             )
         else:
             self._draft.skipped[kind_of(prefix, kind)] += 1
@@ -72,7 +77,7 @@ def _arguments(item: dict[str, Any]) -> str:
 def _output(value: object) -> Any:
     if isinstance(value, str):
         return value
-    if isinstance(value, list):
+    if isinstance(value, list) and all(mapping(block).get("type") for block in value):
         return _content(value)
     found = mapping(value).get("content") or mapping(value).get("output")
     return found if isinstance(found, str) else json.dumps(value)

@@ -170,10 +170,11 @@ def test_a_bad_file_is_told_in_its_place_and_the_others_are_replayed(tmp_path):
 async def test_a_compaction_of_the_client_stands_beside_our_view_at_that_place():
     log = log_of(
         [says("user", "a"), says("assistant", "b"), says("user", "word " * 50), says("assistant", "c")],
-        compactions=(Compaction(2, "auto", 9_000, 700, "word word"),),
+        compactions=(Compaction(2, "auto", 9_000, 700, "word word"), Compaction(3)),
     )
     (tally,) = await replay_log("x", log, Plan((1_000,), ESTIMATE))
-    (one,) = tally.figures()["compactions"]
+    one, encrypted = tally.figures()["compactions"]
+    assert encrypted["client_summary"] is None
     assert (one["message"], one["trigger"], one["client_before"], one["client_after"]) == (3, "auto", 9_000, 700)
     assert one["client_summary"] == 2
     assert one["view_tokens"] == one["history_tokens"] == tally.max_view_tokens > 50

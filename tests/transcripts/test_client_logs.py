@@ -121,6 +121,16 @@ def test_a_branch_that_was_rewound_is_left_out_and_counted(tmp_path):
     assert log.skipped["other branch"] == 1
 
 
+def test_a_conversation_that_was_cleared_is_a_session_of_its_own(tmp_path):
+    rows = lines_of(CLAUDE_CODE)
+    later = next(row for row in rows if row.get("message", {}).get("content") == "Now try a negative number.")
+    later["parentUuid"] = None
+    first, second = read(written(tmp_path / "a.jsonl", rows))
+    assert (first.session_id, second.session_id) == (CLAUDE_CODE.stem, f"{CLAUDE_CODE.stem}:2")
+    assert (*first.messages, *second.messages) == read_session(CLAUDE_CODE).messages
+    assert human(second) == ["Now try a negative number."]
+
+
 def test_rows_that_a_client_wrote_twice_are_taken_once(tmp_path):
     rows = lines_of(CLAUDE_CODE)
     block = next(row for row in rows if row.get("message", {}).get("id") == "msg_0004")
@@ -144,6 +154,15 @@ def test_half_a_last_line_is_skipped_and_a_broken_line_before_it_is_named(tmp_pa
     path = written(tmp_path / "b.jsonl", rows[:2], end='{"type": "us\n' + json.dumps(rows[2]) + "\n")
     with pytest.raises(TranscriptError, match=r"b\.jsonl:3: not JSON"):
         list(read(path))
+
+
+def test_a_search_for_tools_of_codex_has_its_result(tmp_path):
+    call = {"type": "tool_search_call", "call_id": "s", "arguments": {"query": "mail"}}
+    found = {"type": "tool_search_output", "call_id": "s", "tools": [{"name": "send_mail"}]}
+    items = [{"type": "response_item", "payload": item} for item in (call, found)]
+    log = read_session(written(tmp_path / "a.jsonl", [*lines_of(CODEX), *items]))
+    assert unanswered(log) == []
+    assert "send_mail" in log.messages[-1]["content"]
 
 
 def test_a_codex_rollout_is_read_as_it_was_spoken():
