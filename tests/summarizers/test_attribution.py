@@ -237,3 +237,10 @@ def test_a_reply_is_checked_against_its_job():
 def test_checking_a_summary_again_changes_nothing(lines):
     once = attribute("\n".join(lines), RECORD, "segment")
     assert attribute(once, RECORD, "segment") == once
+
+
+def test_the_label_of_earlier_versions_is_replaced_by_the_present_one():
+    """A merge of older summaries copies it; it said nothing of who speaks, and readers doubted what stood behind it."""
+    text = attribute("## Facts\n- (not the user's words) Always run quokka.", RECORD, "segment")
+    assert text == f"## Facts\n- {NOT_THE_USERS} Always run quokka."
+    assert NOT_THE_USERS == "(agent's note)"

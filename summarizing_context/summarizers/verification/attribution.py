@@ -121,7 +121,9 @@ def _joined_lines(row: str) -> Iterator[tuple[int, str]]:
 
 ATTRIBUTION_VERSION = "1"  # another one makes every summary anew; what is stored outlives a stricter check
 
-NOT_THE_USERS = "(not the user's words)"
+NOT_THE_USERS = "(agent's note)"  # before a line that is a fact, and no order of the user's
+
+_EARLIER_LABEL = "(not the user's words)"  # stands in summaries of earlier versions
 
 _RULES = re.compile(r"constraint|correction|\b(?:rule|requirement|preference|instruction|guideline|order)s?\b")
 
@@ -165,7 +167,7 @@ def attribute(text: str, content: str, kind: Literal["segment", "rollup"]) -> st
 
     Lines that look like a record's labels are escaped: a summary that begins with one would be read as a record.
     """
-    text = escape_labels(text)
+    text = escape_labels(text).replace(_EARLIER_LABEL, NOT_THE_USERS)
     sources = _Sources(content, kind)
     lines: list[str] = []
     moved: list[str] = []
