@@ -15,30 +15,28 @@ from summarizing_context.cli.eval_model import (
     BaseUrl,
     CassettePath,
     DryRun,
-    JudgeName,
+    JudgeModel,
     MaxCalls,
     MaxInput,
-    ModelName,
     ModelOptions,
     Probes,
+    ReaderModel,
     ReaderName,
     Redact,
     Refresh,
     Replicates,
-    SummarizerModel,
-    SummarizerName,
 )
-from summarizing_context.cli.eval_run import OwnSettings, RunRequest, execute
+from summarizing_context.cli.eval_run import RunRequest, execute
 from summarizing_context.cli.output import (
     ConfigPath,
     JsonPath,
-    PromptsPath,
     Status,
     help_text,
     plain,
     screen,
     show_result,
 )
+from summarizing_context.cli.own_settings import OwnSettings, PromptsPath, SummarizerModel, SummarizerName
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cases.lint import Complaint
@@ -68,7 +66,7 @@ summarizing-context eval record answers --dry-run    [dim]# what it would take; 
 
 summarizing-context eval record answers --max-calls 2000    [dim]# goes on where it stopped when called again[/dim]
 
-summarizing-context eval record --cases logs/ --reader anthropic --model claude-haiku-4-5 --cassette logs.cassette.jsonl
+summarizing-context eval record --cases logs/ --reader anthropic --reader-model claude-haiku-4-5 --cassette c.jsonl
 
 [bold]Keys[/bold]
 
@@ -119,8 +117,8 @@ def run(
     accept: Annotated[bool, typer.Option("--accept", help="Make these scores the suite's baseline.")] = False,
     jobs: Jobs = None,
     reader: ReaderName = None,
-    model: ModelName = None,
-    judge: JudgeName = None,
+    reader_model: ReaderModel = None,
+    judge_model: JudgeModel = None,
     replicates: Replicates = None,
     probes: Probes = None,
     cassette: CassettePath = None,
@@ -130,7 +128,7 @@ def run(
     config: ConfigPath = None,
     prompts: PromptsPath = None,
     summarizer: SummarizerName = None,
-    summarizer_model: SummarizerModel = None,
+    model: SummarizerModel = None,
     json_path: JsonPath = None,
 ) -> int:
     """Run a suite, or your own transcripts, through every strategy and baseline at equal view tokens.
@@ -149,12 +147,12 @@ def run(
         jobs=jobs,
         accept=accept,
         json_path=json_path,
-        own=OwnSettings(config, prompts, summarizer, summarizer_model),
+        own=OwnSettings(config, prompts, summarizer, model),
     )
     options = ModelOptions(
         reader=reader,
-        model=model,
-        judge=judge,
+        reader_model=reader_model,
+        judge_model=judge_model,
         replicates=replicates,
         probes=probes,
         cassette=cassette,
@@ -171,8 +169,8 @@ def record(
     dataset: Dataset = None,
     *,
     reader: ReaderName = None,
-    model: ModelName = None,
-    judge: JudgeName = None,
+    reader_model: ReaderModel = None,
+    judge_model: JudgeModel = None,
     replicates: Replicates = None,
     probes: Probes = None,
     cassette: CassettePath = None,
@@ -188,7 +186,7 @@ def record(
     config: ConfigPath = None,
     prompts: PromptsPath = None,
     summarizer: SummarizerName = None,
-    summarizer_model: SummarizerModel = None,
+    model: SummarizerModel = None,
     json_path: JsonPath = None,
 ) -> int:
     """Run evals with a model and record its replies, so that `eval run` replays them without a network or a key.
@@ -205,12 +203,12 @@ def record(
         arms=arms,
         out=out,
         json_path=json_path,
-        own=OwnSettings(config, prompts, summarizer, summarizer_model),
+        own=OwnSettings(config, prompts, summarizer, model),
     )
     options = ModelOptions(
         reader=reader,
-        model=model,
-        judge=judge,
+        reader_model=reader_model,
+        judge_model=judge_model,
         replicates=replicates,
         probes=probes,
         cassette=cassette,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from summarizing_context.cli.eval_model import DryRun, ModelOptions, Redact
+from summarizing_context.cli.eval_model import DryRun, MaxCalls, ModelOptions, Redact
 from summarizing_context.cli.eval_real import chosen_arms, run_recorded
 from summarizing_context.cli.eval_run import RunRequest
 from summarizing_context.cli.output import (
+    ConfigPath,
     InputError,
     JsonPath,
     Status,
@@ -27,26 +29,29 @@ from summarizing_context.cli.output import (
     screen,
     write_json,
 )
+from summarizing_context.cli.own_settings import OwnSettings, PromptsPath, SummarizerModel, SummarizerName
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, Mode
     from summarizing_context.evaluation.questions import Chat, ReaderPlan
+    from summarizing_context.settings.values import Settings
 
 _EXAMPLES = """[bold]Examples[/bold]
 
-summarizing-context eval ask run.jsonl --model gpt-5.4-mini --judge gpt-5.4 --dry-run    [dim]# what it costs[/dim]
+summarizing-context eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --dry-run    [dim]# price[/dim]
 
-summarizing-context eval ask run.jsonl --model gpt-5.4-mini --judge gpt-5.4 --budget 16k --questions 30
+summarizing-context eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --budget 16k --questions 30
 
-summarizing-context eval ask run.jsonl --model gpt-5.4-mini --judge claude-haiku-4-5 --judge-provider anthropic
+summarizing-context eval ask run.jsonl --config mine.toml --judge-model claude-haiku-4-5 --judge-provider anthropic
 
 [bold]Keys[/bold]
 
-From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. The log is sent to both models, in part or as a whole; keys
+From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. The log is sent to all models, in part or as a whole; keys
 and tokens are taken out by their shape, others by --redact.
 """
 _CALL_TIMEOUT = 300.0  # seconds: one reply holds all questions
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")  # in the name of a file
 _USUAL_ARMS = "ours,extractive,compact,tail"
 
 _Log = Annotated[Path, typer.Argument(metavar="LOG", help="A transcript: JSONL or JSONL.gz, one message a line.")]
@@ -59,12 +64,17 @@ _Share = Annotated[
     ),
 ]
 _Questions = Annotated[int, typer.Option(metavar="N", min=1, max=60, help="Questions to be written.")]
-_Provider = Annotated[str, typer.Option(metavar="NAME", help=f"Whose model writes: {NAMED}.")]
-_Model = Annotated[str, typer.Option(metavar="M", help="The model that writes questions, gold answers and summaries.")]
-_Judge = Annotated[str, typer.Option(metavar="M", help="Another model, which answers from views and marks answers.")]
-_JudgeProvider = Annotated[str | None, typer.Option(metavar="NAME", help="Whose model that is; if not the same.")]
-_Url = Annotated[str | None, typer.Option(metavar="URL", help="Another server of the model that writes.")]
-_JudgeUrl = Annotated[str | None, typer.Option(metavar="URL", help="Another server of the model that marks.")]
+_QuestionModel = Annotated[
+    str | None,
+    typer.Option(metavar="M", help="Writes questions and gold answers; else the one that summarizes."),
+]
+_ReaderModel = Annotated[str | None, typer.Option(metavar="M", help="Answers from views; the judge's if not told.")]
+_JudgeModel = Annotated[str, typer.Option(metavar="M", help="Marks answers; another model than the one that writes.")]
+_QuestionProvider = Annotated[str | None, typer.Option(metavar="NAME", help="Whose model that is; if not the same.")]
+_ReaderProvider = Annotated[str | None, typer.Option(metavar="NAME", help="Whose model reads; if not the judge's.")]
+_JudgeProvider = Annotated[str | None, typer.Option(metavar="NAME", help="Whose model judges; if not the same.")]
+_Url = Annotated[str | None, typer.Option(metavar="URL", help="Another server of the models that write.")]
+_JudgeUrl = Annotated[str | None, typer.Option(metavar="URL", help="Another server of the models that read and judge.")]
 _Arms = Annotated[str, typer.Option(metavar="A[,B]", help="The views that are compared.")]
 _Out = Annotated[
     Path, typer.Option(metavar="FOLDER", help="Where recording and reports go; several logs may share a folder.")
@@ -79,40 +89,46 @@ def register(family: typer.Typer) -> None:
 def ask(
     log: _Log,
     *,
-    model: _Model,
-    judge: _Judge,
+    judge_model: _JudgeModel,
+    reader_model: _ReaderModel = None,
+    question_model: _QuestionModel = None,
+    summarizer: SummarizerName = None,
+    model: SummarizerModel = None,
+    prompts: PromptsPath = None,
+    config: ConfigPath = None,
     budget: _Budget = "8k",
     cut: _Cut = None,
     share: _Share = None,
     questions: _Questions = 20,
-    provider: _Provider = "openai",
+    question_provider: _QuestionProvider = None,
+    reader_provider: _ReaderProvider = None,
     judge_provider: _JudgeProvider = None,
     base_url: _Url = None,
     judge_base_url: _JudgeUrl = None,
     arms: _Arms = _USUAL_ARMS,
     redact: Redact = None,
     dry_run: DryRun = False,
+    max_calls: MaxCalls = None,
     out: _Out = Path("eval-ask"),
     json_path: JsonPath = None,
 ) -> int:
-    """Ask about a log of yours: one model writes questions, another answers them from views and marks the answers.
+    """Ask about a log of yours: one model writes questions, another answers them from views, and one marks the answers.
 
     The writer reads the log before the cut and gives each question a gold answer with its messages. Views of all arms
     get the same number of tokens. The judge sees the answers under shuffled letters. All replies are kept in a folder:
     a run that was stopped goes on there, and `eval run FOLDER` shows the result again without a model.
     """
-    from summarizing_context.evaluation.questions import Chat, ReaderPlan
     from summarizing_context.evaluation.suites import recorded_folder
 
     if cut is not None and share is not None:
         raise InputError("--cut and --share: take one of them")
     chosen = chosen_arms(arms)
-    writer = Chat(provider=_known(provider, "--provider"), model=model, base_url=base_url)
-    other = Chat(provider=_known(judge_provider or provider, "--judge-provider"), model=judge, base_url=judge_base_url)
-    if (writer.provider, writer.model) == (other.provider, other.model):
-        raise InputError("--judge: name another model than --model, or it marks by its own questions")
-    plan = ReaderPlan(reader=other, judge=other, writer=writer, call_timeout=_CALL_TIMEOUT)
-    work = _Work(log, read_tokens(budget), cut or share or 1.0, questions, chosen, out)
+    _check(log)
+    own = OwnSettings(config, prompts, summarizer, model).load(base_url)
+    reader, judge = (reader_model, reader_provider), (judge_model, judge_provider)
+    roles = _Roles((question_model, question_provider), reader, judge, judge_base_url)
+    plan = _plan(own, roles)
+    work = _Work(log, read_tokens(budget), cut or share or 1.0, questions, chosen, out, own, max_calls)
     if dry_run:
         _forecast(work, plan, redact, json_path)
         return Status.OK
@@ -132,13 +148,53 @@ class _Work(NamedTuple):
     questions: int
     arms: tuple[str, ...]
     folder: Path
+    own: Settings
+    max_calls: int | None
 
 
-class _Tapes(NamedTuple):
-    """A cassette for each model, as each has its own price."""
+class _Roles(NamedTuple):
+    """Models by what they do, each with its provider."""
 
-    writer: Cassette
-    judge: Cassette
+    question: tuple[str | None, str | None]
+    reader: tuple[str | None, str | None]
+    judge: tuple[str, str | None]
+    judge_base_url: str | None
+
+
+def _check(log: Path) -> None:
+    """Raise `TranscriptError` for a file that cannot be read, before a folder is made; standard input is read once."""
+    from summarizing_context.errors import TranscriptError
+    from summarizing_context.transcripts import read_session
+
+    if str(log) != "-" and not read_session(log).messages:
+        raise TranscriptError(f"{log}: holds no message; name another transcript")
+
+
+def _plan(own: Settings, roles: _Roles) -> ReaderPlan:
+    """Who summarizes, asks, reads and judges. Raises `InputError`."""
+    from summarizing_context.evaluation.questions import Chat, ReaderPlan
+
+    if own.summarizer not in PROVIDERS or own.model is None:
+        raise InputError(f"--model: name the model that summarizes, or in --config a summarizer {NAMED} and its model")
+    summarizes = Chat(provider=own.summarizer, model=own.model, base_url=own.base_url)
+
+    def chat(named: tuple[str | None, str | None], option: str, usual: Chat, url: str | None) -> Chat:
+        provider = _known(named[1] or usual.provider, option)
+        if named[0] is None and provider != usual.provider:
+            raise InputError(f"{option}: name its model too, with {option.replace('provider', 'model')}")
+        return Chat(provider=provider, model=named[0] or usual.model, base_url=url)
+
+    same = (roles.question[1] or own.summarizer) == own.summarizer
+    writer = chat(roles.question, "--question-provider", summarizes, own.base_url if same else None)
+    judge = chat(roles.judge, "--judge-provider", summarizes, roles.judge_base_url)
+    same = (roles.reader[1] or judge.provider) == judge.provider
+    reader = chat(roles.reader, "--reader-provider", judge, roles.judge_base_url if same else None)
+    if (writer.provider, writer.model) == (judge.provider, judge.model):
+        raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
+    return ReaderPlan(reader=reader, judge=judge, writer=writer, summarizer=summarizes, call_timeout=_CALL_TIMEOUT)
+
+
+_Tapes = dict[tuple[str, str], "Cassette"]  # by provider and model, as each has its own price
 
 
 def _known(provider: str, option: str) -> str:
@@ -148,27 +204,34 @@ def _known(provider: str, option: str) -> str:
 
 
 @contextmanager
-def _opened(folder: Path, mode: Mode, redact: str | None) -> Iterator[_Tapes]:
-    from summarizing_context.evaluation.cassettes import Cassette
+def _opened(work: _Work, plan: ReaderPlan, mode: Mode, redact: str | None) -> Iterator[_Tapes]:
+    from summarizing_context.evaluation.cassettes import Caps, Cassette
     from summarizing_context.messages.redaction import load_redaction
 
-    redaction = load_redaction(redact) if redact is not None else None
+    redaction, caps = load_redaction(redact) if redact is not None else None, Caps(work.max_calls)
+    tapes: _Tapes = {}
     with ExitStack() as stack:
-        names = [folder / "cassettes" / f"{name}.jsonl" for name in _Tapes._fields]
-        yield _Tapes(*(stack.enter_context(Cassette.open(name, mode, redact=redaction)) for name in names))
+        for chat in (plan.summarizes, plan.writes, plan.reader, plan.judge):
+            file = work.folder / "cassettes" / f"{_UNSAFE.sub('-', f'{chat.provider}-{chat.model}')}.jsonl"
+            if (chat.provider, chat.model) not in tapes:
+                opened = Cassette.open(file, mode, caps=caps, redact=redaction)
+                tapes[chat.provider, chat.model] = stack.enter_context(opened)
+        for tape in tapes.values():
+            tape.spent.beside = [other.spent for other in tapes.values() if other is not tape]
+        yield tapes
 
 
 def _record(work: _Work, plan: ReaderPlan, redact: str | None) -> None:
     from summarizing_context.stores.private_files import make_private_folder
 
     make_private_folder(work.folder)
-    with _opened(work.folder, "record", redact) as tapes:
+    with _opened(work, plan, "record", redact) as tapes:
         try:
             _ask(work, plan, tapes, work.folder)
         except KeyboardInterrupt:
             notices().print(f"Stopped. Replies are kept in {plain(str(work.folder))}; the same command goes on.")
             raise
-        rows = _spent(plan, tapes)
+        rows = _spent(work.own, tapes)
     for row in rows:
         words = f"{row.model}: {row.calls:,} calls, {row.input_tokens:,} input and {row.output_tokens:,} output tokens"
         notices().print(f"Recorded with {plain(words)}, {dollars(row.cost)}.", soft_wrap=True)
@@ -176,9 +239,9 @@ def _record(work: _Work, plan: ReaderPlan, redact: str | None) -> None:
 
 def _forecast(work: _Work, plan: ReaderPlan, redact: str | None, json_path: str | None) -> None:
     """Show calls, tokens and price by model. Nothing is sent or written."""
-    with _opened(work.folder, "forecast", redact) as tapes, TemporaryDirectory() as scratch:
+    with _opened(work, plan, "forecast", redact) as tapes, TemporaryDirectory() as scratch:
         _ask(work, plan, tapes, Path(scratch))
-        rows = _spent(plan, tapes)
+        rows = _spent(work.own, tapes)
     costs = [row.cost for row in rows if row.cost is not None]
     total = round(sum(costs), 6) if len(costs) == len(rows) else None
     if json_path is not None:
@@ -202,14 +265,15 @@ def _ask(work: _Work, plan: ReaderPlan, tapes: _Tapes, folder: Path) -> None:
     from summarizing_context.evaluation.real.asking import open_asking
     from summarizing_context.evaluation.real.cases import with_own_case
 
+    clean = next(iter(tapes.values())).scrub
     recording = with_own_case(
-        work.folder, work.log, cut=work.cut, budget=work.budget, clean=tapes.writer.scrub, to=folder
+        work.folder, work.log, cut=work.cut, budget=work.budget, own=work.own, clean=clean, to=folder
     )
     if not notices().is_terminal:
         notices().print(f"Asking about {recording.cases[0].cut:,} messages of {plain(work.log.name, 60)}.")
 
     async def run() -> None:
-        opened = open_asking(recording, tapes.judge, plan, questions=work.questions, writers=tapes.writer)
+        opened = open_asking(recording, lambda chat: tapes[chat.provider, chat.model], plan, questions=work.questions)
         async with opened as asking:
             await asking.record(work.arms)
 
@@ -228,15 +292,14 @@ class _Row(NamedTuple):
     cost: float | None
 
 
-def _spent(plan: ReaderPlan, tapes: _Tapes) -> list[_Row]:
+def _spent(own: Settings, tapes: _Tapes) -> list[_Row]:
     from summarizing_context.summarizers.prices import load_prices
 
-    assert plan.writer is not None
-    prices = load_prices()
+    prices = load_prices(own.prices)
 
-    def row(chat: Chat, cassette: Cassette) -> _Row:
+    def row(model: str, cassette: Cassette) -> _Row:
         spent = cassette.spent
-        kinds, cost = dict(sorted(spent.by_kind.items())), spent.cost(prices.price_of(chat.model))
-        return _Row(chat.model, spent.calls, kinds, spent.input_tokens, spent.output_tokens, spent.replayed, cost)
+        kinds, cost = dict(sorted(spent.by_kind.items())), spent.cost(prices.price_of(model))
+        return _Row(model, spent.calls, kinds, spent.input_tokens, spent.output_tokens, spent.replayed, cost)
 
-    return [row(plan.writer, tapes.writer), row(plan.judge, tapes.judge)]
+    return [row(model, cassette) for (_, model), cassette in tapes.items()]

@@ -34,16 +34,10 @@ ReaderName = Annotated[
     str | None,
     typer.Option(metavar="NAME", help=f"A model answers the probes from each view: {NAMED}."),
 ]
-ModelName = Annotated[str | None, typer.Option(metavar="M", help="The reader's model.")]
-JudgeName = Annotated[
+ReaderModel = Annotated[str | None, typer.Option(metavar="M", help="The reader's model.")]
+JudgeModel = Annotated[
     str | None,
     typer.Option(metavar="M", help="The model that judges what literals leave open; else the reader's."),
-]
-SummarizerName = Annotated[
-    str | None, typer.Option("--summarizer", metavar="NAME", help=f"Of your transcripts: extractive, {NAMED}.")
-]
-SummarizerModel = Annotated[
-    str | None, typer.Option("--summarizer-model", metavar="M", help="The model that summarizes your transcripts.")
 ]
 Replicates = Annotated[int | None, typer.Option(metavar="N", min=1, help="Answers to each question.")]
 Probes = Annotated[int | None, typer.Option(metavar="N", min=1, help="Questions for each cut, the kinds in turn.")]
@@ -62,7 +56,9 @@ Refresh = Annotated[bool, typer.Option("--refresh", help="Record everything once
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Tell calls, tokens and price of what is not recorded yet; send nothing.")
 ]
-MaxCalls = Annotated[int | None, typer.Option(metavar="N", min=0, help="Stop recording after so many calls.")]
+MaxCalls = Annotated[
+    int | None, typer.Option(metavar="N", min=0, help="Stop before more calls are made; the same command goes on.")
+]
 MaxInput = Annotated[int | None, typer.Option(metavar="N", min=0, help="Stop recording at so many input tokens.")]
 
 
@@ -71,8 +67,8 @@ class ModelOptions:
     """What the command line says of models."""
 
     reader: str | None = None
-    model: str | None = None
-    judge: str | None = None
+    reader_model: str | None = None
+    judge_model: str | None = None
     replicates: int | None = None
     probes: int | None = None
     cassette: Path | None = None
@@ -93,7 +89,7 @@ class ModelOptions:
     @property
     def names_model(self) -> bool:
         """Whether a model is asked for on the command line."""
-        return self.reader is not None or self.model is not None or self.judge is not None
+        return not (self.reader is self.reader_model is self.judge_model is None)
 
 
 def tape_of(options: ModelOptions, loaded: LoadedSuite | None, settings: Settings | None = None) -> Tape | None:
@@ -105,7 +101,7 @@ def tape_of(options: ModelOptions, loaded: LoadedSuite | None, settings: Setting
     reader_plan = _reader_plan(options, own.reader_plan if own is not None else None)
     if own is None and reader_plan is None and not (settings is not None and summarizes_by_model(settings)):
         if options.mode != "replay":
-            raise InputError("nothing to record: name a reader with --reader and --model, or take a suite that has one")
+            raise InputError("nothing to record: name a reader with --reader-model, or take a suite that has one")
         if options.redact is not None:
             raise InputError("--redact: without a model nothing is sent or recorded; name one, or leave it away")
         return None
@@ -125,7 +121,7 @@ def _reader_plan(options: ModelOptions, own: ReaderPlan | None) -> ReaderPlan | 
         reader, judge = (replace(chat, base_url=options.base_url) for chat in (own.reader, own.judge))
     else:
         reader = _reader(options, own)
-        judge = replace(reader, model=options.judge or reader.model)
+        judge = replace(reader, model=options.judge_model or reader.model)
     reader_plan = ReaderPlan(reader=reader, judge=judge) if own is None else replace(own, reader=reader, judge=judge)
     reader_plan = replace(reader_plan, replicates=options.replicates or reader_plan.replicates)
     return replace(reader_plan, most=options.probes or reader_plan.most)
@@ -139,9 +135,9 @@ def _reader(options: ModelOptions, own: ReaderPlan | None) -> Chat:
     provider = options.reader or (suites.provider if suites is not None else next(iter(PROVIDERS)))
     if provider not in PROVIDERS:
         raise InputError(f"--reader: {plain(provider, 40)!r} is no provider; there are {' and '.join(PROVIDERS)}")
-    model = options.model or (suites.model if suites is not None and suites.provider == provider else None)
+    model = options.reader_model or (suites.model if suites is not None and suites.provider == provider else None)
     if model is None:
-        raise InputError("--model: name the reader's model, for example --model gpt-5.4-mini")
+        raise InputError("--reader-model: name the reader's model, for example --reader-model gpt-5.4-mini")
     return Chat(provider=provider, model=model, base_url=options.base_url)
 
 

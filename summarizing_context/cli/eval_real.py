@@ -92,7 +92,7 @@ def _record(
         assert cassette is not None
 
         async def ask() -> None:
-            async with open_asking(recording, cassette, plan) as asking:
+            async with open_asking(recording, lambda _: cassette, plan) as asking:
                 await asking.record(arms)
 
         anyio.run(ask)

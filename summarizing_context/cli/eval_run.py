@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
@@ -19,7 +19,6 @@ from summarizing_context.cli.output import (
     InputError,
     Status,
     notices,
-    own_settings,
     plain,
     progress_bar,
     read_tokens,
@@ -28,6 +27,7 @@ from summarizing_context.cli.output import (
     table,
     write_json,
 )
+from summarizing_context.cli.own_settings import OwnSettings
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from summarizing_context.evaluation.intervals import Interval
     from summarizing_context.evaluation.outcomes import GateOutcome, RunOutcome, SessionOutcome
     from summarizing_context.evaluation.suites import LoadedSuite, Task
-    from summarizing_context.settings.values import Settings
 
 
 _SHOWN = (
@@ -138,24 +137,6 @@ def remarks(run: RunOutcome) -> Iterator[str]:
 _YOURS = "What views of these sessions still hold of the exact values that later tool calls really used."
 
 
-class OwnSettings(NamedTuple):
-    """Settings for transcripts of the user's, as the command line names them."""
-
-    config: Path | None = None
-    prompts: Path | None = None
-    summarizer: str | None = None
-    summarizer_model: str | None = None
-
-    def load(self, base_url: str | None) -> Settings:
-        """The settings; the defaults where none are named."""
-        from summarizing_context.settings.values import Settings
-
-        if not any(self):
-            return Settings()
-        given = {"summarizer": self.summarizer, "model": self.summarizer_model, "prompts": self.prompts}
-        return own_settings(self.config, **given, base_url=base_url)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
     """What the command line says of a run."""
@@ -180,7 +161,10 @@ def execute(request: RunRequest, options: ModelOptions) -> int:
     from summarizing_context.evaluation.suites import accept as accept_run
 
     if any(request.own) and not (request.cases or request.dataset):
-        raise InputError("--config, --prompts and --summarizer are for --cases and --dataset; a suite has its own")
+        raise InputError(
+            "--config, --prompts, --summarizer and --model are for --cases and --dataset, as a suite has its own; a "
+            "reader's model is named by --reader-model"
+        )
     if (recorded := _recorded_suite(request, options)) is not None:
         return run_recorded(request, options, recorded)
     task = make_task(request, options)
@@ -225,13 +209,14 @@ def make_task(request: RunRequest, options: ModelOptions) -> Task:
     from summarizing_context.evaluation.cases.sources import check_readable, dataset_sources, folder_sources
     from summarizing_context.evaluation.runner import Plan
     from summarizing_context.evaluation.suites import Task, load_suite
+    from summarizing_context.settings.values import Settings
 
     chosen, budget, jobs = _arms(request.arms), read_tokens(request.budget), request.jobs or os.cpu_count() or 1
     if request.cases and request.dataset:
         raise InputError("--cases and --dataset: take one of them")
     if request.cases or request.dataset:
         refuse_suite(request.suite, "--cases" if request.cases else "--dataset")
-        settings = request.own.load(options.base_url)
+        settings = request.own.load(options.base_url) if any(request.own) else Settings()
         plan = Plan(settings, chosen, eval_model.tape_of(options, None, settings))
         if request.cases:
             sources = folder_sources(request.cases, budget=budget)
@@ -262,7 +247,7 @@ def _check(request: RunRequest, options: ModelOptions, task: Task) -> None:
     if task.baseline is None:
         raise InputError("--accept: only a suite has a baseline; leave --cases and --dataset away")
     if options.names_model or options.dry_run:
-        raise InputError("--accept: a baseline is of what the suite says; leave --reader, --model and --dry-run away")
+        raise InputError("--accept: a baseline is of what the suite says; leave --reader-model and --dry-run away")
 
 
 def _arms(given: str | None) -> tuple[str, ...]:

@@ -29,13 +29,10 @@ from summarizing_context.errors import (
     SummarizingContextError,
 )
 from summarizing_context.messages.text import inert
-from summarizing_context.settings.providers import NAMED
 from summarizing_context.stores.private_files import write_private
 
 if TYPE_CHECKING:
     from rich.progress import Progress
-
-    from summarizing_context.settings.values import Settings
 
 PROGRAM = "summarizing-context"
 _PIPE_WIDTH = 120  # columns where there is no terminal to ask
@@ -48,9 +45,6 @@ JsonPath = Annotated[
 ]
 ConfigPath = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings from this TOML or JSON file.")
-]
-PromptsPath = Annotated[
-    Path | None, typer.Option("--prompts", metavar="FOLDER", help="Prompts of yours, such as segment/v4.md in it.")
 ]
 StorePath = Annotated[
     Path,
@@ -203,16 +197,6 @@ def read_tokens(text: str, *, option: str = "--budget") -> int:
     if not (digits.isascii() and digits.isdigit()) or not int(digits):
         raise InputError(f"{option}: {plain(text, 40)!r} is no number of tokens; write it like 16000 or 16k")
     return int(digits) * factor
-
-
-def own_settings(config: Path | None, **given: Any) -> Settings:
-    """Settings by the command line, the environment and a file; a place of None is left open."""
-    from summarizing_context.settings.values import Settings
-
-    settings = Settings.load(config, **{name: value for name, value in given.items() if value is not None})
-    if settings.summarizer == "host":
-        raise InputError(f"--summarizer: 'host' needs a host that lends its model; take extractive, {NAMED}")
-    return settings
 
 
 def refuse_suite(suite: str | None, option: str) -> None:

@@ -17,13 +17,11 @@ from summarizing_context.cli.output import (
     ConfigPath,
     InputError,
     JsonPath,
-    PromptsPath,
     Status,
     dollars,
     help_text,
     notices,
     number,
-    own_settings,
     plain,
     progress_bar,
     read_tokens,
@@ -32,6 +30,7 @@ from summarizing_context.cli.output import (
     verdict,
     write_json,
 )
+from summarizing_context.cli.own_settings import OwnSettings, PromptsPath, SummarizerModel, SummarizerName
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
@@ -282,10 +281,6 @@ summarizing-context replay logs/ --budget 16k --summarizer openai --model M --ba
 """
 
 
-_SummarizerName = Annotated[str | None, typer.Option(metavar="NAME", help=f"extractive (the default), {NAMED}.")]
-
-_Model = Annotated[str | None, typer.Option(metavar="M", help=f"The model of {NAMED} that makes the summaries.")]
-
 _BaseUrl = Annotated[
     str | None, typer.Option("--base-url", metavar="URL", help="The server of the model, if it is another one.")
 ]
@@ -312,7 +307,7 @@ def replay(
             metavar="NAME[,NAME]", help="hierarchical (the default), summarize or truncate; each is replayed."
         ),
     ] = None,
-    summarizer: _SummarizerName = None,
+    summarizer: SummarizerName = None,
     store: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Keep the sessions in this SQLite file; files then go one by one."),
@@ -320,7 +315,7 @@ def replay(
     live: Annotated[
         bool, typer.Option("--live", help="Take views at once; else each waits until the worker has caught up.")
     ] = False,
-    model: _Model = None,
+    model: SummarizerModel = None,
     base_url: _BaseUrl = None,
     dry: Annotated[
         bool,
@@ -345,9 +340,9 @@ def replay(
     """
     from summarizing_context.evaluation.replay import Plan
 
-    given = {"summarizer": summarizer, "model": model, "base_url": base_url, "store": store, "prompts": prompts}
+    own = OwnSettings(config, prompts, summarizer, model)
     named: list[str | None] = [*_names(strategy or ())]
-    variants = [own_settings(config, **given, strategy=name) for name in named or [None]]
+    variants = [own.load(base_url, store=store, strategy=name) for name in named or [None]]
     plan = Plan(_budgets(budget), variants[0], live, tuple(dict.fromkeys(one.strategy for one in variants)))
     if dry and len(plan.strategies) > 1:
         raise InputError("--dry-run: it works out one --strategy at a time; name one")
@@ -415,10 +410,14 @@ def _run(paths: Sequence[Path], plan: Plan, jobs: int | None) -> tuple[list[Tall
     return tallies, _unless_all(unreadable, tallies)
 
 
-def _unless_all(unreadable: list[TranscriptError], read: Sequence[object]) -> list[TranscriptError]:
-    """The errors. Raises the first where nothing could be read."""
+def _unless_all(unreadable: list[TranscriptError], read: Sequence[Tally | Forecast]) -> list[TranscriptError]:
+    """The errors. Raises the first where nothing could be read, and one of its own where no file holds a message."""
+    from summarizing_context.errors import TranscriptError
+
     if unreadable and not read:
         raise unreadable[0]
+    if not unreadable and not any(row.messages for row in read):
+        raise TranscriptError(f"{read[0].file}: holds no message; name another transcript")
     return unreadable
 
 

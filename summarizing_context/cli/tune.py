@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
+from summarizing_context.cli.eval_model import MaxCalls, show_forecast
 from summarizing_context.cli.output import (
     ConfigPath,
     InputError,
@@ -23,7 +24,6 @@ from summarizing_context.cli.output import (
     help_text,
     notices,
     number,
-    own_settings,
     plain,
     progress_bar,
     read_tokens,
@@ -32,11 +32,13 @@ from summarizing_context.cli.output import (
     table,
     write_json,
 )
-from summarizing_context.settings.providers import NAMED, PROVIDERS
+from summarizing_context.cli.own_settings import OwnSettings, PromptsPath, SummarizerModel, SummarizerName
 
 if TYPE_CHECKING:
+    from summarizing_context.evaluation.cases.sources import CaseSource
     from summarizing_context.evaluation.cassettes import Cassette, Mode
     from summarizing_context.evaluation.intervals import Interval
+    from summarizing_context.evaluation.suites import Suite
     from summarizing_context.evaluation.tuning.gepa_prompts import GepaPrompts
     from summarizing_context.evaluation.tuning.side_by_side import Pair
     from summarizing_context.evaluation.tuning.tuner import TuneOutcome, TuneTask
@@ -47,23 +49,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """The model that summarizes, as the command line names it."""
+    """What the command line says of the model that summarizes."""
 
-    model: str | None
-    provider: str
     cassette: Path | None
-    base_url: str | None
     record: bool = False
     max_calls: int | None = None
     gepa: bool = False
     dry_run: bool = False
 
     @contextmanager
-    def opened(self) -> Iterator[Cassette | None]:
-        """The cassette; None where no model is asked."""
+    def opened(self, settings: Settings) -> Iterator[Cassette | None]:
+        """The cassette; None where these settings ask no model."""
         from summarizing_context.evaluation.cassettes import Caps, Cassette
+        from summarizing_context.evaluation.readers import summarizes_by_model
 
-        if self.model is None:
+        if not summarizes_by_model(settings):
             if self.record or self.gepa or self.dry_run or self.cassette is not None:
                 raise InputError("--cassette, --record, --dry-run and --gepa are for a model; name it with --model")
             yield None
@@ -74,31 +74,21 @@ class Speaker:
         with Cassette.open(self.cassette, mode, caps=Caps(self.max_calls)) as cassette:
             yield cassette
 
-    def settings(self, settings: Settings) -> Settings:
-        """The settings of a session whose summaries this model makes."""
-        if self.model is None:
-            return settings
-        return replace(settings, summarizer=self._provider(), model=self.model, base_url=self.base_url)
-
-    def gepa_prompts(self, cassette: Cassette | None, *, seed: int, proposals: int) -> GepaPrompts:
-        """gepa, with this model as the one that writes prompts too."""
+    def gepa_prompts(self, settings: Settings, cassette: Cassette | None, *, seed: int, proposals: int) -> GepaPrompts:
+        """gepa, with the model that summarizes as the one that writes prompts too."""
         from summarizing_context.evaluation.questions import Chat
         from summarizing_context.evaluation.tuning.gepa_prompts import GepaPrompts, Proposer
         from summarizing_context.settings.values import Settings
 
-        if cassette is None or self.model is None:
+        if cassette is None or settings.model is None:
             raise InputError("--gepa needs a model that writes prompts; name it with --model")
-        chat = Chat(provider=self._provider(), model=self.model, base_url=self.base_url)
-        return GepaPrompts(Proposer(self.settings(Settings()), chat, cassette), seed=seed, proposals=proposals)
-
-    def _provider(self) -> str:
-        if self.provider not in PROVIDERS:
-            raise InputError(f"--provider: {plain(self.provider, 40)!r} is none; there are {' and '.join(PROVIDERS)}")
-        return self.provider
+        chat = Chat(provider=settings.summarizer, model=settings.model, base_url=settings.base_url)
+        proposing = Settings(summarizer=chat.provider, model=chat.model, base_url=chat.base_url)
+        return GepaPrompts(Proposer(proposing, chat, cassette), seed=seed, proposals=proposals)
 
 
-def read_variant(path: Path, *, has_model: bool) -> Variant:
-    """A file of figures, a prompt file or a folder of prompts as a candidate."""
+def read_variant(path: Path, *, has_model: bool, start: Variant) -> Variant:
+    """A file of figures, a prompt file or a folder of prompts as a candidate; other prompts are those of the start."""
     from summarizing_context.evaluation.tuning.variants import Variant
     from summarizing_context.summarizers.extractive.parameters import load_parameters
 
@@ -108,10 +98,15 @@ def read_variant(path: Path, *, has_model: bool) -> Variant:
         return Variant(name=path.name, parameters=load_parameters(path))
     if not has_model:
         raise InputError(f"--try: {path} holds prompts; name the model that they are for with --model")
-    return Variant(name=_name_of(path), prompts=tuple(_prompts(path)))
+    tried = {prompt.name: prompt for prompt in _prompts(path)}
+    return Variant(name=_name_of(path), prompts=_merged(start.prompts, tried))
 
 
-def _prompts(path: Path) -> Iterator[Prompt]:
+def _merged(prompts: Sequence[Prompt], over: Mapping[str, Prompt]) -> tuple[Prompt, ...]:
+    return tuple(({prompt.name: prompt for prompt in prompts} | dict(over)).values())
+
+
+def _prompts(path: Path, *, option: str = "--try") -> Iterator[Prompt]:
     from summarizing_context.evaluation.prompt_inspection import SUMMARIES
     from summarizing_context.summarizers.prompts import latest, load, names
 
@@ -119,10 +114,10 @@ def _prompts(path: Path) -> Iterator[Prompt]:
         yield load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)
         return
     if not path.is_dir():
-        raise InputError(f"--try: {path} is no file of figures (.toml), no prompt (.md) and no folder")
+        raise InputError(f"{option}: {path} is no file of figures (.toml), no prompt (.md) and no folder")
     purposes = [purpose for purpose in SUMMARIES if any(name.startswith(f"{purpose}/") for name in names(path))]
     if not purposes:
-        raise InputError(f"--try: {path} holds no prompt; a prompt is a file such as segment/v3.md in it")
+        raise InputError(f"{option}: {path} holds no prompt; a prompt is a file such as segment/v3.md in it")
     for purpose in purposes:
         yield latest(purpose, root=path)
 
@@ -258,17 +253,11 @@ _Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Where reports and ev
 
 _Write = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write the winner there, as a new file.")]
 
-_Model = Annotated[str | None, typer.Option(metavar="M", help="A model summarizes: for tuning prompts.")]
-
-_Provider = Annotated[str, typer.Option(metavar="NAME", help=f"Whose model: {NAMED}.")]
-
 _Tape = Annotated[Path | None, typer.Option("--cassette", metavar="FILE", help="Where the model's replies are kept.")]
 
 _Record = Annotated[bool, typer.Option("--record", help="Ask the model for what is not kept yet.")]
 
 _Url = Annotated[str | None, typer.Option(metavar="URL", help="Record from another server.")]
-
-_MaxCalls = Annotated[int | None, typer.Option(metavar="N", min=0, help="Stop recording after so many calls.")]
 
 _Gepa = Annotated[bool, typer.Option("--gepa", help="Let the model write better prompts (the extra gepa).")]
 
@@ -296,16 +285,17 @@ def tune(
     seed: _Seed = 0,
     out: _Out = Path("tune-report"),
     write: _Write = None,
-    model: _Model = None,
-    provider: _Provider = "openai",
+    summarizer: SummarizerName = None,
+    model: SummarizerModel = None,
     cassette: _Tape = None,
     record: _Record = False,
     base_url: _Url = None,
-    max_calls: _MaxCalls = None,
+    max_calls: MaxCalls = None,
     gepa: _Gepa = False,
     dry_run: _DryRun = False,
     jobs: _Jobs = None,
     config: ConfigPath = None,
+    prompts: PromptsPath = None,
     json_path: JsonPath = None,
 ) -> int:
     """Find better figures for the extractive summarizer, or the best of given variants, by what views still hold.
@@ -313,7 +303,6 @@ def tune(
     Half of the sessions are tuned on, the others judge; what is reported was never tuned on. Every variant's views have
     the same number of tokens. An interrupted run goes on where it was; reports are the same on every run.
     """
-    from summarizing_context.cli.eval_model import show_forecast
     from summarizing_context.evaluation.runner import Plan
     from summarizing_context.evaluation.tuning.report import HTML, document, write_reports, write_winner
     from summarizing_context.evaluation.tuning.tuner import tune as run_tuning
@@ -322,15 +311,13 @@ def tune(
         refuse_suite(suite, "--cases")
     elif config is not None:
         raise InputError("--config is for --cases; a suite has its own settings")
-    speaker = Speaker(
-        model, provider, cassette, base_url, record=record, max_calls=max_calls, gepa=gepa, dry_run=dry_run
-    )
+    speaker = Speaker(cassette, record=record, max_calls=max_calls, gepa=gepa, dry_run=dry_run)
+    data = _data(suite, cases, OwnSettings(config, prompts, summarizer, model), base_url, read_tokens(budget))
     started = time.perf_counter()
-    with speaker.opened() as tape, TemporaryDirectory() as scratch:
+    with speaker.opened(data.settings) as tape, TemporaryDirectory() as scratch:
         task = _task(
-            suite, cases, speaker, tape, budget=read_tokens(budget), start=start, tries=tries or (),
-            folder=Path(scratch) if dry_run else out, seed=seed, evaluations=evaluations, seconds=seconds,
-            jobs=jobs or os.cpu_count() or 1, config=config,
+            data, speaker, tape, start=start, tries=tries or (), folder=Path(scratch) if dry_run else out, seed=seed,
+            evaluations=evaluations, seconds=seconds, jobs=jobs or os.cpu_count() or 1,
         )  # fmt: skip
         run, winner = _run(task, run_tuning)
     if tape is not None and dry_run:
@@ -345,13 +332,38 @@ def tune(
     return Status.LAW_BROKEN if run.verdict.failed else Status.OK
 
 
+class _Data(NamedTuple):
+    """What is tuned on."""
+
+    suite: Suite
+    sources: list[CaseSource]
+    settings: Settings
+
+
+def _data(suite: str | None, cases: list[Path] | None, own: OwnSettings, base_url: str | None, budget: int) -> _Data:
+    """A suite of the checkout, or transcripts of the user's, with the settings that the command line names."""
+    from summarizing_context.evaluation.cases.sources import check_readable, folder_sources
+    from summarizing_context.evaluation.suites import Suite, load_suite
+    from summarizing_context.settings.values import Settings
+
+    settings = own.load(base_url) if any(own) else Settings()
+    if cases:
+        sources = folder_sources(cases, budget=budget)
+        check_readable(sources)
+        return _Data(Suite(name="your sessions", claim=_YOURS), sources, settings)
+    loaded = load_suite(suite or _SUITE, Path.cwd())
+    suites = loaded.settings()
+    if any(own):
+        changed = {name: getattr(settings, name) for name in ("summarizer", "model", "base_url", "prompts")}
+        suites = replace(suites, **changed)
+    return _Data(loaded.suite, loaded.sources(), suites)
+
+
 def _task(
-    suite: str | None,
-    cases: list[Path] | None,
+    data: _Data,
     speaker: Speaker,
     tape: Cassette | None,
     *,
-    budget: int,
     start: Path | None,
     tries: Sequence[Path],
     folder: Path,
@@ -359,41 +371,37 @@ def _task(
     evaluations: int,
     seconds: float | None,
     jobs: int,
-    config: Path | None,
 ) -> TuneTask:
-    from summarizing_context.evaluation.cases.sources import check_readable, folder_sources
-    from summarizing_context.evaluation.suites import Suite, load_suite
     from summarizing_context.evaluation.tuning.tuner import TuneTask
-    from summarizing_context.evaluation.tuning.variants import Variant
-    from summarizing_context.settings.values import Settings
-    from summarizing_context.summarizers.extractive.parameters import load_parameters, read_parameters
 
-    suite = suite or _SUITE
-    if cases:
-        suite_read, settings, sources = (
-            Suite(name="your sessions", claim=_YOURS),
-            Settings() if config is None else own_settings(config),
-            folder_sources(cases, budget=budget),
-        )
-        check_readable(sources)
-    else:
-        loaded = load_suite(suite, Path.cwd())
-        suite_read, settings, sources = loaded.suite, loaded.settings(), loaded.sources()
-    given = load_parameters(start) if start is not None else read_parameters(suite_read.start, suite)
+    begin = _start(data, start)
     return TuneTask(
-        name=suite_read.name,
-        claim=suite_read.claim,
-        sources=sources,
-        settings=speaker.settings(settings),
-        start=Variant(name="start", parameters=given),
-        optimizer=_optimizer(tries, speaker, tape, seed=seed, evaluations=evaluations),
+        name=data.suite.name,
+        claim=data.suite.claim,
+        sources=data.sources,
+        settings=replace(data.settings, prompts=None, extractive_parameters=None),  # variants bring their own
+        start=begin,
+        optimizer=_optimizer(tries, speaker, tape, data.settings, begin, seed=seed, evaluations=evaluations),
         folder=folder,
         seed=seed,
         evaluations=evaluations,
         seconds=seconds,
-        wanted=0.0 if tries or speaker.model or start is not None else suite_read.recovers,
+        wanted=0.0 if tries or tape is not None or start is not None else data.suite.recovers,
         jobs=jobs,
         cassette=tape,
+    )
+
+
+def _start(data: _Data, given: Path | None) -> Variant:
+    """Figures of `--start`, of the settings or of the suite, and the prompts of the settings."""
+    from summarizing_context.evaluation.tuning.variants import Variant
+    from summarizing_context.summarizers.extractive.parameters import load_parameters, read_parameters
+
+    figures, folder = given or data.settings.extractive_parameters, data.settings.prompts
+    return Variant(
+        name="start",
+        parameters=load_parameters(Path(figures)) if figures else read_parameters(data.suite.start, data.suite.name),
+        prompts=tuple(_prompts(Path(folder), option="--prompts")) if folder else (),
     )
 
 
@@ -401,7 +409,14 @@ _YOURS = "Figures that keep more of what later tool calls in these sessions real
 
 
 def _optimizer(
-    tries: Sequence[Path], speaker: Speaker, tape: Cassette | None, *, seed: int, evaluations: int
+    tries: Sequence[Path],
+    speaker: Speaker,
+    tape: Cassette | None,
+    settings: Settings,
+    start: Variant,
+    *,
+    seed: int,
+    evaluations: int,
 ) -> Optimizer:
     from summarizing_context.evaluation.tuning.variants import CoordinateSearch, Grid
 
@@ -410,9 +425,9 @@ def _optimizer(
             raise InputError("--gepa and --try: take one of them")
         if speaker.dry_run:
             return Grid([])  # what the model would propose is not known
-        return speaker.gepa_prompts(tape, seed=seed, proposals=evaluations)
+        return speaker.gepa_prompts(settings, tape, seed=seed, proposals=evaluations)
     if tries:
-        return Grid([read_variant(path, has_model=tape is not None) for path in tries])
+        return Grid([read_variant(path, has_model=tape is not None, start=start) for path in tries])
     if tape is not None:
         raise InputError("--model: say what to try, prompts with --try, or --gepa to have them written")
     return CoordinateSearch(seed)

@@ -148,7 +148,8 @@ class ReaderPlan:
 
     reader: Chat
     judge: Chat
-    writer: Chat | None = None  # of questions and summaries, in recorded answers; the reader if none is named
+    writer: Chat | None = None  # of questions, in recorded answers; the reader if none is named
+    summarizer: Chat | None = None  # of summaries, in recorded answers; the writer if none is named
     replicates: int = 3  # answers to one question about one view
     arms: tuple[str, ...] = READ_ARMS
     kinds: tuple[str, ...] = KINDS
@@ -156,6 +157,16 @@ class ReaderPlan:
     concurrency: int = 8
     attempts: int = 3
     call_timeout: float = 60.0  # seconds
+
+    @property
+    def writes(self) -> Chat:
+        """Who writes questions."""
+        return self.writer or self.reader
+
+    @property
+    def summarizes(self) -> Chat:
+        """Who writes summaries."""
+        return self.summarizer or self.writes
 
     def chosen(self, probes: Sequence[Probe]) -> list[Probe]:
         """The probes of one cut that are asked, in their order."""

@@ -105,13 +105,13 @@ def test_settings_of_ones_own_reach_the_run(run: Runner, folder: Path, tmp_path:
     assert run("eval", "run", *place, "--out", tmp_path / "report").status == 0
     settings = json.loads((tmp_path / "report" / "report.json").read_text("utf8"))["settings"]
     assert settings["segment_target"] == 900
-    ran = run("eval", "run", *place, "--summarizer", "openai", "--summarizer-model", "m")
+    ran = run("eval", "run", *place, "--summarizer", "openai", "--model", "m")
     assert (ran.status, "--cassette" in ran.err) == (2, True)
     assert run("eval", "run", *place, "--prompts", tmp_path / "nowhere").status == 2
 
 
 def test_a_model_of_ones_own_is_forecast_as_summarizer(run: Runner, folder: Path, tmp_path: Path):
-    model = ("--summarizer", "openai", "--summarizer-model", "gpt-5.4-mini", "--cassette", tmp_path / "c.jsonl")
+    model = ("--summarizer", "openai", "--model", "gpt-5.4-mini", "--cassette", tmp_path / "c.jsonl")
     ran = run(
         "eval", "record", "--cases", folder, "--budget", "3k", "--arms", "tail", *model, "--dry-run", "--json", "-"
     )

@@ -52,7 +52,17 @@ def test_equal_runs_write_equal_bytes(run: Runner, checkout: Path):
 
 
 def test_a_forecast_needs_no_key_and_sends_nothing(run: Runner, checkout: Path):
-    command = ("eval", "record", "real", "--reader", "openai", "--model", "gpt-5.4-mini", "--arms", "ours,compact,tail")
+    command = (
+        "eval",
+        "record",
+        "real",
+        "--reader",
+        "openai",
+        "--reader-model",
+        "gpt-5.4-mini",
+        "--arms",
+        "ours,compact,tail",
+    )
     ran = run(*command, "--dry-run", "--json", "-")
     assert ran.status == 0
     assert ran.document["by_kind"] == {"reader": 1, "judge": 1}

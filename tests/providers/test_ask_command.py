@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from summarizing_context.cli import main
 from summarizing_context.evaluation.demo_session import demo_session
+from summarizing_context.summarizers.prompts import latest, write_prompt
 from tests.cli.commands import write_transcript
 from tests.privacy import open_to_others
 
@@ -66,7 +68,7 @@ def answering(request: Request) -> Answer:
 
 def ask(log: Path, server: ProviderServer | None, *more: object, budget: object = "3k") -> int:
     url = OPENAI.base_url(server.root if server else "http://127.0.0.1:1")
-    models = ("--model", WRITER, "--judge", JUDGE, "--base-url", url, "--judge-base-url", url, "--questions", 3)
+    models = ("--model", WRITER, "--judge-model", JUDGE, "--base-url", url, "--judge-base-url", url, "--questions", 3)
     return main([str(word) for word in ("eval", "ask", log, "--budget", budget, *models, *more)])
 
 
@@ -139,8 +141,8 @@ def test_questions_that_cannot_be_used_are_asked_three_times_and_told(
     ("more", "budget", "said"),
     [
         (("--cut", 9, "--share", 0.5), "3k", "take one of them"),
-        (("--judge", WRITER), "3k", "name another model"),
-        (("--provider", "oracle"), "3k", "--provider"),
+        (("--judge-model", WRITER), "3k", "name another model"),
+        (("--judge-provider", "oracle"), "3k", "--judge-provider"),
         (("--arms", "hierarchical"), "3k", "there is no arm"),
         ((), "900k", "take a budget below"),
     ],
@@ -157,5 +159,83 @@ def test_another_budget_needs_another_folder_and_a_folder_is_only_shown(log: Pat
         assert ask(log, server, "--arms", "ours,extractive,compact,tail", "--share", 0.9) == 0
     assert ask(log, None, "--share", 0.9, "--dry-run", budget="2k") == 2
     assert "another budget (3000)" in capsys.readouterr().err
-    assert main(["eval", "record", "eval-ask", "--reader", "openai", "--model", "m"]) == 2
+    assert main(["eval", "record", "eval-ask", "--reader", "openai", "--reader-model", "m"]) == 2
     assert "only shown again" in capsys.readouterr().err
+
+
+def test_models_of_four_roles_and_settings_of_ones_own_and_a_cap_for_all_calls(
+    log: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "mine" / "segment").mkdir(parents=True)
+    prompt = replace(latest("segment"), version=9, text=f"{latest('segment').text}\nKeep every port.")
+    (tmp_path / "mine" / "segment" / "v9.md").write_text(write_prompt(prompt), encoding="utf8")
+    (tmp_path / "mine.toml").write_text(
+        f'[summarizing_context]\nsummarizer = "openai"\nmodel = "{WRITER}"\nhigh_water = 0.8\n', encoding="utf8"
+    )
+    own = ("--config", tmp_path / "mine.toml", "--prompts", tmp_path / "mine", "--questions", 3, "--budget", "3k")
+    roles = ("--question-model", "asker", "--reader-model", "reader", "--judge-model", JUDGE)
+
+    def asked(root: str, *more: object) -> int:
+        urls = ("--base-url", f"{root}/v1", "--judge-base-url", f"{root}/v1")
+        return main([str(word) for word in ("eval", "ask", log, *own, *roles, *urls, *more)])
+
+    with serving_apart(answering) as server:
+        assert asked(server.root, "--max-calls", 4) == 4
+        assert len(server.requests) == 4
+        assert "the cap max_calls is reached; replies are kept" in capsys.readouterr().err
+        assert asked(server.root) == 0
+        wanted = {"asker": {"questions"}, WRITER: {"summary"}, "reader": {"reader"}, JUDGE: {"judge"}}
+        assert models_of(server) == wanted
+        assert any("Keep every port." in system_text(request.body) for request in server.requests)
+    (tmp_path / "mine.toml").rename(tmp_path / "gone.toml")
+    (tmp_path / "mine").rename(tmp_path / "gone")
+    assert main(["eval", "run", "eval-ask", "--out", "again"]) == 0
+    for name in ("report.json", "report.html"):
+        assert Path("eval-ask", name).read_bytes() == Path("again", name).read_bytes()
+    assert "all gates passed" not in Path("again", "report.html").read_text("utf8")
+    capsys.readouterr()
+    assert ask(log, None) == 2
+    assert "other settings or prompts" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ((), "--model: name the model that summarizes"),
+        (("--summarizer", "extractive"), "--model: name the model that summarizes"),
+        (("--model", WRITER, "--prompts", "nowhere"), "--prompts: nowhere is no folder"),
+        (("--model", WRITER, "--reader-provider", "anthropic"), "--reader-model"),
+    ],
+)
+def test_a_role_without_a_model_is_told(
+    log: Path, more: tuple[object, ...], said: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main([str(word) for word in ("eval", "ask", log, "--judge-model", JUDGE, "--dry-run", *more)]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert len(told.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("name", "content"), [("none.jsonl", None), ("empty.jsonl", ""), ("bad.jsonl", "{")])
+@pytest.mark.parametrize("command", ["ask", "replay"])
+def test_a_log_that_cannot_be_read_or_is_empty_is_one_line(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    command: str,
+    name: str,
+    content: str | None,
+    capsys: pytest.CaptureFixture[str],
+):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    if content is not None:
+        (tmp_path / name).write_text(content, encoding="utf8")
+    given = {
+        "ask": ("eval", "ask", tmp_path / name, "--model", WRITER, "--judge-model", JUDGE, "--out", tmp_path / "out"),
+        "replay": ("replay", tmp_path / name, "--budget", "3k"),
+    }[command]
+    assert main([str(word) for word in given]) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("Replaying")]
+    assert len(lines) == 1
+    assert lines[0].startswith("error: ")
+    assert name in lines[0]
+    assert not (tmp_path / "out").exists()

@@ -34,7 +34,7 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def command(name: str, case: Path, tmp_path: Path, *more: object, model: str = MODEL) -> list[str]:
-    asked = ["--reader", more[0] if more else "openai", "--model", model, "--probes", 2, "--replicates", 2]
+    asked = ["--reader", more[0] if more else "openai", "--reader-model", model, "--probes", 2, "--replicates", 2]
     place = ["--cassette", tmp_path / "c.jsonl", "--out", tmp_path / name, "--arms", "tail"]
     return [str(word) for word in ["eval", name, "--cases", case, "--budget", "3k", *asked, *place, *more[1:]]]
 
@@ -77,7 +77,7 @@ def test_a_summarizer_of_ones_own_is_recorded_and_replayed(case: Path, tmp_path:
     prompt.parent.mkdir(parents=True)
     text = "Keep every port.\n" + latest("segment").text
     prompt.write_text(write_prompt(replace(latest("segment"), version=1, text=text)), encoding="utf8")
-    own = ("--summarizer", "openai", "--summarizer-model", MODEL, "--prompts", prompt.parent.parent)
+    own = ("--summarizer", "openai", "--model", MODEL, "--prompts", prompt.parent.parent)
 
     def run(name: str, *more: object) -> int:
         place = ("--cases", case, "--budget", "3k", "--arms", "tail", "--cassette", tmp_path / "c.jsonl", *own)
@@ -110,10 +110,10 @@ def test_a_dry_run_tells_the_price_and_sends_nothing(
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (("--reader", "oracle", "--model", "m", "--cassette", "c"), "openai and anthropic"),
-        (("--reader", "openai", "--cassette", "c"), "--model"),
-        (("--reader", "openai", "--model", "m"), "--cassette"),
-        (("--reader", "openai", "--model", "m", "--cassette", "missing.jsonl"), "no such cassette"),
+        (("--reader", "oracle", "--reader-model", "m", "--cassette", "c"), "openai and anthropic"),
+        (("--reader", "openai", "--cassette", "c"), "--reader-model"),
+        (("--reader", "openai", "--reader-model", "m"), "--cassette"),
+        (("--reader", "openai", "--reader-model", "m", "--cassette", "missing.jsonl"), "no such cassette"),
         (("--record",), "nothing to record"),
     ],
 )

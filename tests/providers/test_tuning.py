@@ -129,6 +129,25 @@ def test_a_dry_run_tells_what_a_recording_then_takes(
     assert proposed["proposals"] == 3
 
 
+def test_prompts_of_ones_own_are_the_start_and_a_cap_stops_before_one_call_more(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+):
+    own = ("--prompts", "mine", "--try", "mine", "--json", "told.json")
+    with serving_apart(answering) as server:
+        where = ("--base-url", OPENAI.base_url(server.root))
+        assert tune("--record", *where, *own, "--max-calls", 3) == 4
+        assert len(server.requests) == 3
+        assert "the cap max_calls is reached" in capsys.readouterr().err
+        assert tune("--record", *where, *own) == 0
+    told = json.loads((checkout / "told.json").read_text("utf8"))
+    assert told["start"] == told["winner"]
+    assert told["start"] != told["shipped"]
+    assert main(["tune", "tiny", "--prompts", "mine"]) == 2
+    assert "name the model that they are for" in capsys.readouterr().err
+    assert main(["tune", "tiny", "--summarizer", "extractive", "--model", "m"]) == 2
+    assert "extractive asks no model" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -139,7 +139,7 @@ class Cassette:
         if self._failure is not None:
             raise self._failure  # nothing more is paid for
         try:
-            self.spent.admit(request, self._caps)
+            self.spent.admit(request, Caps() if self.mode == "forecast" else self._caps)
         except CassetteLimitError as error:
             raise self._noted(error) from None
         if self.mode == "forecast":

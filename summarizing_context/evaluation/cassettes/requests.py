@@ -186,12 +186,16 @@ class Spent:
     cached_tokens: int = 0
     replayed: int = 0  # answered from the cassette
     by_kind: dict[str, int] = field(default_factory=dict)  # calls
+    beside: Sequence[Spent] = ()  # by other models of this run: one cap holds for all their calls
 
     def admit(self, request: Request, caps: Caps) -> None:
         """Count a call that is about to be made, or `CassetteLimitError`."""
         tokens = request.tokens
-        if caps.max_calls is not None and self.calls >= caps.max_calls:
-            raise CassetteLimitError(f"stopped after {self.calls:,} calls: the cap max_calls is reached")
+        calls = self.calls + sum(other.calls for other in self.beside)
+        if caps.max_calls is not None and calls >= caps.max_calls:
+            raise CassetteLimitError(
+                f"stopped after {calls:,} calls: the cap max_calls is reached; replies are kept, call it again to go on"
+            )
         if caps.max_input_tokens is not None and self.input_tokens + tokens > caps.max_input_tokens:
             raise CassetteLimitError(
                 f"stopped after {self.input_tokens:,} input tokens: the cap max_input_tokens has no room for the next "

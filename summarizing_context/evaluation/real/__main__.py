@@ -70,7 +70,8 @@ def _export(given: argparse.Namespace) -> None:
     for case in recording.cases:
         if wanted and case.name not in wanted:
             continue
-        built = anyio.run(build, case, recording.messages(case), recording.replies, given.arms.split(","))
+        messages, arms = recording.messages(case), given.arms.split(",")
+        built = anyio.run(build, case, messages, recording.replies, arms, recording.settings)
         missing += built.missing
         exchange.write_views(given.to, case, built, recording.questions(case))
         if any(name == case.name for name, _ in recording.answers):

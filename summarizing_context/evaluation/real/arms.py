@@ -26,6 +26,7 @@ from summarizing_context.evaluation.real.rendering import (
     tokens_of,
 )
 from summarizing_context.evaluation.real.views import OurView, Request, Summary, extractive_view, our_view
+from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.prompts import latest
 
 OURS, COMPACT = "ours", "compact"
@@ -87,9 +88,15 @@ class Built:
     waiting: int = 0  # requests that cannot be asked yet
 
 
-async def build(case: Case, messages: Sequence[Message], replies: Mapping[str, Reply], arms: Sequence[str]) -> Built:
+async def build(
+    case: Case,
+    messages: Sequence[Message],
+    replies: Mapping[str, Reply],
+    arms: Sequence[str],
+    own: Settings | None = None,
+) -> Built:
     """The views of these arms. An arm whose replies are not all recorded has none, and its requests are missing."""
-    ours = await our_view(case, messages, replies)
+    ours = await our_view(case, messages, replies, own)
     built = Built(missing=list(ours.missing), waiting=ours.waiting)
     past = Past(messages, tokens_of(ours.text))
     texts: dict[str, str | None] = {}
@@ -98,7 +105,7 @@ async def build(case: Case, messages: Sequence[Message], replies: Mapping[str, R
             case "ours":
                 texts[arm] = None if ours.missing or ours.waiting else ours.text
             case "extractive":
-                texts[arm] = await _extractive(case, past)
+                texts[arm] = await _extractive(case, past, own)
             case "compact" | "compact_reread":
                 reply = _replied(compact_request(case, messages), replies, built)
                 texts[arm] = reply and _compacted(past, reply, reread=arm == "compact_reread")
@@ -257,9 +264,9 @@ def _note(title: str, text: str) -> Part:
     return Part("user", f"{title}\n{text}")
 
 
-async def _extractive(case: Case, past: Past) -> str:
+async def _extractive(case: Case, past: Past, own: Settings | None) -> str:
     """Our view without a model, what it leaves free filled with the end of what stands before its tail."""
-    text, start = await extractive_view(case, past.messages, past.tokens)
+    text, start = await extractive_view(case, past.messages, past.tokens, own)
     older = [part for message in past.messages[:start] for part in parts_of(message)]
     room = past.tokens - tokens_of(text) - 2 * _FRAME
     if room < _SMALLEST or not older:

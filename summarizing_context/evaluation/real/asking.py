@@ -52,10 +52,11 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Asking:
-    """The models of a recording: one writes, one reads, one judges."""
+    """The models of a recording: they summarize, write questions, read and judge."""
 
     recording: Recording
     plan: ReaderPlan
+    summarizer: RecordedModel
     writer: RecordedModel
     reader: RecordedModel
     judge: RecordedModel
@@ -106,7 +107,7 @@ class Asking:
         """The views of a case, with every summary written that they need."""
         messages = self.recording.messages(case)
         for _ in range(_ROUNDS):
-            built = await build(case, messages, self.recording.replies, arms)
+            built = await build(case, messages, self.recording.replies, arms, self.recording.settings)
             if not built.missing:
                 return built
             await self._all([partial(self._write, request) for request in built.missing])
@@ -115,15 +116,15 @@ class Asking:
     async def _write(self, request: Request) -> None:
         asked = Asked(
             kind=request.purpose,
-            maker=self.writer.maker,
+            maker=self.summarizer.maker,
             system=request.system,
             user=(request.user,),
             max_tokens=request.max_tokens,
         )
-        reply = await self.writer.ask(asked, assumed="word " * (request.max_tokens // 2))
+        reply = await self.summarizer.ask(asked, assumed="word " * (request.max_tokens // 2))
         if reply.fault:
             raise CassetteError(f"{request.case}: the model gave no {request.purpose} summary ({reply.fault})")
-        model = (self.plan.writer or self.plan.reader).model
+        model = self.plan.summarizes.model
         self.recording.add_replies([Reply(request.key, request.purpose, model, READING, reply.text)])
 
     async def _read(self, case: Case, built: Built) -> None:
@@ -208,21 +209,20 @@ class Asking:
 
 @asynccontextmanager
 async def open_asking(
-    recording: Recording, cassette: Cassette, plan: ReaderPlan, *, questions: int = 0, writers: Cassette | None = None
+    recording: Recording, cassette_of: Callable[[Chat], Cassette], plan: ReaderPlan, *, questions: int = 0
 ) -> AsyncIterator[Asking]:
     """The models of a plan, for the length of an `async with`; what was recorded is saved at its end.
 
     Args:
         recording: What is known.
-        cassette: Of the reader and the judge.
+        cassette_of: Where a model's replies are kept; several may share one.
         plan: Names the models.
         questions: To be written for a case that has none.
-        writers: Cassette of the model that writes, if its cost is counted apart.
     """
-    writers = cassette if writers is None else writers
     async with AsyncExitStack() as stack:
 
-        def opened(chat: Chat, cassette: Cassette) -> RecordedModel:
+        def opened(chat: Chat) -> RecordedModel:
+            cassette = cassette_of(chat)
             wanted = Settings(
                 summarizer=chat.provider, model=chat.model, base_url=chat.base_url, call_timeout=plan.call_timeout
             )
@@ -230,11 +230,10 @@ async def open_asking(
             stack.push_async_callback(model.close)
             return RecordedModel(model, cassette, plan)
 
-        writer = opened(plan.writer or plan.reader, writers)
+        chats = (plan.summarizes, plan.writes, plan.reader, plan.judge)
+        summarizer, writer, reader, judge = map(opened, chats)
         try:
-            yield Asking(
-                recording, plan, writer, opened(plan.reader, cassette), opened(plan.judge, cassette), questions
-            )
+            yield Asking(recording, plan, summarizer, writer, reader, judge, questions)
         finally:
-            if cassette.sends:
+            if any(cassette_of(chat).sends for chat in chats):
                 recording.save()

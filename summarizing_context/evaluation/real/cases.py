@@ -8,8 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from summarizing_context.errors import TranscriptError
+from summarizing_context.evaluation.real.own_settings import settle
 from summarizing_context.evaluation.real.recording import CASES, Case, Recording, gzipped
 from summarizing_context.evaluation.real.rendering import Message, parts_of, text_of, tokens_of
+from summarizing_context.settings.values import Settings
 from summarizing_context.transcripts import read_session
 
 _OWN, _UNPUBLISHED = "a log of the user's", "not to be published"
@@ -60,16 +62,27 @@ def add_case(
 
 
 def with_own_case(
-    folder: Path, log: Path, *, cut: int | float, budget: int, clean: Callable[[Message], Message], to: Path
+    folder: Path,
+    log: Path,
+    *,
+    cut: int | float,
+    budget: int,
+    own: Settings,
+    clean: Callable[[Message], Message],
+    to: Path,
 ) -> Recording:
     """What a folder holds, with a log of the user's as its only case; if it has none, the case is added to `to`.
 
     Raises `TranscriptError` for a log that was asked about otherwise, or that needs no summary.
     """
     messages = [clean(message) for message in read_session(log).messages]
+    if not messages:
+        raise TranscriptError(f"{log}: holds no message; name another transcript")
     at = cut if isinstance(cut, int) else cut_at(messages, cut)
     name = f"{_stem(log)}-{at}"
-    if (folder / CASES).exists():
+    is_new = not (folder / CASES).exists()
+    if not is_new:
+        settle(own, folder, is_new=False)
         recording = Recording.open(folder)
         for case in recording.cases:
             if case.name == name:
@@ -86,6 +99,8 @@ def with_own_case(
     case = add_case(
         to, log, name=name, cut=at, budget=budget, source=_OWN, licence=_UNPUBLISHED, session=_stem(log), clean=clean
     )
+    if is_new or to != folder:
+        settle(own, to, is_new=True)
     return replace(Recording.open(to), cases=[case])
 
 

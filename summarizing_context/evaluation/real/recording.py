@@ -18,6 +18,8 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from summarizing_context.errors import TranscriptError
+from summarizing_context.evaluation.real.own_settings import read as read_settings
+from summarizing_context.settings.values import Settings
 from summarizing_context.transcripts import read_session
 
 Category = Literal["rule", "decision", "error", "artifact", "fact", "absent"]
@@ -110,12 +112,13 @@ class Recording:
     replies: dict[str, Reply] = field(default_factory=dict)  # by key
     answers: dict[tuple[str, str], Answers] = field(default_factory=dict)  # by case and arm
     marks: dict[tuple[str, str, str], Mark] = field(default_factory=dict)  # by case, question and arm
+    settings: Settings | None = None  # of views, if they are not as shipped
 
     @classmethod
     def open(cls, folder: Path) -> Recording:
         """Read a folder. Raises `TranscriptError` naming the file that cannot be read."""
         listed = _read(folder / CASES, lambda data: msgspec.convert(tomllib.loads(data.decode()), _Cases))
-        found = cls(folder, listed.case)
+        found = cls(folder, listed.case, settings=read_settings(folder))
         found.read_questions()
         found.add_replies(_lines(folder / REPLIES, Reply))
         found.answers = {(line.case, line.arm): line for line in _lines(folder / ANSWERS, Answers)}

@@ -54,7 +54,8 @@ def document_of(outcome: RealOutcome, gates: Sequence[GateOutcome]) -> dict[str,
 def page(outcome: RealOutcome, claim: str, gates: Sequence[GateOutcome] = ()) -> str:
     """The whole page."""
     failed = sum(gate.failed for gate in gates)
-    tone, verdict = ("bad", f"{failed} gates failed") if failed else ("good", "all gates passed")
+    passed = ("good", "all gates passed") if gates else ("plain", "no gates")
+    tone, verdict = ("bad", f"{failed} gates failed") if failed else passed
     parts = [
         f'<h1>Answers of a model from views <span class="badge {tone}">{verdict}</span></h1>'
         f'<p class="soft">{escape(claim)}</p>{_makers(outcome)}',

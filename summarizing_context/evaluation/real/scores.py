@@ -160,7 +160,7 @@ def _views(folder: Path, name: str, *, arms: Sequence[str]) -> tuple[list[ViewRe
     recording = Recording.open(folder)
     case = next(case for case in recording.cases if case.name == name)
     arms = [arm for arm in arms if arm not in OPTIONAL or (name, arm) in recording.answers]
-    built = anyio.run(build, case, recording.messages(case), recording.replies, arms)
+    built = anyio.run(build, case, recording.messages(case), recording.replies, arms, recording.settings)
     found = []
     for arm in arms:
         view, answers = built.views.get(arm), recording.answers.get((name, arm))

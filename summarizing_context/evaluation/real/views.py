@@ -8,6 +8,7 @@ reply tells the rules of some messages there are none, and of later ones nothing
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import NamedTuple
 
@@ -93,10 +94,12 @@ class RecordedSummarizer:
         return NO_RULES if job.kind == "rules" else PENDING
 
 
-async def our_view(case: Case, messages: Sequence[Message], replies: Mapping[str, Reply]) -> OurView:
+async def our_view(
+    case: Case, messages: Sequence[Message], replies: Mapping[str, Reply], own: Settings | None = None
+) -> OurView:
     """Our view at the cut, with recorded summaries."""
     summarizer = RecordedSummarizer(case.name, replies)
-    async with open_context(_settings(case.budget), summarizer=summarizer) as context:
+    async with open_context(_settings(case.budget, own), summarizer=summarizer) as context:
         text = text_of(await _view_at_cut(context, messages, case.budget))
         nodes = context.summaries() or context.explain(drops=False)  # a short log may have no whole segment yet
         leaves = [Summary(node.start, node.stop, node.text) for node in nodes]
@@ -104,13 +107,15 @@ async def our_view(case: Case, messages: Sequence[Message], replies: Mapping[str
     return OurView(text, leaves, missing, len(summarizer.waiting))
 
 
-async def extractive_view(case: Case, messages: Sequence[Message], tokens: int) -> tuple[str, int]:
+async def extractive_view(
+    case: Case, messages: Sequence[Message], tokens: int, own: Settings | None = None
+) -> tuple[str, int]:
     """Our view without a model, of at most so many tokens, and the first message of its raw tail.
 
     The view at the cut is taken if it fits closely. Else other budgets are tried, each as after a restart.
     """
     best, start = "", len(messages)
-    async with open_context(_settings(case.budget)) as context:
+    async with open_context(_settings(case.budget, own)) as context:
         view = await _view_at_cut(context, messages, case.budget)
         low, high, budget = 0.0, 0.0, float(case.budget)
         for tried in range(_TRIES):
@@ -146,9 +151,11 @@ async def _view(context: SummarizingContext, budget: int) -> list[Message]:
     return await context.get_messages_for_request(token_budget=budget)
 
 
-def _settings(budget: int) -> Settings:
-    """The shipped settings, in memory, counting alike on every machine."""
-    return Settings(
+def _settings(budget: int, own: Settings | None) -> Settings:
+    """The shipped settings, or those of the user's, in memory, counting alike on every machine."""
+    return replace(
+        own or Settings(),
+        summarizer="extractive",  # a model's summaries come from the recording
         store=":memory:",
         session_id="real",
         max_tokens=budget,

@@ -58,7 +58,7 @@ def ask(recording, model, tmp_path, *, mode="record", caps=None):
     async def run():
         with Cassette.open(tmp_path / "c.jsonl", mode, caps=caps) as cassette:
             recorded = RecordedModel(model, cassette, PLAN)
-            await Asking(recording, PLAN, recorded, recorded, recorded).record(ARMS)
+            await Asking(recording, PLAN, recorded, recorded, recorded, recorded).record(ARMS)
             return cassette.spent
 
     return anyio.run(run)
