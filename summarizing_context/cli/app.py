@@ -10,6 +10,7 @@ from summarizing_context.cli import (
     commands,
     demo,
     eval,
+    imports,
     prompts,
     replay,
     sessions,
@@ -53,7 +54,7 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(about)
-    for family in (demo, replay, sessions, view, commands, eval, prompts, tune):
+    for family in (demo, replay, imports, sessions, view, commands, eval, prompts, tune):
         family.register(app)
     _register_completion(app)
     return app

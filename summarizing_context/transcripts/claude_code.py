@@ -62,7 +62,7 @@ def _trees(rows: list[Row]) -> list[list[Row]]:
         value = row.value
         parent = value.get("logicalParentUuid") or value.get("parentUuid")
         begins = parent is None and value.get("subtype") != "compact_boundary"
-        at = len(trees) if begins else roots.get(parent, len(trees) - 1)
+        at = len(trees) if begins else roots.get(str(parent), len(trees) - 1)
         at = roots.setdefault(value["uuid"], max(at, 0))
         if at == len(trees):
             trees.append([])

@@ -1,0 +1,43 @@
+"""`import`: sessions of transcripts in a store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cli.commands import Runner, says, write_transcript
+
+CODEX = Path(__file__).parents[1] / "data" / "clients" / "codex"
+SHORT = [says("user", "hello"), says("assistant", "hi")]
+
+
+def test_the_sessions_of_a_client_go_into_a_store_and_can_be_searched(run: Runner, tmp_path):
+    ran = run("import", CODEX, "--store", tmp_path / "logs.db", "--json", "-")
+    assert ran.status == 0
+    (row,) = ran.document["sessions"]
+    assert (row["format"], row["messages"], row["added"]) == ("codex", 19, 19)
+    assert ran.document["skipped"]["session_meta"] == 1
+    found = run("search", "negative", "--store", tmp_path / "logs.db")
+    assert "A test of negative numbers is still" in " ".join(found.out.split())
+
+
+def test_a_second_import_adds_what_is_new_and_keeps_another_session_of_the_name_apart(run: Runner, tmp_path):
+    store = tmp_path / "logs.db"
+    path = write_transcript(tmp_path / "log.jsonl", SHORT)
+    assert run("import", path, "--store", store).status == 0
+    write_transcript(path, [*SHORT, says("user", "more")])
+    assert [row["added"] for row in run("import", path, "--store", store, "--json", "-").document["sessions"]] == [1]
+    write_transcript(path, [says("user", "something else")])
+    (other,) = run("import", path, "--store", store, "--json", "-").document["sessions"]
+    assert (other["session_id"], other["messages"], other["added"]) == ("log:2", 1, 1)
+    listed = run("sessions", "list", "--store", store).out
+    assert [name in listed for name in ("log ", "log:2")] == [True, True]
+
+
+def test_a_bad_file_is_named_and_the_others_are_imported(run: Runner, tmp_path):
+    bad = write_transcript(tmp_path / "a.jsonl", [*SHORT, {"content": "no role"}])
+    write_transcript(tmp_path / "b.jsonl", SHORT)
+    ran = run("import", tmp_path, "--store", tmp_path / "logs.db", "--json", "-")
+    assert ran.status == 2
+    assert [row["session_id"] for row in ran.document["sessions"]] == ["b"]
+    assert [error.startswith(f"{bad}:3: ") for error in ran.document["unreadable"]] == [True]
+    assert run("import", bad, "--store", tmp_path / "logs.db").status == 2
