@@ -234,7 +234,12 @@ def scatter_chart(spots: Sequence[Spot], *, label: str, below: str) -> str:
 def steps_chart(values: Sequence[float], *, label: str, below: str) -> str:
     """What each trial gave as dots, and the best so far as a line."""
     across, up = _Scale(0.0, float(max(len(values) - 1, 1))), _scale(values)
-    parts = [f"<title>{escape(label)}</title>", *_frame(across, up, below, lambda value: f"{value:,.0f}")]
+
+    def number(at: float) -> str:
+        """A trial's number; nothing between two trials, where there are fewer than ticks."""
+        return f"{at:,.0f}" if len(values) > _TICKS or at.is_integer() else ""
+
+    parts = [f"<title>{escape(label)}</title>", *_frame(across, up, below, number)]
     best, path = values[0], ""
     for at, value in enumerate(values):
         x = _scatter_x(across, float(at))

@@ -37,7 +37,8 @@ def headline(run: TuneOutcome) -> list[str]:
         sure = "surely" if verdict.is_sure else "not surely"
         lines.append(f"On held-out sessions the winner is {sure} better than the start: {_change(verdict.gain)}.")
         if verdict.gain.sessions < LEAST_SESSIONS:
-            lines.append(f"{verdict.gain.sessions} held-out sessions are too few to be sure of anything; give more.")
+            many = "session is" if verdict.gain.sessions == 1 else "sessions are"
+            lines.append(f"{verdict.gain.sessions} held-out {many} too few to be sure of anything; give more.")
     if run.winner != run.shipped and run.start != run.shipped and verdict.gap is not None:
         lines.append(f"The shipped figures are ahead of the start by {_change(verdict.gap)} there.")
         if verdict.recovered is not None:
