@@ -44,6 +44,8 @@ def is_opencode(path: Path) -> bool:
 
 def read_opencode(path: Path) -> Iterator[Draft]:
     """Every session of the database, oldest first; those of subagents are sessions of their own."""
+    if not path.exists():
+        raise TranscriptError(f"{path}:1: cannot be read (no such file); check the path")
     if not is_opencode(path):
         raise TranscriptError(f"{path}:1: no database of OpenCode; it needs the tables {', '.join(sorted(_TABLES))}")
     try:

@@ -214,6 +214,8 @@ def test_a_database_of_something_else_and_a_broken_record_are_told(opencode, tmp
         database.execute("CREATE TABLE session (id)")
     with pytest.raises(TranscriptError, match=r"other\.db:1: no database of OpenCode"):
         list(read(tmp_path / "other.db"))
+    with pytest.raises(TranscriptError, match=r"none\.db:1: cannot be read"):
+        list(read(tmp_path / "none.db"))
     assert find_transcripts([tmp_path]) == [opencode]
     with closing(sqlite3.connect(opencode)) as database, database:
         database.execute("UPDATE part SET data = '{' WHERE rowid = 1")

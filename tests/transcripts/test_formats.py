@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -213,6 +214,13 @@ def test_json_that_is_no_transcript_is_refused_with_its_line(tmp_path, text, pro
     with pytest.raises(TranscriptError) as caught:
         list(read(path))
     assert str(caught.value).startswith(f"{path}{problem}")
+
+
+def test_the_package_has_the_room_under_its_name():
+    code = "import sys, summarizing_context as sc; print(len(sc.transcripts.FORMATS), 'typer' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "10 False\n"
+    )
 
 
 def test_lines_under_the_name_of_one_value_are_read_as_lines(tmp_path):

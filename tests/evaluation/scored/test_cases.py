@@ -14,6 +14,7 @@ from summarizing_context.evaluation.cases.generator.sessions import Recipe, gene
 from summarizing_context.evaluation.cases.hindsight import with_hindsight
 from summarizing_context.evaluation.cases.lint import lint_case
 from summarizing_context.evaluation.cases.sources import (
+    folder_sources,
     read_case,
     read_unsealed,
     seal,
@@ -118,6 +119,15 @@ def test_a_message_that_no_context_takes_is_told_with_its_line(tmp_path: Path):
     path.write_text('{"role": "user", "content": "hi"}\n{"content": "who says this?"}\n', encoding="utf8")
     with pytest.raises(TranscriptError, match=r"log\.jsonl:2: .*'role' is missing"):
         read_case(path, budget=1)
+
+
+def test_each_session_of_a_file_is_a_case_of_its_own(tmp_path: Path):
+    path = tmp_path / "tuning.jsonl"
+    sessions = [[says("user", "hi"), says("assistant", name)] for name in ("one", "two")]
+    path.write_text("".join(json.dumps({"messages": messages}) + "\n" for messages in sessions), encoding="utf8")
+    cases = [source.read() for source in folder_sources([tmp_path], budget=1_000)]
+    assert [case.id for case in cases] == ["tuning#tuning:1", "tuning#tuning:2"]
+    assert [case.messages[1]["content"] for case in cases] == ["one", "two"]
 
 
 def test_files_of_one_name_in_several_folders_are_several_sessions():
