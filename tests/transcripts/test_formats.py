@@ -187,6 +187,19 @@ def test_calls_among_the_blocks_of_a_langchain_message_are_not_made_twice(tmp_pa
     assert log.skipped == {"invalid tool call": 1, "remove": 1}
 
 
+@pytest.mark.parametrize("way", ["messages_to_dict", "dumpd", "model_dump"])
+def test_what_langchain_itself_dumped_is_read_the_same_whichever_way_it_did(tmp_path, way):
+    dumps = json.loads((Path(__file__).parents[1] / "data" / "clients" / "langchain.json").read_text(encoding="utf8"))
+    log = read_session(written(tmp_path / "a.json", dumps[way]))
+    assert [message["role"] for message in log.messages] == ["system", "user", "assistant", "tool", "assistant"]
+    assert log.messages[2] == {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "I run."}],
+        "tool_calls": [CALL],
+    }
+    assert log.messages[3] == {"role": "tool", "content": "2 passed", "tool_call_id": "c1"}
+
+
 def test_a_named_format_is_taken_and_an_unknown_one_refused(tmp_path):
     path = rows(tmp_path / "a.log", CHAT)
     assert [log.format for log in read(path, format="messages")] == ["messages"]
