@@ -91,7 +91,7 @@ async def test_asking_whether_to_compact_knows_every_reason_and_does_nothing():
     async with open_context(Settings(**options), clock=clock) as context:
         await context.memory.store("The pear tree is old.")
         for at, message in enumerate(message for number in range(25) for message in thinking(number)):
-            clock.time += 100.0 if at % 9 == 8 else 1.0
+            clock.time += 100.0 if at % 8 == 7 else 1.0
             await context.add_message(message)
             if at % 13 == 12:
                 await context.pin(at // 2)

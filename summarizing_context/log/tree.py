@@ -18,6 +18,8 @@ FAN_IN = 16
 
 LEAST_STEP = 4  # segments; a merge of fewer is not worth a call
 
+BEHIND = 0.4  # of a header's target: about what the leaves behind a new merge take
+
 _FIRST_FAN_IN = 4  # of the first release
 
 
@@ -88,7 +90,7 @@ def merge_oldest(
 ) -> list[Node]:
     """The nodes of a header, with the oldest replaced by one wide merge where they exceed the target.
 
-    As many leaves stay behind the merge as come nearest to half of the target. While no merge is ready, the header
+    As many leaves stay behind the merge as come nearest to `BEHIND` of the target. While no merge is ready, the header
     may grow up to `most`; beyond that the nearest merge is taken, whoever makes its text.
     """
     total, rests = _total(shown, tokens, rule), _rests(shown, tokens, rule)
@@ -98,7 +100,7 @@ def merge_oldest(
     def merged(stop: int) -> float:
         return tokens(Node(0, stop)) + rests[stop]
 
-    nearest = sorted(rests, key=lambda stop: abs(rests[stop] - rule.target / 2))
+    nearest = sorted(rests, key=lambda stop: abs(rests[stop] - BEHIND * rule.target))
     ready = [stop for stop in nearest if is_ready(Node(0, stop))]
     found = next((stop for stop in ready if merged(stop) <= rule.target), None)
     if found is None and total <= rule.most:

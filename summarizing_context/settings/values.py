@@ -98,9 +98,9 @@ class Settings:
 
     # when the view changes, and what it then holds; shares of room
     high_water: float = _setting(0.92, share())
-    low_water: float = _setting(0.10, share())
+    low_water: float = _setting(0.08, share())
     min_free: float = _setting(0.12, share())
-    header_target: float = _setting(0.34, share())
+    header_target: float = _setting(0.36, share())
     header_share: float = _setting(0.50, share())
     message_share: float = _setting(0.25, share())
     group_share: float = _setting(0.40, share())

@@ -40,9 +40,9 @@ class Shares(NamedTuple):
     """Shares of room; the meaning of each is in the table of settings."""
 
     high_water: float = 0.92
-    low_water: float = 0.10
+    low_water: float = 0.08
     min_free: float = 0.12
-    header_target: float = 0.34
+    header_target: float = 0.36
     header_share: float = 0.50
     message_share: float = 0.25
     group_share: float = 0.40

@@ -179,7 +179,7 @@ class ProviderDrafts:
 
 def cuts_to_low_water(tail: Tail, room: Room, present: Cut, segments: Sequence[Segment], keep: int = 0) -> list[Cut]:
     """Where the tail may be cut, best first: at the segment boundary nearest to the low water, then at the group
-    boundary nearest to it. Never below half the low water; not below `keep` messages where that can be met."""
+    boundary nearest to it. Never below a quarter of the low water; not below `keep` messages where that can be met."""
     found: list[Cut] = []
     ends = [segment.stop for segment in segments[present.leaves :] if segment.last_part]
     leaf = _nearest(tail, room, [stop for stop in ends if tail.start <= stop <= tail.marks[-1].stop], keep)
@@ -209,9 +209,9 @@ def last_cuts(tail: Tail, present: Cut, segments: Sequence[Segment]) -> list[Cut
 
 
 def _nearest(tail: Tail, room: Room, stops: Sequence[int], keep: int) -> int | None:
-    """The stop that leaves about the low water, of those that leave at least half of it."""
+    """The stop that leaves about the low water, of those that leave at least a quarter of it."""
     low = room.low
-    fair = [stop for stop in stops if tail.after(stop) >= low / 2]
+    fair = [stop for stop in stops if tail.after(stop) >= low / 4]
     kept = [stop for stop in fair if _messages_after(tail, stop) >= keep] if keep else fair
     return min(kept or fair, key=lambda stop: abs(tail.after(stop) - low), default=None)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from summarizing_context.log.tree import Node
+from summarizing_context.log.tree import BEHIND, Node
 
 _AHEAD = 0.75  # of the target, from which on the next merge is made
 
@@ -51,7 +51,7 @@ def next_merge(
         rest += size + _FRAME
     if not stops or before + rest < _AHEAD * target:
         return None
-    wanted = target / 2 - max(0.0, target - before - rest)  # what is still to come will stand behind it too
+    wanted = BEHIND * target - max(0.0, target - before - rest)  # what is still to come will stand behind it too
     return Node(0, min(stops, key=lambda stop: abs(stops[stop] - wanted)))
 
 

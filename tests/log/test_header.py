@@ -79,7 +79,7 @@ def test_a_missing_merge_lets_the_header_grow_up_to_its_share():
     library.missing = {Node(0, 4), Node(0, 8)}
     plan = HeaderPlan((), 9, 90, 90, 0)
     assert len(compose_header(plan, library, room(1_300), STYLE).nodes) == 9
-    assert compose_header(plan, library, room(1_000), STYLE).nodes[0].node == Node(0, 4)
+    assert compose_header(plan, library, room(1_000), STYLE).nodes[0].node == Node(0, 8)
 
 
 def test_a_flat_header_is_never_merged():

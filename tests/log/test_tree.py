@@ -65,9 +65,9 @@ def test_under_the_target_nothing_is_merged():
     assert merged(leaves(0, 9), 90) == leaves(0, 9)
 
 
-def test_above_the_target_as_many_leaves_stay_as_fill_about_half_of_it():
+def test_above_the_target_as_many_leaves_stay_as_fill_about_two_fifths_of_it():
     assert merged(leaves(0, 13), 120) == [Node(0, 8), *leaves(8, 13)]
-    assert merged([Node(0, 8), *leaves(8, 19)], 120) == [Node(0, 12), *leaves(12, 19)]
+    assert merged([Node(0, 8), *leaves(8, 19)], 120) == [Node(0, 16), *leaves(16, 19)]
 
 
 def test_a_missing_merge_is_waited_for_while_the_header_has_room():
@@ -75,7 +75,7 @@ def test_a_missing_merge_is_waited_for_while_the_header_has_room():
     every = [Node(0, 4), Node(0, 8), Node(0, 12)]
     assert merged(shown, 120, most=130, missing=every) == shown
     assert merged(shown, 120, most=125, missing=every) == [Node(0, 8), *leaves(8, 13)]
-    assert merged(shown, 120, most=125, missing=every[1:2]) == [Node(0, 4), *leaves(4, 13)]
+    assert merged(shown, 120, most=125, missing=every[1:2]) == [Node(0, 12), *leaves(12, 13)]
 
 
 def test_a_room_too_small_for_the_step_merges_at_the_least_one():

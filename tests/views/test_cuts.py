@@ -48,7 +48,7 @@ def test_the_cut_stands_at_the_segment_boundary_nearest_to_the_low_water():
     tail = even_log(20)
     segments = [Segment(0, 10, 400), Segment(10, 15, 200), Segment(15, 18, 120)]
     found = cuts_to_low_water(tail, ROOM, PRESENT, segments)
-    assert found[0] == Cut(2, 15, 15)  # leaves 200, nearest to 160 of those not below 80
+    assert found[0] == Cut(2, 15, 15)  # leaves 200, nearest to 160 of those not below 40
     assert found[1] == Cut(2, 15, 16)
 
 
@@ -56,10 +56,10 @@ def test_without_a_segment_the_cut_stands_at_a_group():
     assert cuts_to_low_water(even_log(20), ROOM, PRESENT, []) == [Cut(0, 0, 16)]
 
 
-def test_no_cut_leaves_less_than_half_the_low_water():
+def test_no_cut_leaves_less_than_a_quarter_of_the_low_water():
     (cut,) = cuts_to_low_water(even_log(3, 300), ROOM, PRESENT, [])
     assert cut.stop == 2
-    assert cuts_to_low_water(even_log(3, 20), ROOM, PRESENT, []) == []
+    assert cuts_to_low_water(even_log(3, 12), ROOM, PRESENT, []) == []
 
 
 def test_the_messages_to_keep_are_kept_where_they_can_be():
