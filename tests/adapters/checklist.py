@@ -120,7 +120,7 @@ _point(
 _point(
     19,
     "no storm: an activation frees a minimum or does not happen",
-    f"{_L}no_storm.py::test_a_thousand_requests_after_a_huge_message_cause_no_storm",
+    f"{_L}no_storm.py::test_many_requests_after_a_huge_message_cause_no_storm",
     "views/test_planner.py::test_an_activation_that_frees_less_than_min_free_does_not_happen_and_counts_as_an_attempt",
 )
 _point(
