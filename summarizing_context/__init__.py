@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from summarizing_context.retrieval.pages import Page
     from summarizing_context.retrieval.tools import memory_tool_schemas, recall_tool_schema
     from summarizing_context.sessions.budget import BudgetReport
+    from summarizing_context.sessions.following import FollowReport
     from summarizing_context.sessions.statistics import Statistics
     from summarizing_context.settings.ledger_rules import LedgerRule
     from summarizing_context.settings.values import Settings
@@ -76,6 +77,7 @@ __all__ = [
     "CommandResult",
     "ContextClosedError",
     "Fact",
+    "FollowReport",
     "LedgerRule",
     "Memory",
     "MemoryEntry",
@@ -127,6 +129,7 @@ _HOMES = {  # where the names stand that are loaded when they are first used
     "Checkpoint": "stores.base",
     "CommandResult": "commands",
     "Fact": "extraction.ledger",
+    "FollowReport": "sessions.following",
     "LedgerRule": "settings.ledger_rules",
     "Memory": "retrieval.memory",
     "MemoryEntry": "retrieval.memory",

@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any, Literal
 
 import anyio
-from anyio import to_thread
 
 from summarizing_context.commands import CommandResult, run_command
+from summarizing_context.compactor import Compactor
 from summarizing_context.errors import SettingsError, briefly
 from summarizing_context.extraction.ledger import Fact
 from summarizing_context.log.entries import Facts
@@ -31,60 +31,16 @@ from summarizing_context.retrieval.search import Search
 from summarizing_context.retrieval.tools import MemoryTools, RecallTool
 from summarizing_context.sessions.budget import BudgetGauge, BudgetReport
 from summarizing_context.sessions.checkpoints import Checkpoints, PinEditor
+from summarizing_context.sessions.following import Follower, FollowReport
 from summarizing_context.sessions.session import Session
 from summarizing_context.sessions.statistics import CallFigures, Statistics
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.prices import ModelPrice
 from summarizing_context.summarizers.provider_window import NO_PROVIDER, read_provider
-from summarizing_context.views.activation import ActivationReport, ActivationRequest
+from summarizing_context.views.activation import ActivationReport
 from summarizing_context.views.budget import BudgetPolicy
 from summarizing_context.views.system_prompt import Prompt
 from summarizing_context.views.view import View
-from summarizing_context.worker.topic_notes import check_focus
-
-
-class Compactor:
-    """The activations that a caller asks for. All methods belong to the session's event loop."""
-
-    def __init__(self, session: Session, memory: Memory, redact: Redact | None) -> None:
-        self._session, self._memory = session, memory
-        self._redact = redact  # what of a topic no model may read
-
-    async def compact(self, focus: str | None) -> ActivationReport:
-        """Cover what is beyond the low water."""
-        return await self._activate(None, focus)
-
-    async def summarize(self, keep_recent: int, focus: str | None) -> ActivationReport:
-        """Cover all but the newest messages."""
-        if isinstance(keep_recent, bool) or not isinstance(keep_recent, int) or keep_recent < 1:
-            raise SettingsError(f"keep_recent is {briefly(keep_recent)}; it is a number of messages, at least 1")
-        return await self._activate(ActivationRequest(keep_messages=keep_recent), focus)
-
-    async def compress(self, threshold: float) -> ActivationReport:
-        """Cover what is old, and keep of it word for word what is so important."""
-        wrong = isinstance(threshold, bool) or not isinstance(threshold, int | float)
-        if wrong or not 0 <= threshold <= 1:
-            raise SettingsError(f"importance_threshold is {briefly(threshold)}; it is a number from 0 to 1")
-        return await self._activate(ActivationRequest(keep_from=float(threshold)))
-
-    def should_compress(self) -> bool:
-        """Whether the next view would activate."""
-        return self._session.would_compact(self._memory.chosen)
-
-    async def _activate(self, request: ActivationRequest | None, focus: str | None = None) -> ActivationReport:
-        session = self._session
-        topic = None if focus is None else await to_thread.run_sync(check_focus, focus, self._redact)
-        if topic is not None and session.settings.strategy == "truncate":
-            raise SettingsError("focus has nothing to act on: strategy = 'truncate' makes no summaries; leave it out")
-        memories = await self._memory.choose()
-        report = await session.activate(session.key, session.budget, "explicit", memories, focus=topic, request=request)
-        session.wake()
-        if report is None:
-            now, _ = session.views.tokens(session.key, session.budget)
-            raw = session.views.raw_messages(session.key, request)
-            return ActivationReport(False, "explicit", now, now, 0, raw)
-        return report
-
 
 _LEAVE_WITHIN = 1.0  # seconds
 
@@ -119,6 +75,7 @@ class SummarizingContext:
         self._checkpoints = Checkpoints(session, store.checkpoints, settings.checkpoint_interval_messages)
         self._makes_checkpoints = settings.checkpoint_interval_messages is not None  # by itself
         self._pins = PinEditor(session, store.pins)
+        self._follower = Follower(session)
         self._memory = Memory(session, store.memories, meaning)
         self._shows_memories = settings.memory_include == "auto"
         self._compactor = Compactor(session, self._memory, redact)
@@ -135,8 +92,7 @@ class SummarizingContext:
         both cases the log is unchanged.
         """
         await self._session.add(message)
-        if self._makes_checkpoints and self._checkpoints.is_due:
-            await self._checkpoints.save_if_due()
+        await self._checkpoint_if_due()
 
     async def get_messages_for_request(
         self,
@@ -179,6 +135,21 @@ class SummarizingContext:
         """
         self._check(writes=True)
         await self._session.replace(await self._session.intake.all(messages, self._session.log.entries))
+
+    async def follow(
+        self, messages: Iterable[Message], *, keys: Sequence[str] | None = None, system: Prompt | None = None
+    ) -> FollowReport:
+        """Bring the log in step with a host's whole history: what is new is added; from the first difference on the log
+        is replaced, as `set_messages` does. Raises as that does, and `SettingsError` for wrong `keys`.
+
+        A moved `cache_control` mark is no difference, nor is one text block written as a string. `keys` are the host's
+        ids, one a message: a message whose key was followed before is not looked at, so a changed one needs another.
+        `system` is a prompt that leads the history.
+        """
+        self._check(writes=True)
+        report = await self._follower.follow(messages, keys, system)
+        await self._checkpoint_if_due()
+        return report
 
     async def is_transcript(self, messages: Iterable[Message]) -> bool:
         """Whether `messages` are this log as hosts keep it: with nothing missing, by content, but system, developer,
@@ -478,6 +449,10 @@ class SummarizingContext:
         self._check()
         latest = self._session.views.latest
         return 0 if latest is None else self._session.summaries.unseen_tokens(latest.state.leaves)
+
+    async def _checkpoint_if_due(self) -> None:
+        if self._makes_checkpoints and self._checkpoints.is_due:
+            await self._checkpoints.save_if_due()
 
     async def _leave(self) -> None:
         """Learn what the session teaches, where the settings ask for it. Never fails; takes a second longer than

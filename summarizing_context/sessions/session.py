@@ -236,13 +236,15 @@ class Session:
     async def add(self, message: object) -> None:
         """Add a message at the end of the log; ephemeral ones are kept in memory only. Raises `MessageError`."""
         self.check(writes=True)
-        entry = await self.intake.one(message)
-        if entry.facts.ephemeral:
-            self._extend([entry])
-        else:
-            stored = self.intake.stored([entry])
+        await self.append([await self.intake.one(message)])
+
+    async def append(self, entries: Sequence[Entry]) -> None:
+        """Add entries at the end of the log, all of them or none."""
+        if stored := self.intake.stored(entry for entry in entries if not entry.facts.ephemeral):
             with self.foreground.call():
-                await self.store.append(self.id, stored, lambda: self._extend([entry]))
+                await self.store.append(self.id, stored, lambda: self._extend(entries))
+        else:
+            self._extend(entries)
 
     async def replace(self, log: list[Entry]) -> None:
         """Make `log` the whole log. Summaries whose range still matches are kept. A log of which anything would be lost

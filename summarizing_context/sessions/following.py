@@ -1,0 +1,161 @@
+"""Keeps a log in step with a host that hands over its whole history each time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import anyio
+import msgspec
+
+from summarizing_context.concurrency import finish_despite_cancellation
+from summarizing_context.errors import MessageError, SettingsError, briefly
+from summarizing_context.log.entries import Entry
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.messages.validation import (
+    Message,
+    canonical_json,
+    check_message,
+    decode_message,
+    encode_message,
+)
+from summarizing_context.sessions.session import Session
+
+_BREATH = 1_000  # messages compared between two turns of the event loop
+
+_encode = msgspec.json.Encoder().encode
+
+_NO_BYTES = (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError)
+
+
+class FollowReport(NamedTuple):
+    """What `follow` found, in messages; a given system prompt counts as the first of them."""
+
+    appended: int  # messages that stand behind those that were kept
+    kept: int
+    replaced_from: int | None  # the first message of the log that the host rewrote or took back; None where none was
+
+
+class Follower:
+    """Follows one host. All methods belong to the session's event loop."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._turn = anyio.Lock()  # one history after the other
+        self._keys: list[str] = []  # of the history that was followed last
+        self._name: tuple[int, int, int] | None = None  # of the log that held just that
+
+    async def follow(self, messages: object, keys: Sequence[str] | None, prompt: object) -> FollowReport:
+        """Bring the log in step. Raises `MessageError` and `SettingsError`; then nothing is changed."""
+        history = _listed(messages)
+        named = None if keys is None else _checked_keys(keys, len(history))
+        if prompt is not None:
+            history.insert(0, check_message({"role": "system", "content": prompt}))
+            if named is not None:
+                named.insert(0, canonical_json(history[0]))
+        async with self._turn:
+            return await self._follow(history, named)
+
+    async def _follow(self, history: list[object], keys: list[str] | None) -> FollowReport:
+        log = self._session.log
+        while True:
+            name, present = log.name, _in_order(log)
+            kept = await self._kept(history, keys, present)
+            new = [await self._entry(history[at], at) for at in range(kept, len(history))]
+            if log.name == name:
+                break  # else somebody else changed the log meanwhile
+        self._name = None
+        lost = len(present) > kept
+        if lost:
+            await finish_despite_cancellation(self._session.replace([*present[:kept], *new]))
+        elif new:
+            await finish_despite_cancellation(self._session.append(new))
+        if keys is not None and len(log) + len(log.ephemeral) == len(history):
+            self._keys, self._name = keys, log.name
+        return FollowReport(len(new), kept, kept if lost else None)
+
+    async def _kept(self, history: list[object], keys: list[str] | None, present: Sequence[Entry]) -> int:
+        """How many messages from the first on the host has left as they are."""
+        if keys is not None and self._name == self._session.log.name:
+            shared = min(len(keys), len(self._keys))
+            if keys[:shared] == self._keys[:shared]:
+                return shared
+            return next(at for at in range(shared) if keys[at] != self._keys[at])
+        for at, (message, entry) in enumerate(zip(history, present, strict=False)):
+            if not _is_same(message, entry, at):
+                return at
+            if at % _BREATH == _BREATH - 1:
+                await asyncio.sleep(0)
+        return min(len(history), len(present))
+
+    async def _entry(self, message: object, at: int) -> Entry:
+        try:
+            return await self._session.intake.one(message)
+        except MessageError as error:
+            raise MessageError(f"message {at}: {error}") from error
+
+
+def _listed(messages: object) -> list[object]:
+    if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
+        raise MessageError(f"messages are a list of messages, not {type(messages).__name__}")
+    return list(messages)
+
+
+def _checked_keys(keys: Sequence[str], count: int) -> list[str]:
+    if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable):
+        raise SettingsError(f"keys is {briefly(keys)}; it is a list of strings, one for each message")
+    named = list(keys)
+    if len(named) != count:
+        raise SettingsError(f"keys has {len(named)} of them for {count} messages; give one for each")
+    if not set(map(type, named)) <= {str}:
+        wrong = next(at for at, key in enumerate(named) if type(key) is not str)
+        raise SettingsError(f"keys[{wrong}] is {briefly(named[wrong])}; a key is a string")
+    return named
+
+
+def _in_order(log: MessageLog) -> Sequence[Entry]:
+    """Every entry of a log, the ephemeral ones where they stand. To be read only."""
+    if not log.ephemeral:
+        return log.entries
+    found, at = list[Entry](), 0
+    for index, entry in log.ephemeral:
+        found += log.entries[at:index]
+        found.append(entry)
+        at = index
+    return found + log.entries[at:]
+
+
+def _is_same(message: object, entry: Entry, at: int) -> bool:
+    """Whether a host's message is what the log holds, but for what `_plain` leaves out.
+
+    What is written alike is not checked again. Raises `MessageError`.
+    """
+    try:
+        if type(message) is dict and _encode(message) == entry.data:
+            return True
+    except _NO_BYTES:
+        pass  # it is checked now, which says what is wrong, or writes it in another way
+    try:
+        checked = check_message(message)
+    except MessageError as error:
+        raise MessageError(f"message {at}: {error}") from error
+    if encode_message(checked) == entry.data:
+        return True
+    return canonical_json(_plain(checked)) == canonical_json(_plain(decode_message(entry.data)))
+
+
+def _plain(message: Message) -> Message:
+    """A message without cache marks, a single block of nothing but text written as a string."""
+    plain = {name: value for name, value in message.items() if name != "cache_control"}
+    if isinstance(blocks := plain.get("content"), list):
+        blocks = [_unmarked(block) for block in blocks]
+        is_text = len(blocks) == 1 and isinstance(blocks[0], dict) and blocks[0].keys() == {"type", "text"}
+        plain["content"] = blocks[0]["text"] if is_text and blocks[0]["type"] == "text" else blocks
+    return plain
+
+
+def _unmarked(block: object) -> object:
+    if not isinstance(block, dict):
+        return block
+    return {name: value for name, value in block.items() if name != "cache_control"}

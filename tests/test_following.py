@@ -1,0 +1,176 @@
+"""`follow`: the log keeps in step with a host that hands over its whole history each time."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from summarizing_context import FollowReport, MessageError, Settings, SettingsError, open_context
+from tests.laws.builders import assistant, call, result, system, user
+
+pytestmark = pytest.mark.anyio
+
+
+def small(**changed: Any) -> Settings:
+    sizes = {"segment_min": 100, "segment_target": 200, "segment_max": 400, "summary_max_tokens": 22}
+    return Settings(**{**sizes, "max_tokens": 2_000, "token_counter": "estimate", **changed})
+
+
+def talk(count: int, mark: str = "") -> list[dict[str, Any]]:
+    """A system row, and steps with two parallel calls each."""
+    rows: list[dict[str, Any]] = [system("Be brief."), user(f"Begin {mark}. You must never push to main.")]
+    for at in range(count):
+        one, two = f"{mark}a{at}", f"{mark}b{at}"
+        rows += [
+            call("openai", (one, "read", {"path": one}), (two, "read", {"path": two})),
+            result("openai", one, f"text {at} " * 15),
+            result("openai", two, f"more {at} " * 15),
+            assistant(f"Step {at} is done. " * 5),
+            user(f"Go on with {mark}{at}."),
+        ]
+    return rows
+
+
+def edited(history: list[dict[str, Any]], chance: random.Random, number: int) -> list[dict[str, Any]]:
+    """What a host does with its history: it goes on, edits, rewinds, forks or compacts."""
+    kind, at = chance.choice(["append", "append", "edit", "in place", "rewind", "fork", "compact"]), len(history)
+    if kind == "edit":
+        at = chance.randrange(len(history))
+        return [*history[:at], {**history[at], "note": number}, *history[at + 1 :]]
+    if kind == "in place":
+        history[chance.randrange(len(history))]["note"] = number
+        return history
+    if kind == "rewind":
+        return history[: chance.randrange(1, len(history) + 1)]
+    if kind == "compact":
+        return [history[0], user(f"Summary {number}"), *history[-4:]]
+    start = history if kind == "append" else history[: chance.randrange(1, at + 1)]
+    return [*start, *talk(2, f"n{number}-")[2:]]
+
+
+async def view_of(context: Any) -> list[dict[str, Any]]:
+    await context.wait_idle()
+    return await context.get_messages_for_request()
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("with_keys", [False, True])
+async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(seed: int, with_keys: bool) -> None:
+    chance = random.Random(seed)
+    async with open_context(small()) as ours, open_context(small()) as twin:
+        history = talk(8)
+        known: list[dict[str, Any]] = []
+        for number in range(12):
+            keys = [repr(message) for message in history] if with_keys else None
+            report = await ours.follow(history, keys=keys)
+            same = next((at for at, (a, b) in enumerate(zip(known, history, strict=False)) if a != b), None)
+            same = min(len(known), len(history)) if same is None else same
+            lost = same < len(known)
+            assert report == FollowReport(len(history) - same, same, same if lost else None)
+            if lost:
+                await twin.set_messages(history)
+            else:  # so that both activate alike
+                for message in history[same:]:
+                    await twin.add_message(message)
+            assert await ours.get_messages() == history
+            assert await view_of(ours) == await view_of(twin)
+            known = copy.deepcopy(history)
+            history = edited(history, chance, number)
+        end = talk(3, "end")
+        await ours.follow(end)
+        await twin.set_messages(end)
+        assert await view_of(ours) == await view_of(twin)
+
+
+async def test_a_growing_history_activates_once_where_set_messages_does_each_time() -> None:
+    async with open_context(small()) as ours, open_context(small()) as twin:
+        for count in range(1, 6):
+            await ours.follow(talk(count))
+            await twin.set_messages(talk(count))
+            await ours.get_messages_for_request(100_000)
+            await twin.get_messages_for_request(100_000)
+        assert ours.statistics().activations < twin.statistics().activations
+        assert await ours.get_messages() == await twin.get_messages()
+
+
+async def test_moved_cache_marks_and_a_single_text_block_are_no_difference() -> None:
+    async with open_context(small()) as context:
+        block = {"type": "text", "text": "hello", "cache_control": {"type": "ephemeral"}}
+        await context.follow([user("hello"), {"role": "user", "content": [block]}])
+        moved = [{"role": "user", "content": [block]}, user("hello"), assistant("hi")]
+        assert await context.follow(moved) == FollowReport(1, 2, None)
+        assert await context.follow([user("hello"), user("hellO")]) == FollowReport(1, 1, 1)
+        await context.follow([{"role": "user", "content": "x", "n": 1}])
+        assert (await context.follow([{"role": "user", "content": "x", "n": True}])).replaced_from == 0
+
+
+@pytest.mark.parametrize("bad", [{"content": "no role"}, {"role": "user", "content": {1: 2}}, "text"])
+async def test_a_wrong_message_is_named_and_nothing_is_lost(bad: Any) -> None:
+    async with open_context(small()) as context:
+        await context.follow(talk(2))
+        for history in ([*talk(2), user("new"), bad], [*talk(2)[:3], bad]):
+            with pytest.raises(MessageError, match=f"message {len(history) - 1}:"):
+                await context.follow(history)
+            assert await context.get_messages() == talk(2)
+
+
+async def test_wrong_keys_are_refused() -> None:
+    async with open_context(small()) as context:
+        for keys in (["a"], ["a", 1], "ab", 7):
+            with pytest.raises(SettingsError, match="keys"):
+                await context.follow([user("a"), user("b")], keys=keys)  # type: ignore[arg-type]
+        assert await context.get_messages() == []
+
+
+async def test_keys_count_only_while_nobody_else_changes_the_log() -> None:
+    async with open_context(small()) as context:
+        await context.follow([user("a"), user("b")], keys=["1", "2"])
+        await context.set_messages([user("other")])
+        assert await context.follow([user("a"), user("b")], keys=["1", "2"]) == FollowReport(2, 0, 0)
+        assert await context.get_messages() == [user("a"), user("b")]
+
+
+async def test_a_prompt_given_apart_leads_the_log() -> None:
+    async with open_context(small()) as context:
+        for keys in (None, ["1"]):
+            await context.follow([user("a")], keys=keys, system="Be brief.")
+            assert await context.get_messages() == [system("Be brief."), user("a")]
+        assert (await context.follow([user("a")], keys=["1"], system="Be long.")).replaced_from == 0
+
+
+async def test_two_at_once_and_a_cancelled_one_add_nothing_twice() -> None:
+    async with open_context(small()) as context:
+        reports = await asyncio.gather(context.follow(talk(2)), context.follow(talk(2)))
+        assert [report.appended for report in reports] == [len(talk(2)), 0]
+        for turns in range(6):
+            task = asyncio.ensure_future(context.follow(talk(3 + turns)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await context.follow(talk(3 + turns))
+            assert await context.get_messages() == talk(3 + turns)
+
+
+async def test_a_reopened_session_goes_on_and_keeps_critical_rows_and_pins(tmp_path: Path) -> None:
+    settings = small(store=str(tmp_path / "s.db"), session_id="s")
+    history = [*talk(6), {**user("Keep this."), "metadata": {"critical": True}}, *talk(6, "z")[2:]]
+    async with open_context(settings) as context:
+        await context.follow(history)
+        pin = await context.pin(7)
+        await context.get_messages_for_request()
+    async with open_context(settings) as context:
+        assert await context.follow([*history, user("New.")], keys=list(map(str, range(len(history) + 1)))) == (
+            1,
+            len(history),
+            None,
+        )
+        assert [one.id for one in context.pins()] == [pin]
+        await context.follow([*history[:-1], user("Other.")])
+        assert [one.id for one in context.pins()] == [pin]
+        assert "Keep this." in str(await view_of(context))
