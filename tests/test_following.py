@@ -12,6 +12,7 @@ import pytest
 
 from summarizing_context import FollowReport, MessageError, Settings, SettingsError, open_context
 from tests.laws.builders import assistant, call, result, system, user
+from tests.laws.summarizers import Counting
 
 pytestmark = pytest.mark.anyio
 
@@ -174,3 +175,25 @@ async def test_a_reopened_session_goes_on_and_keeps_critical_rows_and_pins(tmp_p
         await context.follow([*history[:-1], user("Other.")])
         assert [one.id for one in context.pins()] == [pin]
         assert "Keep this." in str(await view_of(context))
+
+
+async def test_ephemeral_rows_keep_their_places_and_are_followed_like_others() -> None:
+    passing = {**user("Now it is noon."), "metadata": {"ephemeral": True}}
+    async with open_context(small()) as context:
+        assert await context.follow([passing]) == FollowReport(1, 0, None)
+        grown = [passing, user("a"), passing, assistant("b")]
+        assert await context.follow(grown) == FollowReport(3, 1, None)
+        assert await context.get_messages() == grown
+        assert await context.follow(grown) == FollowReport(0, 4, None)
+        assert await context.follow([user("a"), assistant("b")]) == FollowReport(2, 0, 0)
+        assert await context.get_messages() == [user("a"), assistant("b")]
+
+
+async def test_no_model_reads_what_is_redacted_of_a_followed_history() -> None:
+    model = Counting()
+    async with open_context(small(), summarizer=model, redact=lambda text: text.replace("text", "****")) as context:
+        for count in (6, 12):
+            await context.follow(talk(count))
+            await view_of(context)
+    assert "**** 1 " in model.contents
+    assert "text 1 " not in model.contents
