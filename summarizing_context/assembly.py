@@ -367,6 +367,7 @@ def make_worker(
         rules = RuleCalls(
             log=log,
             rules=base.store.rules,
+            store=base.store,
             session_id=settings.session_id,
             caller=base.caller,
             recipe=base.recipe,

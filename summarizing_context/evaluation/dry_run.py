@@ -107,7 +107,7 @@ class KnownSummaries:
         key = self._key(job)
         if self._new is None or key in self._new or self._store is None:
             return (self._new or {}).get(key)
-        earlier = self._recipe.earlier if job.rank == 0 else ()
+        earlier = self._recipe.earlier if job.kind == "segment" else ()
         keys = [key, *(SummaryKey(job.range_hash, recipe) for recipe in earlier)]
         found = await self._store.find_summaries("", keys)
         return next((found[one].text for one in keys if one in found), None)
@@ -117,7 +117,8 @@ class KnownSummaries:
             self._new[self._key(job)] = text
 
     def _key(self, job: SummaryJob) -> SummaryKey:
-        return SummaryKey(job.range_hash, self._recipe.segment if job.rank == 0 else self._recipe.rollup)
+        by_kind = {"segment": self._recipe.segment, "rollup": self._recipe.rollup, "rules": self._recipe.rules}
+        return SummaryKey(job.range_hash, by_kind[job.kind])
 
 
 class CountingSummarizer:
@@ -129,7 +130,7 @@ class CountingSummarizer:
 
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """A text as long as a model's summary may be, or the one that is kept."""
-        if job.kind != "rules" and (found := await self._known.find(job)) is not None:
+        if (found := await self._known.find(job)) is not None:
             self._forecast.reused += 1
             return SummaryReply(found)
         text, forecast = assumed_summary(job), self._forecast
@@ -138,8 +139,7 @@ class CountingSummarizer:
         forecast.rollup_calls += job.kind == "rollup"
         forecast.input_tokens += estimate_text(job.instructions) + estimate_text(fenced(job))
         forecast.output_tokens += estimate_text(text)
-        if job.kind != "rules":
-            self._known.note(job, text)
+        self._known.note(job, text)
         return SummaryReply(text)
 
 

@@ -65,7 +65,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
 class Entry:
     """One message of the log, as bytes; its dict is made anew whenever it is read, but for the newest ones."""
 
-    __slots__ = ("data", "digest", "facts", "fresh", "rules", "typed", "typed_length", "verdict")
+    __slots__ = ("_typed_length", "data", "digest", "facts", "fresh", "rules", "typed", "verdict")
 
     def __init__(
         self,
@@ -79,9 +79,16 @@ class Entry:
         self.fresh = fresh  # what it was made of: the next view shows it, and need not parse it again
         self.digest = facts.content  # tied to its group when it joins the log
         self.typed = typed  # what a human typed in it, until its rules are read
-        self.typed_length = sum(map(len, typed or ()))  # characters; 0 for what was stored
+        self._typed_length = None if typed is None else sum(map(len, typed))
         self.rules: Any = None  # what cues tell of its rules, and what a model does: kept by what reads them, `rules`
         self.verdict: Any = None
+
+    @property
+    def typed_length(self) -> int:
+        """Characters that a human typed in it."""
+        if self._typed_length is None:  # it was stored
+            self._typed_length = sum(map(len, human_texts(self.read(0).reading)))
+        return self._typed_length
 
     def message(self) -> Message:
         """A fresh copy of the message."""

@@ -183,15 +183,17 @@ class RuleLog:
     def all(self) -> list[StandingRule]:
         """Every rule in the order of the log, with the message that ends it. To be read only."""
         if self._all is None:
-            ends: dict[str, list[int]] = {}
-            for index, quote in sorted(self._ends):
-                ends.setdefault(quote, []).append(index)
-            self._all = settled([_ended(rule, ends.get(rule.quote, ())) for rule in self._rules])
+            self._all = _settled(self._rules, self._ends)
         return self._all
 
     def before(self, cut: int) -> StandingRules:
         """Those that hold and stand in messages before `cut`."""
         return holding(self.all(), cut)
+
+    def known_before(self, cut: int) -> StandingRules:
+        """Those that held when entry `cut` came, whatever was said from there on."""
+        rules = self._rules[: bisect_left(self._rules, cut, key=_message)]
+        return holding(_settled(rules, [end for end in self._ends if end[0] < cut]), cut)
 
     def facts(self) -> list[Fact]:
         """All of them as a ledger lists them. To be read only."""
@@ -204,6 +206,13 @@ class RuleLog:
 
     def _changed(self) -> None:
         self._all = self._facts = None
+
+
+def _settled(rules: Iterable[StandingRule], ended: Iterable[tuple[int, str]]) -> list[StandingRule]:
+    ends: dict[str, list[int]] = {}
+    for index, quote in sorted(ended):
+        ends.setdefault(quote, []).append(index)
+    return settled([_ended(rule, ends.get(rule.quote, ())) for rule in rules])
 
 
 def _ended(rule: StandingRule, ends: Sequence[int]) -> StandingRule:

@@ -28,6 +28,8 @@ from summarizing_context.summarizers.verification.attribution import ATTRIBUTION
 from summarizing_context.summarizers.verification.gate import GATE_VERSION
 from summarizing_context.worker.summary_cache import SummaryCache
 
+RULES_TOKENS = 600  # of a reply on standing rules
+
 _SHARE = 0.4  # of its source that a summary may take
 
 _FOR_A_MODEL = (RENDERER_VERSION, CUTTING_VERSION, ATTRIBUTION_VERSION)
@@ -60,6 +62,7 @@ class Recipe:
     focus: str = ""  # of notes about a topic
     memory: str = ""  # of memories
     memory_tokens: int = FIRST_CAP
+    rules: str = ""  # of replies on standing rules
     earlier: tuple[str, ...] = ()  # hashes of recipes whose summaries of segments serve too, the best first
 
 
@@ -178,6 +181,7 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
     prompts = {purpose: in_use(purpose, settings.prompts) for purpose in get_args(Prompted)}
     sizes, memory_tokens = summary_sizes(settings), settings.summary_max_tokens or FIRST_CAP
     caps = {"segment": sizes.leaf, "rollup": sizes.merge, "focus": sizes.leaf, "memory": memory_tokens}
+    caps["rules"] = RULES_TOKENS
     common = {
         "summarizer": name or f"private/{uuid.uuid4().hex}",
         "renderer": RENDERER_VERSION if own else ", ".join(_FOR_A_MODEL),
@@ -207,6 +211,7 @@ def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Reda
         focus=hash_of("focus"),
         memory=hash_of("memory"),
         memory_tokens=memory_tokens,
+        rules=hash_of("rules"),
         earlier=() if own else tuple(hash_of("segment", **other) for other in _earlier(settings, prompts["segment"])),
         redact=None if own else redact,
     )

@@ -1,35 +1,38 @@
-"""Calls that ask a model for the standing rules in what a human typed: a few messages at a time, beside the summaries.
+"""Calls that ask a model for the standing rules in what a human typed: many messages at a time, beside the summaries.
 
-What it says of a message is kept beside the log, so each message is asked about once. A call that fails is tried again
-after a while; a reply that cannot be read is not, and cues go on to serve for its messages.
+What it says of a message is kept beside the log, so each message is asked about once. The log alone says which messages
+go into one request, and the store keeps the reply under what was asked: the same log in another session asks nobody. A
+call that fails is tried again after a while; a reply that cannot be read is not: cues go on to serve for its messages.
 """
 
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from summarizing_context.concurrency import Clock, WorkerThread
+from summarizing_context.concurrency import Clock, WorkerThread, single_flight
 from summarizing_context.errors import StoreError
-from summarizing_context.log.digests import range_hash
+from summarizing_context.log.digests import output_hash
 from summarizing_context.log.entries import Entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.rules import PASSED, StandingRule, Verdict
+from summarizing_context.log.segments import Segment
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.reading import human_texts
 from summarizing_context.messages.redaction import redact_reading
 from summarizing_context.messages.rendering import render_typed
-from summarizing_context.stores.base import RuleKeeper
+from summarizing_context.stores.base import RuleKeeper, Store, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
 from summarizing_context.summarizers.verification.rules import last_message, read_rules
-from summarizing_context.worker.jobs import Recipe
+from summarizing_context.worker.jobs import RULES_TOKENS, Recipe
 
-_MAX_TOKENS = 600  # of a reply
+_TYPED = 8_000  # characters that are enough for a request
 
-_TYPED = 4_000  # characters beyond which messages are asked about before they stand in a segment
+_SEGMENTS = 8  # with words of a human that wait at most, and no more than stand before them
 
 _REQUEST = 16_000  # characters
 
@@ -80,6 +83,7 @@ class RuleCalls:
         *,
         log: MessageLog,
         rules: RuleKeeper,
+        store: Store,
         session_id: str,
         caller: RuleCaller,
         recipe: Recipe,
@@ -89,31 +93,61 @@ class RuleCalls:
     ) -> None:
         self._log = log
         self._rules = rules
+        self._store = store
+        self._place = store.name if recipe.shared and store.name != ":memory:" else id(self)
         self._session_id = session_id
         self._caller = caller
         self._recipe = recipe
         self._clock = clock
         self._background = background
         self._retries = RetrySchedule(cooldown)
+        self._begun = -1, 0  # version of the log, and where the messages end that are asked about at present
 
     @property
     def is_due(self) -> bool:
-        """Whether a call may begin now: the first of a log at once, later ones when enough was typed for one."""
-        log = self._log
-        if not (waiting := log.rules.open) or self._retries.rests(_KEY, self._clock.now()):
+        """Whether a call may begin now."""
+        if self._retries.rests(_KEY, self._clock.now()) or self._batch_stop() is None:
             return False
-        if log.rules.is_judged and waiting[0] >= log.covered_by_segments:
-            typed = sum(log.entries[index].typed_length for index in waiting)
-            if typed <= _TYPED:
-                return False
         return self._caller.ready_in() == 0.0
+
+    def _batch_stop(self) -> int | None:
+        """The entry before which the next request ends; None while too little has been typed for one.
+
+        It ends with a segment, whatever came after it: with the one in which enough has been typed, or with the last of
+        as many segments with words as stand before the first of them, from 1 to `_SEGMENTS`. The first request of a log
+        of which no segment holds words does not wait for one. What a request had no room for is asked about at once.
+        """
+        log, waiting = self._log, self._log.rules.open
+        if not waiting:
+            return None
+        if self._begun[0] == log.version and waiting[0] < self._begun[1]:
+            return self._begun[1]
+        if waiting[0] >= log.covered_by_segments:
+            return None if log.rules.is_judged else len(log)
+        most = min(max(1, self._segment_of(waiting[0])), _SEGMENTS)
+        typed = segments = stop = 0
+        for index in waiting:
+            if index >= stop:  # a segment begins, or what stands in none yet
+                if segments >= most or typed >= _TYPED:
+                    return stop
+                if index >= log.covered_by_segments:
+                    return None
+                stop, counted = log.segments[self._segment_of(index)].stop, False
+            if (length := log.entries[index].typed_length) and not counted:
+                segments, counted = segments + 1, True
+            typed += length
+        return stop if segments >= most or typed >= _TYPED else None
+
+    def _segment_of(self, index: int) -> int:
+        """The segment in which an entry stands."""
+        return bisect_right(self._log.segments, index, key=_stop)
 
     def delays(self) -> list[float]:
         """Seconds until a call that failed may be tried again."""
         return self._retries.delays(self._clock.now())
 
     async def ask(self) -> None:
-        """Ask about the oldest messages without a verdict, as many as one request holds."""
+        """Ask about the messages of the next request, as many as it has room for."""
         began = self._clock.now()
         try:
             await self._ask()
@@ -126,17 +160,50 @@ class RuleCalls:
 
     async def _ask(self) -> None:
         log = self._log
+        if (stop := self._batch_stop()) is None:
+            return
+        self._begun = log.version, stop
         waiting: dict[bytes, tuple[int, Entry]] = {}  # the same message is asked about once
-        for index in log.rules.open:
+        for index in log.rules.open[: bisect_left(log.rules.open, stop)]:
             waiting.setdefault((entry := log.entries[index]).data, (index, entry))
-        held = log.rules.before(log.rules.open[0]).newest[:_KNOWN]
+        held = log.rules.known_before(log.rules.open[0]).newest[:_KNOWN]
         known = [(rule, log.entries[rule.message]) for rule in held]
         batch = await self._background.run(partial(self._gather, list(waiting.values()), known))
         verdicts = {message.entry.data: Verdict() for message in batch.messages if not message.text}
         if batch.spoken:
-            reply = await self._caller.summarize(await self._background.run(partial(self._job, batch)))
-            verdicts |= await self._background.run(partial(self._read, batch, reply))
+            verdicts |= await self._verdicts(batch)
         await self._rules.save(self._session_id, log.judge(verdicts))  # of messages that are still in the log
+
+    async def _verdicts(self, batch: _Batch) -> dict[bytes, Verdict]:
+        """What the model says of a batch, or has said in any session that asked the same."""
+        job = await self._background.run(partial(self._job, batch))
+        key = SummaryKey(job.range_hash, self._recipe.rules)
+        async with single_flight((self._place, key)):
+            if (found := await self._find(key)) is not None:
+                return await self._background.run(partial(self._read, batch, SummaryReply(found.text)))
+            reply = await self._caller.summarize(job)
+            verdicts = await self._background.run(partial(self._read, batch, reply))
+            if not reply.truncated and PASSED not in verdicts.values():
+                await self._share(key, reply)
+        return verdicts
+
+    async def _find(self, key: SummaryKey) -> StoredSummary | None:
+        if not self._recipe.shared:
+            return None
+        try:
+            return (await self._store.find_summaries(self._session_id, [key])).get(key)
+        except StoreError as error:
+            logger.warning("replies on standing rules cannot be looked up", exc_info=error)
+            return None
+
+    async def _share(self, key: SummaryKey, reply: SummaryReply) -> None:
+        """Keep a reply for other sessions; where the store fails these ask for themselves."""
+        if self._recipe.shared:
+            kept = StoredSummary(reply.text, 0, reply.input_tokens or 0, reply.output_tokens or 0)
+            try:
+                await self._store.save_summary(self._session_id, key, kept)
+            except StoreError as error:
+                logger.warning("a reply on standing rules is not shared", exc_info=error)
 
     def _gather(self, waiting: Sequence[tuple[int, Entry]], known: Sequence[tuple[StandingRule, Entry]]) -> _Batch:
         """What is asked: of the oldest messages, as far as a request goes."""
@@ -177,14 +244,14 @@ class RuleCalls:
         spoken = batch.spoken
         return SummaryJob(
             kind="rules",
-            instructions=self._recipe.instructions("rules", 0, _MAX_TOKENS),
+            instructions=self._recipe.instructions("rules", 0, RULES_TOKENS),
             content=batch.content,
-            max_tokens=_MAX_TOKENS,
+            max_tokens=RULES_TOKENS,
             rank=0,
             start=spoken[0].place,
             stop=spoken[-1].place + 1,
             source_tokens=estimate_text(batch.content),
-            range_hash=range_hash(message.entry.digest for message in spoken),
+            range_hash=output_hash(batch.content),
         )
 
     def _read(self, batch: _Batch, reply: SummaryReply) -> dict[bytes, Verdict]:
@@ -201,6 +268,10 @@ class RuleCalls:
             own = tuple(rule for rule in rules.rules if rule.quote in typed)  # not what stands there since it was cut
             verdicts[message.entry.data] = Verdict(own, rules.ends)
         return verdicts
+
+
+def _stop(segment: Segment) -> int:
+    return segment.stop
 
 
 def _cut(text: str) -> str:

@@ -27,9 +27,11 @@ LOG = Transcript("log", "messages", tuple(session(63, 260)), {})
 
 
 def metered(request: Request) -> Answer:
-    """A summary near the cap, billed for what was really sent."""
+    """A summary near the cap, or no rules, billed for what was really sent."""
     read, cap = system_text(request.body), SMALL["summary_max_tokens"]
     text = "## Done\n" + "\n".join(f"- item {request.number} {n} was made" for n in range(cap // 10))
+    if "standing rules" in read:
+        text = "none"
     counts = estimate_text(read) + estimate_text(user_text(request.body)), estimate_text(text)
     if request.path.endswith("/chat/completions"):
         reply = completion(text, usage={"prompt_tokens": counts[0], "completion_tokens": counts[1]})
@@ -63,8 +65,9 @@ async def test_what_a_store_has_already_is_not_paid_again(tmp_path: Any):
         place = {"base_url": protocol.base_url(server.root), "api_key": KEY}
         await replay_log("log", LOG, plan(protocol, store=store, **place))
         (again,) = await forecast_log("log", LOG, plan(protocol, store=store, base_url=place["base_url"]))
-    assert again.calls == again.rule_calls <= first.rule_calls
-    assert again.reused == first.calls - first.rule_calls > 20
+    assert again.calls == 0
+    assert again.reused == first.calls > 20
+    assert first.rule_calls > 2
 
 
 async def test_files_that_share_a_store_share_what_they_will_have_paid(tmp_path: Any):
@@ -72,7 +75,7 @@ async def test_files_that_share_a_store_share_what_they_will_have_paid(tmp_path:
     shared = plan(PROTOCOLS[0], store=tmp_path / "run.db")
     (first,) = await forecast_log("one", LOG, shared, made)
     (second,) = await forecast_log("two", LOG, shared, made)
-    assert (second.calls, second.reused) == (first.rule_calls, first.calls - first.rule_calls)
+    assert (second.calls, second.reused) == (0, first.calls)
     (alone,) = await forecast_log("two", LOG, plan(PROTOCOLS[0]), made)
     assert alone.calls == first.calls
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -11,36 +12,42 @@ import pytest
 from summarizing_context import Settings, SummarizerError, SummarizingContext, SummaryJob, open_context
 from summarizing_context.concurrency import WorkerThread
 from summarizing_context.errors import StoreError
+from summarizing_context.log.segments import Limits
 from summarizing_context.messages.redaction import Redact
-from summarizing_context.stores.base import StoredRules
+from summarizing_context.stores.base import StoredRules, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import SummaryReply
 from summarizing_context.worker.jobs import Recipe
 from summarizing_context.worker.rule_calls import RuleCalls
 from tests.laws.builders import count
 from tests.laws.judge import SMALL
-from tests.making import Message, answer, assistant, call, one_call, session, timeline, user
+from tests.making import Message, answer, assistant, call, entries, one_call, session, timeline, user
 
 pytestmark = pytest.mark.anyio
 
 PROMPT = "tell the rules"
 NOTHING = "none"
 TALK = [user("Build the shop, please."), assistant("Done."), user("i am done with prek"), assistant("Fine.")]
+OPEN = Limits(10_000, 20_000, 40_000)  # no segment of the logs here is closed
 LABEL = re.compile(r"^### user \[(\d+)\]$", re.MULTILINE)
 
 
 class Desk:
     """Calls for a log, with a caller, a store and a clock that a test holds in its hand."""
 
-    def __init__(self, *messages: Message, reply: Any = NOTHING, redact: Redact | None = None) -> None:
-        self.log = timeline(messages)
+    def __init__(
+        self, *messages: Message, reply: Any = NOTHING, redact: Redact | None = None, limits: Limits = OPEN
+    ) -> None:
+        self.log = timeline(messages, limits)
         self.reply, self.time, self.fails = reply, 0.0, False
         self.jobs: list[SummaryJob] = []
         self.kept: list[tuple[int, StoredRules]] = []
+        self.name, self.shared = "desk", dict[SummaryKey, StoredSummary]()
         self.thread = WorkerThread("background")
         recipe = Recipe("model", "seg", "roll", True, 20, 20, lambda kind, rank, most: PROMPT, redact)
         self.calls = RuleCalls(
             log=self.log,
             rules=self,
+            store=self,
             session_id="s",
             caller=self,
             recipe=recipe,
@@ -75,6 +82,16 @@ class Desk:
         if self.fails:
             raise StoreError("the disk is gone")
         self.kept += rows
+
+    async def find_summaries(self, session_id: str, keys: list[SummaryKey]) -> dict[SummaryKey, StoredSummary]:
+        if self.fails:
+            raise StoreError("the disk is gone")
+        return {key: self.shared[key] for key in keys if key in self.shared}
+
+    async def save_summary(self, session_id: str, key: SummaryKey, summary: StoredSummary) -> StoredSummary:
+        if self.fails:
+            raise StoreError("the disk is gone")
+        return self.shared.setdefault(key, summary)
 
     async def finish(self) -> None:
         """Ask until nothing is due; each call has to say something of a message."""
@@ -162,17 +179,63 @@ async def test_a_request_lists_the_newest_earlier_rules_within_bounds():
         said = re.findall(r"### user \[(\d+)\]\n(.+)", job.content)
         return "\n".join(f'- [{n}] must "{text}"' for n, text in said)
 
-    async with Desk(*many, reply=quoting) as desk:
+    async with Desk(*many, reply=quoting, limits=Limits(1_000, 2_000, 4_000)) as desk:
         await desk.finish()
         assert "rules so far" not in desk.jobs[0].content
         assert len(desk.rules) == 60
         desk.reply = NOTHING
-        for message in session(3, 60):
+        for message in session(3, 120):
             desk.log.extend(timeline([message]).entries[0])
         await desk.finish()
         lines = desk.jobs[1].content.split("### user [1]")[0].splitlines()
         wanted = [f'- must "Never touch folder number {n}"' for n in range(20, 60)]
         assert lines == ["### rules so far", *wanted]
+
+
+def remarks(count: int, size: int) -> list[Message]:
+    """Short or long turns, each of which fills a segment of `SEGMENTS`."""
+    return [
+        row for n in range(count) for row in (user(f"remark {n} " + "word " * size), assistant("text " * (400 - size)))
+    ]
+
+
+SEGMENTS = Limits(300, 400, 800)
+
+
+@pytest.mark.parametrize(("size", "held"), [(2, [1, 1, 2, 4, 8, 8, 8]), (300, [1, 1, 2, 4, 6, 6, 6])])
+async def test_a_request_waits_for_segments_or_for_words(size: int, held: list[int]):
+    async with Desk(*remarks(32, size), limits=SEGMENTS) as desk:
+        assert len(desk.log.segments) >= 31
+        await desk.finish()
+        told = [len(LABEL.findall(job.content)) for job in desk.jobs]
+        assert told == held
+        assert [job.start for job in desk.jobs[1:]] == [job.stop + 1 for job in desk.jobs[:-1]]
+
+
+async def test_what_was_said_later_changes_no_request():
+    rows = [*remarks(12, 2), user("Never push to main."), *remarks(8, 2), user("Never push to main."), *remarks(16, 2)]
+    rows[6] = user("Never push to main.")
+    async with Desk(*rows, limits=SEGMENTS) as whole, Desk(limits=SEGMENTS) as grown:
+        await whole.finish()
+        for entry in entries(rows):
+            grown.log.extend(entry)
+            if len(grown.log.segments) > 1:
+                await grown.finish()
+        assert [job.content for job in grown.jobs] == [job.content for job in whole.jobs]
+        assert len(whole.jobs) > 4
+
+
+async def test_a_reply_serves_who_asks_the_same_and_no_reply_that_cannot_be_read():
+    said = '- [2] must "i am done with prek"'
+    async with Desk(*TALK, reply=said) as one, Desk(*TALK, reply=SummarizerError("no")) as two:
+        two.shared = one.shared
+        await one.finish()
+        await two.finish()
+        assert (len(one.jobs), two.jobs, two.rules) == (1, [], one.rules)
+    for reply in ("I cannot help.", SummaryReply(said, truncated=True)):
+        async with Desk(*TALK, reply=reply) as desk:
+            await desk.calls.ask()
+            assert (len(desk.jobs), desk.shared) == (1, {})
 
 
 async def test_a_failed_call_is_made_again_after_a_rest():
@@ -275,7 +338,7 @@ async def fill(context: SummarizingContext, *rows: Message) -> None:
     await context.wait_idle(60)
 
 
-async def test_the_first_call_comes_with_the_first_work_and_later_ones_when_there_is_enough_to_read():
+async def test_the_first_call_comes_with_the_first_work_and_later_ones_are_few():
     model = Model()
     async with open_context(settings(), summarizer=model, count_tokens=count) as context:
         await fill(context, *TALK)
@@ -284,13 +347,13 @@ async def test_the_first_call_comes_with_the_first_work_and_later_ones_when_ther
             await fill(context, message)
             if model.rule_jobs:
                 break
-        assert (len(model.rule_jobs), model.rule_jobs[0].start) == (1, 0)
+        assert (len(model.rule_jobs), model.rule_jobs[0].start) == (2, 0)  # one for each of the first two segments
         assert context.statistics().history_tokens >= 850  # half of what a view may take
         await fill(context, user("A short remark."))
-        assert len(model.rule_jobs) == 1
-        await fill(context, assistant("Yes?"), user("A long one: " + "word " * 1_000))
         assert len(model.rule_jobs) == 2
-        assert model.rule_jobs[1].start >= model.rule_jobs[0].stop
+        await fill(context, *session(3, 120, size=40))
+        assert 2 < len(model.rule_jobs) <= 6 <= context.statistics().segments // 2
+        assert all(later.start >= job.stop for job, later in itertools.pairwise(model.rule_jobs))
 
 
 @pytest.mark.parametrize("rules", [SummarizerError("out"), "I cannot help with that."])
