@@ -111,11 +111,12 @@ def test_a_reader_without_json_is_asked_three_times(tmp_path):
     assert model.asked.count("reader") >= 3
 
 
-def test_rules_that_follow_one_another_take_as_many_rounds_as_they_need(tmp_path):
+def test_rules_that_follow_one_another_take_as_many_rounds_as_they_need(tmp_path, monkeypatch):
+    monkeypatch.setattr("summarizing_context.worker.rule_calls._REQUEST", 3_000)  # characters: two messages
     recording, model = copied(tmp_path), Model()
     said = [
         {"role": role, "content": f"{role} {number}: always keep port {8000 + number}. " + "Nothing else is new. " * 60}
-        for number in range(44)
+        for number in range(30)
         for role in ("user", "assistant")
     ]
     log = recording.folder / "logs" / "heating.jsonl"
