@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 VENV := .venv
+HOSTS := .venv-hosts
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CORPUS ?=
@@ -13,7 +14,7 @@ GATE_REPLIES ?= 10000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage lint format docs laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-checkpoints bench-scorers tune simulate clean
+.PHONY: help demo test test-hosts coverage lint format docs laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-checkpoints bench-scorers tune simulate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -30,6 +31,14 @@ demo: $(READY) ## watch a long session being summarized inside a small budget
 
 test: $(READY) ## every test
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+$(HOSTS)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(HOSTS)
+	$(HOSTS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,hosts]' -c constraints.txt
+	@touch $@
+
+test-hosts: $(HOSTS)/.ready ## the adapters against the real packages of their hosts, in .venv-hosts
+	$(HOSTS)/bin/python -m pytest -q tests/hosts
 
 coverage: $(READY) ## the same with coverage traced and shown (almost twice the time)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov=summarizing_context --cov-report=term:skip-covered
@@ -102,6 +111,6 @@ simulate: $(READY) ## what a step costs in sessions of 4.4M and 44M tokens, on a
 	$(BIN)/python -m evals.performance.simulation --json evals/performance/results/simulation.json
 
 clean: ## remove what was made here, the environment too
-	rm -rf $(VENV) build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(HOSTS) build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	rm -rf evals/performance/.environments eval-report tune-report site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,6 +11,7 @@ from summarizing_context.cli import (
     demo,
     eval,
     imports,
+    mcp,
     prompts,
     replay,
     sessions,
@@ -54,7 +55,7 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(about)
-    for family in (demo, replay, imports, sessions, view, commands, eval, prompts, tune):
+    for family in (demo, replay, imports, sessions, view, commands, mcp, eval, prompts, tune):
         family.register(app)
     _register_completion(app)
     return app

@@ -151,6 +151,10 @@ def test_a_documented_configuration_is_accepted(block: Block, tmp_path: Path):
         if mark in block.text:
             load(file)
             return
+    for server in found.get("mcpServers", {}).values():  # of an MCP client
+        assert server["command"] == PROGRAM
+        program().commands[server["args"][0]].make_context("documented", server["args"][1:])
+        return
     if "models" in found:
         assert Settings(prices=file)
         return

@@ -24,6 +24,7 @@ HOMES = {
     "chromadb": ("stores/chroma.py",),
     "filelock": ("evaluation/cassettes/files.py", "stores/"),
     "gepa": ("evaluation/tuning/gepa_prompts.py",),
+    "mcp": ("adapters/mcp.py",),
     "numpy": ("stores/vectors.py",),
     "openai": ("summarizers/openai.py",),
     "rich": ("cli/",),
@@ -32,6 +33,7 @@ HOMES = {
     "tiktoken": ("messages/counters.py",),
     "tiktoken_ext": ("messages/counters.py",),
     "typer": ("cli/",),
+    "uvicorn": ("adapters/mcp.py",),
 }
 PURE_ROOMS = ("extraction", "log", "messages", "summarizers/extractive", "summarizers/verification", "views")
 IMPURE_MODULES = (  # in these rooms, what has to know the event loop, a thread or a file

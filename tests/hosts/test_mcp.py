@@ -1,0 +1,186 @@
+"""The MCP server through the package's own client: in process, over stdio and over HTTP, beside a live writer."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import anyio.to_thread
+import pytest
+
+pytest.importorskip("mcp")
+
+from mcp import Client, MCPError, StdioServerParameters
+
+from summarizing_context import Settings, SummarizingContext, open_context
+from summarizing_context.adapters.mcp import make_server
+from tests.house.checkout import ROOT
+
+pytestmark = pytest.mark.anyio
+
+FACT = "The port of the staging database is 6543."
+
+
+@asynccontextmanager
+async def writing(store: Path, session: str = "s1", fact: str = FACT, **settings: Any) -> AsyncIterator[Any]:
+    """A session with a covered past, that its writer still has open."""
+    async with open_context(Settings(store=store, session_id=session, max_tokens=4_000, **settings)) as context:
+        await context.add_message({"role": "user", "content": fact})
+        for step in range(60):
+            await context.add_message({"role": "assistant", "content": f"Step {step}: " + "I read src/app.py. " * 20})
+        await context.get_messages_for_request()
+        yield context
+
+
+async def ask(client: Client, tool: str, **arguments: Any) -> str:
+    """The answer to a call that is well."""
+    result = await client.call_tool(tool, arguments)
+    text = result.content[0].text
+    assert not result.is_error, text
+    return text
+
+
+async def refused(client: Client, tool: str, **arguments: Any) -> str:
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error
+    return result.content[0].text
+
+
+async def check_all_tools(client: Client, writer: SummarizingContext) -> None:
+    """Each tool finds the past, also what the writer adds meanwhile."""
+    assert {tool.name for tool in (await client.list_tools()).tools} == {
+        "context_recall",
+        "context_search",
+        "context_expand",
+    }
+    assert "6543" in await ask(client, "context_recall", query="staging database port")
+    found = await ask(client, "context_search", query="staging port")
+    assert "message s1 0: " in found
+    assert FACT in await ask(client, "context_expand", range="0-3")
+    await writer.add_message({"role": "user", "content": "The release is called Heron."})
+    assert "Heron" in await ask(client, "context_expand", range=str(len(writer) - 1))
+    assert f"message s1 {len(writer) - 1}: " in await ask(client, "context_search", query="Heron")
+
+
+async def test_over_stdio_beside_the_writer(tmp_path: Path):
+    store = tmp_path / "run.db"
+    arguments = ["-m", "summarizing_context", "mcp", "--store", str(store), "--session", "s1"]
+    server = StdioServerParameters(command=sys.executable, args=arguments, cwd=ROOT)
+    async with writing(store) as writer, Client(server) as client:
+        await check_all_tools(client, writer)
+
+
+@contextmanager
+def serving_http(store: Path) -> Iterator[str]:
+    """The address of a server of its own process."""
+    command = [sys.executable, "-m", "summarizing_context", "mcp", "--store", str(store), "--http", "127.0.0.1:0"]
+    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            yield process.stderr.readline().strip()
+        finally:
+            process.terminate()
+
+
+async def test_over_http_beside_the_writer(tmp_path: Path):
+    store = tmp_path / "run.db"
+    async with writing(store) as writer:
+        with serving_http(store) as address:
+            assert re.fullmatch(r"http://127\.0\.0\.1:\d+/mcp", address)
+            async with Client(address) as client, Client(address) as another:
+                await check_all_tools(client, writer)
+                assert "6543" in await ask(another, "context_recall", query="staging database port")
+            rebound = Request(address, b"{}", {"Host": "evil.example", "Content-Type": "application/json"})
+            with pytest.raises(HTTPError, match="421") as told:  # a web page that made its own name point here
+                await anyio.to_thread.run_sync(urlopen, rebound)
+            told.value.close()
+
+
+async def test_nothing_is_written(tmp_path: Path):
+    store = tmp_path / "run.db"
+    async with writing(store):
+        pass
+    before = store.read_bytes()
+    async with Client(make_server(store)) as client:
+        for tool in (await client.list_tools()).tools:
+            assert tool.annotations.read_only_hint
+        await ask(client, "context_recall", query="staging database port")
+        await ask(client, "context_search", query="staging", scope="all")
+    assert store.read_bytes() == before
+
+
+async def test_pages_of_a_range_hold_all_of_it(tmp_path: Path):
+    async with writing(tmp_path / "run.db"), Client(make_server(tmp_path / "run.db")) as client:
+        seen, cursor = "", {}
+        while True:
+            page = await ask(client, "context_expand", range="0-40", max_tokens=1_000, **cursor)
+            seen += page
+            if (onward := re.search(r"cursor='([^']+)'", page)) is None:
+                break
+            cursor = {"cursor": onward[1]}
+    assert all(f"Step {step}: " in seen for step in range(40))
+    assert "Step 40: " not in seen
+
+
+async def test_without_a_session_calls_choose_one_and_the_last_changed_stands_first(tmp_path: Path):
+    store = tmp_path / "run.db"
+    new = "The port is 7777."
+    async with (
+        writing(store, "old", project="shop"),
+        writing(store, "new", new, project="shop"),
+        Client(make_server(store)) as client,
+    ):
+        assert (await ask(client, "context_expand", range="0")).startswith("Session 'new' of 61 messages")
+        assert "7777" in await ask(client, "context_recall", query="which port")
+        assert "6543" in await ask(client, "context_recall", query="which port", session="old")
+        both = await ask(client, "context_search", query="port", scope="project")
+        assert "message old 0: " in both
+        assert "message new 0: " in both
+        assert "changed last: new, old" in await refused(client, "context_expand", range="0", session="other")
+
+
+async def test_a_server_of_one_session_reads_no_other(tmp_path: Path):
+    store = tmp_path / "run.db"
+    async with (
+        writing(store, "mine", "Nothing is here."),
+        writing(store, "other"),
+        Client(make_server(store, "mine")) as client,
+    ):
+        for tool in (await client.list_tools()).tools:
+            assert not {"session", "scope"} & tool.input_schema["properties"].keys()
+        assert "Nothing holds" in await ask(client, "context_search", query="staging")
+        assert "no argument 'session'" in await refused(client, "context_recall", query="staging", session="other")
+        assert "no argument 'scope'" in await refused(client, "context_search", query="staging", scope="all")
+
+
+async def test_wrong_arguments_are_explained_to_the_model(tmp_path: Path):
+    async with writing(tmp_path / "run.db"), Client(make_server(tmp_path / "run.db", "s1")) as client:
+        assert "`query` is missing" in await refused(client, "context_recall")
+        assert "it has the messages 0 to 60" in await refused(client, "context_expand", range="70-90")
+        assert "detail is 'all'" in await refused(client, "context_expand", range="0", detail="all")
+        assert "max_tokens is 'many'" in await refused(client, "context_recall", query="port", max_tokens="many")
+        assert "limit is 0" in await refused(client, "context_search", query="port", limit=0)
+        with pytest.raises(MCPError, match="there is no tool 'forget'"):
+            await client.call_tool("forget", {})
+
+
+async def test_a_session_that_comes_later_is_found_then(tmp_path: Path):
+    store = tmp_path / "run.db"
+    async with writing(store, "first"), Client(make_server(store, "later")) as client:
+        assert "'later' has no messages yet" in await refused(client, "context_expand", range="0")
+        async with writing(store, "later"):
+            assert FACT in await ask(client, "context_expand", range="0")
+
+
+async def test_a_large_answer_is_bounded(tmp_path: Path):
+    async with writing(tmp_path / "run.db"), Client(make_server(tmp_path / "run.db")) as client:
+        page = await ask(client, "context_expand", range="0-60", max_tokens=10**6)
+        assert "There is more" in page
+        assert len(page) < 20_000
