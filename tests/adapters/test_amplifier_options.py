@@ -91,7 +91,7 @@ def test_the_rest_of_the_options_is_kept_beside_the_settings() -> None:
         ({"preserve_system": "no"}, "preserve_system = 'no' is refused"),
         ({"preserve_system": False, "header_role": "system"}, "needs header_role = 'user'"),
         ({"compact_threshold": 2}, "compact_threshold = 2 is refused"),
-        ({"compact_threshold": 0.1}, "compact_threshold = 0.1"),
+        ({"compact_threshold": 0.05}, "compact_threshold = 0.05"),
         ({"compact_threshold": 0.9, "high_water": 0.8}, "high_water is given twice, as compact_threshold too"),
         ({"storage_path": "a", "persistence": {"path": "b"}}, "storage_path is given twice, as persistence.path too"),
         ({"max_tokens": "many"}, "max_tokens = 'many' is refused"),
