@@ -1,7 +1,7 @@
 """The documents of the checkout, and the blocks, links and sentences in them.
 
 The comment `<!-- in a session -->` before a Python block says that the block runs with an open `context`, and that
-`await` may stand at its top.
+`await` may stand at its top. `<!-- needs NAME -->` names a library that it imports and that `test` does not install.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from pathlib import Path
 from tests.house.checkout import ROOT
 
 IN_A_SESSION = "in a session"
+NEEDS = "needs "
 WRITTEN_BY_HELP = "docs/reference/cli.md"  # from the commands' own help
 
-_BLOCK = re.compile(r"(?:^<!-- ([a-z ]+) -->\n+)?^( *)```(\w*)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"(?:^<!-- ([a-z_ ]+) -->\n+)?^( *)```(\w*)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?<=[.!?:;])[\"')*]*\s+")

@@ -24,7 +24,7 @@ from summarizing_context import Settings, open_context
 from summarizing_context.cli.app import build_app
 from tests.house import documents
 from tests.house.checkout import ROOT, run_python
-from tests.house.documents import IN_A_SESSION, Block
+from tests.house.documents import IN_A_SESSION, NEEDS, Block
 from tests.providers.serve import serving_apart
 from tests.providers.server import Answer
 
@@ -69,6 +69,8 @@ async def run_in_a_session(block: Block, names: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("block", documents.blocks("python"), ids=str)
 def test_a_python_block_runs_as_it_stands(block: Block, provider: Any, monkeypatch: pytest.MonkeyPatch):
+    if block.mark.startswith(NEEDS):
+        pytest.importorskip(block.mark.removeprefix(NEEDS))
     module = types.ModuleType("documented")
     monkeypatch.setitem(sys.modules, "documented", module)
     names = module.__dict__

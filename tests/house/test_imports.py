@@ -27,6 +27,8 @@ HOMES = {
     "mcp": ("adapters/mcp.py",),
     "numpy": ("stores/vectors.py",),
     "openai": ("summarizers/openai.py",),
+    "pydantic_ai": ("adapters/pydantic_ai.py",),
+    "pydantic_core": ("adapters/pydantic_ai.py",),
     "rich": ("cli/",),
     "sqlite3": ("stores/sqlite/", "transcripts/opencode.py"),
     "tenacity": ("evaluation/readers.py", "summarizers/resilience/caller.py"),

@@ -1,0 +1,21 @@
+"""An adapter whose host is not installed says which extra brings it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+import pytest
+
+from summarizing_context import MissingExtraError
+
+
+@pytest.mark.parametrize(("adapter", "package", "extra"), [("pydantic_ai", "pydantic_ai", "pydantic-ai")])
+def test_the_extra_is_named(adapter: str, package: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    module = f"summarizing_context.adapters.{adapter}"
+    monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(MissingExtraError, match=rf"pip install 'summarizing-context\[{extra}\]'"):
+        importlib.import_module(module)

@@ -1,0 +1,283 @@
+"""Pydantic AI, through its own runtime and its own function model: views go out, the run's history stays whole."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+pytest.importorskip("pydantic_ai")
+
+from pydantic_ai import Agent
+from pydantic_ai.messages import (
+    BinaryContent,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelRequest,
+    ModelResponse,
+    SystemPromptPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from summarizing_context import Settings, SettingsError, SummarizingContext, open_context
+from summarizing_context.adapters.pydantic_ai import SummarizingCapability
+from tests.laws.summarizers import Counting
+
+pytestmark = pytest.mark.anyio
+
+Reply = Callable[[int], ModelResponse]
+
+
+def small(**changed: Any) -> Settings:
+    sizes = {"segment_min": 100, "segment_target": 300, "segment_max": 600, "summary_max_tokens": 40}
+    return Settings(**{**sizes, "max_tokens": 3_000, "token_counter": "estimate", **changed})
+
+
+def steps(number: int) -> ModelResponse:
+    """Two parallel calls, six times; then an answer."""
+    if number % 7 == 0:
+        return ModelResponse(parts=[TextPart(f"Part {number} is done.")])
+    thinking = ThinkingPart("I look.", signature=f"s{number}", provider_name="anthropic")
+    calls = [ToolCallPart("read", {"path": f"src/{name}{number}.py"}, f"call_{name}{number}") for name in "ab"]
+    return ModelResponse(parts=[thinking, *calls])
+
+
+class Scripted:
+    """An agent whose model answers by a script and keeps each request."""
+
+    def __init__(self, capability: SummarizingCapability, reply: Reply = steps, **options: Any) -> None:
+        self.seen: list[list[ModelMessage]] = []
+        self.reply = reply
+        model = FunctionModel(self._answer, profile=options.pop("profile", None))
+        self.agent = Agent(model, instructions="You fix code.", capabilities=[capability], **options)
+        self.agent.tool_plain(read)
+
+    def _answer(self, messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        self.seen.append(messages)
+        return self.reply(len(self.seen))
+
+    async def turns(self, count: int, history: list[ModelMessage] | None = None) -> list[ModelMessage]:
+        for turn in range(count):
+            prompt = f"Fix part {turn}. Never push to main."
+            history = (await self.agent.run(prompt, message_history=history)).all_messages()
+        return history or []
+
+
+def read(path: str) -> str:
+    """Read a file."""
+    return f"{path}: " + "a line of code; " * 20
+
+
+@asynccontextmanager
+async def scripted(context: SummarizingContext | None = None, **options: Any) -> AsyncIterator[Scripted]:
+    async with SummarizingCapability(context or small()) as capability:
+        yield Scripted(capability, **options)
+
+
+def refusals(messages: Sequence[ModelMessage]) -> list[str]:
+    """What a provider would refuse: requests and responses alternate, each call is answered once, right behind it."""
+    found = []
+    open_calls: set[str] = set()
+    for at, message in enumerate(messages):
+        if at and type(message) is type(messages[at - 1]):
+            found.append(f"{at}: two of a kind in a row")
+        if isinstance(message, ModelResponse):
+            open_calls = {part.tool_call_id for part in message.parts if isinstance(part, ToolCallPart)}
+            continue
+        answers = [part.tool_call_id for part in message.parts if isinstance(part, ToolReturnPart)]
+        if sorted(answers) != sorted(open_calls):
+            found.append(f"{at}: {answers} answer {sorted(open_calls)}")
+    if not messages or not isinstance(messages[0], ModelRequest) or not isinstance(messages[-1], ModelRequest):
+        found.append("a request comes first and last")
+    return found
+
+
+def parts(messages: Sequence[ModelMessage], kind: type) -> list[Any]:
+    return [part for message in messages for part in message.parts if isinstance(part, kind)]
+
+
+def sent(message: ModelMessage) -> list[tuple[str, Any, Any]]:
+    """What reaches a provider of a message: no times, no names of runs."""
+    return [
+        (part.part_kind, getattr(part, "content", None) or part.args, getattr(part, "tool_call_id", None))
+        for part in message.parts
+    ]
+
+
+def size(messages: Sequence[ModelMessage]) -> int:
+    return len(ModelMessagesTypeAdapter.dump_json(list(messages)))
+
+
+async def test_a_long_run_stays_small_and_lawful_and_its_history_whole() -> None:
+    async with open_context(small()) as context, scripted(context) as run:
+        history = await run.turns(4)
+        assert [found for messages in run.seen for found in refusals(messages)] == []
+        assert len(parts(history, ToolCallPart)) == len(parts(history, ToolReturnPart)) == 4 * 12
+        assert size(run.seen[-1]) < size(history) / 2
+        assert context.statistics().activations >= 1
+        assert all(messages[-1].parts[-1] is not None for messages in run.seen)
+        assert "Never push to main." in str(run.seen[-1][0])
+        kept = [message for message in run.seen[-1] if any(message is one for one in history)]
+        assert len(kept) > 3, "what is raw goes out as the host's own objects"
+        assert context.last_view is not None
+        assert context.last_view.fixed_tokens > 20, "the tool and the instructions take room"
+
+
+async def test_between_activations_each_request_begins_with_the_one_before() -> None:
+    async with open_context(small()) as context:
+        async with scripted(context) as run:
+            await run.turns(4)
+        dumps = [[sent(message) for message in messages] for messages in run.seen]
+        broken = sum(after[: len(before) - 1] != before[:-1] for before, after in pairwise(dumps))
+        assert broken <= context.statistics().activations
+
+
+async def test_a_durable_conversation_goes_on_after_a_restart_without_a_new_summary(tmp_path: Path) -> None:
+    settings, model = small(store=str(tmp_path / "s.db")), Counting("tests/1")
+    async with SummarizingCapability(settings, summarizer=model) as capability:
+        run = Scripted(capability)
+        history = await run.turns(3)
+        id = history[-1].conversation_id
+        assert id
+        context = await capability.context_of(id)
+        await context.wait_idle()
+        last = await context.get_messages_for_request()
+        assert model.calls > 3
+    stored = ModelMessagesTypeAdapter.validate_json(ModelMessagesTypeAdapter.dump_json(history))
+    async with SummarizingCapability(settings, summarizer=model) as capability:
+        again = Scripted(capability, reply=lambda _: ModelResponse(parts=[TextPart("Done.")]))
+        await again.agent.run("Go on.", message_history=stored)
+        context = await capability.context_of(id)
+        assert (await context.get_messages_for_request())[: len(last)] == last
+        assert context.statistics().activations == 0
+        await context.wait_idle()
+        assert len({job.content for job in model.jobs}) == model.calls, "nothing is summarized twice"
+        assert refusals(again.seen[0]) == []
+
+
+async def test_each_conversation_has_a_context_of_its_own() -> None:
+    async with SummarizingCapability(small()) as capability:
+        run = Scripted(capability)
+        one, two = await run.turns(1), await run.turns(1)
+        ids = {one[-1].conversation_id, two[-1].conversation_id}
+        logs = [await capability.context_of(id) for id in ids if id]
+        assert len(logs) == 2
+        assert [len(await log.get_messages()) for log in logs] == [1 + 6 * 3, 1 + 6 * 3]
+
+
+async def test_edits_of_history_and_a_lost_result_give_lawful_requests() -> None:
+    async with open_context(small()) as context, scripted(context) as run:
+        history = await run.turns(3)
+        prompt = UserPromptPart("Fix another part.")
+        edited = [*history[:8], ModelRequest(parts=[prompt]), *history[9:]]
+        lost = [message for message in history if not parts([message], ToolReturnPart)]
+        rewound = history[:14]
+        for changed in (edited, lost, rewound):
+            run.seen.clear()
+            await run.turns(1, changed)
+            assert [found for messages in run.seen for found in refusals(messages)] == []
+            assert (changed is edited) == ("Fix another part." in str(await context.get_messages()))
+        assert len(parts(history, ToolReturnPart)) == 3 * 12
+
+
+class Stuck:
+    """A summarizer that never answers."""
+
+    async def summarize(self, job: Any) -> str:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+async def test_no_request_waits_for_a_summary() -> None:
+    async with open_context(small(), summarizer=Stuck()) as context, scripted(context) as run:
+        await run.turns(3)
+        assert context.statistics().activations >= 1
+        assert context.statistics().summaries_ready == 0
+        assert size(run.seen[-1]) < 3_000 * 8
+
+
+async def test_the_window_of_the_models_profile_is_the_budget() -> None:
+    settings = small(max_tokens=100_000, safety_margin=0, reserved_output=0)
+    async with open_context(settings) as context, scripted(context, profile={"context_window": 3_000}) as run:
+        await run.turns(3)
+        assert context.budget().max_tokens <= 3_000
+        assert context.statistics().activations >= 1
+    async with open_context(small()) as context, scripted(context) as run:
+        await run.turns(1)
+        assert context.budget().max_tokens == 3_000
+
+
+async def test_a_large_result_is_cut_and_keeps_its_tool_and_its_call() -> None:
+    def one_call(number: int) -> ModelResponse:
+        call = ToolCallPart("huge", {}, "call_1")
+        return ModelResponse(parts=[call]) if number == 1 else ModelResponse(parts=[TextPart("Done.")])
+
+    async with open_context(small()) as context, scripted(context, reply=one_call) as run:
+
+        @run.agent.tool_plain
+        def huge() -> str:
+            return "a word " * 9_000
+
+        history = await run.turns(1)
+        (cut,), (whole,) = parts(run.seen[1], ToolReturnPart), parts(history, ToolReturnPart)
+        assert (cut.tool_name, cut.tool_call_id) == ("huge", "call_1")
+        assert len(cut.content) < 3_000 * 4 < len(whole.content)
+
+
+async def test_files_go_out_as_they_came_and_their_bytes_stay_out_of_the_log() -> None:
+    image = BinaryContent(b"\x89PNG" * 2_000, media_type="image/png")
+    reply = ModelResponse(parts=[TextPart("A cat.")])
+    settings = small(max_tokens=20_000)
+    async with open_context(settings) as context, scripted(context, reply=lambda _: reply) as run:
+        await run.agent.run(["What is this?", image])
+        (prompt,) = parts(run.seen[0], UserPromptPart)
+        assert prompt.content[1] is image
+        assert len(str(await context.get_messages())) < 1_000
+
+
+async def test_signed_thinking_goes_once_its_beginning_was_rewritten_and_its_turn_has_ended() -> None:
+    async with open_context(small()) as context, scripted(context) as run:
+        await run.turns(4)
+        ended, going_on = 0, 0
+        for messages in run.seen:
+            newest = max(
+                at for at, message in enumerate(messages) if "Fix part" in str(parts([message], UserPromptPart))
+            )
+            calling = [(at, message) for at, message in enumerate(messages) if parts([message], ToolCallPart)]
+            ended += sum(
+                at < newest and [type(part) for part in message.parts] == [ToolCallPart] * 2 for at, message in calling
+            )
+            going_on += sum(at > newest and not parts([message], ThinkingPart) for at, message in calling)
+        assert ended > 0, "its calls alone are left"
+        assert going_on == 0, "a turn that goes on keeps what was signed in it"
+
+
+async def test_system_prompts_stay() -> None:
+    async with open_context(small()) as context, scripted(context, system_prompt="You are careful.") as run:
+        await run.turns(4)
+        for messages in run.seen:
+            assert [part.content for part in parts(messages, SystemPromptPart)] == ["You are careful."]
+            assert isinstance(messages[0].parts[0], SystemPromptPart)
+
+
+async def test_wrong_arguments_are_refused() -> None:
+    with pytest.raises(SettingsError, match="neither Settings nor"):
+        SummarizingCapability("run.db")  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="no such options: store"):
+        SummarizingCapability(store=object())
+    async with open_context(small()) as context:
+        with pytest.raises(SettingsError, match="events"):
+            SummarizingCapability(context, events=None)
+        capability = SummarizingCapability(context)
+        await capability.close()
+        assert await context.get_messages() == []
