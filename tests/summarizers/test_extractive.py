@@ -194,7 +194,7 @@ async def test_a_job_is_summarized_and_costs_nothing():
     await summarizer.close()
     assert reply.text == summary(*FIXED_BUILD, max_tokens=200)
     assert (reply.input_tokens, reply.output_tokens, reply.truncated) == (0, 0, False)
-    assert summarizer.recipe == "extractive/v8"
+    assert summarizer.recipe == "extractive/v9"
 
 
 @pytest.mark.anyio

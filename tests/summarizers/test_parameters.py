@@ -25,7 +25,7 @@ from summarizing_context.summarizers.extractive.summarizer import RECIPE, Extrac
 HEADERS = {
     "software": "b7d223d5a163bd43582771bc",
     "travel": "bd3a32413949db0117dd2468",
-    "data": "e9124e6882ad4b8ef0b5e865",
+    "data": "60c1c7126c0ca7b0fd9cc0fe",
 }
 
 

@@ -36,6 +36,24 @@ def test_merged_requests_that_differ_in_their_numbers_alone_stand_twice_at_most(
     ]
 
 
+def test_results_that_differ_in_their_numbers_alone_stand_once_and_are_counted():
+    results = [("result of edit", f"The file part_{part}.py has {part} changed lines.") for part in range(20)]
+    text = summary(("user", "Go."), *results, ("assistant", "I will go on with the mill."))
+    assert section(text, "Facts") == ["The file part_19.py has 19 changed lines. (20 times)"]
+
+
+def test_merged_results_that_differ_in_their_numbers_alone_are_added_up():
+    children = [f"## Facts\n- part_{part}.py changed {part} lines (6 times)" for part in range(4)]
+    assert section(rollup(*children), "Facts") == ["part_3.py changed 3 lines (24 times)"]
+
+
+@pytest.mark.parametrize("row", ["{0} | {0} | kPa", "changed {0} lines in part_{0}.py"])
+def test_few_results_and_rows_of_numbers_are_no_repeats(row: str):
+    rows = [row.format(at) for at in (31, 42, 53)]
+    text = summary(("user", "Go."), ("result of read", "\n".join(rows)), ("assistant", "I will go on with the mill."))
+    assert section(text, "Facts") == rows
+
+
 def test_a_line_said_again_stands_once():
     text = summary(("user", "Go."), *[("assistant", FINDING)] * 5, ("assistant", "It is done now, all of it."))
     assert text.count(FINDING) == 1

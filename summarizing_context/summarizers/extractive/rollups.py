@@ -113,7 +113,10 @@ def _thin(texts: Iterable[str], talk: Talk, by: ExtractiveParameters) -> list[Li
     found = _told(_last_of_each(texts))
     scores = [worth(_BASE + salience(one, talk), one, by) * (_OLDEST * len(found) + at) for at, one in enumerate(found)]
     return [
-        line for _, line in choose_lines(found, scores, talk, by.facts._replace(most=_POOL, pool=_POOL, lines=_POOL))
+        line
+        for _, line in choose_lines(
+            found, scores, talk, by.facts._replace(most=_POOL, pool=_POOL, lines=_POOL), merges=True
+        )
     ]
 
 

@@ -34,6 +34,16 @@ _EXACT = re.compile(r"[\d_/`]|\w\.\w|[a-z][A-Z]")  # in a number, a path or a na
 
 _OF_A_PATTERN = 2
 
+_COUNTED = ("result", "failed")  # kinds of lines that are counted where they repeat
+
+_TIMES = re.compile(r" \((\d{1,9}) times\)(?= → |\Z)")
+
+_RUN = 5  # lines that differ in digits alone are one run from here on
+
+_DIGITS = re.compile(r"\d+(?:[.,]\d+)*")
+
+_WORD = re.compile(r"[^\W\d_]{2,}")
+
 _MOST_OVERLAP = 56  # 64ths of a line's words that chosen lines may already hold
 
 
@@ -95,17 +105,69 @@ def find_in_lines(body: str, kind: str, block: int = 0, source: str = "") -> lis
     return [Found(line, words, kind, source, values, block) for line, words, values in found if len(words) > 2]
 
 
-def choose_lines(found: Sequence[Found], scores: Sequence[int], talk: Talk, by: Facts) -> list[tuple[Found, Line]]:
-    """The lines of the highest scores, unlike each other, in their order; ranked by the order of choice."""
+def choose_lines(
+    found: Sequence[Found], scores: Sequence[int], talk: Talk, by: Facts, *, merges: bool = False
+) -> list[tuple[Found, Line]]:
+    """The lines of the highest scores, unlike each other, in their order; ranked by the order of choice.
+
+    Results that repeat are counted; where summaries are merged, only those that have a count.
+    """
     spoken = newest_of_each_pattern([(one.text, at) for at, one in enumerate(found) if one.kind in PROSE])
     prose = {at for _, at in spoken}
-    ranked = sorted((-score, -at) for at, score in enumerate(scores) if score > 0)
+    repeating = {at: one.text for at, one in enumerate(found) if one.kind in _COUNTED and not one.source}
+    repeating = {at: text for at, text in repeating.items() if not merges or _TIMES.search(text)}
+    said = dict(count_alike(repeating.items()))
+    left_out = repeating.keys() - said.keys()
+    ranked = sorted((-score, -at) for at, score in enumerate(scores) if score > 0 and at not in left_out)
     few = [pair for pair in ranked if found[-pair[1]].kind not in PROSE][: by.lines]
     pool = sorted([*(pair for pair in ranked if -pair[1] in prose), *few])[: by.pool]
     candidates = [(-score, [word for word in found[-at].words if word not in talk.empty]) for score, at in pool]
     chosen = choose_diverse(candidates, (), by.most, by.diversity)
     ranks = {-pool[index][1]: by.most - place for place, index in enumerate(chosen)}
-    return [(found[at], Line(render_fact(found[at]), ranks[at])) for at in sorted(ranks)]
+    told = [(at, found[at]._replace(text=said.get(at, found[at].text))) for at in sorted(ranks)]
+    return [(one, Line(render_fact(one), ranks[at])) for at, one in told]
+
+
+def count_alike(lines: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
+    """The lines (place, text); of a run that differs in digits alone only the newest, with a count: `(9 times)`.
+
+    Counts that the lines have already are added up. Lines without two words of letters are alike only if equal.
+    """
+    read = [(at, line, *_read_counted(line)) for at, line in lines]
+    times: Counter[str] = Counter()
+    for _, _, text, said, outcome in read:
+        times[_pattern_of(text + outcome)] += said
+    newest: dict[str, tuple[int, str]] = {}
+    for at, line, text, _, outcome in read:
+        pattern = _pattern_of(text + outcome)
+        is_run = times[pattern] >= _RUN
+        key = pattern if is_run else line
+        newest.pop(key, None)
+        newest[key] = at, f"{text} ({times[pattern]} times){outcome}" if is_run else line
+    return [*newest.values()]
+
+
+def _read_counted(line: str) -> tuple[str, int, str]:
+    """A line's text before its count, the count, and the outcome behind it."""
+    counted = _TIMES.search(line)
+    end, rest = counted.span() if counted else (_end_of_deed(line),) * 2
+    return line[:end], int(counted[1]) if counted else 1, line[rest:]
+
+
+def without_count(text: str) -> str:
+    """The line as it was said, without how often."""
+    return _TIMES.sub("", text)
+
+
+def _end_of_deed(line: str) -> int:
+    """Where a count goes: before the outcome of a deed, or at the end."""
+    at = -1 if line.startswith('"') else line.find(" → ")
+    return len(line) if at < 0 else at
+
+
+def _pattern_of(text: str) -> str:
+    """The text without digits, if it has two words of letters at least."""
+    return _DIGITS.sub("0", text) if len(_WORD.findall(text)) > 1 else text
 
 
 Said = TypeVar("Said", bound=tuple[str, int])  # begins with a text

@@ -23,7 +23,7 @@ from summarizing_context.summarizers.extractive.actions import (
 )
 from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters
 from summarizing_context.summarizers.extractive.salience import PROSE, Found, Place, Talk, salience
-from summarizing_context.summarizers.extractive.scoring import choose_lines, find_in_lines, find_names
+from summarizing_context.summarizers.extractive.scoring import choose_lines, find_in_lines, find_names, without_count
 from summarizing_context.summarizers.extractive.sections import (
     CONSTRAINTS,
     DECISIONS,
@@ -80,7 +80,7 @@ def leaf_sections(content: str, by: ExtractiveParameters = SHIPPED, yield_now: Y
     sections[DONE] = find_actions(steps, by)
     told = "\n".join(line.text for section in sections for line in section)
     chosen = choose_lines(found, [worth(score, one, by) for score, one in scored], talk, by.facts)
-    chosen = [(one, line) for one, line in chosen if line.text not in told]
+    chosen = [(one, line) for one, line in chosen if without_count(line.text) not in told]
     sections[DECISIONS] = [line for one, line in chosen if is_choice(one)]
     sections[FACTS] = [*find_names(found, by), *(line for one, line in chosen if not is_choice(one))]
     if not any(sections):

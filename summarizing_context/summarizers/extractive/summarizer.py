@@ -66,7 +66,7 @@ def _best(sections: Sections, summary: str, max_tokens: int, count: Count) -> st
     return shorten(texts[0] if texts else nothing_readable(summary)[0].text, max_tokens, count)
 
 
-RECIPE = "extractive/v8"  # another name whenever the same content would give other bytes
+RECIPE = "extractive/v9"  # another name whenever the same content would give other bytes
 
 
 def summarize_extractively(
