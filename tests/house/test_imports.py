@@ -24,6 +24,8 @@ HOMES = {
     "chromadb": ("stores/chroma.py",),
     "filelock": ("evaluation/cassettes/files.py", "stores/"),
     "gepa": ("evaluation/tuning/gepa_prompts.py",),
+    "langchain": ("adapters/langchain/",),
+    "langchain_core": ("adapters/langchain/",),
     "mcp": ("adapters/mcp.py",),
     "numpy": ("stores/vectors.py",),
     "openai": ("summarizers/openai.py",),

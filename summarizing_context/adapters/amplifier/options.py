@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -35,8 +33,6 @@ _OWN = ("preserve_system", "persistence", "summary_provider", "ledger_rules", "r
 _PERSISTENCE = ("enabled", "path", "required", "retain_days")
 
 _MOST_DAYS = 36_500
-
-_LONGEST_ID = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +78,6 @@ def read_options(config: Mapping[str, Any] | None) -> MountOptions:
         summary_provider=provider,
         **plan,
     )
-
-
-def session_id_from(host_id: str) -> str:
-    """The host's session id in the characters that a session id may have; other hosts' ids stay different."""
-    plain = re.sub(r"[^A-Za-z0-9._:-]", "-", host_id)
-    if plain == host_id and len(plain) <= _LONGEST_ID:
-        return plain
-    digest = hashlib.sha256(host_id.encode("utf-8", "surrogatepass")).hexdigest()[:12]
-    return f"{plain[: _LONGEST_ID - 13]}.{digest}"
 
 
 def _names() -> list[str]:

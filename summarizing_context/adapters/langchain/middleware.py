@@ -1,0 +1,188 @@
+"""`SummarizingMiddleware`: each model call of an agent is sent a view of its history; the graph's state stays whole."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from summarizing_context.adapters.langchain.messages import KEY, History
+from summarizing_context.adapters.langchain.sessions import LoopThread, Sessions
+from summarizing_context.adapters.langchain.summaries import ChatModelSummarizer, model_name
+from summarizing_context.adapters.session_ids import session_id_from
+from summarizing_context.assembly import Options
+from summarizing_context.errors import SettingsError, briefly
+from summarizing_context.sessions.statistics import Statistics
+from summarizing_context.settings.values import Settings
+
+_OPTIONS = ("summarizer", "count_tokens", "clock", "redact", "events", "embedder")  # of `open_context`
+
+_DEFAULT_NAME = "langchain"
+
+
+class SummarizingMiddleware(AgentMiddleware):
+    """A view of the history for each model call of an agent, within the budget. Nothing waits for a summary.
+
+    `options` are settings by name, before those of `settings`, and arguments of `open_context`; `summarizer` may also
+    be a chat model. At most `open_sessions` sessions stay open; the one that was not used for longest is closed.
+    Raises `SettingsError`. What a call raises is what `open_context`, `follow` and `get_messages_for_request` raise.
+    """
+
+    def __init__(self, settings: Settings | None = None, *, open_sessions: int = 64, **options: Any) -> None:
+        super().__init__()
+        if isinstance(open_sessions, bool) or not isinstance(open_sessions, int) or open_sessions < 1:
+            raise SettingsError(f"open_sessions is {briefly(open_sessions)}; it is a number of sessions, at least 1")
+        self._settings, beside = _read(settings, options)
+        self._sessions = Sessions(self._settings, beside, open_sessions)
+        self._loop = LoopThread(self._sessions.close)
+        weakref.finalize(self, self._loop.end).atexit = False
+
+    def wrap_model_call(self, request: ModelRequest, handler: Callable[[ModelRequest], ModelResponse]) -> ModelResponse:
+        asked = self._read(request)
+        messages = self._loop.submit(lambda: _view(self._sessions, asked)).result()
+        response = handler(request.override(messages=messages))
+        if usage := _usage(response):
+            self._loop.submit(lambda: _observe(self._sessions, asked.session, usage)).result()
+        return response
+
+    async def awrap_model_call(
+        self, request: ModelRequest, handler: Callable[[ModelRequest], Awaitable[ModelResponse]]
+    ) -> ModelResponse:
+        asked = self._read(request)
+        messages = await asyncio.wrap_future(self._loop.submit(lambda: _view(self._sessions, asked)))
+        response = await handler(request.override(messages=messages))
+        if usage := _usage(response):
+            await asyncio.wrap_future(self._loop.submit(lambda: _observe(self._sessions, asked.session, usage)))
+        return response
+
+    def statistics(self) -> dict[str, Statistics]:
+        """The figures of each open session since it was opened, by session id."""
+
+        async def read() -> dict[str, Statistics]:
+            return {name: context.statistics() for name, context in self._sessions.contexts().items()}
+
+        return self._loop.submit(read).result()
+
+    def wait_idle(self, timeout: float | None = None) -> bool:
+        """Wait until no open session has a summary to make; False after `timeout` seconds."""
+
+        async def wait() -> bool:
+            contexts = self._sessions.contexts().values()
+            return all(await asyncio.gather(*(context.wait_idle(timeout) for context in contexts)))
+
+        return self._loop.submit(wait).result()
+
+    def close(self) -> None:
+        """Close every session. Takes at most two seconds for each. Without it the process may end all the same: what
+        was said is in the store, and summaries under way are made again."""
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _read(self, request: ModelRequest) -> _Asked:
+        history = History(request.messages)
+        system = request.system_message
+        return _Asked(
+            session_id_from(_session_of(request, history, self._settings.session_id)),
+            history,
+            None if system is None else _blocks(system.content),
+            [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in request.tools],
+            _Window(request.model),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request of a model, as far as its view goes."""
+
+    session: str
+    history: History
+    system: Any
+    tools: list[dict[str, Any]]
+    provider: _Window
+
+
+class _Window:
+    """A chat model as `get_messages_for_request` reads providers: its name, and its window if its profile tells."""
+
+    def __init__(self, model: BaseChatModel) -> None:
+        profile: Mapping[str, Any] = getattr(model, "profile", None) or {}
+        self.name = type(model).__name__
+        self._info = {
+            "id": model_name(model),
+            "context_window": profile.get("max_input_tokens"),
+            "max_output_tokens": profile.get("max_output_tokens"),
+        }
+
+    def get_model_info(self) -> dict[str, Any]:
+        return self._info
+
+
+async def _view(sessions: Sessions, asked: _Asked) -> list[BaseMessage]:
+    history = asked.history
+    async with sessions.use(asked.session) as context:
+        await context.follow(history.rows, keys=history.keys)
+        view = await context.get_messages_for_request(provider=asked.provider, system=asked.system, tools=asked.tools)
+    led = bool(asked.system)  # by the prompt, which the request carries beside its messages
+    return history.messages_of(view[led:])
+
+
+async def _observe(sessions: Sessions, session: str, usage: dict[str, int]) -> None:
+    async with sessions.use(session) as context:
+        await context.observe_usage(**usage)
+
+
+def _read(settings: Settings | None, options: dict[str, Any]) -> tuple[Settings, Options]:
+    if settings is not None and not isinstance(settings, Settings):
+        raise SettingsError(f"settings is {type(settings).__name__}; pass Settings(...), or settings by their names")
+    beside = {name: value for name, value in options.items() if name in _OPTIONS}
+    given = {name: value for name, value in options.items() if name not in _OPTIONS}
+    if isinstance(beside.get("summarizer"), str):
+        given["summarizer"] = beside.pop("summarizer")
+    if isinstance(beside.get("summarizer"), BaseChatModel):
+        beside["summarizer"] = ChatModelSummarizer(beside["summarizer"])
+    return replace(settings or Settings(), **given), Options(**beside)
+
+
+def _session_of(request: ModelRequest, history: History, name: str) -> str:
+    """The thread; a subagent's path in the graph with it, and then, or without a thread, what its history begins with.
+
+    Of the path only names count: the ids behind them are new with each run.
+    """
+    run = getattr(request.runtime, "execution_info", None)
+    thread = "" if run is None or run.thread_id is None else str(run.thread_id)
+    path = [] if run is None else [step.partition(":")[0] for step in run.checkpoint_ns.split("|")[:-1]]
+    base = _DEFAULT_NAME if name == "default" else name
+    parts = [base, thread, *path]
+    if path or not thread:
+        parts.append(history.rows[0][KEY] if history.rows else "")
+    return ":".join(parts)
+
+
+def _blocks(content: str | Sequence[Any]) -> Any:
+    """A system prompt as a text or as blocks that are objects."""
+    if isinstance(content, str):
+        return content
+    return [{"type": "text", "text": block} if isinstance(block, str) else block for block in content]
+
+
+def _usage(response: Any) -> dict[str, int] | None:
+    """What the provider counted for the request."""
+    found = [response] if isinstance(response, AIMessage) else getattr(response, "result", ())
+    told = next((message.usage_metadata for message in found if isinstance(message, AIMessage)), None)
+    if not told:
+        return None
+    details: Mapping[str, Any] = told.get("input_token_details") or {}
+    read, written = details.get("cache_read") or 0, details.get("cache_creation") or 0
+    return {"input_tokens": max(0, told["input_tokens"] - read - written), "cache_read": read, "cache_write": written}

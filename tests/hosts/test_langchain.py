@@ -1,0 +1,385 @@
+"""The middleware in LangChain's own agents: views are lawful and within the budget, and the state stays whole."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sqlite3
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.hosts.langchain_agents import (
+    BUDGET,
+    SMALL,
+    ScriptedModel,
+    Sent,
+    SummaryModel,
+    always,
+    calls,
+    count,
+    problems,
+    read,
+    working,
+)
+
+pytest.importorskip("langchain")
+
+from langchain.agents import create_agent
+from langchain_core.messages import AIMessage, HumanMessage, RemoveMessage, SystemMessage, ToolMessage
+from langchain_core.tools import tool
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+
+from summarizing_context import BudgetError, ContextClosedError, Settings, SettingsError
+from summarizing_context.adapters.langchain import SummarizingMiddleware
+
+THREAD = {"configurable": {"thread_id": "t1"}}
+
+
+@pytest.fixture
+def made() -> Iterator[list[SummarizingMiddleware]]:
+    found: list[SummarizingMiddleware] = []
+    yield found
+    for middleware in found:
+        middleware.close()
+
+
+@pytest.fixture
+def middleware(made: list[SummarizingMiddleware]) -> Any:
+    """Makes a middleware that is closed at the end."""
+
+    def make(**options: Any) -> SummarizingMiddleware:
+        made.append(SummarizingMiddleware(**{**SMALL, "count_tokens": count, **options}))
+        return made[-1]
+
+    return make
+
+
+def say(agent: Any, text: str, config: Any = THREAD) -> list[Any]:
+    return agent.invoke({"messages": [HumanMessage(text)]}, config)["messages"]
+
+
+def test_every_request_is_lawful_and_the_state_keeps_every_message(middleware: Any):
+    ours, model = middleware(), ScriptedModel(messages=working())
+    agent = create_agent(model, [read], system_prompt="You fix code.", middleware=[ours], checkpointer=InMemorySaver())
+    for turn in range(3):
+        state = say(agent, f"Fix part {turn}. Never push to main.")
+    assert len(state) == 3 * (1 + 6 * 3 + 1)
+    assert [problem for request in model.requests for problem in problems(request)] == []
+    assert all(request[0].content == "You fix code." for request in model.requests)
+    assert len(model.requests[-1]) < 20
+    assert any("Never push to main." in str(message.content) for message in model.requests[-1][1:-1])
+    (figures,) = ours.statistics().values()
+    assert figures.messages == len(state) - 1
+    assert figures.activations_by_reason.keys() == {"high_water"}
+
+
+def test_messages_that_stay_word_for_word_are_the_states_own(middleware: Any):
+    sent = Sent()
+    model = ScriptedModel(messages=working())
+    agent = create_agent(model, [read], middleware=[middleware(), sent], checkpointer=InMemorySaver())
+    for turn in range(2):
+        say(agent, f"Fix part {turn}.")
+    for messages, state in sent.calls:
+        ids = {id(message) for message in state}
+        same = [message for message in messages if id(message) in ids]
+        assert messages[-1] is state[-1]
+        order = [next(at for at, message in enumerate(state) if message is each) for each in same]
+        assert order == sorted(order)
+    messages, _ = sent.calls[-1]
+    assert [message.artifact for message in messages if isinstance(message, ToolMessage)][-1]["path"] == "src/b1_5.py"
+    replies = [message for message in messages if isinstance(message, AIMessage)]
+    assert replies[-1].usage_metadata["input_tokens"] == 900
+    assert [block["type"] for block in replies[-1].content] == ["thinking", "text", "tool_use", "tool_use"]
+
+
+def test_system_messages_of_the_history_stay_behind_the_agents_prompt(middleware: Any):
+    sent, model = Sent(), ScriptedModel(messages=working())
+    agent = create_agent(
+        model, [read], system_prompt="You fix code.", middleware=[middleware(), sent], checkpointer=InMemorySaver()
+    )
+    agent.update_state(THREAD, {"messages": [SystemMessage("The user is Ana.")]})
+    say(agent, "Fix part 0.")
+    agent.update_state(THREAD, {"messages": [SystemMessage("The tests are slow.")]})
+    say(agent, "Fix part 1.")
+    assert [str(message.content) for message in model.requests[-1][:2]] == ["You fix code.", "The user is Ana."]
+    messages, state = sent.calls[-1]
+    assert messages[0] is state[0]
+    assert any(message.content == "The tests are slow." for message in messages)
+    assert len(messages) < len(state)
+
+
+def test_shrunk_messages_keep_their_ids_and_the_calls_their_blocks(middleware: Any):
+    @tool
+    def dump() -> str:
+        """Read everything."""
+        return "everything; " * 3_000
+
+    call = {"name": "dump", "args": {}, "id": "call_1"}
+    said = AIMessage([{"type": "text", "text": "word " * 4_000}, {"type": "tool_use", **call}], tool_calls=[call])
+    sent, model = Sent(), ScriptedModel(messages=iter([said, AIMessage("Done.")]))
+    agent = create_agent(model, [dump], middleware=[middleware(), sent], checkpointer=InMemorySaver())
+    say(agent, "Read everything.")
+    messages, state = sent.calls[-1]
+    assert [message.id for message in messages] == [message.id for message in state]
+    _, reply, result = messages
+    assert (reply.tool_calls, reply.content[-1]) == (state[1].tool_calls, said.content[-1])
+    assert len(str(reply.content)) < 8_000 > len(result.content)
+    assert result.tool_call_id == "call_1"
+    assert len(state[2].content) == 36_000
+
+
+def test_a_result_that_was_lost_is_made_up_for_in_the_request_alone(middleware: Any):
+    model = ScriptedModel(messages=always("I see."))
+    agent = create_agent(model, [read], middleware=[middleware()], checkpointer=InMemorySaver())
+    history = [HumanMessage("Read both."), calls("x.py", "y.py"), ToolMessage("1 line", tool_call_id="call_x.py")]
+    agent.update_state(THREAD, {"messages": history})
+    state = say(agent, "What now?")
+    (request,) = model.requests
+    assert problems(request) == []
+    results = [message.tool_call_id for message in request if isinstance(message, ToolMessage)]
+    assert results == ["call_x.py", "call_y.py"]
+    assert len(state) == 5
+
+
+def test_edited_and_removed_messages_leave_the_request(middleware: Any):
+    ours, model = middleware(), ScriptedModel(messages=always("I see."))
+    agent = create_agent(model, [], middleware=[ours], checkpointer=InMemorySaver())
+    first = say(agent, "The port is 6543.")
+    say(agent, "The host is db1.")
+    agent.update_state(THREAD, {"messages": [HumanMessage("The port is 7777.", id=first[0].id)]})
+    say(agent, "And the user?")
+    assert "6543" not in str(model.requests[-1])
+    assert "7777" in str(model.requests[-1])
+    agent.update_state(THREAD, {"messages": [RemoveMessage(first[0].id)]})
+    state = say(agent, "Go on.")
+    assert [message.content for message in model.requests[-1]] == [message.content for message in state[:-1]]
+    (figures,) = ours.statistics().values()
+    assert figures.messages == len(model.requests[-1])
+
+
+def test_an_earlier_checkpoint_takes_the_log_back_and_forward_again(middleware: Any):
+    model = ScriptedModel(messages=working(steps=3))
+    agent = create_agent(model, [read], middleware=[middleware()], checkpointer=InMemorySaver())
+    say(agent, "Fix part 0.")
+    earlier = agent.get_state(THREAD).config
+    say(agent, "Fix part 1 with secret-plan.")
+    later = agent.get_state(THREAD).config
+    say(agent, "Fix part 2 another way.", earlier)
+    assert "secret-plan" not in str(model.requests[-1])
+    assert "another way" in str(model.requests[-1])
+    say(agent, "Fix part 3.", later)
+    assert "another way" not in str(model.requests[-1])
+    assert "secret-plan" in str(model.requests[-1])
+    assert [problem for request in model.requests for problem in problems(request)] == []
+
+
+def test_subagents_have_sessions_of_their_own(middleware: Any):
+    ours = middleware()
+    helper_model = ScriptedModel(messages=always("Found nothing."))
+    helper = create_agent(helper_model, [], middleware=[ours])
+
+    @tool
+    def research(question: str) -> str:
+        """Ask the helper."""
+        return helper.invoke({"messages": [HumanMessage(question)]})["messages"][-1].content
+
+    asked = [{"name": "research", "args": {"question": f"Where is {name}?"}, "id": f"call_{name}"} for name in "ab"]
+    model = ScriptedModel(messages=iter([AIMessage("", tool_calls=asked), AIMessage("Nowhere.")]))
+    agent = create_agent(model, [research], middleware=[ours], checkpointer=InMemorySaver())
+    say(agent, "Find a and b.")
+    assert sorted(str(request[0].content) for request in helper_model.requests) == ["Where is a?", "Where is b?"]
+    assert sorted(figures.messages for figures in ours.statistics().values()) == [1, 1, 4]
+    names = sorted(ours.statistics())
+    assert names[0] == "langchain:t1"
+    assert all(name.startswith("langchain:t1:tools:") for name in names[1:])
+
+
+def test_an_agent_that_is_a_node_goes_on_with_its_session(middleware: Any):
+    ours, model = middleware(), ScriptedModel(messages=working(steps=0))
+    graph = StateGraph(MessagesState)
+    graph.add_node("writer", create_agent(model, [], middleware=[ours]))
+    graph.add_edge(START, "writer")
+    compiled = graph.compile(checkpointer=InMemorySaver())
+    for turn in range(3):
+        say(compiled, f"Write part {turn}.")
+    (figures,) = ours.statistics().values()
+    assert (figures.messages, figures.activations) == (5, 0)
+
+
+def test_without_a_thread_a_history_handed_over_again_goes_on_with_its_session(middleware: Any):
+    ours, model = middleware(), ScriptedModel(messages=working(steps=0))
+    agent = create_agent(model, [], middleware=[ours])
+    talks: dict[str, list[Any]] = {"Blue.": [], "Red.": []}
+    for turn in range(3):
+        for color, talk in talks.items():
+            talk.append({"role": "user", "content": color if not turn else f"{turn}. Go on."})
+            reply = agent.invoke({"messages": talk})["messages"][-1]  # each message gets a new id
+            talk.append({"role": "assistant", "content": reply.content})
+            assert [message.content for message in model.requests[-1]] == [row["content"] for row in talk[:-1]]
+    figures = list(ours.statistics().values())
+    assert [(each.messages, each.activations) for each in figures] == [(5, 0), (5, 0)]
+
+
+def test_async_agents_run_on_any_loop_and_share_sessions_with_sync_ones(middleware: Any):
+    ours, model = middleware(), ScriptedModel(messages=working())
+    agent = create_agent(model, [read], middleware=[ours], checkpointer=InMemorySaver())
+
+    async def tell(text: str, thread: str) -> Any:
+        return await agent.ainvoke({"messages": [HumanMessage(text)]}, {"configurable": {"thread_id": thread}})
+
+    async def tell_several() -> None:
+        await asyncio.gather(*(tell("Fix it.", f"a{number}") for number in range(4)))
+
+    asyncio.run(tell_several())
+    asyncio.run(tell("Go on.", "a0"))
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda n: say(agent, "Again.", {"configurable": {"thread_id": f"a{n}"}}), range(4)))
+    assert [problem for request in model.requests for problem in problems(request)] == []
+    assert sorted(ours.statistics()) == [f"langchain:a{number}" for number in range(4)]
+    assert all("log_replaced" not in each.activations_by_reason for each in ours.statistics().values())
+
+
+def test_runs_at_the_same_time_on_one_thread_are_each_sent_their_own_history(middleware: Any):
+    model = ScriptedModel(messages=always("I see."))
+    agent = create_agent(model, [], middleware=[middleware()])
+
+    async def tell(number: int) -> None:
+        history = [HumanMessage(f"run{number} says {text}") for text in range(300)]
+        await agent.ainvoke({"messages": history}, THREAD)
+
+    async def tell_several() -> None:
+        await asyncio.gather(*map(tell, range(4)))
+
+    asyncio.run(tell(4))
+    asyncio.run(tell_several())
+    said = [set(re.findall(r"run\d", str(request))) for request in model.requests]
+    assert sorted(map(sorted, said)) == [["run0"], ["run1"], ["run2"], ["run3"], ["run4"]]
+
+
+def test_no_call_waits_for_a_summary_that_never_comes(middleware: Any):
+    class Silent:
+        async def summarize(self, job: Any) -> str:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    ours, model = middleware(summarizer=Silent()), ScriptedModel(messages=working())
+    agent = create_agent(model, [read], middleware=[ours], checkpointer=InMemorySaver())
+    for turn in range(3):
+        say(agent, f"Fix part {turn}.")
+    assert [problem for request in model.requests for problem in problems(request)] == []
+    (figures,) = ours.statistics().values()
+    assert figures.activations
+    assert figures.stand_ins
+    assert figures.model_calls
+
+
+def test_a_restart_goes_on_with_the_same_view_and_pays_for_no_summary_again(middleware: Any, tmp_path: Path):
+    sqlite = pytest.importorskip("langgraph.checkpoint.sqlite")
+    store = {"store": tmp_path / "views.db"}
+    script = working()
+    with sqlite3.connect(tmp_path / "graph.db", check_same_thread=False) as connection:
+        helper = SummaryModel()
+        ours, model = middleware(**store, summarizer=helper), ScriptedModel(messages=script)
+        agent = create_agent(model, [read], middleware=[ours], checkpointer=sqlite.SqliteSaver(connection))
+        for turn in range(3):
+            say(agent, f"Fix part {turn}.")
+        assert ours.wait_idle()
+        (figures,) = ours.statistics().values()
+        paid = [str(request[1].content) for request in helper.requests]
+        assert len(paid) == figures.model_calls > 0
+        before = model.requests[-1]
+        ours.close()
+
+        ours, model = middleware(**store, summarizer=helper), ScriptedModel(messages=iter([AIMessage("It is done.")]))
+        agent = create_agent(model, [read], middleware=[ours], checkpointer=sqlite.SqliteSaver(connection))
+        say(agent, "Is it done?")
+        assert ours.wait_idle()
+        assert model.requests[0][: len(before)] == before
+        assert not {str(request[1].content) for request in helper.requests[len(paid) :]} & set(paid)
+        (figures,) = ours.statistics().values()
+        assert figures.activations == 0
+    connection.close()
+
+
+def test_what_a_summarizing_model_says_is_not_streamed_as_the_agents(middleware: Any):
+    helper = SummaryModel(text="summarized")
+    ours, model = middleware(summarizer=helper), ScriptedModel(messages=working(steps=12), disable_streaming=True)
+    agent = create_agent(model, [read], middleware=[ours], checkpointer=InMemorySaver())
+    told = agent.stream({"messages": [HumanMessage("Fix it.")]}, THREAD, stream_mode="messages")
+    texts = [str(message.content) for message, _ in told]
+    assert ours.wait_idle()
+    assert helper.requests
+    assert "Part 0 is done." in texts
+    assert "summarized" not in texts
+
+
+def test_only_so_many_sessions_stay_open_and_a_closed_one_goes_on(middleware: Any, tmp_path: Path):
+    ours, model = middleware(store=tmp_path / "views.db", open_sessions=1), ScriptedModel(messages=working(steps=2))
+    agent = create_agent(model, [read], middleware=[ours], checkpointer=InMemorySaver())
+    states = {}
+    for turn in range(3):
+        for name in "ab":
+            states[name] = say(agent, f"Fix {name}{turn}.", {"configurable": {"thread_id": name}})
+    assert ours.wait_idle()
+    assert [problem for request in model.requests for problem in problems(request)] == []
+    figures = ours.statistics()["langchain:b"]
+    assert figures.messages == len(states["b"]) - 1
+    assert "log_replaced" not in figures.activations_by_reason
+
+
+def test_the_window_of_the_models_profile_is_the_budget(middleware: Any):
+    profile = {"max_input_tokens": 3_500, "max_output_tokens": 500}
+    model = ScriptedModel(messages=working(), profile=profile)
+    ours = SummarizingMiddleware(segment_min=200, segment_target=400, segment_max=800, count_tokens=count)
+    with ours:
+        agent = create_agent(model, [read], middleware=[ours], checkpointer=InMemorySaver())
+        for turn in range(2):
+            say(agent, f"Fix part {turn}.")
+        (figures,) = ours.statistics().values()
+        assert figures.activations
+    assert [problem for request in model.requests for problem in problems(request, 3_000)] == []
+
+
+def test_a_system_prompt_or_tools_beyond_the_budget_are_an_error(middleware: Any):
+    model = ScriptedModel(messages=working())
+    agent = create_agent(model, [read], system_prompt="Be kind. " * BUDGET, middleware=[middleware()])
+    with pytest.raises(BudgetError, match="leading system rows"):
+        say(agent, "Fix it.")
+
+    @tool(description="A tool. " * BUDGET)
+    def wordy() -> str:
+        return ""
+
+    agent = create_agent(model, [wordy], middleware=[middleware()])
+    with pytest.raises(BudgetError, match="tokens of tools"):
+        say(agent, "Fix it.")
+    assert model.requests == []
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"max_token": 4_000}, "max_tokens"),
+        ({"settings": {"max_tokens": 4_000}}, "settings is dict"),
+        ({"open_sessions": 0}, "open_sessions is 0"),
+        ({"read_only": True}, "read_only"),
+        ({"settings": Settings(), "low_water": 2}, "low_water"),
+    ],
+)
+def test_wrong_options_are_told(options: dict[str, Any], match: str):
+    with pytest.raises(SettingsError, match=match):
+        SummarizingMiddleware(**options)
+
+
+def test_a_closed_middleware_says_so():
+    ours = SummarizingMiddleware(Settings(max_tokens=BUDGET))
+    ours.close()
+    ours.close()
+    agent = create_agent(ScriptedModel(messages=working()), [], middleware=[ours])
+    with pytest.raises(ContextClosedError, match="closed"):
+        say(agent, "Hello.")
