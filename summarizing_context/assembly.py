@@ -39,7 +39,8 @@ from summarizing_context.retrieval.memory_extraction import (
     UnreadPieces,
 )
 from summarizing_context.retrieval.offline_memories import offline_memories
-from summarizing_context.sessions.session import Session, make_notify
+from summarizing_context.sessions.notices import make_notify
+from summarizing_context.sessions.session import Session
 from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, PlanTools, check_rules
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.sizes import summary_sizes
@@ -61,7 +62,7 @@ from summarizing_context.views.view import policy_of
 from summarizing_context.worker.jobs import Recipe, make_recipe
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import Extracts, SummaryCache
-from summarizing_context.worker.worker import Worker
+from summarizing_context.worker.worker import Origin, Worker
 
 
 @asynccontextmanager
@@ -392,8 +393,17 @@ def make_worker(
         notify=make_notify(base.options.events),
         ledger=ledger if settings.ledger_share else None,
         rules=rules,
+        origin=_origin(base),
         makes_summaries=not base.options.read_only and settings.strategy != "truncate",
     )
+
+
+def _origin(base: _Base) -> Origin:
+    """What makes the summaries, for observers."""
+    if isinstance(base.caller, ExtractiveCaller):
+        return Origin("extractive")
+    own = base.options.summarizer is not None
+    return Origin(base.recipe.maker, None if own else base.settings.summarizer, base.caller.model)
 
 
 async def open_store(

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import anyio
 import msgspec
 
-from summarizing_context.concurrency import Clock, Events, Foreground, Pause, finish_despite_cancellation, running_loop
+from summarizing_context.concurrency import Clock, Foreground, Pause, finish_despite_cancellation, running_loop
 from summarizing_context.errors import ContextClosedError, StoreError, StoreReadOnlyError, WrongEventLoopError
 from summarizing_context.log.entries import Entry, decode_entry
 from summarizing_context.log.intake import Intake
@@ -23,6 +23,7 @@ from summarizing_context.log.pins import decode_pins, encode_pins
 from summarizing_context.log.tree import Node, stand_ins
 from summarizing_context.messages.counters import TokenCounter
 from summarizing_context.sessions.announcements import Announce, Announced, Announcements
+from summarizing_context.sessions.notices import Notify
 from summarizing_context.sessions.statistics import CallFigures, Statistics
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import (
@@ -50,21 +51,6 @@ _AT_ONCE = -1.0  # tokens, of which every log has more
 logger = logging.getLogger(__name__)
 
 _Decide = Callable[[], Change | None]
-
-Notify = Callable[[str, dict[str, Any]], None]
-
-
-def make_notify(events: Events | None) -> Notify:
-    """What hands an event to the observer; a fault of the observer costs nothing but the event."""
-
-    def notify(name: str, data: dict[str, Any]) -> None:
-        if events is not None:
-            try:
-                events.emit(name, data)
-            except Exception as error:
-                logger.warning("an observer failed", extra={"event": name, "cause": type(error).__name__})
-
-    return notify
 
 
 def usable_state(log: MessageLog, data: bytes) -> ActivationState | None:
@@ -357,7 +343,7 @@ class Session:
         `memories` of earlier sessions are shown by an activation, the most relevant first.
         `begin` runs first of what must not be parted. After waiting for summaries or hooks it is decided again."""
         decide = partial(self.views.change, key, budget, reason, focus=focus, request=request, memories=memories)
-        until = anyio.current_time() + self.settings.max_wait
+        until, began = anyio.current_time() + self.settings.max_wait, self.clock.now()
         announced: Announced | None = None  # by a request that activates
         try:
             while True:
@@ -373,7 +359,7 @@ class Session:
                     announced = announced or Announced(self._announcements)
                     waits = self._await_summaries(change, until)
                     if not waits and announced.may_activate():
-                        return await finish_despite_cancellation(self._make(key, change, decide))
+                        return await finish_despite_cancellation(self._make(key, change, decide, began))
                 finally:
                     self.changing.release()
                 if waits:
@@ -384,7 +370,7 @@ class Session:
             if announced is not None:
                 announced.end()
 
-    async def _make(self, key: str, change: Change | None, decide: _Decide) -> ActivationReport | None:
+    async def _make(self, key: str, change: Change | None, decide: _Decide, began: float) -> ActivationReport | None:
         """Commit and show; decide again where a cancelled `set_messages` took effect in between."""
         views = self.views
         while change is not None:
@@ -395,7 +381,8 @@ class Session:
                 self.worker.start_tokens = self._start_tokens()
                 self.activations[change.report.reason] += 1
                 shown = len(views.system_rows.costs()) + len(change.state.head) + len(change.tail.items)
-                self.notify("activation", {**change.report._asdict(), "messages": shown, **change.state.header_figures})
+                figures = {"messages": shown, **change.state.header_figures, "duration": self.clock.now() - began}
+                self.notify("activation", {**change.report._asdict(), **figures})
                 self._notify_of_memories(change)
                 return change.report
             change = await self._decided(decide)

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import anyio
 
@@ -20,7 +20,7 @@ from summarizing_context.errors import StoreError, SummarizerError, SummarizerNo
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.planning import Planner, Want
-from summarizing_context.log.tree import NOTE, OPEN, Node, NodeText
+from summarizing_context.log.tree import NOTE, OPEN, Maker, Node, NodeText
 from summarizing_context.stores.base import Places, Store, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.retries import LONGEST_DELAY, RetrySchedule
@@ -44,6 +44,14 @@ class Caller(Protocol):
 
     def ready_in(self) -> float | None:
         """Seconds until a job may start; None for never again."""
+
+
+class Origin(NamedTuple):
+    """What makes a session's summaries, as events tell it."""
+
+    made_by: Maker  # "model" or "extractive"
+    provider: str | None = None  # where the settings name one
+    model: str | None = None  # where the summarizer tells it
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,7 @@ class Worker:
         ledger: SessionLedger | None = None,
         rules: RuleCalls | None = None,
         makes_summaries: bool = True,
+        origin: Origin | None = None,
     ) -> None:
         self._log = log
         self._summaries = summaries
@@ -93,6 +102,7 @@ class Worker:
         self._clock = clock
         self._concurrency = concurrency
         self._makes_summaries = makes_summaries
+        self._origin = origin or Origin(recipe.maker)
         self._start_messages = start_messages  # in the log, from which on it works in any case
         self.start_tokens = 0.0  # of the log, beyond which it works
         self._foreground = foreground
@@ -276,10 +286,10 @@ class Worker:
         except SummarizerNotReady:
             pass  # nothing was tried: it is planned again when calls are let through
         except SummarizerError as error:
-            self._fail(want, error)
+            self._fail(want, error, began)
         except Exception as error:  # a fault of ours or of a foreign object must not end the worker
             logger.error("a summary could not be made", extra={"range": want.hash[:8], "cause": type(error).__name__})
-            self._fail(want, error)
+            self._fail(want, error, began)
         finally:
             self._running.pop(want.hash, None)
             self._awake.set()
@@ -342,7 +352,9 @@ class Worker:
     async def _summarize(self, want: Want, job: SummaryJob) -> None:
         self._tell("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})
         self._summaries.saw(want.hash)
+        began = self._clock.now()
         reply = await self._caller.summarize(job)
+        duration = self._clock.now() - began
         text = reply.text
         if self._recipe.shared:
             mine = StoredSummary(text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
@@ -355,7 +367,9 @@ class Worker:
                     self._unsaved.pop(next(iter(self._unsaved)))
             text = kept.text if kept is not None else text
         self._keep(want, text)
-        self._tell("summary_ready", {"range_hash": want.hash, "rank": job.rank})
+        usage = {name: getattr(reply, name) for name in ("input_tokens", "output_tokens", "cached_tokens")}
+        about = {"range_hash": want.hash, "rank": job.rank, "duration": duration}
+        self._tell("summary_ready", {**about, **self._origin._asdict(), **usage})
 
     def _keep(self, want: Want, text: str) -> None:
         if want.node == NOTE:
@@ -367,13 +381,13 @@ class Worker:
         passes = self._summaries.passes_of_new(want.node) if self._is_wanted(want) else 1
         self._summaries.add(want.node, want.hash, NodeText(text, self._recipe.maker, passes))
 
-    def _fail(self, want: Want, error: Exception) -> None:
+    def _fail(self, want: Want, error: Exception, began: float) -> None:
         self._retries.note(want.hash, error, self._clock.now())
         self.failed += 1
         self.last_error = type(error).__name__ if not isinstance(error, SummarizerError) else str(error)
-        self._tell(
-            "summary_failed", {"range_hash": want.hash, "rank": max(0, want.node.rank), "cause": self.last_error}
-        )
+        about = {"range_hash": want.hash, "rank": max(0, want.node.rank), "duration": self._clock.now() - began}
+        failure = {"error": type(error).__name__, "cause": self.last_error}
+        self._tell("summary_failed", {**about, **self._origin._asdict(), **failure})
 
     async def _guarded(self, work: Awaitable[Found]) -> Found | None:
         """A store that fails costs the sharing of a summary, not the summary."""

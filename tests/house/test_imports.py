@@ -29,6 +29,7 @@ HOMES = {
     "mcp": ("adapters/mcp.py",),
     "numpy": ("stores/vectors.py",),
     "openai": ("summarizers/openai.py",),
+    "opentelemetry": ("adapters/opentelemetry.py",),
     "pydantic_ai": ("adapters/pydantic_ai.py",),
     "pydantic_core": ("adapters/pydantic_ai.py",),
     "rich": ("cli/",),

@@ -93,7 +93,9 @@ def test_two_models_ask_and_answer_and_the_folder_shows_it_again(
         assert ask(log, server) == 0
         assert len(server.requests) == asked
     writer, judge = told["models"]
-    assert writer["calls"] + judge["calls"] == pytest.approx(asked, abs=3)  # merges and the open segment follow the replies
+    assert writer["calls"] + judge["calls"] == pytest.approx(
+        asked, abs=3
+    )  # merges and the open segment follow the replies
     assert judge["by_kind"] == {"judge": 1, "reader": 4}
     assert told["estimated_cost"] == pytest.approx(writer["cost"] + judge["cost"])
     shown = capsys.readouterr()

@@ -18,7 +18,7 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.planning import Want
 from summarizing_context.log.segments import render_entries
 from summarizing_context.log.tree import Node
-from summarizing_context.sessions.session import make_notify
+from summarizing_context.sessions.notices import make_notify
 from summarizing_context.settings.ledger_rules import LedgerRules
 from summarizing_context.stores.base import Places, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
@@ -271,7 +271,7 @@ async def test_observers_hear_of_each_summary_without_its_text():
     async with Shop() as shop:
         await shop.worker.wait_idle(120)
         assert [name for name, _ in shop.events].count("summary_ready") == len(shop.gate.jobs)
-        assert all(isinstance(value, str | int) for _, data in shop.events for value in data.values())
+        assert all(isinstance(value, str | int | float | None) for _, data in shop.events for value in data.values())
         assert not any("short " in str(data) for _, data in shop.events)
 
 

@@ -1,0 +1,171 @@
+"""Sessions recorded by OpenTelemetry's SDK: which spans and metrics there are, and that no text is in them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import pytest
+
+pytest.importorskip("opentelemetry.sdk")
+
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from summarizing_context import Settings, SummarizerError, SummaryJob, SummaryReply, open_context
+from summarizing_context.adapters.opentelemetry import OpenTelemetryEvents
+from tests.house.checkout import ROOT
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "zanzibar"
+
+
+class Model:
+    """A summarizer that tells its model and its usage, or fails."""
+
+    recipe, model = "test/1", "small-1"
+
+    def __init__(self, fails: bool = False) -> None:
+        self.fails = fails
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        if self.fails:
+            raise SummarizerError(f"no word of {SECRET}")
+        return SummaryReply(f"- The word is {SECRET}.", 1_200, 30, cached_tokens=100)
+
+
+class Recorded(NamedTuple):
+    spans: list[ReadableSpan]
+    points: Mapping[str, list[Any]]  # of each metric
+
+    def named(self, name: str) -> list[ReadableSpan]:
+        return [span for span in self.spans if span.name == name]
+
+
+class Telemetry:
+    """The SDK in memory, and events that go there."""
+
+    def __init__(self, session_id: str | None = "s1", **options: Any) -> None:
+        self._exporter, self._reader = InMemorySpanExporter(), InMemoryMetricReader()
+        self.tracers, meters = TracerProvider(), MeterProvider(metric_readers=[self._reader])
+        self.tracers.add_span_processor(SimpleSpanProcessor(self._exporter))
+        self.events = OpenTelemetryEvents(session_id, tracer_provider=self.tracers, meter_provider=meters, **options)
+
+    def recorded(self) -> Recorded:
+        found = self._reader.get_metrics_data()
+        metrics = [] if found is None else found.resource_metrics[0].scope_metrics[0].metrics
+        points = {metric.name: list(metric.data.data_points) for metric in metrics}
+        return Recorded(list(self._exporter.get_finished_spans()), points)
+
+
+async def run_session(telemetry: Telemetry, summarizer: Model | None = None) -> None:
+    """A session of which each message holds the secret; one of its requests activates, under a span of its caller's."""
+    settings = Settings(max_tokens=4_000, session_id="s1", attempts=1)
+    async with open_context(settings, summarizer=summarizer, events=telemetry.events) as context:
+        for step in range(40):
+            role = "assistant" if step % 2 else "user"
+            await context.add_message({"role": role, "content": f"Step {step}: {SECRET}. " + "I read it. " * 40})
+        await context.wait_idle()
+        with telemetry.tracers.get_tracer("caller").start_as_current_span("request"):
+            await context.get_messages_for_request()
+
+
+async def test_a_summary_of_a_model_is_a_chat_by_the_conventions():
+    telemetry = Telemetry()
+    await run_session(telemetry, Model())
+    recorded = telemetry.recorded()
+    chats = recorded.named("chat small-1")
+    assert chats
+    for span in chats:
+        assert (span.kind, span.parent) == (SpanKind.CLIENT, None)
+        assert dict(span.attributes or {}) == {
+            "gen_ai.conversation.id": "s1",
+            "gen_ai.operation.name": "chat",
+            "gen_ai.request.model": "small-1",
+            "gen_ai.usage.input_tokens": 1_200,
+            "gen_ai.usage.output_tokens": 30,
+            "gen_ai.usage.cache_read.input_tokens": 100,
+            "summarizing_context.rank": span.attributes["summarizing_context.rank"],
+            "summarizing_context.made_by": "model",
+        }
+    usage = {point.attributes["gen_ai.token.type"]: point for point in recorded.points["gen_ai.client.token.usage"]}
+    assert usage["input"].sum == 1_200 * len(chats)
+    assert usage["output"].sum == 30 * len(chats)
+    [duration] = recorded.points["gen_ai.client.operation.duration"]
+    assert (duration.count, "error.type" in duration.attributes) == (len(chats), False)
+
+
+async def test_an_activation_stands_under_the_request_that_waits_for_it():
+    telemetry = Telemetry()
+    await run_session(telemetry)
+    recorded = telemetry.recorded()
+    [request] = recorded.named("request")
+    [span] = recorded.named("summarizing_context.activate")
+    assert span.parent.span_id == request.context.span_id
+    told = dict(span.attributes)
+    assert told["gen_ai.conversation.compacted"] is True
+    assert told["summarizing_context.tokens.before"] > 4_000 >= told["summarizing_context.tokens.after"]
+    [activations] = recorded.points["summarizing_context.activations"]
+    assert activations.value == 1
+    assert activations.attributes == {"summarizing_context.reason": told["summarizing_context.reason"]}
+    [view] = recorded.points["summarizing_context.view.tokens"]
+    assert view.sum == told["summarizing_context.tokens.after"]
+
+
+async def test_summaries_without_a_model_are_no_chats():
+    telemetry = Telemetry()
+    await run_session(telemetry)
+    recorded = telemetry.recorded()
+    made = recorded.named("summarizing_context.summarize")
+    assert made
+    assert {span.kind for span in made} == {SpanKind.INTERNAL}
+    assert "gen_ai.client.operation.duration" not in recorded.points
+    [summaries] = recorded.points["summarizing_context.summaries"]
+    assert (summaries.value, dict(summaries.attributes)) == (len(made), {"summarizing_context.made_by": "extractive"})
+
+
+async def test_a_summary_that_is_given_up_tells_its_error():
+    telemetry = Telemetry()
+    await run_session(telemetry, Model(fails=True))
+    recorded = telemetry.recorded()
+    for span in recorded.named("chat small-1"):
+        assert span.status.status_code is StatusCode.ERROR
+        assert span.attributes["error.type"] == "SummarizerError"
+    errors = [point.attributes.get("error.type") for point in recorded.points["gen_ai.client.operation.duration"]]
+    assert errors == ["SummarizerError"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_no_text_is_recorded_and_no_metric_names_the_session(fails: bool):
+    telemetry = Telemetry("s1")
+    await run_session(telemetry, Model(fails))
+    recorded = telemetry.recorded()
+    assert SECRET not in "".join(span.to_json() for span in recorded.spans)
+    attributes = [dict(point.attributes) for points in recorded.points.values() for point in points]
+    assert len(attributes) >= 5
+    assert "s1" not in str(attributes)
+
+
+@pytest.mark.parametrize(("provider", "name"), [("openai", "chat m"), ("anthropic", "summarizing_context.summarize")])
+def test_a_provider_whose_sdk_records_its_calls_gets_no_second_chat(provider: str, name: str):
+    telemetry = Telemetry()
+    usage = {"input_tokens": 10, "output_tokens": 2, "cached_tokens": None}
+    origin = {"made_by": "model", "provider": provider, "model": "m"}
+    telemetry.events.emit("summary_ready", {"range_hash": "ab", "rank": 0, "duration": 2.5, **origin, **usage})
+    recorded = telemetry.recorded()
+    assert [span.name for span in recorded.spans] == [name]
+    assert recorded.spans[0].end_time - recorded.spans[0].start_time == 2_500_000_000
+    assert recorded.points["gen_ai.client.token.usage"][0].attributes["gen_ai.provider.name"] == provider
+
+
+def test_without_the_api_the_extra_is_named():
+    code = "import sys; sys.modules['opentelemetry'] = None; import summarizing_context.adapters.opentelemetry"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert "pip install 'summarizing-context[opentelemetry]'" in done.stderr

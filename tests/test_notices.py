@@ -1,0 +1,113 @@
+"""What a session tells of activations and summaries: events to an observer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from summarizing_context import Settings, SummaryJob, SummaryReply, open_context
+from tests.providers.protocols import KEY, MODEL, OPENAI
+from tests.providers.server import serving
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "zanzibar"
+
+
+class Heard:
+    """An observer that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, dict[str, Any]]] = []
+
+    def emit(self, name: str, data: Mapping[str, Any]) -> None:
+        self.told.append((name, dict(data)))
+
+    def of(self, name: str) -> list[dict[str, Any]]:
+        return [data for other, data in self.told if other == name]
+
+
+class Clock:
+    """Seconds that pass only where a test says so."""
+
+    def __init__(self) -> None:
+        self.time = 100.0
+
+    def now(self) -> float:
+        return self.time
+
+
+class Model:
+    """Tells its model and usage, and takes two seconds."""
+
+    recipe, model = "test/1", "small-1"
+
+    def __init__(self, clock: Clock, error: Exception | None = None) -> None:
+        self._clock, self._error = clock, error
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        self._clock.time += 2 if job.kind != "rules" else 0
+        if self._error is not None:
+            raise self._error
+        return SummaryReply(f"- The word is {SECRET}.", 1_200, 30, cached_tokens=100)
+
+
+async def run_session(heard: Heard, **options: Any) -> None:
+    """A session that is summarized and has one activation, each message with the secret."""
+    settings = options.pop("settings", Settings(max_tokens=4_000, session_id="s1", attempts=1, concurrency=1))
+    async with open_context(settings, events=heard, **options) as context:
+        for step in range(120):
+            role = "assistant" if step % 2 else "user"
+            await context.add_message({"role": role, "content": f"Step {step}: {SECRET}. " + "I read it. " * 40})
+        await context.wait_idle()
+        await context.get_messages_for_request()
+
+
+async def test_an_event_tells_what_made_a_summary_its_tokens_and_how_long_it_took():
+    heard, clock = Heard(), Clock()
+    await run_session(heard, summarizer=Model(clock), clock=clock)
+    ready = heard.of("summary_ready")
+    assert len(ready) > 1
+    for data in ready:
+        del data["range_hash"], data["rank"]
+        assert data == {
+            "made_by": "model",
+            "provider": None,
+            "model": "small-1",
+            "duration": 2.0,
+            "input_tokens": 1_200,
+            "output_tokens": 30,
+            "cached_tokens": 100,
+        }
+
+
+async def test_the_provider_of_the_settings_is_told():
+    heard = Heard()
+    async with serving() as server:
+        place = {"summarizer": "openai", "model": MODEL, "api_key": KEY, "base_url": OPENAI.base_url(server.root)}
+        await run_session(heard, settings=Settings(max_tokens=4_000, session_id="s1", **place))
+    assert {(data["provider"], data["model"]) for data in heard.of("summary_ready")} == {("openai", MODEL)}
+
+
+async def test_without_a_model_a_summary_takes_no_tokens():
+    heard = Heard()
+    await run_session(heard)
+    [origin] = {(data["made_by"], data["provider"], data["model"]) for data in heard.of("summary_ready")}
+    assert origin == ("extractive", None, None)
+    assert {data["input_tokens"] for data in heard.of("summary_ready")} == {0}
+
+
+async def test_an_activation_tells_what_the_request_has_waited():
+    heard, clock = Heard(), Clock()
+
+    class Slow(Heard):
+        def emit(self, name: str, data: Mapping[str, Any]) -> None:
+            if name == "pre_compact":
+                clock.time += 3
+            super().emit(name, data)
+
+    heard = Slow()
+    await run_session(heard, clock=clock)
+    assert [data["duration"] for data in heard.of("activation")] == [3.0]
