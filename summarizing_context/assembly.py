@@ -222,7 +222,7 @@ def make_session(base: _Base, counting: WorkerThread, background: WorkerThread) 
         in_thread=in_thread,
         foreground=base.foreground,
         clock=base.clock,
-        notify=make_notify(options.events),
+        notify=make_notify(options.events, settings.session_id),
         announce=options.announce,
         read_only=options.read_only,
     )
@@ -351,7 +351,7 @@ def make_learner(
         MemoryScope(settings.project, settings.session_id),
         clock=base.clock,
         cooldown=settings.breaker_cooldown,
-        notify=make_notify(base.options.events),
+        notify=make_notify(base.options.events, settings.session_id),
     )
 
 
@@ -390,7 +390,7 @@ def make_worker(
         foreground=base.foreground,
         background=background,
         rollups=settings.strategy == "hierarchical",
-        notify=make_notify(base.options.events),
+        notify=make_notify(base.options.events, settings.session_id),
         ledger=ledger if settings.ledger_share else None,
         rules=rules,
         origin=_origin(base),

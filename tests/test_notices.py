@@ -1,19 +1,23 @@
-"""What a session tells of activations and summaries: events to an observer."""
+"""What a session tells of activations and summaries: events to an observer, and lines in the log."""
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from summarizing_context import Settings, SummaryJob, SummaryReply, open_context
+from summarizing_context import Settings, SummarizerTimeout, SummaryJob, SummaryReply, open_context
+from summarizing_context.sessions.notices import make_notify
 from tests.providers.protocols import KEY, MODEL, OPENAI
 from tests.providers.server import serving
 
 pytestmark = pytest.mark.anyio
 
 SECRET = "zanzibar"
+LOGGER = "summarizing_context"
 
 
 class Heard:
@@ -111,3 +115,49 @@ async def test_an_activation_tells_what_the_request_has_waited():
     heard = Slow()
     await run_session(heard, clock=clock)
     assert [data["duration"] for data in heard.of("activation")] == [3.0]
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.name == LOGGER]
+
+
+async def test_at_info_each_activation_and_each_summary_is_a_line_without_text(caplog: pytest.LogCaptureFixture):
+    heard, clock = Heard(), Clock()
+    with caplog.at_level(logging.INFO, LOGGER):
+        await run_session(heard, summarizer=Model(clock), clock=clock)
+    summaries = [line for line in lines(caplog) if ": summary " in line]
+    assert len(summaries) == len(heard.of("summary_ready")) > 1
+    for line in summaries:
+        assert re.fullmatch(r"s1: summary [0-9a-f]{8} of rank \d by small-1 in 2\.000 s, 1200 tokens in, 30 out", line)
+    [activation] = [line for line in lines(caplog) if ": activation " in line]
+    [told] = heard.of("activation")
+    assert activation == (
+        f"s1: activation (high_water) in 0.000 s: {told['tokens_before']} tokens to {told['tokens_after']}, "
+        f"{told['messages']} messages, {told['header_blocks']} summaries, {told['stand_ins']} stand-ins"
+    )
+    assert SECRET not in caplog.text
+
+
+async def test_a_summary_without_a_model_has_no_tokens_in_its_line(caplog: pytest.LogCaptureFixture):
+    with caplog.at_level(logging.INFO, LOGGER):
+        await run_session(Heard(), clock=Clock())
+    assert re.search(r"^s1: summary [0-9a-f]{8} of rank 0 by extractive in 0\.000 s$", "\n".join(lines(caplog)), re.M)
+
+
+async def test_a_summary_that_is_given_up_is_a_line_with_its_error(caplog: pytest.LogCaptureFixture):
+    heard, clock = Heard(), Clock()
+    with caplog.at_level(logging.INFO, LOGGER):
+        await run_session(heard, summarizer=Model(clock, SummarizerTimeout(f"no word of {SECRET}")), clock=clock)
+    failed = [line for line in lines(caplog) if " failed after " in line]
+    assert len(failed) == len(heard.of("summary_failed")) > 0
+    assert re.fullmatch(r"s1: summary [0-9a-f]{8} of rank 0 failed after 2\.000 s: SummarizerTimeout", failed[0])
+    assert SECRET not in caplog.text
+
+
+def test_no_line_is_put_together_while_the_level_is_off(caplog: pytest.LogCaptureFixture):
+    notify = make_notify(None, "s1")
+    with caplog.at_level(logging.WARNING, LOGGER):
+        notify("activation", {})  # a line would need its data
+    with caplog.at_level(logging.INFO, LOGGER), pytest.raises(KeyError):
+        notify("activation", {})
+    assert lines(caplog) == []

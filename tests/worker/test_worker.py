@@ -262,7 +262,7 @@ async def test_an_observer_that_fails_costs_nothing():
     def bad(name: str, data: dict[str, object]) -> None:
         raise RuntimeError("observer")
 
-    async with Shop(notify=make_notify(SimpleNamespace(emit=bad))) as shop:
+    async with Shop(notify=make_notify(SimpleNamespace(emit=bad), "s1")) as shop:
         assert await shop.worker.wait_idle(120)
         assert (shop.worker.pending, shop.worker.failed) == (0, 0)
 
