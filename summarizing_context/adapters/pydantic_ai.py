@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Self
 
 import anyio
 
+from summarizing_context.adapters.session_ids import session_id_from
 from summarizing_context.assembly import Options, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError, briefly
@@ -52,7 +53,7 @@ class SummarizingCapability(AbstractCapability[Any]):
     """Keeps the requests of an agent inside the model's window.
 
     Given an open `context`, it serves the one conversation that the context holds, and leaves closing to its owner.
-    Given `settings`, or nothing, it opens a context for each `conversation_id`, which becomes the `session_id`, and
+    Given `settings`, or nothing, it opens a context for each `conversation_id`, of which the `session_id` is made, and
     keeps it until `close`, or the end of an `async with`. `options` are those of `open_context` but `store`.
 
     The budget follows from the window that the model's profile tells; else it is the settings' `max_tokens`.
@@ -94,7 +95,7 @@ class SummarizingCapability(AbstractCapability[Any]):
             return self._context
         async with self._opening:
             if conversation_id not in self._contexts:
-                settings = replace(self._settings, session_id=conversation_id)
+                settings = replace(self._settings, session_id=session_id_from(conversation_id))
                 self._contexts[conversation_id] = await start_context(settings, self._options)
             return self._contexts[conversation_id]
 
@@ -102,7 +103,7 @@ class SummarizingCapability(AbstractCapability[Any]):
         """Called by the host before each attempt: the messages of the request become those of a view."""
         context = await self.context_of(str(ctx.conversation_id or self._default_id))
         rows = list(_rows(request_context.messages))
-        await context.follow([row.message for row in rows])
+        await context.follow([row.message for row in rows], keys=[row.message[_NAME] for row in rows])
         view = await context.get_messages_for_request(
             provider=_Window(request_context.model, request_context.model_settings),
             tools=_beside(request_context.model_request_parameters),
@@ -156,15 +157,16 @@ class _Row(NamedTuple):
 def _rows(messages: Sequence[ModelMessage]) -> Iterator[_Row]:
     for message in messages:
         if isinstance(message, ModelResponse):
-            yield _Row(_named(_response_row(message)), message, None)
+            ids = [getattr(part, "id", None) for part in message.parts]  # a provider refuses one that comes twice
+            yield _Row(_named(_response_row(message), ids), message, None)
         else:
             for part in message.parts:
                 yield _Row(_named(_request_row(part)), part, message)
 
 
-def _named(row: Message) -> Message:
+def _named(row: Message, ids: Sequence[str | None] = ()) -> Message:
     """The row with a name made of its content: the same in every process, whatever stands before it."""
-    return {**row, _NAME: hashlib.blake2b(canonical_json(row).encode(), digest_size=12).hexdigest()}
+    return {**row, _NAME: hashlib.blake2b(canonical_json([row, *ids]).encode(), digest_size=12).hexdigest()}
 
 
 def _request_row(part: Any) -> Message:

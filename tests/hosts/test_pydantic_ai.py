@@ -139,7 +139,8 @@ async def test_between_activations_each_request_begins_with_the_one_before() -> 
             await run.turns(4)
         dumps = [[sent(message) for message in messages] for messages in run.seen]
         broken = sum(after[: len(before) - 1] != before[:-1] for before, after in pairwise(dumps))
-        assert broken <= context.statistics().activations
+        assert 1 <= broken <= context.statistics().activations
+        assert await context.list_checkpoints() == [], "a history that grows is never taken for another one"
 
 
 async def test_a_durable_conversation_goes_on_after_a_restart_without_a_new_summary(tmp_path: Path) -> None:
@@ -160,6 +161,7 @@ async def test_a_durable_conversation_goes_on_after_a_restart_without_a_new_summ
         context = await capability.context_of(id)
         assert (await context.get_messages_for_request())[: len(last)] == last
         assert context.statistics().activations == 0
+        assert await context.list_checkpoints() == []
         await context.wait_idle()
         assert len({job.content for job in model.jobs}) == model.calls, "nothing is summarized twice"
         assert refusals(again.seen[0]) == []
@@ -173,6 +175,13 @@ async def test_each_conversation_has_a_context_of_its_own() -> None:
         logs = [await capability.context_of(id) for id in ids if id]
         assert len(logs) == 2
         assert [len(await log.get_messages()) for log in logs] == [1 + 6 * 3, 1 + 6 * 3]
+
+
+async def test_a_conversation_may_have_any_name() -> None:
+    async with SummarizingCapability(small()) as capability:
+        run = Scripted(capability, reply=lambda _: ModelResponse(parts=[TextPart("Done.")]))
+        await run.agent.run("Begin.", conversation_id="Zoë/7 #1")
+        assert len(await (await capability.context_of("Zoë/7 #1")).get_messages()) == 1
 
 
 async def test_edits_of_history_and_a_lost_result_give_lawful_requests() -> None:
@@ -268,6 +277,17 @@ async def test_system_prompts_stay() -> None:
         for messages in run.seen:
             assert [part.content for part in parts(messages, SystemPromptPart)] == ["You are careful."]
             assert isinstance(messages[0].parts[0], SystemPromptPart)
+
+
+async def test_equal_answers_keep_the_ids_that_their_provider_gave_them() -> None:
+    async with (
+        open_context(small()) as context,
+        scripted(
+            context, reply=lambda n: ModelResponse(parts=[TextPart("Done.", id=f"msg_{n}", provider_name="openai")])
+        ) as run,
+    ):
+        await run.turns(4)
+        assert [part.id for part in parts(run.seen[-1], TextPart)] == ["msg_1", "msg_2", "msg_3"]
 
 
 async def test_wrong_arguments_are_refused() -> None:

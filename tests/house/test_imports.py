@@ -18,6 +18,7 @@ from tests.house.checkout import PACKAGE, ROOT, modules
 
 # Library -> the files (or folders) that may import it, seen from the package.
 HOMES = {
+    "agents": ("adapters/openai_agents.py",),
     "amplifier_core": ("adapters/amplifier/", "summarizers/host.py"),
     "anthropic": ("summarizers/anthropic.py",),
     "bpe_openai": (),

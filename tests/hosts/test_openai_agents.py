@@ -1,0 +1,306 @@
+"""The OpenAI Agents SDK, through its own runner, session and scripted model: views go out, the session stays whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+pytest.importorskip("agents")
+
+from agents import Agent, RunConfig, Runner, SQLiteSession, function_tool
+from agents.exceptions import UserError
+from agents.run_config import CallModelData, ModelInputData
+from agents.testing import ModelStep, ScriptedModel, assistant_message, function_call
+from openai.types.responses.response_reasoning_item import ResponseReasoningItem, Summary
+
+from summarizing_context import MessageError, Settings, SettingsError, open_context
+from summarizing_context.adapters.openai_agents import SummarizingFilter, summarizing_filter
+from tests.laws.summarizers import Counting
+
+pytestmark = pytest.mark.anyio
+
+Item = dict[str, Any]
+
+
+def small(**changed: Any) -> Settings:
+    sizes = {"segment_min": 100, "segment_target": 300, "segment_max": 600, "summary_max_tokens": 40}
+    return Settings(**{**sizes, "max_tokens": 3_000, "token_counter": "estimate", **changed})
+
+
+@function_tool
+def read(path: str) -> str:
+    """Read a file."""
+    return f"{path}: " + "a line of code; " * 20
+
+
+def steps(turns: int, mark: str = "") -> Iterator[ModelStep]:
+    """Six times reasoning and two parallel calls; then an answer."""
+    for turn in range(turns):
+        for at in range(6):
+            n = f"{mark}{turn}_{at}"
+            summary = [Summary(text="I look.", type="summary_text")]
+            thought = ResponseReasoningItem(id=f"rs_{n}", type="reasoning", summary=summary, encrypted_content="gA")
+            calls = [function_call("read", {"path": f"src/{one}{n}.py"}, call_id=f"call_{one}{n}") for one in "ab"]
+            yield ModelStep(output=[thought, *calls])
+        yield ModelStep(output=[assistant_message(f"Part {turn} is done.")])
+
+
+class Scripted:
+    """An agent whose model follows a script, and a session of the SDK."""
+
+    def __init__(self, shorten: SummarizingFilter, script: Iterable[ModelStep], tools: Sequence[Any] = (read,)) -> None:
+        self.model = ScriptedModel(list(script))
+        self.agent = Agent(name="coder", instructions="You fix code.", tools=list(tools), model=self.model)
+        self.session = SQLiteSession("s1")
+        self.config = RunConfig(call_model_input_filter=shorten, tracing_disabled=True)
+
+    async def turns(self, count: int, **options: Any) -> None:
+        options = {"session": self.session, **options}
+        for turn in range(count):
+            prompt = f"Fix part {turn}. Never push to main."
+            await Runner.run(self.agent, prompt, max_turns=30, run_config=self.config, **options)
+
+    @property
+    def seen(self) -> list[list[Item]]:
+        return [list(call.input) for call in self.model.calls]
+
+
+def refusals(items: Sequence[Item]) -> list[str]:
+    """What the Responses API would refuse."""
+    found = []
+    called: dict[str, int] = {}
+    answered: set[str] = set()
+    for at, item in enumerate(items):
+        kind = item.get("type", "message")
+        if kind == "function_call":
+            called[item["call_id"]] = at
+        elif kind == "function_call_output":
+            if item["call_id"] not in called or item["call_id"] in answered:
+                found.append(f"{at}: no call waits for the output of {item['call_id']}")
+            answered.add(item["call_id"])
+        elif kind == "reasoning" and (at + 1 == len(items) or items[at + 1].get("type") != "function_call"):
+            found.append(f"{at}: reasoning without the item that it stands before")
+    if lost := called.keys() - answered:
+        found.append(f"no output of {sorted(lost)}")
+    return found
+
+
+def kinds(items: Sequence[Item]) -> list[str]:
+    return [item.get("type") or item["role"] for item in items]
+
+
+def call(call_id: str, **more: Any) -> Item:
+    return {"type": "function_call", "call_id": call_id, "name": "read", "arguments": "{}", **more}
+
+
+def output(call_id: str, text: str = "It is there.") -> Item:
+    return {"type": "function_call_output", "call_id": call_id, "output": text}
+
+
+async def filtered(shorten: SummarizingFilter, items: list[Any]) -> list[Any]:
+    agent: Agent[Any] = Agent(name="coder")
+    data = ModelInputData(input=items, instructions=None)
+    return list((await shorten(CallModelData(model_data=data, agent=agent, context=None))).input)
+
+
+async def test_a_long_session_sends_small_and_lawful_requests_and_stays_whole() -> None:
+    async with open_context(small()) as context:
+        run = Scripted(summarizing_filter(context), steps(4))
+        await run.turns(4)
+        whole = await run.session.get_items()
+        assert [found for items in run.seen for found in refusals(items)] == []
+        assert len(whole) == 4 * (1 + 6 * 5 + 1)
+        assert len(str(run.seen[-1])) < len(str(whole)) / 2
+        assert context.statistics().activations >= 1
+        assert "Never push to main." in str(run.seen[-1][0])
+        assert context.last_view is not None
+        assert context.last_view.fixed_tokens > 20, "the tool and the instructions take room"
+        assert all(call.system_instructions == "You fix code." for call in run.model.calls)
+
+
+async def test_parallel_calls_keep_the_order_and_the_reasoning_of_their_response() -> None:
+    async with open_context(small()) as context:
+        run = Scripted(summarizing_filter(context), steps(2))
+        await run.turns(2)
+        group = ["reasoning", "function_call", "function_call", "function_call_output", "function_call_output"]
+        assert all(kinds(items[-5:]) == group for items in run.seen if kinds(items)[-1] == group[-1])
+
+
+async def test_between_activations_each_request_begins_with_the_one_before() -> None:
+    async with open_context(small()) as context:
+        run = Scripted(summarizing_filter(context), steps(4))
+        await run.turns(4)
+        broken = sum(after[: len(before)] != before for before, after in pairwise(run.seen))
+        assert 1 <= broken <= context.statistics().activations
+        assert await context.list_checkpoints() == [], "a history that grows is never taken for another one"
+
+
+async def test_a_durable_session_goes_on_after_a_restart_without_a_new_summary(tmp_path: Path) -> None:
+    settings, model = small(store=str(tmp_path / "s.db"), session_id="s1"), Counting("tests/1")
+    async with summarizing_filter(settings, summarizer=model) as shorten:
+        run = Scripted(shorten, steps(3))
+        await run.turns(3)
+        context = await shorten.context()
+        await context.wait_idle()
+        last = await context.get_messages_for_request()
+        assert model.calls > 3
+    async with summarizing_filter(settings, summarizer=model) as shorten:
+        again = Scripted(shorten, [ModelStep(output=[assistant_message("Done.")])])
+        await again.session.add_items(await run.session.get_items())
+        await again.turns(1)
+        context = await shorten.context()
+        assert (await context.get_messages_for_request())[: len(last)] == last
+        assert context.statistics().activations == 0
+        assert await context.list_checkpoints() == []
+        await context.wait_idle()
+        assert len({job.content for job in model.jobs}) == model.calls, "nothing is summarized twice"
+        assert refusals(again.seen[0]) == []
+
+
+async def test_edits_of_history_and_a_lost_output_give_lawful_requests() -> None:
+    async with open_context(small()) as context:
+        shorten = summarizing_filter(context)
+        run = Scripted(shorten, steps(3))
+        await run.turns(3)
+        whole: list[Any] = await run.session.get_items()
+        asked = {"role": "user", "content": "Go on."}
+        edited = [*whole[:32], {"role": "user", "content": "Fix another part."}, *whole[33:]]
+        lost = [item for item in whole if item.get("call_id") != "call_a2_3" or item["type"] == "function_call"]
+        for changed in (edited, lost, whole[:40]):
+            assert refusals(await filtered(shorten, [*changed, asked])) == []
+            assert (changed is edited) == ("Fix another part." in str(await context.get_messages()))
+        assert whole == await run.session.get_items()
+
+
+async def test_streamed_runs_are_kept_small_too() -> None:
+    async with open_context(small()) as context:
+        run = Scripted(summarizing_filter(context), steps(2))
+        for turn in range(2):
+            streamed = Runner.run_streamed(
+                run.agent, f"Fix part {turn}.", session=run.session, run_config=run.config, max_turns=30
+            )
+            async for _ in streamed.stream_events():
+                pass
+        assert context.statistics().activations >= 1
+        assert [found for items in run.seen for found in refusals(items)] == []
+
+
+class Stuck:
+    """A summarizer that never answers."""
+
+    async def summarize(self, job: Any) -> str:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+async def test_no_model_call_waits_for_a_summary() -> None:
+    async with open_context(small(), summarizer=Stuck()) as context:
+        run = Scripted(summarizing_filter(context), steps(3))
+        await run.turns(3)
+        assert context.statistics().activations >= 1
+        assert context.statistics().summaries_ready == 0
+        assert len(str(run.seen[-1])) < 3_000 * 10
+
+
+async def test_a_large_output_is_cut_and_keeps_its_call() -> None:
+    async with open_context(small()) as context:
+        items = [{"role": "user", "content": "Go."}, call("c1"), output("c1", "a word " * 9_000)]
+        sent = await filtered(summarizing_filter(context), items)
+        assert sent[:2] == items[:2]
+        assert sent[2]["call_id"] == "c1"
+        assert len(sent[2]["output"]) < 3_000 * 4
+
+
+async def test_of_many_calls_of_one_response_those_left_are_bound_to_nothing_that_went() -> None:
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": []}
+    calls = [call(f"c{n}", id=f"fc_{n}") for n in range(300)]
+    items = [
+        {"role": "user", "content": "Go."},
+        reasoning,
+        *calls,
+        *(output(f"c{n}", "text " * 40) for n in range(300)),
+    ]
+    async with open_context(small()) as context:
+        sent = await filtered(summarizing_filter(context), items)
+        assert refusals(sent) == []
+        left = [item for item in sent if item.get("type") == "function_call"]
+        assert 0 < len(left) < 300
+        assert not any("id" in item for item in left)
+        assert "reasoning" not in kinds(sent)
+
+
+async def test_unknown_items_go_out_as_they_came_and_in_their_places() -> None:
+    search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "anyio"}}
+    shell = {"type": "shell_call", "call_id": "sh_1", "action": {"commands": ["ls"]}}
+    listed = {"type": "shell_call_output", "call_id": "sh_1", "output": [{"stdout": "a.py", "stderr": ""}]}
+    new = {"type": "of_tomorrow", "payload": {"any": [1, None]}}
+    picture = {"type": "input_image", "image_url": "data:image/png;base64," + "iVBO" * 2_000}
+    asked = {"role": "user", "content": [{"type": "input_text", "text": "Look."}, picture]}
+    items = [
+        asked,
+        search,
+        new,
+        shell,
+        listed,
+        {"type": "compaction", "encrypted_content": "gAAA"},
+        {**asked, "id": "m2"},
+    ]
+    async with open_context(small(max_tokens=20_000)) as context:
+        assert await filtered(summarizing_filter(context), items) == items
+        assert len(str(await context.get_messages())) < 3_000, "no bytes of pictures are in the log"
+
+
+async def test_a_compaction_of_the_server_stays() -> None:
+    compaction = {"type": "compaction", "encrypted_content": "gAAA"}
+    async with open_context(small()) as context:
+        run = Scripted(summarizing_filter(context), steps(3))
+        await run.session.add_items([{"role": "user", "content": "Begin."}, compaction])
+        await run.turns(3)
+        assert context.statistics().activations >= 1
+        assert all(compaction in items for items in run.seen)
+
+
+async def test_a_conversation_that_the_server_keeps_is_refused_with_the_reason() -> None:
+    for managed in ({"conversation_id": "conv_1"}, {"previous_response_id": "resp_1"}):
+        async with open_context(small()) as context:
+            run = Scripted(summarizing_filter(context), steps(1))
+            with pytest.raises(SettingsError, match="the server keeps the history"):
+                await run.turns(1, session=None, **managed)
+            assert len(run.model.calls) == 1, "the first of them looks like any other"
+
+
+async def test_an_agent_used_as_a_tool_needs_a_run_config_of_its_own() -> None:
+    for own in (None, RunConfig(tracing_disabled=True)):
+        inner = Agent(name="helper", model=ScriptedModel([ModelStep(output=[assistant_message("Found.")])]))
+        tool = inner.as_tool("help", "Helps.", run_config=own, failure_error_function=None)
+        first = ModelStep(output=[function_call("help", {"input": "Find it."}, call_id="c1")])
+        script = [first, ModelStep(output=[assistant_message("Done.")])]
+        async with open_context(small()) as context:
+            run = Scripted(summarizing_filter(context), script, tools=[tool])
+            if own is None:
+                with pytest.raises(UserError, match="as_tool"):
+                    await run.turns(1)
+            else:
+                await run.turns(1)
+                assert "Found." in json.dumps(run.seen[-1])
+
+
+async def test_wrong_arguments_and_items_are_refused() -> None:
+    with pytest.raises(SettingsError, match="neither Settings nor"):
+        summarizing_filter("run.db")  # type: ignore[arg-type]
+    with pytest.raises(SettingsError, match="no such options: speed"):
+        summarizing_filter(speed=1)
+    async with open_context(small()) as context:
+        with pytest.raises(SettingsError, match="events"):
+            summarizing_filter(context, events=None)
+        shorten = summarizing_filter(context)
+        with pytest.raises(MessageError, match="item 1"):
+            await filtered(shorten, [{"role": "user", "content": "Go."}, "text"])
+        await shorten.close()
+        assert await context.get_messages() == []
