@@ -8,8 +8,8 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
 from summarizing_context.assembly import open_context, open_store
@@ -124,8 +124,8 @@ _TOOLS = {
 class _Sessions:
     """The sessions that may be read: all of a store's, or one."""
 
-    def __init__(self, store: Path, session: str | None) -> None:
-        self._store, self._session = store, session
+    def __init__(self, settings: Settings, session: str | None) -> None:
+        self._settings, self._session = settings, session
 
     def properties(self, name: str) -> dict[str, Any]:
         """The arguments of a tool. Where one session is served, no call can name another."""
@@ -148,10 +148,10 @@ class _Sessions:
     @asynccontextmanager
     async def _opened(self, wanted: str | None) -> AsyncIterator[tuple[str, SummarizingContext]]:
         """A session as it was committed last."""
-        store = await open_store(self._store, read_only=True)
+        store = await open_store(self._settings.store, read_only=True)
         try:
             info = self._chosen(await store.sessions(), wanted)
-            settings = Settings(store=self._store, session_id=info.session_id, project=info.project)
+            settings = replace(self._settings, session_id=info.session_id, project=info.project)
         except BaseException:
             await store.close()
             raise
@@ -171,9 +171,12 @@ class _Sessions:
         raise SettingsError(f"there is no session {briefly(wanted)}; changed last: {named or 'none'}")
 
 
-def make_server(store: str | Path, session: str | None = None) -> Server[Any]:
-    """The server, for any transport of the package `mcp`. With `session` it serves that session alone."""
-    sessions = _Sessions(Path(store), session)
+def make_server(settings: Settings, session: str | None = None) -> Server[Any]:
+    """The server, for any transport of the package `mcp`. With `session` it serves that session alone.
+
+    `settings` name the store. With those of the writer, its summaries are found too.
+    """
+    sessions = _Sessions(settings, session)
 
     async def list_tools(_context: Any, _request: Any) -> ListToolsResult:
         return ListToolsResult(tools=[_listed(name, sessions) for name in _TOOLS])

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from summarizing_context.cli.output import InputError, Status, StorePath, help_text, notices, plain
+from summarizing_context.cli.output import ConfigPath, InputError, Status, StorePath, help_text, notices, plain
 from summarizing_context.cli.sessions import with_store
 
 _EXAMPLES = """[bold]Examples[/bold]
@@ -33,19 +33,24 @@ def mcp(
         str | None,
         typer.Option("--http", metavar="HOST:PORT", help="Serve over HTTP. A port alone is one of the loopback."),
     ] = None,
+    config: ConfigPath = None,
 ) -> int:
     """Serve the past of a store's sessions to agents: the tools context_recall, context_search and context_expand.
 
-    The store is only read, and other programs may write it meanwhile.
+    The store is only read, and other programs may write it meanwhile. With the settings of the writer in --config, its
+    summaries are found too.
     """
     import anyio
 
+    from summarizing_context.settings.values import Settings
+
     address = None if http is None else read_address(http)
+    settings = Settings.load(config, store=store)
     with_store(store, lambda opened: opened.sessions(), read_only=True)  # what is wrong with it is told at once
 
     from summarizing_context.adapters.mcp import bound_socket, make_server, serve_http, serve_stdio
 
-    server = make_server(store, session)
+    server = make_server(settings, session)
     if address is None:
         anyio.run(serve_stdio, server)
         return Status.OK

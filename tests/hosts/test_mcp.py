@@ -22,6 +22,8 @@ from mcp import Client, MCPError, StdioServerParameters
 from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.adapters.mcp import make_server
 from tests.house.checkout import ROOT
+from tests.providers.protocols import KEY, MODEL, OPENAI
+from tests.providers.server import Answer, serving
 
 pytestmark = pytest.mark.anyio
 
@@ -37,6 +39,10 @@ async def writing(store: Path, session: str = "s1", fact: str = FACT, **settings
             await context.add_message({"role": "assistant", "content": f"Step {step}: " + "I read src/app.py. " * 20})
         await context.get_messages_for_request()
         yield context
+
+
+def serve(store: Path, session: str | None = None) -> Any:
+    return make_server(Settings(store=store), session)
 
 
 async def ask(client: Client, tool: str, **arguments: Any) -> str:
@@ -108,7 +114,7 @@ async def test_nothing_is_written(tmp_path: Path):
     async with writing(store):
         pass
     before = store.read_bytes()
-    async with Client(make_server(store)) as client:
+    async with Client(serve(store)) as client:
         for tool in (await client.list_tools()).tools:
             assert tool.annotations.read_only_hint
         await ask(client, "context_recall", query="staging database port")
@@ -117,7 +123,7 @@ async def test_nothing_is_written(tmp_path: Path):
 
 
 async def test_pages_of_a_range_hold_all_of_it(tmp_path: Path):
-    async with writing(tmp_path / "run.db"), Client(make_server(tmp_path / "run.db")) as client:
+    async with writing(tmp_path / "run.db"), Client(serve(tmp_path / "run.db")) as client:
         seen, cursor = "", {}
         while True:
             page = await ask(client, "context_expand", range="0-40", max_tokens=1_000, **cursor)
@@ -135,7 +141,7 @@ async def test_without_a_session_calls_choose_one_and_the_last_changed_stands_fi
     async with (
         writing(store, "old", project="shop"),
         writing(store, "new", new, project="shop"),
-        Client(make_server(store)) as client,
+        Client(serve(store)) as client,
     ):
         assert (await ask(client, "context_expand", range="0")).startswith("Session 'new' of 61 messages")
         assert "7777" in await ask(client, "context_recall", query="which port")
@@ -151,7 +157,7 @@ async def test_a_server_of_one_session_reads_no_other(tmp_path: Path):
     async with (
         writing(store, "mine", "Nothing is here."),
         writing(store, "other"),
-        Client(make_server(store, "mine")) as client,
+        Client(serve(store, "mine")) as client,
     ):
         for tool in (await client.list_tools()).tools:
             assert not {"session", "scope"} & tool.input_schema["properties"].keys()
@@ -161,7 +167,7 @@ async def test_a_server_of_one_session_reads_no_other(tmp_path: Path):
 
 
 async def test_wrong_arguments_are_explained_to_the_model(tmp_path: Path):
-    async with writing(tmp_path / "run.db"), Client(make_server(tmp_path / "run.db", "s1")) as client:
+    async with writing(tmp_path / "run.db"), Client(serve(tmp_path / "run.db", "s1")) as client:
         assert "`query` is missing" in await refused(client, "context_recall")
         assert "it has the messages 0 to 60" in await refused(client, "context_expand", range="70-90")
         assert "detail is 'all'" in await refused(client, "context_expand", range="0", detail="all")
@@ -173,14 +179,27 @@ async def test_wrong_arguments_are_explained_to_the_model(tmp_path: Path):
 
 async def test_a_session_that_comes_later_is_found_then(tmp_path: Path):
     store = tmp_path / "run.db"
-    async with writing(store, "first"), Client(make_server(store, "later")) as client:
+    async with writing(store, "first"), Client(serve(store, "later")) as client:
         assert "'later' has no messages yet" in await refused(client, "context_expand", range="0")
         async with writing(store, "later"):
             assert FACT in await ask(client, "context_expand", range="0")
 
 
 async def test_a_large_answer_is_bounded(tmp_path: Path):
-    async with writing(tmp_path / "run.db"), Client(make_server(tmp_path / "run.db")) as client:
+    async with writing(tmp_path / "run.db"), Client(serve(tmp_path / "run.db")) as client:
         page = await ask(client, "context_expand", range="0-60", max_tokens=10**6)
         assert "There is more" in page
         assert len(page) < 20_000
+
+
+async def test_with_the_writers_settings_its_summaries_are_read(tmp_path: Path):
+    async with serving(lambda _: Answer(model=lambda body: "- The user told of a heron.")) as provider:
+        place = {"summarizer": "openai", "model": MODEL, "api_key": KEY, "base_url": OPENAI.base_url(provider.root)}
+        settings = Settings(store=tmp_path / "run.db", **place)
+        async with writing(tmp_path / "run.db", **place) as writer:
+            await writer.wait_idle()
+            asked = len(provider.requests)
+            async with Client(make_server(settings)) as client, Client(serve(tmp_path / "run.db")) as stranger:
+                assert "heron" in await ask(client, "context_expand", range="0-30", detail="paragraph")
+                assert "heron" not in await ask(stranger, "context_expand", range="0-30", detail="paragraph")
+            assert len(provider.requests) == asked
