@@ -8,6 +8,7 @@ as it was goes out as the host's own items.
 from __future__ import annotations
 
 import hashlib
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any, NamedTuple, Self
 
@@ -30,6 +31,13 @@ _NAME = "_items"  # the field of a message that names the items it was made of; 
 
 _TEXTUAL = {"function_call": "arguments", "custom_tool_call": "input"}  # calls whose results are text; what they say
 
+_TRACKER = "server_conversation_tracker"  # as the SDK calls what it has where the server keeps the history
+
+_KEPT_BY_SERVER = (
+    "with conversation_id or previous_response_id, the automatic one too, each request holds only what is new, and no "
+    "view can shorten what the server keeps. Leave them out and keep the history in a Session, or leave out the filter"
+)
+
 _STAYING = ("compaction", "compaction_summary")  # they stand for a past that only the server has
 
 
@@ -51,6 +59,7 @@ class SummarizingFilter:
         self._owns = self._context is None
         self._settings = settings if isinstance(settings, Settings) else Settings()
         self._known: set[str] | None = None  # names of the messages followed last
+        self._agent = ""  # the name of the one that asked last
         self._turn = anyio.Lock()
         if not isinstance(settings, Settings | SummarizingContext | None):
             raise SettingsError(f"{briefly(settings)} is neither Settings nor an open context")
@@ -81,10 +90,12 @@ class SummarizingFilter:
     async def __call__(self, data: CallModelData[Any]) -> ModelInputData:
         """Called by the host before each model call. Raises `SettingsError` for what is no whole history of the
         conversation, and `MessageError` for what is no item."""
+        if _is_kept_by_server():
+            raise SettingsError(f"this run takes part in a conversation of the server: {_KEPT_BY_SERVER}")
         rows = list(_rows(data.model_data.input))
         async with self._turn:
             context = await self._opened()
-            await self._check_history(context, rows)
+            await self._check_history(context, rows, data.agent.name)
             await context.follow([row.message for row in rows], keys=[row.message[_NAME] for row in rows])
             self._known = {row.message[_NAME] for row in rows}
             view = await context.get_messages_for_request(tools=_beside(data))
@@ -95,25 +106,35 @@ class SummarizingFilter:
             self._context = await start_context(self._settings, self._options)
         return self._context
 
-    async def _check_history(self, context: SummarizingContext, rows: Sequence[_Row]) -> None:
+    async def _check_history(self, context: SummarizingContext, rows: Sequence[_Row], agent: str) -> None:
         """Refuse what is not the whole history of the conversation that the log holds."""
         called = {call["id"] for row in rows for call in row.message.get("tool_calls", ())}
-        lost = [row.message["tool_call_id"] for row in rows if row.message["role"] == "tool"]
-        if orphans := [id for id in lost if id not in called]:
+        results = [row.message["tool_call_id"] for row in rows if row.message["role"] == "tool"]
+        if orphans := [id for id in results if id not in called]:
             raise SettingsError(
-                f"the input has the output of {briefly(orphans[0])} without its call: it is no whole history. With "
-                "conversation_id or previous_response_id, the automatic one too, the server keeps the history, and no "
-                "view can shorten it: leave them out and keep the history in a Session, or leave out this filter"
+                f"the input has the output of {briefly(orphans[0])} without its call: {_KEPT_BY_SERVER}"
             )
-        if self._known is None:
+        if self._known is None or not len(context):
             self._known = {str(message.get(_NAME)) for message in await context.get_messages()}
-        if self._known and self._known.isdisjoint(row.message[_NAME] for row in rows):
+        first_corrected = len(self._known) == 1 and self._agent in ("", agent)
+        if self._known.isdisjoint(row.message[_NAME] for row in rows) and self._known and not first_corrected:
             raise SettingsError(
                 "the input has no message in common with the conversation of this filter. Each conversation needs a "
                 "filter and a session_id of its own; an agent used as a tool takes over its caller's, unless as_tool "
-                "is given a run_config. With conversation_id or previous_response_id the server keeps the history, "
-                "which no view can shorten: leave them out. To begin anew, call clear() of the context"
+                "is given a run_config. To begin anew, call clear() of the context"
             )
+        self._agent = agent
+
+
+def _is_kept_by_server() -> bool:
+    """Whether the run that calls the filter has its history on the server. No argument tells a filter; the SDK's own
+    frames above it do."""
+    frame = inspect.currentframe()
+    while frame is not None:
+        if _TRACKER in frame.f_code.co_varnames:
+            return frame.f_locals.get(_TRACKER) is not None
+        frame = frame.f_back
+    return False
 
 
 def _beside(data: CallModelData[Any]) -> list[Message]:

@@ -178,15 +178,17 @@ async def test_edits_of_history_and_a_lost_output_give_lawful_requests() -> None
         assert whole == await run.session.get_items()
 
 
+async def in_a_stream(agent: Agent[Any], asked: str, **options: Any) -> None:
+    async for _ in Runner.run_streamed(agent, asked, **options).stream_events():
+        pass
+
+
 async def test_streamed_runs_are_kept_small_too() -> None:
     async with open_context(small()) as context:
         run = Scripted(summarizing_filter(context), steps(2))
         for turn in range(2):
-            streamed = Runner.run_streamed(
-                run.agent, f"Fix part {turn}.", session=run.session, run_config=run.config, max_turns=30
-            )
-            async for _ in streamed.stream_events():
-                pass
+            options = {"session": run.session, "run_config": run.config, "max_turns": 30}
+            await in_a_stream(run.agent, f"Fix part {turn}.", **options)
         assert context.statistics().activations >= 1
         assert [found for items in run.seen for found in refusals(items)] == []
 
@@ -266,13 +268,37 @@ async def test_a_compaction_of_the_server_stays() -> None:
         assert all(compaction in items for items in run.seen)
 
 
-async def test_a_conversation_that_the_server_keeps_is_refused_with_the_reason() -> None:
-    for managed in ({"conversation_id": "conv_1"}, {"previous_response_id": "resp_1"}):
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_conversation_that_the_server_keeps_is_refused_with_the_reason(streamed: bool) -> None:
+    for managed in ({"conversation_id": "c"}, {"previous_response_id": "r"}, {"auto_previous_response_id": True}):
         async with open_context(small()) as context:
             run = Scripted(summarizing_filter(context), steps(1))
-            with pytest.raises(SettingsError, match="the server keeps the history"):
-                await run.turns(1, session=None, **managed)
-            assert len(run.model.calls) == 1, "the first of them looks like any other"
+            options = {"run_config": run.config, **managed}
+            with pytest.raises(SettingsError, match="no view can shorten what the server keeps"):
+                await (in_a_stream if streamed else Runner.run)(run.agent, "Go.", **options)
+            assert run.model.calls == ()
+            assert await context.get_messages() == []
+
+
+async def test_what_holds_only_new_items_is_refused() -> None:
+    async with open_context(small()) as context:
+        with pytest.raises(SettingsError, match="output of 'c1' without its call"):
+            await filtered(summarizing_filter(context), [output("c1")])
+
+
+async def test_another_conversation_is_refused_until_the_log_is_cleared_but_a_first_message_may_be_corrected() -> None:
+    other = [{"role": "user", "content": "Something else."}]
+    async with open_context(small()) as context:
+        shorten = summarizing_filter(context)
+        await filtered(shorten, [{"role": "user", "content": "Fix it."}])
+        corrected = [{"role": "user", "content": "Fix it well."}, call("c1"), output("c1")]
+        assert await filtered(shorten, corrected[:1]) == corrected[:1]
+        assert await filtered(shorten, corrected) == corrected
+        for filter in (shorten, summarizing_filter(context)):
+            with pytest.raises(SettingsError, match="no message in common"):
+                await filtered(filter, other)
+        await context.clear()
+        assert await filtered(shorten, other) == other
 
 
 async def test_an_agent_used_as_a_tool_needs_a_run_config_of_its_own() -> None:
