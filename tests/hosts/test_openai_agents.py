@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -176,6 +177,41 @@ async def test_edits_of_history_and_a_lost_output_give_lawful_requests() -> None
             assert refusals(await filtered(shorten, [*changed, asked])) == []
             assert (changed is edited) == ("Fix another part." in str(await context.get_messages()))
         assert whole == await run.session.get_items()
+
+
+def changed_at_random(items: list[Item], chance: random.Random, number: int) -> list[Item]:
+    """What a run or its host does next: calls, some of them lost; an answer; an edit; going back."""
+    kind = chance.choice(["calls"] * 5 + ["lost", "answer", "edit", "back"])
+    asked = [at for at, item in enumerate(items) if item.get("role") == "user"]
+    if kind == "edit":
+        at = chance.choice(asked[1:] or asked)
+        return [*items[:at], {"role": "user", "content": f"Edited {number}."}, *items[at + 1 :]]
+    if kind == "back":
+        return items[: chance.choice(asked) + 1]
+    said: Item = {"type": "message", "role": "assistant", "id": f"msg_{number}", "content": "I look. " * 10}
+    again = {"role": "user", "content": f"Go on {number}. " * chance.choice([1, 100])}
+    if kind == "answer":
+        return [*items, said, again]
+    thought = {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "gA" * 40}
+    ids = [f"c{number}_{at}" for at in range(chance.choice([1, 2, 5]))]
+    arguments = '{"x": "' + "a " * chance.choice([1, 1, 2_000]) + '"}'
+    calls = [call(id, id=f"fc_{id}", arguments=arguments) for id in ids]
+    outputs = [output(id, "word " * chance.choice([5, 100, 3_000])) for id in ids]
+    return [*items, thought, *calls, *(outputs if kind == "calls" else [*outputs[1:], again])]
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_a_host_does_requests_are_lawful(seed: int) -> None:
+    chance = random.Random(seed)
+    items: list[Item] = [{"role": "user", "content": "Begin."}]
+    async with open_context(small(max_tokens=chance.choice([2_000, 6_000]))) as context:
+        shorten = summarizing_filter(context)
+        for number in range(40):
+            items = changed_at_random(items, chance, number)
+            sent = await filtered(shorten, list(items))
+            ids = [item["id"] for item in sent if "id" in item]
+            assert (refusals(sent), len(ids)) == ([], len(set(ids))), number
+        assert context.statistics().activations > 1
 
 
 async def in_a_stream(agent: Agent[Any], asked: str, **options: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -197,6 +198,50 @@ async def test_edits_of_history_and_a_lost_result_give_lawful_requests() -> None
             assert [found for messages in run.seen for found in refusals(messages)] == []
             assert (changed is edited) == ("Fix another part." in str(await context.get_messages()))
         assert len(parts(history, ToolReturnPart)) == 3 * 12
+
+
+def changed_at_random(history: list[ModelMessage], chance: random.Random, number: int) -> list[ModelMessage]:
+    """What a run or its host does next: calls, an answer, thinking alone; an edit; going back."""
+    kind = chance.choice(["calls"] * 5 + ["answer", "thinking", "edit", "back"])
+    asked = [at for at, message in enumerate(history) if parts([message], UserPromptPart)]
+    again = ModelRequest(parts=[UserPromptPart(f"Go on {number}. " * chance.choice([1, 100]))])
+    if kind == "edit":
+        at = chance.choice(asked)
+        edited = (
+            ModelRequest(parts=[UserPromptPart(f"Edited {number}.")]) if len(history[at].parts) == 1 else history[at]
+        )
+        return [*history[:at], edited, *history[at + 1 :]]
+    if kind == "back":
+        return history[: chance.choice(asked) + 1]
+    if kind == "answer":
+        return [*history, ModelResponse(parts=[TextPart(f"Done {number}.")]), again]
+    thought = ThinkingPart("I look. " * 10, signature="s" * 80, provider_name=chance.choice(["anthropic", "openai"]))
+    if kind == "thinking":
+        return [*history, ModelResponse(parts=[thought]), again]
+    ids = [f"c{number}_{at}" for at in range(chance.choice([1, 2, 5]))]
+    path = "a " * chance.choice([1, 1, 2_000])
+    calls = [ToolCallPart("read", {"path": path}, id) for id in ids]
+    results = [ToolReturnPart("read", "word " * chance.choice([5, 100, 3_000]), id) for id in ids]
+    also = [UserPromptPart(f"And this {number}.")] * chance.choice([0, 1])
+    return [*history, ModelResponse(parts=[thought, *calls]), ModelRequest(parts=[*results, *also])]
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_whatever_a_host_does_requests_are_lawful(seed: int) -> None:
+    chance = random.Random(seed)
+    history: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart("Begin.")])]
+    reply = ModelResponse(parts=[TextPart("Done.")])
+    async with (
+        open_context(small(max_tokens=chance.choice([2_000, 6_000]))) as context,
+        scripted(context, reply=lambda _: reply) as run,
+    ):
+        for number in range(40):
+            history = changed_at_random(history, chance, number)
+            before = ModelMessagesTypeAdapter.dump_json(history)
+            await run.agent.run(message_history=history)
+            assert refusals(run.seen[-1]) == [], number
+            assert ModelMessagesTypeAdapter.dump_json(history) == before
+        assert context.statistics().activations > 1
 
 
 class Stuck:
