@@ -98,7 +98,7 @@ async def build(
     """The views of these arms. An arm whose replies are not all recorded has none, and its requests are missing."""
     ours = await our_view(case, messages, replies, own)
     built = Built(missing=list(ours.missing), waiting=ours.waiting)
-    past = Past(messages, tokens_of(ours.text))
+    past = Past(messages, case.tokens or tokens_of(ours.text))
     texts: dict[str, str | None] = {}
     for arm in arms:
         match arm:

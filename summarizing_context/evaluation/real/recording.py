@@ -41,6 +41,7 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
     licence: str
     session: str = ""  # cases of one session count as one in intervals; else each case is one
+    tokens: int = 0  # of the other arms' views, which then stay as they were read; 0 for as many as ours has
 
     @property
     def drawn_as(self) -> str:
