@@ -13,19 +13,35 @@ import pytest
 
 from summarizing_context.errors import StoreError
 from summarizing_context.stores.base import StoredEntry
-from summarizing_context.stores.sqlite import log
+from summarizing_context.stores.relational import log
+from summarizing_context.stores.relational.writer import Writer
+from summarizing_context.stores.sqlite.driver import SqliteDriver
+from summarizing_context.stores.sqlite.files import Claims
 from summarizing_context.stores.sqlite.opening import open_memory
 from summarizing_context.stores.sqlite.schema import SQL, transaction
 from summarizing_context.stores.sqlite.search import catch_up, index_before_leaving
-from summarizing_context.stores.sqlite.writer import Writer
 from tests.contract.store_builders import opened
 
 pytestmark = pytest.mark.anyio
 NAME = "closing"
 
 
+class Spending(SqliteDriver):
+    """Spends its spare time on what it is given."""
+
+    def __init__(self, spare: Callable[[sqlite3.Connection], bool] | None) -> None:
+        super().__init__(None, Claims(None), read_only=False, busy_timeout=1, max_pages=None, gives_way=lambda: False)
+        self._spare = spare
+
+    def has_spare(self) -> bool:
+        return self._spare is not None
+
+    def spend(self, connection: sqlite3.Connection) -> bool:
+        return self._spare is not None and self._spare(connection)
+
+
 def writer(spare: Callable[[sqlite3.Connection], bool] | None = None) -> Writer:
-    return Writer(NAME, open_memory, sqlite3.Connection.close, is_gone=lambda: False, spare=spare)
+    return Writer(NAME, Spending(spare))
 
 
 def threads() -> list[threading.Thread]:

@@ -10,7 +10,7 @@ from functools import cache
 import pytest
 
 from summarizing_context.stores.base import Place, StoredProviderView
-from summarizing_context.stores.sqlite.checkpoints import DEEPEST, pack, unpack
+from summarizing_context.stores.relational.checkpoints import DEEPEST, pack, unpack
 from tests.contract.store_builders import opened, sql
 
 pytestmark = pytest.mark.anyio

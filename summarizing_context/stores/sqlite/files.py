@@ -16,7 +16,7 @@ from filelock import FileLock, Timeout
 
 from summarizing_context.errors import StoreError
 from summarizing_context.stores.sqlite.faults import damaged, not_ours
-from summarizing_context.stores.sqlite.schema import newest_version, refuse_newer, schema_version, transaction
+from summarizing_context.stores.sqlite.schema import Database, newest_version, refuse_newer, schema_version, transaction
 
 _WAIT = 0.25  # seconds; another process may hold the lock for a moment to see whether it is held
 
@@ -99,9 +99,11 @@ _SMALL_TABLES = ("sessions", "branches", "activations")
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
-def connect(path: Path, mode: str, busy_timeout: float) -> sqlite3.Connection:
+def connect(path: Path, mode: str, busy_timeout: float) -> Database:
     """A connection that begins and ends no transaction by itself; `mode` as in SQLite's URI."""
-    return sqlite3.connect(f"{path.as_uri()}?mode={mode}", uri=True, timeout=busy_timeout, isolation_level=None)
+    return sqlite3.connect(
+        f"{path.as_uri()}?mode={mode}", uri=True, timeout=busy_timeout, isolation_level=None, factory=Database
+    )
 
 
 def check_file(path: Path, busy_timeout: float) -> None:
@@ -133,7 +135,7 @@ def identity(path: Path) -> Identity:
     return tuple(map(_numbers, beside(path)))
 
 
-def read(path: Path, busy_timeout: float, work: Callable[[sqlite3.Connection], Result]) -> Result:
+def read(path: Path, busy_timeout: float, work: Callable[[Database], Result]) -> Result:
     """Run `work` on one state of the file as last committed, with a connection of its own."""
     quiet = _quiet_state(path)
     try:
@@ -158,7 +160,7 @@ def _quiet_state(path: Path) -> tuple[int, int] | None:
     return status.st_mtime_ns, status.st_size
 
 
-def application_id(connection: sqlite3.Connection) -> int:
+def application_id(connection: Database) -> int:
     """Which program the file belongs to; 0 for none."""
     return int(connection.execute("pragma application_id").fetchone()[0])
 
@@ -184,7 +186,7 @@ def _has(path: Path, suffix: str) -> bool:
     return Path(f"{path}{suffix}").exists()
 
 
-def _look(connection: sqlite3.Connection, path: Path, size: int) -> tuple[int, int, bool]:
+def _look(connection: Database, path: Path, size: int) -> tuple[int, int, bool]:
     """Whose the file is, its version, and whether it is sound; of a file of others only the first is looked at."""
     try:
         owner = application_id(connection)
@@ -197,7 +199,7 @@ def _look(connection: sqlite3.Connection, path: Path, size: int) -> tuple[int, i
     return owner, schema_version(connection), _is_sound(connection, size)
 
 
-def _is_sound(connection: sqlite3.Connection, size: int) -> bool:
+def _is_sound(connection: Database, size: int) -> bool:
     try:
         tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
         checks = [f"({name})" for name in _SMALL_TABLES if name in tables] if size > CHECKED_WHOLE else ["(1)"]

@@ -17,6 +17,7 @@ from summarizing_context.stores.private_files import FILE, make_private_folder
 from summarizing_context.stores.sqlite.faults import not_private, not_writable, translate
 from summarizing_context.stores.sqlite.files import APPLICATION_ID, application_id, beside, check_file, connect, read
 from summarizing_context.stores.sqlite.schema import (
+    Database,
     known_migrations,
     migrate,
     newest_version,
@@ -28,15 +29,15 @@ from summarizing_context.stores.sqlite.search import add_functions
 _creating = threading.Lock()  # closing the new file would drop the locks that another store here has on it by then
 
 
-def open_memory() -> sqlite3.Connection:
+def open_memory() -> Database:
     """A store that lives as long as its connection."""
-    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection = sqlite3.connect(":memory:", isolation_level=None, factory=Database)
     add_functions(connection)
     migrate(connection, ":memory:", known_migrations())
     return connection
 
 
-def open_to_write(path: Path, *, busy_timeout: float, max_pages: int | None) -> sqlite3.Connection:
+def open_to_write(path: Path, *, busy_timeout: float, max_pages: int | None) -> Database:
     """Open or create the file, with its schema brought up to date."""
     make_private_folder(path.parent)
     _make_private_file(path)
@@ -94,7 +95,7 @@ def _keep_private(path: Path) -> None:
             raise not_private(str(file)) from error
 
 
-def _set_up(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> None:
+def _set_up(connection: Database, path: Path, busy_timeout: float) -> None:
     # The id goes in first and past the log, so that the file's own header tells at any moment whose it is.
     if application_id(connection) == 0:
         with transaction(connection):
@@ -105,7 +106,7 @@ def _set_up(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> 
     migrate(connection, str(path), known_migrations())
 
 
-def _use_wal(connection: sqlite3.Connection, path: Path, busy_timeout: float) -> None:
+def _use_wal(connection: Database, path: Path, busy_timeout: float) -> None:
     # SQLite does not wait here by itself when two processes create the file at once.
     deadline = time.monotonic() + busy_timeout
     while True:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -15,8 +15,7 @@ from importlib.resources import files
 from typing import Literal
 
 from summarizing_context.errors import StoreVersionError
-
-_NAME = re.compile(r"^-- ([a-z_]+): .*$", re.MULTILINE)
+from summarizing_context.stores.relational.database import Values, split_queries
 
 
 def read_sql(filename: str) -> str:
@@ -24,15 +23,41 @@ def read_sql(filename: str) -> str:
     return (files("summarizing_context.stores.sqlite") / "sql" / filename).read_text(encoding="utf-8")
 
 
-def split_queries(text: str) -> dict[str, str]:
-    """Queries by name: each begins with a line `-- name: purpose` and ends where the next begins."""
-    parts = _NAME.split(text)
-    return {name: body.strip().removesuffix(";") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
-
-
 _PARTS = ("queries", "checkpoints", "search", "memories", "pins", "rules")
 
 SQL = {name: text for part in _PARTS for name, text in split_queries(read_sql(f"{part}.sql")).items()}
+
+
+class Database(sqlite3.Connection):
+    """A connection with the named queries."""
+
+    def run(self, name: str, values: Values = ()) -> sqlite3.Cursor:
+        """Run a query."""
+        return self.execute(SQL[name], values)
+
+    def run_many(self, name: str, rows: Iterable[Values]) -> None:
+        """Run a query once for each row of values."""
+        self.executemany(SQL[name], rows)
+
+    def insert(self, name: str, values: Values) -> int:
+        """Run a query that inserts one row; the number that the row got."""
+        return self.execute(SQL[name], values).lastrowid or 0
+
+    def begin_work(self) -> None:
+        """Begin a transaction that writes."""
+        self.execute("begin immediate")
+
+    def commit_work(self) -> None:
+        """End it; what was written is durable."""
+        self.execute("commit")
+
+    def undo_work(self) -> None:
+        """Undo the open transaction, if there is one."""
+        roll_back(self)
+
+    def may_pass(self, error: Exception) -> bool:
+        """Whether the same work may succeed at once: the file was waited for already."""
+        return False
 
 
 def roll_back(connection: sqlite3.Connection) -> None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace as changed
 from pathlib import Path
 
@@ -20,42 +18,41 @@ from summarizing_context.stores.base import (
     StoredSummary,
     SummaryKey,
 )
-from summarizing_context.stores.sqlite import log, removal
-from summarizing_context.stores.sqlite.checkpoints import SqliteCheckpoints
-from summarizing_context.stores.sqlite.files import Claims, Identity, identity
-from summarizing_context.stores.sqlite.memories import SqliteMemories, SqlitePins
-from summarizing_context.stores.sqlite.opening import check_to_read, open_memory, open_to_write
-from summarizing_context.stores.sqlite.rules import SqliteRules
-from summarizing_context.stores.sqlite.schema import SQL, transaction
-from summarizing_context.stores.sqlite.search import SqliteSearchIndex, index_before_leaving, index_in_spare_time
-from summarizing_context.stores.sqlite.vectors import SqliteVectors
-from summarizing_context.stores.sqlite.writer import Access, Writer
+from summarizing_context.stores.relational import log
+from summarizing_context.stores.relational.checkpoints import RelationalCheckpoints
+from summarizing_context.stores.relational.memories import RelationalMemories, RelationalPins
+from summarizing_context.stores.relational.rules import RelationalRules
+from summarizing_context.stores.relational.vectors import RelationalVectors
+from summarizing_context.stores.relational.writer import Writer
+from summarizing_context.stores.sqlite import removal
+from summarizing_context.stores.sqlite.access import Access
+from summarizing_context.stores.sqlite.driver import SqliteDriver
+from summarizing_context.stores.sqlite.files import Claims
+from summarizing_context.stores.sqlite.schema import Database, transaction
+from summarizing_context.stores.sqlite.search import SqliteSearchIndex
 
 
-def _find_summaries(connection: sqlite3.Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, StoredSummary]:
+def _find_summaries(connection: Database, keys: Sequence[SummaryKey]) -> dict[SummaryKey, StoredSummary]:
     """Those of `keys` that are there."""
-    found = connection.execute(SQL["find_summaries"], {"keys": json.dumps(keys)})
+    found = connection.run("find_summaries", {"keys": json.dumps(keys)})
     return {
         SummaryKey(range_hash, recipe_hash): StoredSummary(text.decode("utf-8", "surrogatepass"), *numbers)
         for range_hash, recipe_hash, text, *numbers in found
     }
 
 
-def _save_summary(connection: sqlite3.Connection, key: SummaryKey, summary: StoredSummary) -> StoredSummary:
+def _save_summary(connection: Database, key: SummaryKey, summary: StoredSummary) -> StoredSummary:
     """Keep `summary` unless there is one, and return the one that is kept."""
     text = summary.text.encode("utf-8", "surrogatepass")
     row = (*key, text, summary.rank, summary.input_tokens, summary.output_tokens)
-    connection.execute(SQL["save_summary"], row)
+    connection.run("save_summary", row)
     return _find_summaries(connection, [key])[key]
 
 
-def _note_uses(connection: sqlite3.Connection, session_id: str, keys: Sequence[SummaryKey], places: Places) -> None:
+def _note_uses(connection: Database, session_id: str, keys: Sequence[SummaryKey], places: Places) -> None:
     """Note that a session uses those of `keys` that are there; nothing is noted for an unknown session."""
     listed = [(*key, *places.get(key, (None, None))) for key in keys]
-    connection.execute(SQL["note_uses"], {"session_id": session_id, "keys": json.dumps(listed)})
-
-
-_CLOSING_WAIT = 200  # milliseconds that closing waits for a locked file
+    connection.run("note_uses", {"session_id": session_id, "keys": json.dumps(listed)})
 
 
 class SqliteStore:
@@ -77,25 +74,23 @@ class SqliteStore:
         self._path = None if path == ":memory:" else Path(os.path.realpath(path))
         self.name = str(self._path or ":memory:")
         self._read_only = read_only
-        self._busy_timeout = busy_timeout
-        self._max_pages = max_pages
-        self._identity: Identity | None = None  # of the files that the connection has open
         self._claims = Claims(self._path)
-        self._writer = Writer(
-            self.name,
-            self._connect,
-            self._disconnect,
-            is_gone=self._is_gone,
-            spare=None if read_only else index_in_spare_time,
+        driver = SqliteDriver(
+            self._path,
+            self._claims,
+            read_only=read_only,
+            busy_timeout=busy_timeout,
+            max_pages=max_pages,
             gives_way=gives_way,
         )
+        self._writer = Writer(self.name, driver)
         self._access = Access(self._path, self._writer, self._claims, read_only=read_only, wait=busy_timeout)
-        self.checkpoints = SqliteCheckpoints(self._access)
+        self.checkpoints = RelationalCheckpoints(self._access)
         self.index = SqliteSearchIndex(self._access)
-        self.memories = SqliteMemories(self._access)
-        self.pins = SqlitePins(self._access)
-        self.rules = SqliteRules(self._access)
-        self.vectors = SqliteVectors(self._access)
+        self.memories = RelationalMemories(self._access)
+        self.pins = RelationalPins(self._access)
+        self.rules = RelationalRules(self._access)
+        self.vectors = RelationalVectors(self._access)
 
     async def open(self) -> None:
         """Open the file, creating it and its folder if needed, and bring its schema up to date."""
@@ -145,7 +140,7 @@ class SqliteStore:
         if self._read_only:
             return await self._access.read(lambda connection: _find_summaries(connection, wanted))
 
-        def work(connection: sqlite3.Connection) -> dict[SummaryKey, StoredSummary]:
+        def work(connection: Database) -> dict[SummaryKey, StoredSummary]:
             _note_uses(connection, session_id, wanted, places)
             return _find_summaries(connection, wanted)
 
@@ -157,7 +152,7 @@ class SqliteStore:
         """Keep a summary unless its key has one, and return the one that is kept."""
         self._access.refuse_if_read_only("save a summary")
 
-        def work(connection: sqlite3.Connection) -> StoredSummary:
+        def work(connection: Database) -> StoredSummary:
             kept = _save_summary(connection, key, summary)
             _note_uses(connection, session_id, [key], places)
             return kept
@@ -180,33 +175,7 @@ class SqliteStore:
 
     # What follows runs in the writer's thread.
 
-    def _connect(self) -> sqlite3.Connection:
-        if self._path is None:
-            return open_memory()
-        if self._read_only:
-            check_to_read(self._path, busy_timeout=self._busy_timeout)
-            return sqlite3.connect(":memory:")  # each read connects anew, so that nothing is left beside the file
-        connection = open_to_write(self._path, busy_timeout=self._busy_timeout, max_pages=self._max_pages)
-        self._identity = identity(self._path)
-        return connection
-
-    def _is_gone(self) -> bool:
-        return self._path is not None and self._identity is not None and identity(self._path) != self._identity
-
-    def _disconnect(self, connection: sqlite3.Connection) -> None:
-        held = self._claims.held()
-        with suppress(sqlite3.Error):  # the lock files count, not what is noted
-            connection.execute(f"pragma busy_timeout = {_CLOSING_WAIT}")
-            if held:
-                with transaction(connection):
-                    values = [{"session_id": session_id, "pid": os.getpid()} for session_id in held]
-                    connection.executemany(SQL["forget_writer"], values)
-                index_before_leaving(connection)
-        for session_id in held:
-            self._claims.give_up(session_id)
-        connection.close()
-
-    def _claim(self, connection: sqlite3.Connection, session_id: str, project: str | None) -> None:
+    def _claim(self, connection: Database, session_id: str, project: str | None) -> None:
         if not self._claims.take(session_id):
             raise self._in_use(connection, session_id)
         try:
@@ -216,11 +185,11 @@ class SqliteStore:
             self._claims.give_up(session_id)
             raise
 
-    def _in_use(self, connection: sqlite3.Connection, session_id: str) -> SessionInUseError:
+    def _in_use(self, connection: Database, session_id: str) -> SessionInUseError:
         own = session_id in self._claims.sessions
         return SessionInUseError(session_id, os.getpid() if own else log.noted_writer(connection, session_id))
 
-    def _list_sessions(self, connection: sqlite3.Connection) -> list[SessionInfo]:
+    def _list_sessions(self, connection: Database) -> list[SessionInfo]:
         listed = log.list_sessions(connection)
         return [
             info
@@ -229,7 +198,7 @@ class SqliteStore:
             for info in listed
         ]
 
-    def _delete(self, connection: sqlite3.Connection, session_id: str) -> bool:
+    def _delete(self, connection: Database, session_id: str) -> bool:
         if not log.has_session(connection, session_id):
             return False
         was_ours = session_id in self._claims.sessions

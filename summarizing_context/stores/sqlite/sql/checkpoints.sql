@@ -1,5 +1,11 @@
 -- The queries about checkpoints, each under its name and purpose; `queries.py` reads them.
 
+-- guard_states: no checkpoint is removed until the transaction ends; in SQLite it is the only one that writes
+select 1;
+
+-- guard_removal: nobody else makes a head or keeps a checkpoint until the transaction ends; as above
+select 1;
+
 -- log_version: how often a session's log was replaced
 select log_version from sessions where session_id = :session_id;
 

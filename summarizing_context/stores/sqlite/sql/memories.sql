@@ -1,6 +1,9 @@
 -- The queries about memories and vectors, each under its name and purpose; `queries.py` reads them.
 -- A memory is in scope by its project, or, where there is none, by its session.
 
+-- guard_memories: nobody else keeps memories until the transaction ends; in SQLite it is the only one that writes
+select 1;
+
 -- add_memory: one
 insert into memories (project, session_id, content, metadata, created_at, updated_at)
 values (:project, :session_id, :content, :metadata, :now, :now);

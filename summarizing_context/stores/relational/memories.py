@@ -1,4 +1,4 @@
-"""Memories and pins in SQLite.
+"""Memories and pins of a relational store.
 
 Memories are texts that sessions of a project keep for later ones, found by their words.
 """
@@ -6,18 +6,16 @@ Memories are texts that sessions of a project keep for later ones, found by thei
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from summarizing_context.errors import MemoryNotFoundError
 from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, StoredMemory
-from summarizing_context.stores.sqlite import log
-from summarizing_context.stores.sqlite.schema import SQL
-from summarizing_context.stores.sqlite.writer import Access
+from summarizing_context.stores.relational import log
+from summarizing_context.stores.relational.database import Access, Connection
 
 
-class SqliteMemories:
+class RelationalMemories:
     """The memories of one store."""
 
     def __init__(self, access: Access) -> None:
@@ -26,7 +24,12 @@ class SqliteMemories:
     async def add(self, scope: MemoryScope, memory: NewMemory, *, renew: bool = False) -> KeptMemory:
         """Keep a memory, unless there is one that says the same: its metadata stay, or are renewed."""
         self._access.refuse_if_read_only("store a memory")
-        return await self._access.writer.submit(lambda connection: _keep(connection, scope, memory, renew))
+
+        def work(connection: Connection) -> KeptMemory:
+            connection.run("guard_memories", scope._asdict())
+            return _keep(connection, scope, memory, renew)
+
+        return await self._access.submit(work)
 
     async def learn(
         self,
@@ -42,19 +45,20 @@ class SqliteMemories:
         marked as read already is learnt only with `again`: somebody has said it once more."""
         self._access.refuse_if_read_only("store a memory")
 
-        def work(connection: sqlite3.Connection) -> list[KeptMemory]:
+        def work(connection: Connection) -> list[KeptMemory]:
+            connection.run("guard_memories", scope._asdict())
             new = set(marks) - _marked(connection, scope, reader, marks)
             if not new and not again:
                 return []
             for mark in new:
-                connection.execute(SQL["add_mark"], {**scope._asdict(), "mark": mark, "reader": reader})
+                connection.run("add_mark", {**scope._asdict(), "mark": mark, "reader": reader})
             for content in gone:
-                row = connection.execute(SQL["same_memory"], {**scope._asdict(), "content": content}).fetchone()
+                row = connection.run("same_memory", {**scope._asdict(), "content": content}).fetchone()
                 if row is not None and _find(connection, scope, f"m{row[0]}")[1].metadata.get("source") == "session":
                     remove(connection, row[0], content)
             return [_keep(connection, scope, memory, renew=False) for memory in memories]
 
-        return await self._access.writer.submit(work)
+        return await self._access.submit(work)
 
     async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
         """Those of the marks that were noted in this scope."""
@@ -64,26 +68,26 @@ class SqliteMemories:
         """Replace a memory's content, and its metadata where some are given."""
         self._access.refuse_if_read_only("update a memory")
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
             _, old = _find(connection, scope, id)
             _change(connection, old, content, old.metadata if metadata is None else metadata)
 
-        await self._access.writer.submit(work)
+        await self._access.submit(work)
 
     async def forget(self, scope: MemoryScope, id: str) -> None:
         """Remove a memory; its bytes leave the file with the next `purge`."""
         self._access.refuse_if_read_only("forget a memory")
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
             number, old = _find(connection, scope, id)
             remove(connection, number, old.content)
 
-        await self._access.writer.submit(work)
+        await self._access.submit(work)
 
     async def all(self, scope: MemoryScope | None) -> list[StoredMemory]:
         """Those in scope, or of the whole store where that is None, oldest first."""
         return await self._access.read(
-            lambda connection: [_memory(row) for row in connection.execute(SQL["memories"], _within(scope))]
+            lambda connection: [_memory(row) for row in connection.run("memories", _within(scope))]
         )
 
     async def find(self, scope: MemoryScope | None, terms: Sequence[str], limit: int) -> list[StoredMemory]:
@@ -92,32 +96,32 @@ class SqliteMemories:
             return []
         values = {**_within(scope), "match": " OR ".join(f'"{term}"' for term in terms), "most": limit}
         return await self._access.read(
-            lambda connection: [_memory(row) for row in connection.execute(SQL["match_memories"], values)]
+            lambda connection: [_memory(row) for row in connection.run("match_memories", values)]
         )
 
 
-def remove(connection: sqlite3.Connection, number: int, content: str) -> None:
+def remove(connection: Connection, number: int, content: str) -> None:
     """Remove a memory with its words and vectors."""
-    connection.execute(SQL["unindex_memory"], {"id": number, "content": content})
-    connection.execute(SQL["remove_memory"], {"id": number})
-    connection.execute(SQL["remove_vector"], {"owner": "memory", "number": number})
+    connection.run("unindex_memory", {"id": number, "content": content})
+    connection.run("remove_memory", {"id": number})
+    connection.run("remove_vector", {"owner": "memory", "number": number})
 
 
-def remove_of_session(connection: sqlite3.Connection, session_id: str) -> None:
+def remove_of_session(connection: Connection, session_id: str) -> None:
     """A session is about to go: its own memories go with it, those of its project stay."""
-    for number, content in connection.execute(SQL["own_memories"], {"session_id": session_id}).fetchall():
+    for number, content in connection.run("own_memories", {"session_id": session_id}).fetchall():
         remove(connection, number, content)
     for name in ("disown_memories", "remove_own_marks", "disown_marks"):
-        connection.execute(SQL[name], {"session_id": session_id})
+        connection.run(name, {"session_id": session_id})
 
 
-def _keep(connection: sqlite3.Connection, scope: MemoryScope, memory: NewMemory, renew: bool) -> KeptMemory:
+def _keep(connection: Connection, scope: MemoryScope, memory: NewMemory, renew: bool) -> KeptMemory:
     content, metadata = memory.content, memory.metadata
     values = {**scope._asdict(), "content": content, "metadata": json.dumps(metadata)}
-    row = connection.execute(SQL["same_memory"], values).fetchone()
+    row = connection.run("same_memory", values).fetchone()
     if row is not None:
         if renew:
-            connection.execute(SQL["update_memory"], {**values, "id": row[0], "now": log.now()})
+            connection.run("update_memory", {**values, "id": row[0], "now": log.now()})
         return KeptMemory(f"m{row[0]}", "known")
     if (old := _same_message(connection, scope, memory)) is not None:
         _change(connection, old, content, {**old.metadata, **metadata})
@@ -130,32 +134,30 @@ def _keep(connection: sqlite3.Connection, scope: MemoryScope, memory: NewMemory,
             remove(connection, int(other.id[1:]), other.content)
         _change(connection, old, content, {**metadata, "replaces": " ".join(one.content for one in same)})
         return KeptMemory(old.id, "replaced")
-    id = connection.execute(SQL["add_memory"], {**values, "now": log.now()}).lastrowid
-    connection.execute(SQL["index_memory"], {"id": id, "content": content})
+    id = connection.insert("add_memory", {**values, "now": log.now()})
+    connection.run("index_memory", {"id": id, "content": content})
     return KeptMemory(f"m{id}", "stored")
 
 
-def _same_message(connection: sqlite3.Connection, scope: MemoryScope, memory: NewMemory) -> StoredMemory | None:
+def _same_message(connection: Connection, scope: MemoryScope, memory: NewMemory) -> StoredMemory | None:
     """What was learnt of the same words of the same message, by rules or by a model."""
     quote, place = memory.metadata.get("quote"), {**scope._asdict(), "message": memory.metadata.get("message")}
     if not quote or memory.metadata.get("session_id") != scope.session_id:
         return None
-    for row in connection.execute(SQL["memories_of_message"], place):
+    for row in connection.run("memories_of_message", place):
         old = str((found := _memory(row)).metadata.get("quote", ""))
         if old and (old in quote or quote in old):
             return found
     return None
 
 
-def _same_subject(
-    connection: sqlite3.Connection, scope: MemoryScope, metadata: Mapping[str, Any]
-) -> list[StoredMemory]:
+def _same_subject(connection: Connection, scope: MemoryScope, metadata: Mapping[str, Any]) -> list[StoredMemory]:
     """Those about the same, the newest first."""
     given = {name: metadata.get(name) for name in ("subject", "choice", "relation")}
     values = {name: value if isinstance(value, str) and value else None for name, value in given.items()}
     if values["subject"] is None and values["choice"] is None:
         return []
-    return [_memory(row) for row in connection.execute(SQL["memories_of_subject"], {**scope._asdict(), **values})]
+    return [_memory(row) for row in connection.run("memories_of_subject", {**scope._asdict(), **values})]
 
 
 def _is_newer(old: StoredMemory, memory: NewMemory) -> bool:
@@ -166,27 +168,27 @@ def _is_newer(old: StoredMemory, memory: NewMemory) -> bool:
     return old.updated_at > memory.said_at != ""
 
 
-def _change(connection: sqlite3.Connection, old: StoredMemory, content: str, metadata: Mapping[str, Any]) -> None:
+def _change(connection: Connection, old: StoredMemory, content: str, metadata: Mapping[str, Any]) -> None:
     number = int(old.id[1:])
-    connection.execute(SQL["unindex_memory"], {"id": number, "content": old.content})
+    connection.run("unindex_memory", {"id": number, "content": old.content})
     values = {"id": number, "content": content, "metadata": json.dumps(metadata), "now": log.now()}
-    connection.execute(SQL["update_memory"], values)
-    connection.execute(SQL["index_memory"], {"id": number, "content": content})
-    connection.execute(SQL["remove_vector"], {"owner": "memory", "number": number})
+    connection.run("update_memory", values)
+    connection.run("index_memory", {"id": number, "content": content})
+    connection.run("remove_vector", {"owner": "memory", "number": number})
 
 
-def _marked(connection: sqlite3.Connection, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
+def _marked(connection: Connection, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
     values = {**scope._asdict(), "reader": reader, "marks": json.dumps(list(marks))}
-    return {mark for (mark,) in connection.execute(SQL["marked"], values)}
+    return {mark for (mark,) in connection.run("marked", values)}
 
 
 def _within(scope: MemoryScope | None) -> dict[str, Any]:
     return {"project": None, "session_id": "", "everything": scope is None, **(scope._asdict() if scope else {})}
 
 
-def _find(connection: sqlite3.Connection, scope: MemoryScope, id: str) -> tuple[int, StoredMemory]:
+def _find(connection: Connection, scope: MemoryScope, id: str) -> tuple[int, StoredMemory]:
     number = int(id[1:]) if id[:1] == "m" and id[1:].isascii() and id[1:].isdigit() and len(id) < 19 else None
-    row = connection.execute(SQL["memory"], {**scope._asdict(), "id": number}).fetchone()
+    row = connection.run("memory", {**scope._asdict(), "id": number}).fetchone()
     if row is None:
         raise MemoryNotFoundError("there is no memory of this id here; retrieve() and store() tell the ids there are")
     return row[0], _memory(row)
@@ -197,7 +199,7 @@ def _memory(row: Sequence[Any]) -> StoredMemory:
     return StoredMemory(f"m{id}", content, json.loads(metadata), created_at, updated_at)
 
 
-class SqlitePins:
+class RelationalPins:
     """The pins of one store."""
 
     def __init__(self, access: Access) -> None:
@@ -208,12 +210,12 @@ class SqlitePins:
         await self._access.write(session_id, lambda connection: save(connection, session_id, pins), committed=committed)
 
 
-def save(connection: sqlite3.Connection, session_id: str, pins: str) -> None:
+def save(connection: Connection, session_id: str, pins: str) -> None:
     """Within the transaction of the caller."""
-    connection.execute(SQL["save_pins"], {"session_id": session_id, "pins": pins})
+    connection.run("save_pins", {"session_id": session_id, "pins": pins})
 
 
-def pins_of(connection: sqlite3.Connection, session_id: str) -> str:
+def pins_of(connection: Connection, session_id: str) -> str:
     """What a session has pinned."""
-    (pins,) = connection.execute(SQL["pins"], {"session_id": session_id}).fetchone()
+    (pins,) = connection.run("pins", {"session_id": session_id}).fetchone()
     return str(pins)

@@ -1,4 +1,4 @@
-"""Checkpoints in SQLite: heads that are kept, with the activation state of each provider.
+"""Checkpoints of a relational store: heads that are kept, with the activation state of each provider.
 
 Equal states are kept once; the next one is kept as its difference to the last.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import sqlite3
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -22,11 +21,10 @@ from summarizing_context.stores.base import (
     StoredEntry,
     StoredProviderView,
 )
-from summarizing_context.stores.sqlite import log
-from summarizing_context.stores.sqlite.memories import pins_of
-from summarizing_context.stores.sqlite.memories import save as save_pins
-from summarizing_context.stores.sqlite.schema import SQL
-from summarizing_context.stores.sqlite.writer import Access, Work
+from summarizing_context.stores.relational import log
+from summarizing_context.stores.relational.database import Access, Connection, Work
+from summarizing_context.stores.relational.memories import pins_of
+from summarizing_context.stores.relational.memories import save as save_pins
 
 _PIECE = re.compile(rb'.*?(?:\\n|","|\},\{|\],\[)|.+', re.DOTALL)  # lines and values of JSON
 
@@ -159,17 +157,17 @@ class NewestStates:
     def __init__(self) -> None:
         self._known: dict[bytes, bytes] = {}  # by digest, so that what was rolled back does no harm
 
-    def keep(self, connection: sqlite3.Connection, session_id: str, provider_key: str, state: bytes) -> int:
+    def keep(self, connection: Connection, session_id: str, provider_key: str, state: bytes) -> int:
         """The number of a state, which is kept once."""
         digest = hashlib.sha256(state).digest()[:_DIGEST]
-        row = connection.execute(SQL["find_checkpoint_state"], {"digest": digest}).fetchone()
+        row = connection.run("find_checkpoint_state", {"digest": digest}).fetchone()
         if row is not None:
             return int(row[0])
         packed = self._packed(connection, state, _newest(connection, session_id, provider_key))
         self._remember(digest, state)
-        return connection.execute(SQL["add_checkpoint_state"], {"digest": digest, **packed._asdict()}).lastrowid or 0
+        return connection.insert("add_checkpoint_state", {"digest": digest, **packed._asdict()})
 
-    def _packed(self, connection: sqlite3.Connection, state: bytes, before: _Before | None) -> _Packed:
+    def _packed(self, connection: Connection, state: bytes, before: _Before | None) -> _Packed:
         alone = _Packed(zlib.compress(state, 9), None, 0)
         if before is None or before.depth >= DEEPEST:
             return alone
@@ -183,12 +181,12 @@ class NewestStates:
             del self._known[next(iter(self._known))]
 
 
-def read_state(connection: sqlite3.Connection, number: int) -> bytes:
+def read_state(connection: Connection, number: int) -> bytes:
     """A state, unpacked."""
     chain: list[bytes] = []
     base: int | None = number
     while base is not None:
-        packed, base = connection.execute(SQL["checkpoint_state"], {"id": base}).fetchone()
+        packed, base = connection.run("checkpoint_state", {"id": base}).fetchone()
         chain.append(packed)
     state = zlib.decompress(chain.pop())
     while chain:
@@ -196,23 +194,23 @@ def read_state(connection: sqlite3.Connection, number: int) -> bytes:
     return state
 
 
-def forget_unused_states(connection: sqlite3.Connection) -> None:
+def forget_unused_states(connection: Connection) -> None:
     """Remove the states that no checkpoint has; those that were packed against one are packed by themselves."""
-    for (number,) in connection.execute(SQL["states_on_unused"]).fetchall():
+    for (number,) in connection.run("states_on_unused").fetchall():
         values = {"id": number, "state": zlib.compress(read_state(connection, number))}
-        connection.execute(SQL["pack_state_alone"], values)
-    connection.execute(SQL["remove_unused_states"])
+        connection.run("pack_state_alone", values)
+    connection.run("remove_unused_states")
 
 
-def _newest(connection: sqlite3.Connection, session_id: str, provider_key: str) -> _Before | None:
-    row = connection.execute(SQL["newest_showings"], {"session_id": session_id}).fetchone()
+def _newest(connection: Connection, session_id: str, provider_key: str) -> _Before | None:
+    row = connection.run("newest_showings", {"session_id": session_id}).fetchone()
     for key, number, _ in json.loads(row[0]) if row is not None else []:
         if key == provider_key:
-            return _Before(*connection.execute(SQL["state_depth"], {"id": number}).fetchone())
+            return _Before(*connection.run("state_depth", {"id": number}).fetchone())
     return None
 
 
-class SqliteCheckpoints:
+class RelationalCheckpoints:
     """The checkpoints of one store."""
 
     def __init__(self, access: Access) -> None:
@@ -224,7 +222,8 @@ class SqliteCheckpoints:
     ) -> Checkpoint | None:
         """Keep the log's first `place.messages` entries and the provider views; None if the log was replaced since."""
 
-        def work(connection: sqlite3.Connection) -> Checkpoint:
+        def work(connection: Connection) -> Checkpoint:
+            connection.run("guard_states")
             _check_current(connection, session_id, place)
             head = log.head_of(connection, session_id)
             if place.messages > head.stop:
@@ -237,7 +236,7 @@ class SqliteCheckpoints:
     async def load(self, session_id: str, id: str) -> StoredCheckpoint:
         """A checkpoint with its log."""
 
-        def work(connection: sqlite3.Connection) -> StoredCheckpoint:
+        def work(connection: Connection) -> StoredCheckpoint:
             found = _find(connection, session_id, id)
             head = log.Head(found.kept.branch, found.kept.stop, False)
             entries = log.read_entries(connection, head, self._access.name)
@@ -255,7 +254,8 @@ class SqliteCheckpoints:
     ) -> Checkpoint | None:
         """Make a checkpoint of the present, whole log, then make the log and the activation states those of `id`."""
 
-        def work(connection: sqlite3.Connection) -> Checkpoint:
+        def work(connection: Connection) -> Checkpoint:
+            connection.run("guard_states")
             _check_current(connection, session_id, place)
             found = _find(connection, session_id, id)
             present = self._present(connection, session_id, f"before restoring {found.checkpoint.id}", provider_views)
@@ -279,7 +279,8 @@ class SqliteCheckpoints:
         new = tuple(entries)
         name = f"before the log was {'replaced' if keep or new else 'cleared'}"
 
-        def work(connection: sqlite3.Connection) -> Checkpoint:
+        def work(connection: Connection) -> Checkpoint:
+            connection.run("guard_states")
             _check_current(connection, session_id, place)
             present = self._present(connection, session_id, name, provider_views)
             log.replace(connection, session_id, keep, new)
@@ -291,42 +292,44 @@ class SqliteCheckpoints:
         """Begin a session that goes on from a checkpoint; no entry is copied."""
         self._access.refuse_if_read_only("fork a session")
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
+            connection.run("guard_states")
             kept = _find(connection, session_id, id).kept
             log.fork(connection, session_id, new_id, log.Head(kept.branch, kept.stop, False))
             _show_again(connection, new_id, kept)
 
-        await self._access.writer.submit(work)
+        await self._access.submit(work)
 
     async def listed(self, session_id: str) -> list[Checkpoint]:
         """The checkpoints of a session, oldest first."""
         known = {"session_id": session_id}
         return await self._access.read(
-            lambda connection: [_checkpoint(row) for row in connection.execute(SQL["checkpoints"], known)]
+            lambda connection: [_checkpoint(row) for row in connection.run("checkpoints", known)]
         )
 
     async def delete(self, session_id: str, id: str) -> None:
         """Forget a checkpoint; what only it needed goes with the next `purge`."""
         self._access.refuse_if_read_only("delete a checkpoint")
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: Connection) -> None:
+            connection.run("guard_removal")
             found = _find(connection, session_id, id)
-            connection.execute(SQL["remove_checkpoint"], {"id": found.number})
+            connection.run("remove_checkpoint", {"id": found.number})
             forget_unused_states(connection)
 
-        await self._access.writer.submit(work)
+        await self._access.submit(work)
 
     def _present(
-        self, connection: sqlite3.Connection, session_id: str, name: str, provider_views: Sequence[StoredProviderView]
+        self, connection: Connection, session_id: str, name: str, provider_views: Sequence[StoredProviderView]
     ) -> Checkpoint:
         """The checkpoint of the present, whole log: the one that there is, or a new one of this name."""
         kept = self._kept(connection, session_id, log.head_of(connection, session_id), provider_views)
-        row = connection.execute(SQL["same_checkpoint"], {"session_id": session_id, **kept._asdict()}).fetchone()
+        row = connection.run("same_checkpoint", {"session_id": session_id, **kept._asdict()}).fetchone()
         return _add(connection, session_id, name, kept) if row is None else _checkpoint(row)
 
     def _kept(
         self,
-        connection: sqlite3.Connection,
+        connection: Connection,
         session_id: str,
         head: log.Head,
         provider_views: Sequence[StoredProviderView],
@@ -363,19 +366,19 @@ class _Found(NamedTuple):
     kept: _Kept
 
 
-def _check_current(connection: sqlite3.Connection, session_id: str, place: Place) -> None:
-    row = connection.execute(SQL["log_version"], {"session_id": session_id}).fetchone()
+def _check_current(connection: Connection, session_id: str, place: Place) -> None:
+    row = connection.run("log_version", {"session_id": session_id}).fetchone()
     if row != (place.log_version,):
         raise _Overtaken(f"the log of session {session_id!r} was replaced meanwhile; try again")
 
 
-def _find(connection: sqlite3.Connection, session_id: str, id: str) -> _Found:
+def _find(connection: Connection, session_id: str, id: str) -> _Found:
     match = CHECKPOINT_ID.fullmatch(id)
     name = id if id.isprintable() else None  # what no checkpoint is called; half a character cannot even be asked for
     values = {"session_id": session_id, "id": int(match[1]) if match else None, "name": name}
-    row = connection.execute(SQL["checkpoint"], values).fetchone()
+    row = connection.run("checkpoint", values).fetchone()
     if row is None:
-        newest = [f"c{number}" for (number,) in connection.execute(SQL["newest_checkpoints"], values)]
+        newest = [f"c{number}" for (number,) in connection.run("newest_checkpoints", values)]
         has = f"its newest: {', '.join(newest)}" if newest else "it has none yet"
         raise CheckpointNotFoundError(f"session {session_id!r} has no checkpoint of this id or name; {has}")
     return _Found(row[0], _checkpoint(row[:4]), _Kept(row[4], row[2], row[5], row[6]))
@@ -386,20 +389,20 @@ def _checkpoint(row: Sequence[Any]) -> Checkpoint:
     return Checkpoint(f"c{id}", name, stop, created_at)
 
 
-def _add(connection: sqlite3.Connection, session_id: str, name: str | None, kept: _Kept) -> Checkpoint:
+def _add(connection: Connection, session_id: str, name: str | None, kept: _Kept) -> Checkpoint:
     values = {"session_id": session_id, "name": name, "now": log.now(), **kept._asdict()}
-    id = connection.execute(SQL["add_checkpoint"], values).lastrowid
+    id = connection.insert("add_checkpoint", values)
     return _checkpoint((id, name, kept.stop, values["now"]))
 
 
-def _provider_views(connection: sqlite3.Connection, kept: _Kept) -> list[StoredProviderView]:
+def _provider_views(connection: Connection, kept: _Kept) -> list[StoredProviderView]:
     found = []
     for key, number, marks in json.loads(kept.showings):
         found.append(StoredProviderView(key, read_state(connection, number), marks))
     return found
 
 
-def _show_again(connection: sqlite3.Connection, session_id: str, kept: _Kept) -> None:
+def _show_again(connection: Connection, session_id: str, kept: _Kept) -> None:
     save_pins(connection, session_id, kept.pins)
     for provider_view in _provider_views(connection, kept):
         log.save_activation(connection, session_id, provider_view.provider_key, provider_view.state)

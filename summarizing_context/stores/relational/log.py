@@ -1,11 +1,10 @@
-"""Logs and activation states in SQLite: heads, branches and entries.
+"""Logs and activation states of a relational store: heads, branches and entries.
 
 Functions on a connection, within the transaction of their caller.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import starmap
@@ -13,9 +12,8 @@ from typing import NamedTuple
 
 from summarizing_context.errors import SessionExistsError, StoreError
 from summarizing_context.stores.base import SessionInfo, StoredEntry, StoredSession
-from summarizing_context.stores.sqlite.faults import damaged
-from summarizing_context.stores.sqlite.rules import add_rules, forget_rules, rules_of
-from summarizing_context.stores.sqlite.schema import SQL
+from summarizing_context.stores.relational.database import Connection, damaged
+from summarizing_context.stores.relational.rules import add_rules, forget_rules, rules_of
 
 KEPT_ACTIVATIONS = 4  # provider keys of a session
 
@@ -28,21 +26,21 @@ class Head(NamedTuple):
     taken: bool
 
 
-def open_session(connection: sqlite3.Connection, session_id: str, project: str | None, pid: int) -> None:
+def open_session(connection: Connection, session_id: str, project: str | None, pid: int) -> None:
     """Create the session if there is none, and note its writer."""
     if not has_session(connection, session_id):
         branch = _begin_branch(connection, session_id, parent=None, stop=0)
         values = {"session_id": session_id, "project": project, "branch": branch, "now": now()}
-        connection.execute(SQL["create_session"], values)
-    connection.execute(SQL["note_writer"], {"session_id": session_id, "project": project, "pid": pid})
+        connection.run("create_session", values)
+    connection.run("note_writer", {"session_id": session_id, "project": project, "pid": pid})
 
 
-def has_session(connection: sqlite3.Connection, session_id: str) -> bool:
+def has_session(connection: Connection, session_id: str) -> bool:
     """Whether there is such a session."""
-    return connection.execute(SQL["session"], {"session_id": session_id}).fetchone() is not None
+    return connection.run("session", {"session_id": session_id}).fetchone() is not None
 
 
-def append(connection: sqlite3.Connection, session_id: str, entries: Sequence[StoredEntry]) -> None:
+def append(connection: Connection, session_id: str, entries: Sequence[StoredEntry]) -> None:
     """Add entries at the end of the log."""
     head = head_of(connection, session_id)
     branch = head.branch
@@ -51,7 +49,7 @@ def append(connection: sqlite3.Connection, session_id: str, entries: Sequence[St
     _write(connection, session_id, Head(branch, head.stop, False), entries)
 
 
-def replace(connection: sqlite3.Connection, session_id: str, keep: int, entries: Sequence[StoredEntry]) -> None:
+def replace(connection: Connection, session_id: str, keep: int, entries: Sequence[StoredEntry]) -> None:
     """Let the log go on from its first `keep` entries; the old branch stays until `purge`."""
     head = head_of(connection, session_id)
     if not 0 <= keep <= head.stop:
@@ -65,7 +63,7 @@ def replace(connection: sqlite3.Connection, session_id: str, keep: int, entries:
     _forget_what_was_shown(connection, session_id)
 
 
-def move(connection: sqlite3.Connection, session_id: str, branch: int, stop: int) -> None:
+def move(connection: Connection, session_id: str, branch: int, stop: int) -> None:
     """Let the log be the one that another head lists; what stood behind it stays until `purge`."""
     forget_rules(
         connection, session_id, _shared(connection, head_of(connection, session_id), Head(branch, stop, False))
@@ -74,93 +72,90 @@ def move(connection: sqlite3.Connection, session_id: str, branch: int, stop: int
     _forget_what_was_shown(connection, session_id)
 
 
-def fork(connection: sqlite3.Connection, session_id: str, new_id: str, head: Head) -> None:
+def fork(connection: Connection, session_id: str, new_id: str, head: Head) -> None:
     """A new session of the same project, whose log begins with the one that `head` lists."""
     if has_session(connection, new_id):
         raise SessionExistsError(new_id)
-    (project,) = connection.execute(SQL["project"], {"session_id": session_id}).fetchone()
+    (project,) = connection.run("project", {"session_id": session_id}).fetchone()
     shared = _shared(connection, head_of(connection, session_id), head)
     branch = _begin_branch(connection, new_id, parent=head.branch, stop=head.stop)
     values = {"session_id": new_id, "project": project, "branch": branch, "now": now()}
-    connection.execute(SQL["create_session"], values)
+    connection.run("create_session", values)
     _write(connection, new_id, Head(branch, head.stop, False), [])
-    connection.execute(SQL["copy_uses"], {"session_id": session_id, "fork": new_id})
-    connection.execute(SQL["copy_rules"], {"session_id": session_id, "fork": new_id, "stop": shared})
+    connection.run("copy_uses", {"session_id": session_id, "fork": new_id})
+    connection.run("copy_rules", {"session_id": session_id, "fork": new_id, "stop": shared})
 
 
-def _forget_what_was_shown(connection: sqlite3.Connection, session_id: str) -> None:
+def _forget_what_was_shown(connection: Connection, session_id: str) -> None:
     known = {"session_id": session_id}
-    connection.execute(SQL["note_replacement"], known)
-    connection.execute(SQL["forget_activations"], {**known, "keep": 0})
-    connection.execute(SQL["age_uses"], known)
+    connection.run("note_replacement", known)
+    connection.run("forget_activations", {**known, "keep": 0})
+    connection.run("age_uses", known)
 
 
-def save_activation(connection: sqlite3.Connection, session_id: str, provider_key: str, state: bytes) -> None:
+def save_activation(connection: Connection, session_id: str, provider_key: str, state: bytes) -> None:
     """Keep a state as the newest of its session, and drop the oldest beyond four."""
     head_of(connection, session_id)
     values = {"session_id": session_id, "provider_key": provider_key, "state": state}
-    connection.execute(SQL["save_activation"], values)
-    connection.execute(SQL["forget_activations"], {"session_id": session_id, "keep": KEPT_ACTIVATIONS})
+    connection.run("save_activation", values)
+    connection.run("forget_activations", {"session_id": session_id, "keep": KEPT_ACTIVATIONS})
 
 
-def load(connection: sqlite3.Connection, session_id: str, path: str) -> StoredSession | None:
+def load(connection: Connection, session_id: str, path: str) -> StoredSession | None:
     """The session as it stands, or None."""
     known = {"session_id": session_id}
-    session = connection.execute(SQL["session"], known).fetchone()
+    session = connection.run("session", known).fetchone()
     if session is None:
         return None
     entries = read_entries(connection, head_of(connection, session_id), path)
-    activations = connection.execute(SQL["activations"], known).fetchall()
+    activations = connection.run("activations", known).fetchall()
     project, _, log_version, pins, updated_at = session
     rules = rules_of(connection, session_id)
     return StoredSession(session_id, project, entries, activations, log_version, pins, rules, updated_at)
 
 
-def read_entries(connection: sqlite3.Connection, head: Head, path: str) -> list[StoredEntry]:
+def read_entries(connection: Connection, head: Head, path: str) -> list[StoredEntry]:
     """The log that a head lists."""
     entries: list[StoredEntry] = []
-    for branch_range in connection.execute(SQL["ranges"], {"branch": head.branch, "stop": head.stop}).fetchall():
-        entries.extend(starmap(StoredEntry, connection.execute(SQL["entries"], branch_range)))
+    for branch_range in connection.run("ranges", {"branch": head.branch, "stop": head.stop}).fetchall():
+        entries.extend(starmap(StoredEntry, connection.run("entries", branch_range)))
     if len(entries) != head.stop:
         raise damaged(path)
     return entries
 
 
-def list_sessions(connection: sqlite3.Connection) -> list[SessionInfo]:
+def list_sessions(connection: Connection) -> list[SessionInfo]:
     """All sessions, the newest change first; the writer is whoever noted itself last."""
-    return list(starmap(SessionInfo, connection.execute(SQL["sessions"])))
+    return list(starmap(SessionInfo, connection.run("sessions")))
 
 
-def noted_writer(connection: sqlite3.Connection, session_id: str) -> int | None:
+def noted_writer(connection: Connection, session_id: str) -> int | None:
     """The process that noted itself last as the session's writer."""
-    row = connection.execute(SQL["session"], {"session_id": session_id}).fetchone()
+    row = connection.run("session", {"session_id": session_id}).fetchone()
     return None if row is None else row[1]
 
 
-def owner(connection: sqlite3.Connection, head: Head) -> int:
+def owner(connection: Connection, head: Head) -> int:
     """The branch on which the last entry of a head's log lies; the oldest one for an empty log."""
     branch = head.branch
     while True:
-        parent, left_at = connection.execute(SQL["parent"], {"branch": branch}).fetchone()
+        parent, left_at = connection.run("parent", {"branch": branch}).fetchone()
         if parent is None or head.stop > left_at:
             return branch
         branch = parent
 
 
-def head_of(connection: sqlite3.Connection, session_id: str) -> Head:
+def head_of(connection: Connection, session_id: str) -> Head:
     """Where the session's log ends."""
-    row = connection.execute(SQL["head"], {"session_id": session_id}).fetchone()
+    row = connection.run("head", {"session_id": session_id}).fetchone()
     if row is None:
         raise StoreError(f"there is no session {session_id!r}; claim it to create it")
     return Head(*row)
 
 
-def _shared(connection: sqlite3.Connection, one: Head, other: Head) -> int:
+def _shared(connection: Connection, one: Head, other: Head) -> int:
     """How many entries two logs of one origin begin with alike."""
-    ranges = (
-        connection.execute(SQL["ranges"], {"branch": head.branch, "stop": head.stop}).fetchall()
-        for head in (one, other)
-    )
+    ranges = (connection.run("ranges", {"branch": head.branch, "stop": head.stop}).fetchall() for head in (one, other))
     shared = 0
     for (branch, _, stop), (its_branch, _, its_stop) in zip(*ranges, strict=False):
         if branch != its_branch:
@@ -171,23 +166,23 @@ def _shared(connection: sqlite3.Connection, one: Head, other: Head) -> int:
     return shared
 
 
-def _begin_branch(connection: sqlite3.Connection, session_id: str, *, parent: int | None, stop: int) -> int:
+def _begin_branch(connection: Connection, session_id: str, *, parent: int | None, stop: int) -> int:
     """A new branch on `parent` at `stop`, or rather on that ancestor from which the last kept entry comes."""
     while parent is not None:
-        grandparent, left_at = connection.execute(SQL["parent"], {"branch": parent}).fetchone()
+        grandparent, left_at = connection.run("parent", {"branch": parent}).fetchone()
         if stop > left_at:
             break
         parent = grandparent
     values = {"session_id": session_id, "parent": parent, "parent_stop": stop}
-    return connection.execute(SQL["begin_branch"], values).lastrowid or 0
+    return connection.insert("begin_branch", values)
 
 
-def _write(connection: sqlite3.Connection, session_id: str, head: Head, entries: Sequence[StoredEntry]) -> None:
+def _write(connection: Connection, session_id: str, head: Head, entries: Sequence[StoredEntry]) -> None:
     rows = [(head.branch, head.stop + i, entry.message, entry.facts) for i, entry in enumerate(entries)]
-    connection.executemany(SQL["add_entry"], rows)
+    connection.run_many("add_entry", rows)
     add_rules(connection, session_id, ((head.stop + i, row) for i, entry in enumerate(entries) for row in entry.rules))
     values = {"session_id": session_id, "branch": head.branch, "stop": head.stop + len(rows), "now": now()}
-    connection.execute(SQL["move_head"], values)
+    connection.run("move_head", values)
 
 
 def now() -> str:

@@ -1,4 +1,4 @@
-"""The store's one thread, which owns the connection and commits all that is queued in one transaction; who may write.
+"""The store's one thread, which owns the connection and commits all that is queued in one transaction.
 
 What the operations do is the store's matter. Results and callbacks are handed back to the event loop, one call
 for each batch, in the order in which the operations were submitted.
@@ -8,26 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from summarizing_context.concurrency import running_loop
-from summarizing_context.errors import StoreError, StoreReadOnlyError, WrongEventLoopError
-from summarizing_context.stores.sqlite.faults import gone, translate
-from summarizing_context.stores.sqlite.files import Claims, read
-from summarizing_context.stores.sqlite.schema import roll_back, transaction
+from summarizing_context.errors import StoreError, WrongEventLoopError
+from summarizing_context.stores.relational.database import Connection, Work
 
 Result = TypeVar("Result")
-
-Work = Callable[[sqlite3.Connection], Result]
 
 logger = logging.getLogger(__name__)
 
@@ -36,6 +31,8 @@ _QUIET = 0.05  # seconds without an operation after which spare time begins
 _LONGEST_END = 0.6  # seconds that stopping waits for what is done in spare time
 
 LARGEST_BATCH = 1_000  # operations; their callbacks run in one go on the event loop
+
+_MOST_TRIES = 4  # of the same work, where what stopped it may pass
 
 
 @dataclass(slots=True)
@@ -48,7 +45,7 @@ class _Operation:
     result: Any = None
     error: Exception | None = None
 
-    def attempt(self, connection: sqlite3.Connection) -> None:
+    def attempt(self, connection: Connection) -> None:
         self.error, self.result = None, self.work(connection)
 
     def settle(self) -> None:
@@ -72,28 +69,46 @@ class _Operation:
                 self.done.get_loop().call_exception_handler(notice)
 
 
-class Writer:
-    """Runs operations on a connection that `opening` makes and `closing` ends, both in the thread.
+class Driver(Protocol):
+    """What a database does for the writer. All but `gives_way` is called in its thread."""
 
-    `is_gone` is asked after each batch, before it is acknowledged: once what it is written to is gone, all fails.
-    While nothing is queued, `spare` is called until it says that there is no more to do, and again after each batch;
-    not while `gives_way` says that other work comes first.
+    def open(self) -> Any:
+        """A `Connection`."""
+
+    def close(self, connection: Any) -> None:
+        """Give up what the store holds, and end the connection."""
+
+    def gone(self) -> Exception | None:
+        """Asked after each batch, before it is acknowledged: once what is written to is gone, all fails with this."""
+
+    def translate(self, error: Exception) -> Exception:
+        """The error to raise in place of one of the database."""
+
+    def has_spare(self) -> bool:
+        """Whether there may ever be work for spare time."""
+
+    def spend(self, connection: Any) -> bool:
+        """Use a piece of spare time; whether there is more to do."""
+
+    def gives_way(self) -> bool:
+        """Whether other work comes before that of spare time."""
+
+    def beat(self, connection: Any) -> float | None:
+        """Called while nothing is queued: seconds until it wants to be called again; None for never."""
+
+
+class Writer:
+    """Runs operations on the connection of a driver, in a thread.
+
+    While nothing is queued, spare time is spent until there is no more to do, and again after each batch.
     """
 
-    def __init__(
-        self,
-        name: str,
-        opening: Callable[[], sqlite3.Connection],
-        closing: Callable[[sqlite3.Connection], None],
-        *,
-        is_gone: Callable[[], bool],
-        spare: Callable[[sqlite3.Connection], bool] | None = None,
-        gives_way: Callable[[], bool] = lambda: False,
-    ) -> None:
+    def __init__(self, name: str, driver: Driver) -> None:
         self._name = name
-        self._is_gone, self._gone = is_gone, False
-        self._opening, self._closing, self._spare, self._gives_way = opening, closing, spare, gives_way
-        self._has_spare = spare is not None
+        self._driver = driver
+        self._gone: Exception | None = None
+        self._has_spare = driver.has_spare()
+        self._beats_at: float | None = 0.0  # by the monotonic clock
         self._queue: SimpleQueue[_Operation | None] = SimpleQueue()
         self._thread = threading.Thread(target=self._run, name=f"store {name}", daemon=True)
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -102,7 +117,7 @@ class Writer:
         self._stopping = False
         self._due = 0  # operations on their way that must be done, also when the thread is to stop
         self._spending = threading.Lock()  # held while spare time begins, ends or is cut short
-        self._in_spare: sqlite3.Connection | None = None  # what is worked on in spare time
+        self._in_spare: Connection | None = None  # what is worked on in spare time
 
     async def start(self) -> None:
         """Begin the thread and wait until the connection is there."""
@@ -178,18 +193,18 @@ class Writer:
         assert self._opened is not None
         assert self._ended is not None
         try:
-            connection = self._opening()
+            connection = self._driver.open()
         except Exception as error:
-            self._tell(_settle_future, self._opened, translate(error, self._name))
+            self._tell(_settle_future, self._opened, self._driver.translate(error))
         else:
             self._tell(_settle_future, self._opened, None)
             while self._perform_next(connection):
                 pass
             with suppress(Exception):  # all that was acknowledged is in the file
-                self._closing(connection)
+                self._driver.close(connection)
         self._tell(_settle_future, self._ended, None)
 
-    def _perform_next(self, connection: sqlite3.Connection) -> bool:
+    def _perform_next(self, connection: Connection) -> bool:
         batch, is_last = self._take(connection)
         for alone, run in groupby(batch, key=lambda operation: operation.alone):
             if not alone:
@@ -203,28 +218,41 @@ class Writer:
         return not is_last
 
     def _acknowledge(self, operations: Sequence[_Operation]) -> None:
-        self._gone = self._gone or self._is_gone()
+        self._gone = self._gone or self._driver.gone()
         for operation in operations if self._gone else ():
-            operation.error = gone(self._name)
+            operation.error = self._gone
         self._tell(self._settle, operations)
 
-    def _wait(self, connection: sqlite3.Connection) -> _Operation | None:
+    def _wait(self, connection: Connection) -> _Operation | None:
         """The next operation, or None for the end; until one comes, the time is used."""
         quiet = _QUIET
-        while self._has_spare and self._spare is not None:
-            try:
-                return self._queue.get(timeout=quiet)
-            except Empty:
-                if self._gives_way():
-                    quiet = _QUIET
-                else:
-                    quiet, self._has_spare = 0.0, self._use_time(self._spare, connection)
-        return self._queue.get()
+        while True:
+            waits = [quiet] if self._has_spare else []
+            if self._beats_at is not None:
+                waits.append(max(0.0, self._beats_at - time.monotonic()))
+            with suppress(Empty):
+                return self._queue.get(timeout=min(waits, default=None))
+            if self._beats_at is not None and time.monotonic() >= self._beats_at:
+                self._beat(connection)
+            elif self._driver.gives_way():
+                quiet = _QUIET
+            else:
+                quiet, self._has_spare = 0.0, self._use_time(connection)
 
-    def _use_time(self, spare: Callable[[sqlite3.Connection], bool], connection: sqlite3.Connection) -> bool:
+    def _beat(self, connection: Connection) -> None:
+        delay: float | None = _QUIET
+        try:
+            delay = self._driver.beat(connection)
+        except Exception as error:
+            self._undo(connection)
+            logger.warning("a store's lease was not renewed", extra={"cause": type(error).__name__})
+            delay = 1.0
+        self._beats_at = None if delay is None else time.monotonic() + delay
+
+    def _use_time(self, connection: Connection) -> bool:
         try:
             with self._in_spare_time(connection):
-                return spare(connection)
+                return self._driver.spend(connection)
         except Exception as error:  # tried again after the next batch; nobody waits for it
             self._undo(connection)
             if not self._stopping:
@@ -232,7 +260,7 @@ class Writer:
             return False
 
     @contextmanager
-    def _in_spare_time(self, connection: sqlite3.Connection) -> Iterator[None]:
+    def _in_spare_time(self, connection: Connection) -> Iterator[None]:
         """What is done within is cut short, or not begun, when the thread is to stop."""
         with self._spending:
             if self._stopping:
@@ -244,11 +272,11 @@ class Writer:
             with self._spending:
                 self._in_spare = None
 
-    def _take(self, connection: sqlite3.Connection) -> tuple[list[_Operation], bool]:
+    def _take(self, connection: Connection) -> tuple[list[_Operation], bool]:
         """All that is queued, at least one operation or the end; True when no more will come."""
         batch: list[_Operation] = []
         operation = self._wait(connection)
-        self._has_spare = self._spare is not None
+        self._has_spare = self._driver.has_spare()
         try:
             while operation is not None:
                 batch.append(operation)
@@ -259,28 +287,30 @@ class Writer:
             return batch, False
         return batch, True
 
-    def _perform_together(self, connection: sqlite3.Connection, operations: Sequence[_Operation]) -> None:
+    def _perform_together(self, connection: Connection, operations: Sequence[_Operation], tries: int = 1) -> None:
         if self._gone:
             return
         try:
-            connection.execute("begin immediate")
-        except sqlite3.Error as error:  # locked: each would have to wait as long as this one did
+            connection.begin_work()
+        except Exception as error:  # locked, or out of reach: each would have to wait as long as this one did
             for operation in operations:
-                operation.error = translate(error, self._name)
+                operation.error = self._driver.translate(error)
             return
         try:
             for operation in operations:
                 operation.attempt(connection)
-            connection.execute("commit")
+            connection.commit_work()
         except Exception as error:
             self._undo(connection)
-            if len(operations) == 1:
-                operations[0].error = translate(error, self._name)
-                return
-            for operation in operations:
-                self._perform_together(connection, [operation])
+            if tries < _MOST_TRIES and connection.may_pass(error):
+                self._perform_together(connection, operations, tries + 1)
+            elif len(operations) == 1:
+                operations[0].error = self._driver.translate(error)
+            else:
+                for operation in operations:
+                    self._perform_together(connection, [operation])
 
-    def _perform_alone(self, connection: sqlite3.Connection, operation: _Operation) -> None:
+    def _perform_alone(self, connection: Connection, operation: _Operation, tries: int = 1) -> None:
         if self._gone:
             return
         try:
@@ -288,11 +318,14 @@ class Writer:
                 operation.attempt(connection)
         except Exception as error:
             self._undo(connection)
-            operation.error = translate(error, self._name)
+            if tries < _MOST_TRIES and connection.may_pass(error):
+                self._perform_alone(connection, operation, tries + 1)
+            else:
+                operation.error = self._driver.translate(error)
 
-    def _undo(self, connection: sqlite3.Connection) -> None:
-        with suppress(sqlite3.Error):  # the first error is the one to tell
-            roll_back(connection)
+    def _undo(self, connection: Connection) -> None:
+        with suppress(Exception):  # the first error is the one to tell
+            connection.undo_work()
 
     def _settle(self, operations: Sequence[_Operation]) -> None:
         for operation in operations:
@@ -305,9 +338,11 @@ class Writer:
             self._loop.call_soon_threadsafe(receiver, *values)
 
 
-def _in_transaction(work: Work[Result], connection: sqlite3.Connection) -> Result:
-    with transaction(connection):
-        return work(connection)
+def _in_transaction(work: Work[Result], connection: Connection) -> Result:
+    connection.begin_work()
+    result = work(connection)
+    connection.commit_work()
+    return result
 
 
 def _settle_future(future: asyncio.Future[None], error: Exception | None) -> None:
@@ -317,44 +352,3 @@ def _settle_future(future: asyncio.Future[None], error: Exception | None) -> Non
         future.set_result(None)
     else:
         future.set_exception(error)
-
-
-class Access:
-    """What the parts of one store share."""
-
-    def __init__(self, path: Path | None, writer: Writer, claims: Claims, *, read_only: bool, wait: float) -> None:
-        self.path = path
-        self.name = str(path or ":memory:")
-        self.writer = writer
-        self.claims = claims
-        self.read_only = read_only
-        self._wait = wait  # seconds for a locked file
-
-    async def read(self, work: Work[Result]) -> Result:
-        """Run `work` on one state of the file."""
-        return await self.writer.submit(lambda connection: self._in_one_state(connection, work), alone=True)
-
-    async def write(
-        self, session_id: str, work: Work[Result], *, committed: Callable[[], None] | None = None
-    ) -> Result:
-        """Run `work` for a session that this store has claimed; it is durable when this returns."""
-        self.refuse_unless_claimed(session_id)
-        return await self.writer.submit(work, committed=committed)
-
-    def refuse_if_read_only(self, what: str) -> None:
-        """Raise where nothing may be written."""
-        if self.read_only:
-            raise StoreReadOnlyError(f"{self.name}: cannot {what}, the store was opened with read_only=True")
-
-    def refuse_unless_claimed(self, session_id: str) -> None:
-        """Raise unless this store may write to the session, as long as it is open."""
-        self.refuse_if_read_only("write to a session")
-        if session_id not in self.claims.sessions:
-            self.writer.check_open()
-            raise StoreError(f"{self.name}: session {session_id!r} is not claimed by this store; claim it first")
-
-    def _in_one_state(self, connection: sqlite3.Connection, work: Work[Result]) -> Result:
-        if self.read_only and self.path is not None:
-            return read(self.path, self._wait, work)
-        with transaction(connection, "deferred"):
-            return work(connection)

@@ -1,4 +1,4 @@
-"""Vectors in SQLite: the extra `vectors`.
+"""Vectors of a relational store: the extra `vectors`.
 
 Who makes them, and what they mean, is `embeddings`'s matter. Messages are numbered as in the index of words.
 """
@@ -6,19 +6,17 @@ Who makes them, and what they mean, is `embeddings`'s matter. Messages are numbe
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Mapping, Sequence
 
 from summarizing_context.stores.base import Match, Owner, Scope
-from summarizing_context.stores.sqlite.schema import SQL
-from summarizing_context.stores.sqlite.search import POSITION, Shown
-from summarizing_context.stores.sqlite.writer import Access
+from summarizing_context.stores.relational.database import Access, Connection
+from summarizing_context.stores.relational.search import POSITION, Shown
 from summarizing_context.stores.vectors import check_numpy, cosines
 
 _AT_ONCE = 4_000  # vectors held in memory for comparing
 
 
-class SqliteVectors:
+class RelationalVectors:
     """The vectors of one store."""
 
     def __init__(self, access: Access) -> None:
@@ -32,7 +30,7 @@ class SqliteVectors:
     async def rows(self, scope: Scope) -> list[int]:
         """The messages of a scope, the newest of each session first."""
 
-        def work(connection: sqlite3.Connection) -> list[int]:
+        def work(connection: Connection) -> list[int]:
             runs = Shown.of(connection, scope).runs
             return [row for first, last in reversed(runs) for row in range(last, first - 1, -1)]
 
@@ -41,11 +39,11 @@ class SqliteVectors:
     async def messages(self, rows: Sequence[int]) -> dict[int, bytes]:
         """Messages, as the log holds them."""
 
-        def work(connection: sqlite3.Connection) -> dict[int, bytes]:
+        def work(connection: Connection) -> dict[int, bytes]:
             found = {}
             for row in rows:
                 values = {"branch": row >> 32, "position": row & POSITION}
-                entry = connection.execute(SQL["entry"], values).fetchone()
+                entry = connection.run("entry", values).fetchone()
                 if entry is not None:
                     found[row] = entry[0]
             return found
@@ -58,14 +56,14 @@ class SqliteVectors:
         asked = [number for number in numbers if number not in there] if there else list(numbers)
         values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(asked), "size": size}
         return await self._access.read(
-            lambda connection: [number for (number,) in connection.execute(SQL["missing_vectors"], values)]
+            lambda connection: [number for (number,) in connection.run("missing_vectors", values)]
         )
 
     async def drop(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> None:
         """Forget the vectors of a recipe that nobody will use again."""
         values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
         if not self._access.read_only:
-            await self._access.writer.submit(lambda connection: connection.execute(SQL["drop_vectors"], values))
+            await self._access.submit(lambda connection: connection.run("drop_vectors", values))
 
     async def save(self, owner: Owner, recipe: str, vectors: Mapping[int, bytes]) -> None:
         """Keep vectors; as long as the process lives where nothing may be written."""
@@ -73,16 +71,16 @@ class SqliteVectors:
             self._passing |= {(owner, recipe, number): vector for number, vector in vectors.items()}
             return
         rows = [{"owner": owner, "recipe": recipe, "number": number, "vector": vectors[number]} for number in vectors]
-        await self._access.writer.submit(lambda connection: connection.executemany(SQL["save_vector"], rows))
+        await self._access.submit(lambda connection: connection.run_many("save_vector", rows))
 
     async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
         """The cosine of each vector there is with the query; those of another length are left out."""
         values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
         passing = [(number, self._passing.get((owner, recipe, number), b"")) for number in numbers if self._passing]
 
-        def work(connection: sqlite3.Connection) -> dict[int, float]:
+        def work(connection: Connection) -> dict[int, float]:
             scores: dict[int, float] = {}
-            rows = connection.execute(SQL["vectors_of"], values)
+            rows = connection.run("vectors_of", values)
             while some := rows.fetchmany(_AT_ONCE):
                 scores |= cosines(some, query)
             return scores | cosines(passing, query)
@@ -92,7 +90,7 @@ class SqliteVectors:
     async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
         """Messages with their texts, in the order of the scores."""
 
-        def work(connection: sqlite3.Connection) -> list[Match]:
+        def work(connection: Connection) -> list[Match]:
             shown = Shown.of(connection, scope)
             found = (shown.match(connection, row, score) for row, score in scores.items())
             return [match for match in found if match is not None]

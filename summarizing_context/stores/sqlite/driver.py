@@ -1,0 +1,86 @@
+"""What SQLite does for the writer: open and close the connection, and index in spare time."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from summarizing_context.stores.sqlite.faults import gone, translate
+from summarizing_context.stores.sqlite.files import Claims, Identity, identity
+from summarizing_context.stores.sqlite.opening import check_to_read, open_memory, open_to_write
+from summarizing_context.stores.sqlite.schema import Database, transaction
+from summarizing_context.stores.sqlite.search import index_before_leaving, index_in_spare_time
+
+_CLOSING_WAIT = 200  # milliseconds that closing waits for a locked file
+
+
+class SqliteDriver:
+    """A `Driver` for one file, or for memory where `path` is None."""
+
+    def __init__(
+        self,
+        path: Path | None,
+        claims: Claims,
+        *,
+        read_only: bool,
+        busy_timeout: float,
+        max_pages: int | None,
+        gives_way: Callable[[], bool],
+    ) -> None:
+        self.gives_way = gives_way
+        self._path = path
+        self._name = str(path or ":memory:")
+        self._claims = claims
+        self._read_only = read_only
+        self._busy_timeout = busy_timeout
+        self._max_pages = max_pages
+        self._identity: Identity | None = None  # of the files that the connection has open
+
+    def open(self) -> Database:
+        """A connection for writing; where only reading is allowed, one that is not used."""
+        if self._path is None:
+            return open_memory()
+        if self._read_only:
+            check_to_read(self._path, busy_timeout=self._busy_timeout)
+            return sqlite3.connect(":memory:", factory=Database)  # each read connects anew: nothing is left beside it
+        connection = open_to_write(self._path, busy_timeout=self._busy_timeout, max_pages=self._max_pages)
+        self._identity = identity(self._path)
+        return connection
+
+    def close(self, connection: Database) -> None:
+        """Give up the claims, and end the connection."""
+        held = self._claims.held()
+        with suppress(sqlite3.Error):  # the lock files count, not what is noted
+            connection.execute(f"pragma busy_timeout = {_CLOSING_WAIT}")
+            if held:
+                with transaction(connection):
+                    values = [{"session_id": session_id, "pid": os.getpid()} for session_id in held]
+                    connection.run_many("forget_writer", values)
+                index_before_leaving(connection)
+        for session_id in held:
+            self._claims.give_up(session_id)
+        connection.close()
+
+    def gone(self) -> Exception | None:
+        """The error of all that follows, once the file was removed, moved or replaced."""
+        if self._path is None or self._identity is None or identity(self._path) == self._identity:
+            return None
+        return gone(self._name)
+
+    def translate(self, error: Exception) -> Exception:
+        """The error to raise in place of one of SQLite."""
+        return translate(error, self._name)
+
+    def has_spare(self) -> bool:
+        """Whether messages may be left to index."""
+        return not self._read_only
+
+    def spend(self, connection: Database) -> bool:
+        """Index a slice; whether there is more."""
+        return index_in_spare_time(connection)
+
+    def beat(self, connection: Database) -> None:
+        """A lock file needs no renewal."""
