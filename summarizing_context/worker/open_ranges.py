@@ -105,6 +105,10 @@ class OpenRangeSummaries:
         """The model's summary of a piece, if it is ready."""
         return self._ready.get(self.hash_of(piece)) if self._by_model else None
 
+    def made_of(self, hash: str) -> NodeText | None:
+        """The model's summary of the messages of a hash, also where no view shows it any longer."""
+        return self._ready.get(hash)
+
     def wanted(self) -> list[Want]:
         """What a model has still to summarize: pieces that a view shows first, then those it will need."""
         if not self._by_model:

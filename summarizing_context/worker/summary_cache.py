@@ -171,6 +171,13 @@ class SummaryCache:
                 if other == hash:
                     self._forget(Node.leaf(index))
 
+    def made_of(self, hash: str) -> str | None:
+        """What the session's maker wrote about the messages of a hash, as a segment or as a piece; None if nothing."""
+        for found in (self._ready.get(hash), self.open.made_of(hash)):
+            if found is not None and found.made_by == self._maker:
+                return found.text
+        return None
+
     def saw(self, hash: str) -> None:
         """A source was given to a summarizer: whole, or with all that was cut out of it read by the extractive pass."""
         if not self._unread.get(hash):

@@ -277,7 +277,7 @@ class Worker:
         try:
             await self._foreground.wait_gap()
             async with single_flight((self._place, self._jobs.key(want))):
-                if not await self._find([want]):
+                if not (await self._find([want]) or self._take_made(want)):
                     job = await self._job(want)
                     if job is None:
                         return
@@ -348,6 +348,16 @@ class Worker:
                 self._keep(want, text)
                 taken += 1
         return taken
+
+    def _take_made(self, want: Want) -> bool:
+        """Take what this session has made of the same messages: a piece may become a segment, and the other way round.
+
+        For where the store cannot tell, or where summaries are not shared.
+        """
+        if want.node == NOTE or want.node.width > 1 or (made := self._summaries.made_of(want.hash)) is None:
+            return False
+        self._keep(want, made)
+        return True
 
     async def _summarize(self, want: Want, job: SummaryJob) -> None:
         self._tell("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import asynccontextmanager
@@ -13,8 +14,11 @@ import anyio
 import pytest
 
 from summarizing_context import Settings, open_context
+from summarizing_context.assembly import Options, open_store, start_context
+from summarizing_context.errors import StoreError
+from summarizing_context.stores.base import Store
 
-from .builders import Message, count, session, user
+from .builders import Message, assistant, count, session, user, words
 from .judge import SMALL
 from .summarizers import Counting
 
@@ -175,3 +179,36 @@ async def test_a_log_that_is_set_again_keeps_its_summaries() -> None:
         await context.get_messages_for_request()
         assert await context.wait_idle()
         assert paid(summarizer) - calls <= 1
+
+
+class NothingFound:
+    """A store that keeps summaries and cannot look for them."""
+
+    def __init__(self, inner: Store) -> None:
+        self.inner, self.name, self.checkpoints = inner, inner.name, inner.checkpoints
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    async def find_summaries(self, *asked: Any) -> Any:
+        raise StoreError("a fault of the test")
+
+
+@pytest.mark.parametrize("recipe", ["counting/1", None])  # shared with others by the store, or not shared
+async def test_a_piece_that_becomes_a_segment_is_paid_once(tmp_path: Path, recipe: str | None) -> None:
+    """Where messages are counted, pieces are summarized ahead; one may end where its segment ends."""
+    shared = 0
+    for number in range(4):
+        rng, summarizer = random.Random(number), Counting(recipe)
+        store = NothingFound(await open_store(tmp_path / f"{number}.db"))
+        settings = Settings(max_tokens=1_500, max_messages=20, keep_recent=1, store=str(tmp_path / f"{number}.db"), **SMALL)
+        context = await start_context(settings, Options(summarizer, count, None, store=store))
+        for _ in range(60):
+            for message in (user(words(rng, rng.randint(1, 60))), assistant(words(rng, rng.randint(1, 60)))):
+                await context.add_message(message)
+                await context.get_messages_for_request()
+            assert await context.wait_idle()
+        await context.close()
+        assert set(keys(summarizer).values()) == {1}
+        shared += len(keys(summarizer))
+    assert shared > 60
