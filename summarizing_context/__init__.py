@@ -39,6 +39,7 @@ from summarizing_context.errors import (
     SummarizerTimeout,
     SummarizingContextError,
     TranscriptError,
+    UndoError,
     WrongEventLoopError,
 )
 
@@ -62,10 +63,11 @@ if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings
     from summarizing_context.stores.base import Checkpoint, SearchHit
     from summarizing_context.summarizers.base import SummaryJob, SummaryReply
-    from summarizing_context.views.activation import ActivationReport
+    from summarizing_context.views.activation import ActivationRecord, ActivationReport
     from summarizing_context.views.view import View
 
 __all__ = [
+    "ActivationRecord",
     "ActivationReport",
     "BudgetError",
     "BudgetReport",
@@ -113,6 +115,7 @@ __all__ = [
     "SummaryJob",
     "SummaryReply",
     "TranscriptError",
+    "UndoError",
     "View",
     "WrongEventLoopError",
     "memory_tool_schemas",
@@ -124,6 +127,7 @@ __all__ = [
 ]
 
 _HOMES = {  # where the names stand that are loaded when they are first used
+    "ActivationRecord": "views.activation",
     "ActivationReport": "views.activation",
     "BudgetReport": "sessions.budget",
     "Checkpoint": "stores.base",

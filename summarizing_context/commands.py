@@ -19,7 +19,7 @@ from summarizing_context.retrieval.pages import Page
 from summarizing_context.sessions.budget import BudgetReport
 from summarizing_context.sessions.statistics import Statistics
 from summarizing_context.stores.base import Checkpoint, SearchHit
-from summarizing_context.views.activation import ActivationReport
+from summarizing_context.views.activation import ActivationRecord, ActivationReport
 
 
 class CommandTarget(Protocol):
@@ -51,6 +51,10 @@ class CommandTarget(Protocol):
     async def restore(self, id: str) -> str: ...
 
     async def list_checkpoints(self) -> list[Checkpoint]: ...
+
+    def activations(self) -> list[ActivationRecord]: ...
+
+    async def undo_activation(self) -> ActivationReport: ...
 
     async def search(
         self, query: str, *, scope: Literal["session", "project", "all"] = "session", limit: int = 10
@@ -179,6 +183,41 @@ def _when_made(figures: Statistics) -> str:
     return f"A cap on calls or tokens is reached{failed}: the model's own are made {when}."
 
 
+async def _activations(context: CommandTarget, rest: str) -> CommandResult:
+    return activations_told(context.activations())
+
+
+def activations_told(records: Sequence[ActivationRecord]) -> CommandResult:
+    """The activations of a session, the newest last."""
+    rows = [
+        [one.number, one.time[:19].replace("T", " "), _reason(one), one.tokens_before, one.tokens_after, _covered(one)]
+        for one in records
+    ]
+    heads = ("no.", "time (UTC)", "reason", "before", "after", "covered")
+    text = text_table(heads, rows) if rows else "No activations yet: the whole log is in the view."
+    return CommandResult(text, {"activations": [one._asdict() for one in records]})
+
+
+def _reason(record: ActivationRecord) -> str:
+    if record.undoes is not None:
+        return f"undo of {record.undoes}"
+    return f"{record.reason} (undone)" if record.is_undone else record.reason
+
+
+def _covered(record: ActivationRecord) -> str:
+    return f"{record.covered_from} to {record.covered_to}"
+
+
+async def _undo(context: CommandTarget, rest: str) -> CommandResult:
+    report = await context.undo_activation()
+    record = context.activations()[-1]
+    said = (
+        f"Undid activation {record.undoes}: the view takes {report.tokens_after:,} tokens instead of "
+        f"{report.tokens_before:,}, until it needs another one."
+    )
+    return CommandResult(said, {**report._asdict(), "undid": record.undoes})
+
+
 async def _pin(context: CommandTarget, rest: str) -> CommandResult:
     what = _needed(rest, "a message's number, or a text to keep in every view")
     id = await context.pin(int(what) if _is_count(what) else what)
@@ -271,6 +310,8 @@ COMMANDS: dict[str, Command] = {
     "status": Command("status", "how full the view is, and which nodes stand for the past", _status),
     "summarize": Command("summarize [KEEP|TOPIC]", "cover all but the newest messages, and note a topic", _summarize),
     "compress": Command("compress [IMPORTANCE]", "cover the past, but keep what is important word for word", _compress),
+    "activations": Command("activations", "list when and why the view changed, and what it covered", _activations),
+    "undo": Command("undo", "take back the last activation, until the view needs another one", _undo),
     "pin": Command("pin MESSAGE|TEXT", "keep a message, by its number, or a text in every view", _pin),
     "unpin": Command("unpin ID", "give up a pin", _unpin),
     "pins": Command("pins", "list what is pinned", _pins),

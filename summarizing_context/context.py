@@ -37,7 +37,7 @@ from summarizing_context.sessions.statistics import CallFigures, Statistics
 from summarizing_context.stores.base import Checkpoint, SearchHit
 from summarizing_context.summarizers.prices import ModelPrice
 from summarizing_context.summarizers.provider_window import NO_PROVIDER, read_provider
-from summarizing_context.views.activation import ActivationReport
+from summarizing_context.views.activation import ActivationRecord, ActivationReport
 from summarizing_context.views.budget import BudgetPolicy
 from summarizing_context.views.system_prompt import Prompt
 from summarizing_context.views.view import View
@@ -205,6 +205,18 @@ class SummarizingContext:
         """
         self._check()
         return await self._compactor.compact(focus)
+
+    def activations(self) -> list[ActivationRecord]:
+        """Each activation of this session, oldest first, those of earlier processes included."""
+        self._check()
+        return list(self._session.history.records)
+
+    async def undo_activation(self) -> ActivationReport:
+        """Take back the last activation that covered messages: the next view is the one of before it, and what was said
+        since. It stays until it needs another activation, as long as no one asks for one. Called again, the one before
+        is taken back. Durable; an activation itself, with the reason `restored`. Raises `UndoError`."""
+        self._check(writes=True)
+        return await self._session.undo()
 
     async def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until no summary is being made or could be, and no memory is being learnt; False after `timeout`

@@ -23,6 +23,7 @@ SummarizingContextError
 ├── MemoryNotFoundError (LookupError)   the project has no such memory
 ├── NodeNotFoundError (LookupError)     the session has no such node or messages, or a cursor is of another log
 ├── PinNotFoundError (LookupError)      the session has no such pin
+├── UndoError                           no activation can be undone, or not any longer
 ├── MissingExtraError (ImportError)     a part of the package that is installed on demand is missing
 ├── PromptError                         a prompt file is missing or malformed
 ├── CassetteError (ValueError)          recorded replies of a model cannot be read; names file and line
@@ -158,6 +159,10 @@ class NodeNotFoundError(SummarizingContextError, LookupError):
 
 class PinNotFoundError(SummarizingContextError, LookupError):
     """The session has no pin of this id."""
+
+
+class UndoError(SummarizingContextError):
+    """The last activation cannot be undone; the message says why. The view stays as it is."""
 
 
 class MissingExtraError(SummarizingContextError, ImportError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.sessions.session import usable_state
+from summarizing_context.sessions.activations import usable_state
 from summarizing_context.views.view import ActivationState, encode_state
 from tests.making import answer, one_call, timeline, user
 

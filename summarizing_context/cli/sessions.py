@@ -60,6 +60,8 @@ def register(app: typer.Typer) -> None:
     family.command("purge")(purge)
     app.add_typer(family, name="sessions")
     for name, command, line in (
+        ("activations", list_activations, "activations s1 --store run.db"),
+        ("undo", undo, "undo s1 --store run.db"),
         ("checkpoint", checkpoint, "checkpoint s1 --store run.db --name before-the-refactoring"),
         ("checkpoints", list_checkpoints, "checkpoints s1 --store run.db"),
         ("restore", restore, "restore s1 before-the-refactoring --store run.db"),
@@ -250,6 +252,32 @@ def fork(
     name = Settings(session_id=new).session_id
     with_store(store, lambda opened: opened.checkpoints.fork(session, id, name))
     show_result(json_path, {"session": session, "from": id, "fork": name}, f"Session {name} goes on from {plain(id)}.")
+    return Status.OK
+
+
+def list_activations(session: _SESSION, store: StorePath, json_path: JsonPath = None) -> int:
+    """List when and why a session's view changed, what that covered, and what was undone."""
+    from summarizing_context.commands import activations_told
+    from summarizing_context.sessions.activations import read_records
+
+    find_session(store, session)
+    rows = with_store(store, lambda opened: opened.activations.listed(session), read_only=True)
+    result = activations_told(read_records(rows))
+    show_result(json_path, {"session": session, **result.data}, result.text)
+    return Status.OK
+
+
+def undo(session: _SESSION, store: StorePath, json_path: JsonPath = None) -> int:
+    """Take back a session's last activation. The view of before it stays until it needs another one.
+
+    The session must not be open elsewhere. Again, the activation before is taken back too.
+    """
+    from summarizing_context.sessions.activations import undo_stored
+
+    find_session(store, session)
+    made = with_store(store, lambda opened: undo_stored(opened, session))
+    said = f"Undid activation {made.undoes}: the view goes back from {number(made.tokens_before)} tokens to about "
+    show_result(json_path, {"session": session, **made._asdict()}, f"{said}{number(made.tokens_after)}.")
     return Status.OK
 
 

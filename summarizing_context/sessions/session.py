@@ -8,13 +8,19 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from math import inf
-from typing import Any, Protocol
+from typing import Any
 
 import anyio
 import msgspec
 
 from summarizing_context.concurrency import Clock, Foreground, Pause, finish_despite_cancellation, running_loop
-from summarizing_context.errors import ContextClosedError, StoreError, StoreReadOnlyError, WrongEventLoopError
+from summarizing_context.errors import (
+    ContextClosedError,
+    StoreError,
+    StoreReadOnlyError,
+    UndoError,
+    WrongEventLoopError,
+)
 from summarizing_context.log.entries import Entry, decode_entry
 from summarizing_context.log.intake import Intake
 from summarizing_context.log.ledger import SessionLedger
@@ -22,7 +28,9 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.pins import decode_pins, encode_pins
 from summarizing_context.log.tree import Node, stand_ins
 from summarizing_context.messages.counters import TokenCounter
+from summarizing_context.sessions.activations import ActivationHistory, last_to_undo, stored_form, usable_state
 from summarizing_context.sessions.announcements import Announce, Announced, Announcements
+from summarizing_context.sessions.learning import MemoryLearner
 from summarizing_context.sessions.notices import Notify
 from summarizing_context.sessions.statistics import CallFigures, Statistics
 from summarizing_context.settings.values import Settings
@@ -34,10 +42,10 @@ from summarizing_context.stores.base import (
     StoredProviderView,
     StoredRules,
 )
-from summarizing_context.views.activation import ActivationReport, ActivationRequest, Reason
+from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest, Reason
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.memory_section import is_memory_block, memories_in
-from summarizing_context.views.view import ActivationState, Change, View, ViewMarks, decode_state, encode_state
+from summarizing_context.views.view import ActivationState, Change, View, ViewMarks, encode_state
 from summarizing_context.worker.open_ranges import CoveredRange
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker
@@ -51,49 +59,6 @@ _AT_ONCE = -1.0  # tokens, of which every log has more
 logger = logging.getLogger(__name__)
 
 _Decide = Callable[[], Change | None]
-
-
-def usable_state(log: MessageLog, data: bytes) -> ActivationState | None:
-    """A stored state; None if it cannot be read, or if the log is cut otherwise than it was when the state was made:
-    into other segments by other settings, into other groups by an earlier version."""
-    try:
-        state = decode_state(data)
-    except (msgspec.MsgspecError, ValueError) as error:
-        logger.warning("an activation state is not readable; it is made anew", extra={"cause": type(error).__name__})
-        return None
-    ends = [0, *(segment.stop for segment in log.segments[: state.leaves])]
-    if len(ends) <= state.leaves or ends[state.leaves] != state.leaves_stop:
-        return None
-    fits = log.group_start(state.stop) == state.stop and max(state.stop, state.repeats_stop) <= len(log)
-    return state if fits else None
-
-
-class MemoryLearner(Protocol):
-    """What a session asks of the background task that extracts memories."""
-
-    dropped: int  # memories that a model proposed and the log did not bear out
-    last_error: str | None
-
-    def wake(self) -> None:
-        """Go on reading, if there is anything to read."""
-
-    def read_to_end(self) -> None:
-        """Read the log up to its present end."""
-
-    def opened(self, stop: int, updated_at: str) -> None:
-        """The log held so many entries when it was opened, the last of that time."""
-
-    def forget(self) -> None:
-        """The log was replaced: nothing of it has been read."""
-
-    async def settle(self, timeout: float | None = None) -> bool:
-        """Wait until nothing is left to read; False after `timeout` seconds."""
-
-    async def leave(self, within: float) -> None:
-        """The session ends: read the rest, within so many seconds."""
-
-    async def close(self) -> None:
-        """End what is under way."""
 
 
 class Session:
@@ -142,6 +107,7 @@ class Session:
         self.key, self.budget = "", int(settings.max_tokens)  # of the last request
         self.requested_at = clock.now()  # when the last view was asked for
         self.activations: Counter[str] = Counter()
+        self.history = ActivationHistory()
         self.last_error: str | None = None
         self.replaced_by = 0  # messages of the log that was put in the place of another last
         self._segments_seen = 0
@@ -175,6 +141,7 @@ class Session:
                 self.views.restore(key, state)
                 for hash in self.log.hashes[: state.leaves]:  # an earlier process has read what it covered
                     self.summaries.saw(hash)
+        self.history.load(await self.store.activations.listed(self.id))
         await self.worker.recall()
         if (latest := self.views.latest) is not None and latest.key:  # a provider asked, in an earlier process
             budget, most = latest.state.room + self.views.system_rows.tokens, self.budget
@@ -372,21 +339,61 @@ class Session:
 
     async def _make(self, key: str, change: Change | None, decide: _Decide, began: float) -> ActivationReport | None:
         """Commit and show; decide again where a cancelled `set_messages` took effect in between."""
-        views = self.views
         while change is not None:
             if self._announcements.announce is None:
                 self.notify("pre_compact", self._event_before(change))
-            await self._commit(key, change)
-            if views.apply(change):
-                self.worker.start_tokens = self._start_tokens()
-                self.activations[change.report.reason] += 1
-                shown = len(views.system_rows.costs()) + len(change.state.head) + len(change.tail.items)
-                figures = {"messages": shown, **change.state.header_figures, "duration": self.clock.now() - began}
-                self.notify("activation", {**change.report._asdict(), **figures})
-                self._notify_of_memories(change)
+            made = self._recorded(change)
+            await self._commit(key, change, made)
+            if self._show(change, made, began):
                 return change.report
             change = await self._decided(decide)
         return None
+
+    async def undo(self) -> ActivationReport:
+        """Take back the last activation. Raises `UndoError`, and `StoreError`, and then nothing is changed."""
+        async with self.changing:
+            began = self.clock.now()
+            undone = last_to_undo(self.history.records, self.log.version)
+            data = await self.store.activations.before(self.id, undone.number)
+            there = None if data is None else usable_state(self.log, data)
+            if there is None:
+                raise UndoError("the view of before is not kept any longer, or its log is cut otherwise by now")
+            change = await self._decided(partial(self._undoing, undone.provider, there))
+            if change is None:
+                raise UndoError("the view of before, with what was said since, does not fit the budget; raise it first")
+            return await finish_despite_cancellation(self._undone(change, self._recorded(change, undone.number), began))
+
+    def _undoing(self, key: str, there: ActivationState) -> Change | None:
+        latest = next((one.state for one in self.views.provider_views if one.key == key), there)
+        budget = self.budget if key == self.key else latest.room + self.views.system_rows.tokens
+        return self.views.undo(key, there, budget)
+
+    async def _undone(self, change: Change, made: ActivationRecord, began: float) -> ActivationReport:
+        key, state = change.provider_view.key, encode_state(change.state)
+        await self.store.save_activation(self.id, key, state, stored_form(made, change.before))
+        if not self._show(change, made, began):
+            raise UndoError("the log was replaced meanwhile")
+        if self.log.pinned.pins:
+            self.views.pin_anew()  # what was pinned since
+        return change.report
+
+    def _recorded(self, change: Change, undoes: int | None = None) -> ActivationRecord:
+        return self.history.next(change, self.log, self.views.prefix_kept(change), undoes)
+
+    def _show(self, change: Change, made: ActivationRecord, began: float) -> bool:
+        """An activation is committed: the next view shows it. False if the log was replaced in between."""
+        views = self.views
+        if not views.apply(change):
+            return False
+        self.worker.start_tokens = self._start_tokens()
+        self.activations[change.report.reason] += 1
+        if not self.read_only:
+            self.history.add(made)
+        shown = len(views.system_rows.costs()) + len(change.state.head) + len(change.tail.items)
+        figures = {"messages": shown, **change.state.header_figures, "duration": self.clock.now() - began}
+        self.notify("activation", {**change.report._asdict(), **figures})
+        self._notify_of_memories(change)
+        return True
 
     async def _decided(self, decide: _Decide) -> Change | None:
         """What is decided, in slices, so that no decision keeps the event loop for long. Of a log that others change
@@ -475,13 +482,14 @@ class Session:
         self.wake()
         return not self.worker.is_idle
 
-    async def _commit(self, key: str, change: Change) -> None:
+    async def _commit(self, key: str, change: Change, made: ActivationRecord) -> None:
         """Keep the state. A view is due in any case: where the store fails, it is shown from memory and told."""
         if self.read_only:
             return
         try:
             with self.foreground.call():
-                await self.store.save_activation(self.id, key, encode_state(change.state))
+                kept = stored_form(made, change.before)
+                await self.store.save_activation(self.id, key, encode_state(change.state), kept)
         except StoreError as error:
             self.last_error = str(error)
             logger.warning("an activation could not be kept; after a restart it is made again", exc_info=error)

@@ -77,6 +77,26 @@ class SessionInfo:
     output_tokens: int = 0
 
 
+class NewActivation(NamedTuple):
+    """An activation that is kept along with its state; the store looks into neither `figures` nor `before`."""
+
+    number: int  # counts up within the session
+    figures: str
+    before: bytes | None = None  # the provider's state until then; None where nothing of it is to be taken back
+    undoes: int | None = None  # the number of the activation that it takes back
+
+
+class StoredActivation(NamedTuple):
+    """An activation as the store keeps it."""
+
+    number: int
+    provider_key: str
+    log_version: int  # how often the log was replaced before it
+    figures: str
+    has_before: bool  # whether the state until then is kept
+    is_undone: bool
+
+
 class Store(Protocol):
     """Keeps logs, summaries and activation states; many sessions in one place.
 
@@ -111,8 +131,11 @@ class Store(Protocol):
         The old log stays readable to the store (undo, fork) until `purge`. `committed` as in `append`.
         """
 
-    async def save_activation(self, session_id: str, provider_key: str, state: bytes) -> None:
-        """Keep the newest state of a provider key; of each session the four newest keys remain."""
+    async def save_activation(
+        self, session_id: str, provider_key: str, state: bytes, made: NewActivation | None = None
+    ) -> None:
+        """Keep the newest state of a provider key; of each session the four newest keys remain. Along with it, what
+        the activation was: all of them stay listed, and of the newest 64 the states before."""
 
     async def find_summaries(
         self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
@@ -395,6 +418,16 @@ class PinStore(Protocol):
         """Keep these in the place of those that the session had; `committed` as in `append`."""
 
 
+class ActivationStore(Protocol):
+    """The activations of sessions, as `save_activation` has kept them. They do not go along with forks."""
+
+    async def listed(self, session_id: str) -> list[StoredActivation]:
+        """All of a session, oldest first."""
+
+    async def before(self, session_id: str, number: int) -> bytes | None:
+        """The provider's state until an activation; None where it is not kept, or not any longer."""
+
+
 class RuleKeeper(Protocol):
     """The standing rules of sessions' messages. `append` and `replace` write them; `load` of a session brings them."""
 
@@ -404,6 +437,9 @@ class RuleKeeper(Protocol):
 
 class SessionStore(Store, Protocol):
     """A store with all its shelves: what a context takes, once it is open. `tests/contract` also calls its `open`."""
+
+    @property
+    def activations(self) -> ActivationStore: ...
 
     @property
     def rules(self) -> RuleKeeper: ...

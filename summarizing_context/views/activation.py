@@ -68,11 +68,41 @@ class ActivationReport(NamedTuple):
     kept: int = 0  # older ones: the first request, pinned and critical ones, and those that are important enough
 
 
+class ActivationRecord(NamedTuple):
+    """One activation of a session as it is remembered. Tokens are those of the whole view."""
+
+    number: int  # from 1 on, within the session
+    time: str  # ISO 8601, UTC
+    provider: str  # whose view it changed; empty where requests name none
+    reason: Reason
+    tokens_before: int
+    tokens_after: int
+    covered_from: int  # messages of the log that the view no longer showed word for word, until then
+    covered_to: int  # and from then on; fewer where an activation was undone
+    messages: int  # of the log
+    blocks: int  # summaries in the header
+    stand_ins: int  # of these, made without a model until the model's own are ready
+    prefix_kept: int  # tokens at the beginning of the view that stayed, so that a prompt cache still serves them
+    log_version: int = 0  # how often the log was replaced before it
+    undoes: int | None = None  # the number of the activation that it took back
+    is_undone: bool = False
+    can_undo: bool = False  # whether `undo_activation` could take it back once it is the last one
+
+
 class ActivationRequest(NamedTuple):
     """What an activation that is asked for has to do."""
 
     keep_messages: int | None = None  # leave these raw, and cover all before
     keep_from: float | None = None  # keep groups word for word that are so important
+
+
+class ViewRequest(NamedTuple):
+    """What is asked for with a view."""
+
+    reason: Reason | None = None
+    focus: str | None = None
+    activation: ActivationRequest | None = None
+    memories: tuple[str, ...] = ()
 
 
 class Build(Protocol):

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
-from typing import NamedTuple
 
 import msgspec
 
@@ -20,12 +19,19 @@ from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import stand_ins
 from summarizing_context.messages.provider_bindings import Bounds
-from summarizing_context.views.activation import ActivationPlan, ActivationReport, ActivationRequest, Reason
+from summarizing_context.views.activation import (
+    ActivationPlan,
+    ActivationReport,
+    ActivationRequest,
+    Reason,
+    ViewRequest,
+)
 from summarizing_context.views.budget import LEAST_ROOM, Room, Thresholds, economy_thresholds
 from summarizing_context.views.composing import Composer, ProviderDrafts, cuts_leaving
 from summarizing_context.views.folding import hides_newest
 from summarizing_context.views.header import Style
 from summarizing_context.views.planner import Decision, Reshape, Situation, plan_activation
+from summarizing_context.views.restoring import prefix_kept, priced, tail_behind
 from summarizing_context.views.sections import SECTIONS, Section, Sources
 from summarizing_context.views.shrinking import Price
 from summarizing_context.views.system_prompt import SystemRows
@@ -40,6 +46,7 @@ from summarizing_context.views.view import (
     ViewPolicy,
     activated,
     common_prefix,
+    gone_back,
     merged,
     with_pins,
 )
@@ -48,15 +55,6 @@ from summarizing_context.worker.open_ranges import CoveredRange
 from summarizing_context.worker.summary_cache import SummaryCache
 
 MAX_KEYS = 4  # providers whose state is kept
-
-
-class ViewRequest(NamedTuple):
-    """What is asked for with a view."""
-
-    reason: Reason | None = None
-    focus: str | None = None
-    activation: ActivationRequest | None = None
-    memories: tuple[str, ...] = ()
 
 
 class Viewer:
@@ -114,29 +112,38 @@ class Viewer:
 
     def restore(self, key: str, state: ActivationState, marks: ViewMarks | None = None) -> None:
         """Take up a committed state; with `marks` that of a checkpoint, which is told with the next view."""
-        room = Room(state.room, self._policy.shares, state.squeeze, state.staying)
-        if state.counter != self._counter:
-            head = sum(map(self._price.message, state.head))
-            state = msgspec.structs.replace(state, head_tokens=head, counter=self._counter)
-        pins = sum(map(self._price.message, (*state.before, *state.after)))
-        state = msgspec.structs.replace(state, pin_tokens=pins)
+        state = priced(state, self._price, self._counter)
         is_pending = marks is not None or self._policy.merge_user_rows  # where rows met is not kept with a state
-        tail = Tail(
-            state.stop,
-            room,
-            self._price,
-            state.folded,
-            state.bounds,
-            since=state.since,
-            repeats_stop=state.repeats_stop,
-        )
+        tail = tail_behind(state, self._policy.shares, self._price)
         provider_view = ProviderView(key, state, tail, pending="restored" if is_pending else None)
+        if state.held_at:
+            provider_view.attempted_at, provider_view.attempted_length = self._log.tokens[state.held_at], state.held_at
         if marks is not None:
             provider_view.attempted_at, provider_view.attempted_length = marks.attempted_at, marks.attempted_length
             provider_view.ends, provider_view.resumed = frozenset(marks.ends), marks.shown
         self._provider_views[key] = self.latest = provider_view
         self.stand_ins_shown += stand_ins(state.nodes)
         self._keep_shown()
+
+    def undo(self, key: str, there: ActivationState, budget: int) -> Change | None:
+        """The change that takes a provider's view back to an earlier state; None where that view would not fit now.
+        Raises `Pause` where the pace allows it."""
+        provider_view = self._provider_view(key, Room(there.room, self._policy.shares))
+        there = priced(there, self._price, self._counter)
+        state = gone_back(there, provider_view.state, self._log.bounds())
+        name = ("undo", state.serial, state.stop, self._log.name)
+        tail = self.pace.once(name, lambda: tail_behind(state, self._policy.shares, self._price))
+        above = self.system_rows.tokens + state.head_tokens
+        feed(self._reads, tail, budget - above)
+        before, after = self.tokens(key, budget)[0], above + tail.tokens
+        if after > budget:
+            return None
+        report = ActivationReport(True, "restored", before, after, before - after)
+        return Change(provider_view, provider_view.state, state, tail, (), report, self._log_size)
+
+    def prefix_kept(self, change: Change) -> int:
+        """Tokens with which the view handed out last and the changed one begin alike, tools included."""
+        return prefix_kept(change, self.system_rows, self._price)
 
     def forget(self, reason: Reason) -> None:
         """The log was replaced: every provider starts over, and its next view is an activation."""
@@ -314,9 +321,8 @@ class Viewer:
         Raises `BudgetError` as `change` does.
         """
         provider_views = self._provider_views
-        self._provider_views = OrderedDict(
-            (name, replace(one) if name == key else one) for name, one in provider_views.items()
-        )
+        copies = ((name, replace(one) if name == key else one) for name, one in provider_views.items())
+        self._provider_views = OrderedDict(copies)
         try:
             with self.pace.decision():
                 return self.change(key, budget, reason, memories=memories) is not None
@@ -350,11 +356,8 @@ class Viewer:
         self.latest = provider_view
         self.repairs.note(provider_view.tail.items[provider_view.counted :])
         provider_view.counted = len(provider_view.tail.items)
-        messages = [
-            *self.system_rows.messages(),
-            *provider_view.state.head,
-            *[item.message for item in provider_view.tail.items],
-        ]
+        shown = (item.message for item in provider_view.tail.items)
+        messages = [*self.system_rows.messages(), *provider_view.state.head, *shown]
         if provider_view.resumed is not None:
             provider_view.last, provider_view.resumed = messages[: provider_view.resumed], None
         stable = common_prefix(provider_view.last, messages)

@@ -70,6 +70,7 @@ class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):
     system: str = ""  # names the system prompt that the request brought; empty for none
     bounds: Bounds = Bounds()
     repeats_stop: int = 0  # entries of which repeats are shown once; those that come later, each by itself
+    held_at: int = 0  # entries of the log when an activation was undone: the view stays until it needs another one
 
     @property
     def cut(self) -> Cut:
@@ -139,6 +140,20 @@ def with_pins(state: ActivationState, pins: Pins) -> ActivationState:
         pin_tokens=pins.tokens,
         pins_left_out=len(pins.unshown),
         rules_left_out=pins.rules_left_out,
+    )
+
+
+def gone_back(there: ActivationState, present: ActivationState, bounds: Bounds) -> ActivationState:
+    """The state that takes a view back to an earlier one. `bounds` are those of the log now: what was said since the
+    present state was made was said under another beginning."""
+    same = present.bounds.rewritten == bounds.rewritten
+    return msgspec.structs.replace(
+        there,
+        serial=present.serial + 1,
+        reason="restored",
+        system=present.system,
+        bounds=there.bounds if same else bounds,
+        held_at=bounds.rewritten,
     )
 
 

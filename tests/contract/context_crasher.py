@@ -107,8 +107,8 @@ def acknowledge_saves(ack: Ack) -> None:
     """Tell every activation state and every summary once the store has said that it is kept."""
     save_activation, save_summary = SqliteStore.save_activation, SqliteStore.save_summary
 
-    async def activation(self: SqliteStore, session_id: str, provider_key: str, state: bytes) -> None:
-        await save_activation(self, session_id, provider_key, state)
+    async def activation(self: SqliteStore, session_id: str, provider_key: str, state: bytes, made: Any = None) -> None:
+        await save_activation(self, session_id, provider_key, state, made)
         kept = decode_state(state)
         ack(activation=kept.serial, header=digest(kept.header))
 

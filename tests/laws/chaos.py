@@ -9,13 +9,14 @@ import copy
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from summarizing_context import Settings, SummarizingContext
 from summarizing_context.assembly import Options, open_store, start_context
-from summarizing_context.errors import StoreError
+from summarizing_context.errors import StoreError, UndoError
 
 from .builders import DIALECTS, Message, Script, assistant, call, count, result, user, words
 from .faults import FaultyStore, FaultySummarizer
@@ -25,7 +26,7 @@ from .operations import ODD
 BUDGETS = (100, 150, 300, 700, 1_500, 4_000)
 KINDS = {
     "talk": 6, "work": 6, "wide": 1, "flight": 2, "answer": 3, "odd": 3, "huge": 1, "view": 8, "compact": 2, "set": 2,
-    "clear": 0.3, "idle": 2, "usage": 1, "reopen": 2, "pause": 3, "wish": 2, "pin": 1, "rule": 2,
+    "clear": 0.3, "idle": 2, "usage": 1, "reopen": 2, "pause": 3, "wish": 2, "pin": 1, "rule": 2, "undo": 1,
 }  # fmt: skip
 
 
@@ -203,6 +204,18 @@ class Chaos:
     async def compact(self) -> None:
         await self._attempt(self.context.compact)
         await self.context.should_compact()
+
+    async def undo(self) -> None:
+        """Take the last activation back, where there is one; nothing is told as undone that is not."""
+        before = len([one for one in self.context.activations() if one.is_undone])
+        ended = await self._attempt(self._undo)
+        undone = [one for one in self.context.activations() if one.is_undone]
+        assert ended == "cancelled" or len(undone) - before <= 1
+        self.done["undone"] += len(undone) - before
+
+    async def _undo(self) -> None:
+        with suppress(UndoError):
+            await self.context.undo_activation()
 
     async def wish(self) -> None:
         """An activation of another sort; what a caller may ask before has no effect."""

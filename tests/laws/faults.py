@@ -112,9 +112,9 @@ class FaultyStore:
     async def replace(self, session_id: str, keep: int, entries: Sequence[Any], committed: Callable[[], None]) -> None:
         await self.write("replace", lambda: self.inner.replace(session_id, keep, entries, committed))
 
-    async def save_activation(self, session_id: str, provider_key: str, state: bytes) -> None:
+    async def save_activation(self, session_id: str, provider_key: str, state: bytes, made: Any = None) -> None:
         self.lost.add(provider_key)
-        await self.write("activation", lambda: self.inner.save_activation(session_id, provider_key, state))
+        await self.write("activation", lambda: self.inner.save_activation(session_id, provider_key, state, made))
         self.lost.discard(provider_key)
 
     async def find_summaries(self, session_id: str, keys: Sequence[Any], places: Any) -> Mapping[Any, Any]:

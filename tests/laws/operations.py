@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from summarizing_context import Settings, open_context
+from summarizing_context import Settings, UndoError, open_context
 
 from .builders import DIALECTS, Message, Script, assistant, call, count, result, results, system, user, words
 from .judge import ECONOMY, SMALL, Judge
@@ -235,6 +235,25 @@ class Operations(RuleBasedStateMachine):
         report = self.run(self.judge.context.compact(focus=focus))
         assert isinstance(report.activated, bool)
         assert isinstance(self.run_plain(self.judge.context.should_compact()), bool)
+
+    @rule(look=st.booleans())
+    def undo(self, look: bool) -> None:
+        """Take the last activation back, where there is one; the records tell it either way."""
+        assert self.judge is not None
+        self.count("undo")
+        context = self.judge.context
+        before = context.activations()
+        try:
+            report = self.run(context.undo_activation())
+        except UndoError:
+            assert context.activations() == before
+            return
+        type(self).done["undone"] += 1
+        last = context.activations()[-1]
+        assert (report.reason, last.reason) == ("restored", "restored")
+        assert last.undoes in [one.number for one in before if one.can_undo and not one.is_undone]
+        if look:
+            self.run(self.judge.view())
 
     @rule(keep=st.integers(1, 30), threshold=st.sampled_from((None, 0.0, 0.3, 0.6, 1.0)))
     def squeeze(self, keep: int, threshold: float | None) -> None:

@@ -201,7 +201,9 @@ async def test_a_piece_that_becomes_a_segment_is_paid_once(tmp_path: Path, recip
     for number in range(4):
         rng, summarizer = random.Random(number), Counting(recipe)
         store = NothingFound(await open_store(tmp_path / f"{number}.db"))
-        settings = Settings(max_tokens=1_500, max_messages=20, keep_recent=1, store=str(tmp_path / f"{number}.db"), **SMALL)
+        settings = Settings(
+            max_tokens=1_500, max_messages=20, keep_recent=1, store=str(tmp_path / f"{number}.db"), **SMALL
+        )
         context = await start_context(settings, Options(summarizer, count, None, store=store))
         for _ in range(60):
             for message in (user(words(rng, rng.randint(1, 60))), assistant(words(rng, rng.randint(1, 60)))):

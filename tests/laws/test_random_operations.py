@@ -51,4 +51,5 @@ def test_all_laws_hold_under_random_operations(strategy: str) -> None:
     assert done["shrunk"] > wanted // 100
     assert done["stand_in_result"] > 0
     assert done["late_result_note"] > 0
+    assert done["undone"] > 0
     assert done["views"] > wanted // 10

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 
 from summarizing_context.errors import StoreLockedError
+from summarizing_context.stores.relational.activations import forget_history, forget_replaced_states
 from summarizing_context.stores.relational.checkpoints import forget_unused_states
 from summarizing_context.stores.relational.memories import remove_of_session
 from summarizing_context.stores.relational.rules import forget_rules
@@ -25,6 +26,7 @@ def remove_session(connection: Database, session_id: str, path: str) -> None:
         connection.run("remove_checkpoints", known)
         remove_of_session(connection, session_id)
         forget_rules(connection, session_id)
+        forget_history(connection, session_id)
         forget_unused_states(connection)
         _trim(connection, connection.run("needed_of_disowned").fetchall())
         connection.run("forget_activations", {**known, "keep": 0})
@@ -41,6 +43,7 @@ def remove_unneeded(connection: Database, path: str) -> int:
     before = _size(connection)
     with transaction(connection):
         _trim(connection, connection.run("needed_by_heads").fetchall())
+        forget_replaced_states(connection)
         connection.run("remove_stale_uses")
         connection.run("unindex_unused_summaries")
         connection.run("remove_unused_summaries")

@@ -11,6 +11,7 @@ from pathlib import Path
 from summarizing_context.errors import SessionInUseError
 from summarizing_context.stores.base import (
     NOWHERE,
+    NewActivation,
     Places,
     SessionInfo,
     StoredEntry,
@@ -19,6 +20,7 @@ from summarizing_context.stores.base import (
     SummaryKey,
 )
 from summarizing_context.stores.relational import log
+from summarizing_context.stores.relational.activations import RelationalActivations, add_to_history
 from summarizing_context.stores.relational.checkpoints import RelationalCheckpoints
 from summarizing_context.stores.relational.memories import RelationalMemories, RelationalPins
 from summarizing_context.stores.relational.rules import RelationalRules
@@ -85,6 +87,7 @@ class SqliteStore:
         )
         self._writer = Writer(self.name, driver)
         self._access = Access(self._path, self._writer, self._claims, read_only=read_only, wait=busy_timeout)
+        self.activations = RelationalActivations(self._access)
         self.checkpoints = RelationalCheckpoints(self._access)
         self.index = SqliteSearchIndex(self._access)
         self.memories = RelationalMemories(self._access)
@@ -127,10 +130,18 @@ class SqliteStore:
             lambda connection: log.replace(connection, session_id, keep, kept), committed=committed
         )
 
-    async def save_activation(self, session_id: str, provider_key: str, state: bytes) -> None:
-        """Keep the newest state of a provider key."""
+    async def save_activation(
+        self, session_id: str, provider_key: str, state: bytes, made: NewActivation | None = None
+    ) -> None:
+        """Keep the newest state of a provider key, and along with it what the activation was."""
         self._access.refuse_unless_claimed(session_id)
-        await self._writer.submit(lambda connection: log.save_activation(connection, session_id, provider_key, state))
+
+        def work(connection: Database) -> None:
+            log.save_activation(connection, session_id, provider_key, state)
+            if made is not None:
+                add_to_history(connection, session_id, provider_key, made)
+
+        await self._writer.submit(work)
 
     async def find_summaries(
         self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE

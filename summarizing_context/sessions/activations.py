@@ -1,0 +1,192 @@
+"""The activations of a session: remembered one by one, and the last one undone.
+
+An undone activation leaves the view of before it until that view needs another one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from summarizing_context.errors import StoreError, UndoError
+from summarizing_context.log.entries import decode_entry
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.tree import stand_ins
+from summarizing_context.messages.provider_bindings import Bounds
+from summarizing_context.stores.base import NewActivation, SessionStore, StoredActivation, StoredEntry
+from summarizing_context.views.activation import ActivationRecord, Reason
+from summarizing_context.views.view import ActivationState, Change, decode_state, encode_state, gone_back
+
+logger = logging.getLogger(__name__)
+
+
+def usable_state(log: MessageLog, data: bytes) -> ActivationState | None:
+    """A stored state; None if it cannot be read, or if the log is cut otherwise than it was when the state was made:
+    into other segments by other settings, into other groups by an earlier version."""
+    try:
+        state = decode_state(data)
+    except (msgspec.MsgspecError, ValueError) as error:
+        logger.warning("an activation state is not readable; it is made anew", extra={"cause": type(error).__name__})
+        return None
+    ends = [0, *(segment.stop for segment in log.segments[: state.leaves])]
+    if len(ends) <= state.leaves or ends[state.leaves] != state.leaves_stop:
+        return None
+    fits = log.group_start(state.stop) == state.stop and max(state.stop, state.repeats_stop) <= len(log)
+    return state if fits else None
+
+
+class _Figures(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
+    """What is stored of a record: all that the store does not note itself."""
+
+    time: str
+    reason: Reason
+    tokens_before: int
+    tokens_after: int
+    covered_from: int
+    covered_to: int
+    messages: int
+    blocks: int
+    stand_ins: int
+    prefix_kept: int
+    undoes: int | None = None
+
+
+def read_records(rows: Iterable[StoredActivation]) -> list[ActivationRecord]:
+    """Records as the store has kept them; one that another version wrote in another way is passed over."""
+    records = []
+    for row in rows:
+        try:
+            figures: dict[str, Any] = msgspec.structs.asdict(msgspec.json.decode(row.figures, type=_Figures))
+        except msgspec.MsgspecError as error:
+            logger.warning("an activation's record is not readable", extra={"cause": type(error).__name__})
+            continue
+        can_undo = bool(row.has_before) and figures["undoes"] is None
+        figures |= {"log_version": row.log_version, "is_undone": bool(row.is_undone), "can_undo": can_undo}
+        records.append(ActivationRecord(number=row.number, provider=row.provider_key, **figures))
+    return records
+
+
+def last_to_undo(records: Sequence[ActivationRecord], log_version: int) -> ActivationRecord:
+    """The newest activation that is not undone yet. Raises `UndoError`."""
+    open_ones = [record for record in records if not record.is_undone and record.undoes is None]
+    shaping = [record for record in open_ones if record.can_undo]
+    if not shaping:
+        raise UndoError(
+            "there is no activation to undo"
+            if not open_ones
+            else "no activation that covered messages can be undone any longer; restore a checkpoint instead"
+        )
+    if shaping[-1].log_version != log_version:
+        raise UndoError("the log was replaced since the last activation; restore a checkpoint to go back to that log")
+    return shaping[-1]
+
+
+class ActivationHistory:
+    """The records of one session, oldest first."""
+
+    def __init__(self) -> None:
+        self.records: list[ActivationRecord] = []
+        self._numbers = 0
+
+    def load(self, rows: Iterable[StoredActivation]) -> None:
+        """Bring back what the store has kept."""
+        self.records = read_records(rows)
+        self._numbers = max((record.number for record in self.records), default=0)
+
+    def add(self, record: ActivationRecord) -> None:
+        """An activation is committed."""
+        if record.undoes is not None:
+            at = next(at for at, one in enumerate(self.records) if one.number == record.undoes)
+            self.records[at] = self.records[at]._replace(is_undone=True)
+        self.records.append(record)
+
+    def next(self, change: Change, log: MessageLog, prefix_kept: int, undoes: int | None = None) -> ActivationRecord:
+        """The record of a change that is about to be committed."""
+        self._numbers += 1  # used once, also where the store fails
+        before, state, report = change.before, change.state, change.report
+        return ActivationRecord(
+            number=self._numbers,
+            time=now(),
+            provider=change.provider_view.key,
+            reason=report.reason,
+            tokens_before=report.tokens_before,
+            tokens_after=report.tokens_after,
+            covered_from=before.stop,
+            covered_to=state.stop,
+            messages=len(log),
+            blocks=len(state.nodes),
+            stand_ins=stand_ins(state.nodes),
+            prefix_kept=prefix_kept,
+            log_version=log.version,
+            undoes=undoes,
+            can_undo=undoes is None and _shapes(before, state),
+        )
+
+
+def stored_form(record: ActivationRecord, before: ActivationState) -> NewActivation:
+    """A record as the store keeps it, with the state before it where the header or the cut has changed."""
+    figures = _Figures(**{name: getattr(record, name) for name in _Figures.__struct_fields__})
+    kept = record.can_undo or record.undoes is not None
+    return NewActivation(
+        record.number, msgspec.json.encode(figures).decode(), encode_state(before) if kept else None, record.undoes
+    )
+
+
+def _shapes(before: ActivationState, state: ActivationState) -> bool:
+    """Whether an activation has changed what the view shows of the past; others only begin it differently."""
+    return (before.stop, before.folded, before.nodes) != (state.stop, state.folded, state.nodes)
+
+
+async def undo_stored(store: SessionStore, session_id: str) -> ActivationRecord:
+    """Undo the last activation of a session that nobody has open: the next one who opens it goes on from the view of
+    before. Whether that view still fits is known then. Raises `SessionInUseError` and `UndoError`."""
+    await store.claim(session_id)
+    stored = await store.load(session_id)
+    if stored is None:
+        raise StoreError(f"{store.name} holds no session {session_id!r} any longer")
+    history = ActivationHistory()
+    history.load(await store.activations.listed(session_id))
+    undone = last_to_undo(history.records, stored.log_version)
+    data = await store.activations.before(session_id, undone.number)
+    present = dict(stored.activations).get(undone.provider)
+    if data is None or present is None:
+        raise UndoError("the view of before is not kept any longer; restore a checkpoint instead")
+    state = decode_state(present)
+    back = gone_back(decode_state(data), state, _bounds(stored.entries))
+    record = ActivationRecord(
+        number=history.records[-1].number + 1,
+        time=now(),
+        provider=undone.provider,
+        reason="restored",
+        tokens_before=undone.tokens_after,
+        tokens_after=undone.tokens_before,
+        covered_from=state.stop,
+        covered_to=back.stop,
+        messages=len(stored.entries),
+        blocks=len(back.nodes),
+        stand_ins=stand_ins(back.nodes),
+        prefix_kept=0,
+        log_version=stored.log_version,
+        undoes=undone.number,
+    )
+    await store.save_activation(session_id, undone.provider, encode_state(back), stored_form(record, state))
+    return record
+
+
+def _bounds(entries: Sequence[StoredEntry]) -> Bounds:
+    """What was said under the beginning that is rewritten now, as the log itself tells it."""
+    settled = 0
+    for at in reversed(range(len(entries))):
+        if decode_entry(entries[at].message, entries[at].facts, len, "").facts.human:
+            settled = at
+            break
+    return Bounds(len(entries), settled)
+
+
+def now() -> str:
+    """The time as records note it: ISO 8601, UTC."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
