@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from summarizing_context.concurrency import (
     Clock,
@@ -19,7 +20,7 @@ from summarizing_context.concurrency import (
     running_loop,
 )
 from summarizing_context.context import SummarizingContext
-from summarizing_context.errors import SettingsError
+from summarizing_context.errors import MissingExtraError, SettingsError
 from summarizing_context.extraction.rules import CueRules
 from summarizing_context.log.intake import Intake
 from summarizing_context.log.ledger import CallReader, Detectors, SessionLedger
@@ -41,6 +42,7 @@ from summarizing_context.retrieval.memory_extraction import (
 from summarizing_context.retrieval.offline_memories import offline_memories
 from summarizing_context.sessions.notices import make_notify
 from summarizing_context.sessions.session import Session
+from summarizing_context.settings.addresses import is_address
 from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, PlanTools, check_rules
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.sizes import summary_sizes
@@ -63,6 +65,9 @@ from summarizing_context.worker.jobs import Recipe, make_recipe
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import Extracts, SummaryCache
 from summarizing_context.worker.worker import Origin, Worker
+
+if TYPE_CHECKING:  # its driver is installed on demand
+    from summarizing_context.stores.postgres.store import PostgresStore
 
 
 @asynccontextmanager
@@ -283,6 +288,8 @@ def make_vectors(settings: Settings, in_sqlite: VectorStore, *, read_only: bool)
             "vector_store = 'chroma' cannot be opened for reading only; Chroma writes when it is opened"
         )
     path = str(settings.store)
+    if is_address(path):
+        raise SettingsError("vector_store = 'chroma' stands beside a file; with store = 'postgresql://…' leave it out")
     return ChromaVectors(in_sqlite, None if path == ":memory:" else Path(f"{path}.chroma"))
 
 
@@ -406,11 +413,24 @@ def _origin(base: _Base) -> Origin:
     return Origin(base.recipe.maker, None if own else base.settings.summarizer, base.caller.model)
 
 
+def _make_store(path: str | Path, read_only: bool, gives_way: Callable[[], bool]) -> SqliteStore | PostgresStore:
+    if not is_address(path):
+        return SqliteStore(path, read_only=read_only, gives_way=gives_way)
+    if find_spec("psycopg") is None:
+        raise MissingExtraError("postgres", "a store in PostgreSQL needs psycopg")
+    from summarizing_context.stores.postgres.store import PostgresStore
+
+    return PostgresStore(str(path), read_only=read_only, gives_way=gives_way)
+
+
 async def open_store(
     path: str | Path, *, read_only: bool = False, gives_way: Callable[[], bool] = lambda: False
 ) -> SessionStore:
-    """A store, opened; the caller closes it. While `gives_way` says so, it indexes nothing in spare time."""
-    store = SqliteStore(path, read_only=read_only, gives_way=gives_way)
+    """A store, opened; the caller closes it. While `gives_way` says so, it indexes nothing in spare time.
+
+    `path` is a file, `:memory:`, or an address `postgresql://user@host/database` (the extra `postgres`).
+    """
+    store = _make_store(path, read_only, gives_way)
     try:
         await store.open()
     except BaseException:

@@ -13,6 +13,8 @@ SummarizingContextError
 │   ├── StoreVersionError               the file was written by a newer version
 │   ├── StoreFullError                  no space is left for the file
 │   ├── StoreReadOnlyError              the file, or this context, may only be read
+│   ├── StoreUnreachableError           the database server cannot be reached
+│   ├── SessionLostError                this host lost its lease of a session; it can write no more
 │   └── SessionExistsError (ValueError) a fork was to get the id of a session that is there
 ├── SummarizerError                     a summary could not be made; the log is safe, it is tried again
 │   ├── SummarizerNotReady              no call goes through now: breaker, cap or host; nothing has failed
@@ -92,19 +94,21 @@ class WrongEventLoopError(SummarizingContextError):
 
 
 class SessionInUseError(SummarizingContextError):
-    """Another writer has this session open. `pid` is its process id, or None where it left none."""
+    """Another writer has this session open. `pid` is its process id, or None where it left none; `host` names its
+    machine where the store serves several."""
 
-    def __init__(self, session_id: str, pid: int | None) -> None:
+    def __init__(self, session_id: str, pid: int | None, host: str | None = None) -> None:
         self.session_id = session_id
         self.pid = pid
-        holder = f"process {pid}" if pid is not None else "another process"
+        self.host = host
+        holder = (f"process {pid}" if pid is not None else "another process") + (f" on {host}" if host else "")
         super().__init__(
             f"session {session_id!r} is open for writing in {holder}; close it there, "
             "use another session_id, or open it with read_only=True"
         )
 
-    def __reduce__(self) -> tuple[type[SessionInUseError], tuple[str, int | None]]:
-        return type(self), (self.session_id, self.pid)
+    def __reduce__(self) -> tuple[type[SessionInUseError], tuple[str, int | None, str | None]]:
+        return type(self), (self.session_id, self.pid, self.host)
 
 
 class StoreError(SummarizingContextError):
@@ -129,6 +133,14 @@ class StoreFullError(StoreError):
 
 class StoreReadOnlyError(StoreError):
     """A write was asked of a file or a context that may only be read."""
+
+
+class StoreUnreachableError(StoreError):
+    """The database server cannot be reached; it was waited for. Nothing that was acknowledged is lost."""
+
+
+class SessionLostError(StoreError):
+    """This host lost its lease of a session, so it writes no more to it; nothing of the call was written."""
 
 
 class SessionExistsError(StoreError, ValueError):

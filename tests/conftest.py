@@ -5,10 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests import postgres_server
 
 # The same examples in every run, so that only a change turns the gate red; HYPOTHESIS_PROFILE=explore seeks new ones.
 settings.register_profile("gate", derandomize=True, deadline=None)  # no example is judged by the clock
@@ -25,6 +28,13 @@ if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2**30:
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """The address of a PostgreSQL server, started for this run unless `TEST_POSTGRES_URL` names one."""
+    with postgres_server.for_the_run() as address:
+        yield address
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

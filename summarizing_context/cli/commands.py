@@ -179,7 +179,7 @@ def budget(session: _SESSION, store: StorePath, tokens: _BUDGET = None, json_pat
 
 def _run(
     command: str | Action,
-    store: Path,
+    store: str | Path,
     session: str,
     tokens: str | None,
     json_path: str | None,
@@ -274,7 +274,7 @@ def search(
     return Status.OK
 
 
-def _scopes(store: Path, session: str | None, project: str | None) -> tuple[Scope, MemoryScope | None]:
+def _scopes(store: str | Path, session: str | None, project: str | None) -> tuple[Scope, MemoryScope | None]:
     """Whose messages are searched, and whose memories."""
     from summarizing_context.stores.base import MemoryScope, Scope
 
@@ -283,7 +283,7 @@ def _scopes(store: Path, session: str | None, project: str | None) -> tuple[Scop
     return Scope(None, None, project), None if project is None else MemoryScope(project, "")
 
 
-def index_first(store: Path) -> None:
+def index_first(store: str | Path) -> None:
     """Catch up with the index; the file is left alone where nothing is missing, or where it may not be written."""
     from summarizing_context.errors import StoreReadOnlyError
 

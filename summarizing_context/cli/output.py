@@ -29,6 +29,7 @@ from summarizing_context.errors import (
     SummarizingContextError,
 )
 from summarizing_context.messages.text import inert
+from summarizing_context.settings.addresses import shown_store
 from summarizing_context.stores.private_files import write_private
 
 if TYPE_CHECKING:
@@ -47,9 +48,12 @@ ConfigPath = Annotated[
     Path | None, typer.Option("--config", metavar="FILE", help="Settings from this TOML or JSON file.")
 ]
 StorePath = Annotated[
-    Path,
+    str,
     typer.Option(
-        "--store", metavar="FILE", envvar="SUMMARIZING_CONTEXT_STORE", help="The SQLite file of the sessions."
+        "--store",
+        metavar="STORE",
+        envvar="SUMMARIZING_CONTEXT_STORE",
+        help="The SQLite file of the sessions, or postgresql://user@host/database.",
     ),
 ]
 
@@ -156,9 +160,9 @@ def facts(title: str, rows: Sequence[tuple[str, str | Text, str]]) -> Table:
     return made
 
 
-def shell_line(command: str, *arguments: object, store: Path) -> str:
+def shell_line(command: str, *arguments: object, store: str | Path) -> str:
     """One of our commands as it is typed into a shell."""
-    return shlex.join((PROGRAM, command, *map(str, arguments), "--store", str(store)))
+    return shlex.join((PROGRAM, command, *map(str, arguments), "--store", shown_store(store)))
 
 
 def help_text(command: Callable[..., object]) -> str:

@@ -25,6 +25,7 @@ from summarizing_context.cli.output import (
     table,
 )
 from summarizing_context.errors import StoreError, StoreReadOnlyError
+from summarizing_context.settings.addresses import is_address, shown_store
 
 if TYPE_CHECKING:
     from summarizing_context.stores.base import Place, SessionInfo, SessionStore, StoredProviderView
@@ -74,15 +75,21 @@ def list_sessions(store: StorePath, json_path: JsonPath = None) -> int:
     """List all sessions of a store, the newest change first."""
     found = with_store(store, lambda opened: opened.sessions(), read_only=True)
     columns = ("session", "project", "#messages", "#summaries", "changed", "open in")
-    shown = table(f"Sessions in {plain(str(store))}", *columns, wide="session")
+    shown = table(f"Sessions in {plain(shown_store(store))}", *columns, wide="session")
     shown.columns[0].no_wrap, shown.columns[0].overflow = False, "fold"  # an id is of use whole only
     for info in found:
         shown.add_row(
             info.session_id, plain(info.project or "–"), number(info.messages), number(info.summaries),
-            moment(info.updated_at), f"process {info.writer_pid}" if info.writer_pid else "–",
+            moment(info.updated_at), _writer(info),
         )  # fmt: skip
-    show_result(json_path, {"store": str(store), "sessions": [asdict(info) for info in found]}, shown)
+    show_result(json_path, {"store": shown_store(store), "sessions": [asdict(info) for info in found]}, shown)
     return Status.OK
+
+
+def _writer(info: SessionInfo) -> str:
+    if info.writer_pid is None:
+        return "–"
+    return f"process {info.writer_pid}" + (f" on {plain(info.writer_host)}" if info.writer_host else "")
 
 
 def delete_session(
@@ -108,7 +115,7 @@ def purge(store: StorePath, yes: _YES = False, json_path: JsonPath = None) -> in
     return Status.OK
 
 
-def find_session(store: Path, session: str) -> SessionInfo:
+def find_session(store: str | Path, session: str) -> SessionInfo:
     """What the store knows of a session; an error that names the nearest one if it has none of this name."""
     known = {info.session_id: info for info in with_store(store, lambda opened: opened.sessions(), read_only=True)}
     if session in known:
@@ -121,16 +128,16 @@ def find_session(store: Path, session: str) -> SessionInfo:
         if not known
         else "see: summarizing-context sessions list"
     )
-    raise InputError(f"{store}: there is no session {plain(session, 60)!r}; {hint}")
+    raise InputError(f"{shown_store(store)}: there is no session {plain(session, 60)!r}; {hint}")
 
 
-def check_store(store: Path) -> None:
+def check_store(store: str | Path) -> None:
     """Refuse a store that is not there, rather than make one."""
-    if not store.exists():
-        raise StoreError(f"{store}: there is no such file; check --store")
+    if not (is_address(store) or Path(store).exists()):
+        raise StoreError(f"{shown_store(store)}: there is no such file; check --store")
 
 
-def with_store(store: Path, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = False) -> T:
+def with_store(store: str | Path, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = False) -> T:
     """What `act` makes of the opened store. One of an older version is brought up to date, as by any opening."""
     import anyio
 
@@ -152,7 +159,7 @@ def with_store(store: Path, act: Callable[[SessionStore], Awaitable[T]], *, read
 
 
 @asynccontextmanager
-async def _opened(store: Path, *, read_only: bool) -> AsyncIterator[SessionStore]:
+async def _opened(store: str | Path, *, read_only: bool) -> AsyncIterator[SessionStore]:
     from summarizing_context.assembly import open_store
     from summarizing_context.errors import StoreReadOnlyError
 

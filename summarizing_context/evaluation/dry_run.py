@@ -19,6 +19,7 @@ from summarizing_context.assembly import open_context, open_store, recipe_of
 from summarizing_context.errors import BudgetError, MessageError, TranscriptError
 from summarizing_context.evaluation.replay import Plan
 from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.settings.addresses import is_address
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import Store, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
@@ -159,7 +160,8 @@ def assumed_summary(job: SummaryJob) -> str:
 @asynccontextmanager
 async def _opened(settings: Settings) -> AsyncIterator[Store | None]:
     """The store that the replay would use, for reading; None for one that is not there yet."""
-    if str(settings.store) == _MEMORY or not await anyio.Path(settings.store).exists():
+    is_file = not is_address(settings.store)
+    if str(settings.store) == _MEMORY or (is_file and not await anyio.Path(settings.store).exists()):
         yield None
         return
     store = await open_store(settings.store, read_only=True)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from summarizing_context.errors import SettingsError
+from summarizing_context.settings.addresses import StoreAddress, is_address
 from summarizing_context.settings.ledger_rules import LedgerRule, check_rules
 
 SHOWN_CHARACTERS = 60  # of a refused value
@@ -186,14 +187,14 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A file's path, or `:memory:`."""
+    """A file's path, `:memory:`, or the address of a server."""
 
-    allowed: str = 'a path to a file, or ":memory:"'
+    allowed: str = 'a path to a file, ":memory:", or postgresql://user@host/database'
 
     def accept(self, value: Any) -> str | Path:
         if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
             raise Refused
-        return value
+        return StoreAddress(value) if is_address(value) else value
 
     def parse(self, text: str) -> str:
         return text

@@ -75,6 +75,7 @@ class SessionInfo:
     writer_pid: int | None  # of the process that has it open, when it lives
     input_tokens: int = 0  # what its summaries cost when they were made, by it or by another session
     output_tokens: int = 0
+    writer_host: str | None = None  # its machine, where the store serves several
 
 
 class NewActivation(NamedTuple):

@@ -12,6 +12,8 @@ from tests.contract import store_builders
 @pytest.fixture(params=sorted(store_builders.BACKENDS))
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The backend that is tested, by its name."""
+    if request.param == "postgres":
+        request.getfixturevalue("postgres")
     monkeypatch.setattr(store_builders, "chosen", request.param)
     return str(request.param)
 

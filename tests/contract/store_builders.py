@@ -13,10 +13,12 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+import anyio
 import pytest
 
 from summarizing_context.stores.base import SessionStore, StoredEntry, StoredSession, StoredSummary, SummaryKey
 from summarizing_context.stores.sqlite.store import SqliteStore
+from tests import postgres_server
 
 
 class OpenableStore(SessionStore, Protocol):
@@ -31,14 +33,21 @@ class Backend(Protocol):
     def __call__(self, path: str | Path, *, read_only: bool = False) -> OpenableStore: ...
 
 
-BACKENDS: dict[str, Backend] = {"sqlite": SqliteStore}
+def make_postgres_store(path: str | Path, **options: Any) -> OpenableStore:
+    """A store in a schema of its own for each path, on the server that the fixture `backend` has started."""
+    from summarizing_context.stores.postgres.store import PostgresStore
+
+    return PostgresStore(postgres_server.address_for(path), **options)
+
+
+BACKENDS: dict[str, Backend] = {"sqlite": SqliteStore, "postgres": make_postgres_store}
 
 chosen = "sqlite"  # the backend that is tested; the fixture `backend` sets it
 
 
 def make_store(path: str | Path, **options: Any) -> OpenableStore:
     """A store of the backend that is tested, not opened yet."""
-    if options.keys() - {"read_only"}:
+    if options.keys() - {"read_only", "gives_way"}:
         need_sqlite()
     return BACKENDS[chosen](path, **options)
 
@@ -60,6 +69,14 @@ def need_sqlite() -> None:
     """Skip the test for other backends."""
     if chosen != "sqlite":
         pytest.skip("from here on the test is about SQLite")
+
+
+async def wait_until_free(store: SessionStore, session_id: str) -> None:
+    """Wait until the lease of a killed writer has ended; in SQLite its lock ends with it."""
+    with anyio.fail_after(60):
+        while any(one.session_id == session_id and one.writer_pid for one in await store.sessions()):
+            assert chosen != "sqlite"
+            await anyio.sleep(0.1)
 
 
 def locks(path: Path) -> list[Path]:

@@ -23,8 +23,9 @@ async def open_store(path: Path | str) -> Any:
 
 async def test_a_session_goes_on_in_a_given_store(tmp_path: Path):
     path = tmp_path / "run.db"
-    async with open_context(SETTINGS, store=await open_store(path)) as context:
-        assert context.statistics().store.endswith("run.db")
+    store = await open_store(path)
+    async with open_context(SETTINGS, store=store) as context:
+        assert context.statistics().store == store.name
         for number in range(100):
             await context.add_message(user(f"Step {number}: the tulip of bed {number}. " * 5))
             await context.add_message(assistant("Planted."))

@@ -15,7 +15,19 @@ import pytest
 
 from summarizing_context.errors import SessionInUseError
 from tests.contract import store_builders
-from tests.contract.store_builders import entries, key, locks, log_of, nothing, numbered, opened, sql, summary
+from tests.contract.store_builders import (
+    entries,
+    key,
+    locks,
+    log_of,
+    need_sqlite,
+    nothing,
+    numbered,
+    opened,
+    sql,
+    summary,
+    wait_until_free,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
 
@@ -82,7 +94,7 @@ async def test_a_session_open_in_another_process_is_refused_until_that_is_killed
                 await store.delete_session("s")
             child.kill()
             child.wait(PATIENCE)
-        assert (await store.sessions())[0].writer_pid is None
+        await wait_until_free(store, "s")
         await store.claim("s")
         assert (await store.sessions())[0].writer_pid == os.getpid()
 
@@ -101,7 +113,9 @@ async def test_a_killed_neighbour_leaves_nothing_half_done(path):
     with neighbour(path, "s") as child:
         child.kill()
         child.wait(PATIENCE)
-        async with opened(path, "s") as store:
+        async with opened(path) as store:
+            await wait_until_free(store, "s")
+            await store.claim("s")
             assert await store.find_summaries("s", [key("child")]) == {key("child"): summary("by the child")}
             assert await store.delete_session("s") is True
 
@@ -135,6 +149,7 @@ async def test_a_claim_has_a_lock_while_its_store_is_open(path):
 
 
 async def test_a_store_reached_by_a_link_is_the_same_store(path):
+    need_sqlite()
     link = path.with_name("link.db")
     async with opened(path, "s"):
         link.symlink_to(path)

@@ -31,6 +31,7 @@ HOMES = {
     "numpy": ("stores/vectors.py",),
     "openai": ("summarizers/openai.py",),
     "opentelemetry": ("adapters/opentelemetry.py",),
+    "psycopg": ("stores/postgres/",),
     "pydantic_ai": ("adapters/pydantic_ai.py",),
     "pydantic_core": ("adapters/pydantic_ai.py",),
     "rich": ("cli/",),

@@ -125,7 +125,7 @@ def test_settings_are_frozen():
         ({"call_timeout": 0}, "call_timeout = 0"),
         ({"max_wait": 10**400}, "max_wait = 1000"),
         ({"max_calls_per_hour": -1}, "or none"),
-        ({"store": ""}, 'a path to a file, or ":memory:"'),
+        ({"store": ""}, 'a path to a file, ":memory:", or postgresql:'),
         ({"store": 5}, "store = 5"),
         ({"session_id": "a b"}, "1-200 characters of A-Za-z0-9._:-"),
         ({"session_id": "a" * 201}, "session_id"),

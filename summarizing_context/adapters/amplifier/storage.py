@@ -21,6 +21,7 @@ from summarizing_context.assembly import Options, open_store, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import SessionInUseError, StoreCorruptError, StoreError, StoreReadOnlyError
 from summarizing_context.messages.validation import decode_message
+from summarizing_context.settings.addresses import is_address
 from summarizing_context.settings.values import Settings
 
 SUFFIX = ".db"  # of the store beside a list
@@ -82,7 +83,7 @@ async def open_session(plan: MountOptions, options: Options, degraded: Callable[
     """An open context that the caller closes; `degraded` is told why it is kept in memory only, if it is."""
     rules = (*options.ledger_rules, *plan.ledger_rules)
     options = replace(options, ledger_rules=rules, keep_system=plan.preserve_system)
-    if plan.settings.store == _MEMORY or options.read_only:
+    if plan.settings.store == _MEMORY or is_address(plan.settings.store) or options.read_only:
         return await start_context(plan.settings, options)
     try:
         _refuse_unusable(Path(plan.settings.store))

@@ -43,10 +43,22 @@ def has_session(connection: Connection, session_id: str) -> bool:
 def append(connection: Connection, session_id: str, entries: Sequence[StoredEntry]) -> None:
     """Add entries at the end of the log."""
     head = head_of(connection, session_id)
-    branch = head.branch
     if head.taken:
-        branch = _begin_branch(connection, session_id, parent=branch, stop=head.stop)
-    _write(connection, session_id, Head(branch, head.stop, False), entries)
+        head = _beside(connection, session_id, head)
+    _write(connection, session_id, head, entries)
+
+
+def own_head(connection: Connection, session_id: str) -> Head:
+    """Where the session's log ends, moved to a branch of its own where the next place is taken."""
+    head = head_of(connection, session_id)
+    if head.taken:
+        head = _beside(connection, session_id, head)
+        _write(connection, session_id, head, [])
+    return head
+
+
+def _beside(connection: Connection, session_id: str, head: Head) -> Head:
+    return Head(_begin_branch(connection, session_id, parent=head.branch, stop=head.stop), head.stop, False)
 
 
 def replace(connection: Connection, session_id: str, keep: int, entries: Sequence[StoredEntry]) -> None:

@@ -119,6 +119,11 @@ class Writer:
         self._spending = threading.Lock()  # held while spare time begins, ends or is cut short
         self._in_spare: Connection | None = None  # what is worked on in spare time
 
+    @property
+    def is_stopping(self) -> bool:
+        """Whether it was asked to stop."""
+        return self._stopping
+
     async def start(self) -> None:
         """Begin the thread and wait until the connection is there."""
         if self._loop is not None or self._stopping:
@@ -177,6 +182,11 @@ class Writer:
                 if self._in_spare is not None:
                     self._in_spare.interrupt()
             self._queue.put(None)
+
+    def check_loop(self) -> None:
+        """Raise `WrongEventLoopError` in another event loop than that in which it was started."""
+        if self._loop is not None:
+            self._check_loop(self._loop)
 
     def _check_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         try:

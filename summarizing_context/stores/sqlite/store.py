@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace as changed
@@ -24,6 +23,7 @@ from summarizing_context.stores.relational.activations import RelationalActivati
 from summarizing_context.stores.relational.checkpoints import RelationalCheckpoints
 from summarizing_context.stores.relational.memories import RelationalMemories, RelationalPins
 from summarizing_context.stores.relational.rules import RelationalRules
+from summarizing_context.stores.relational.summaries import find_summaries, note_uses, save_summary
 from summarizing_context.stores.relational.vectors import RelationalVectors
 from summarizing_context.stores.relational.writer import Writer
 from summarizing_context.stores.sqlite import removal
@@ -32,29 +32,6 @@ from summarizing_context.stores.sqlite.driver import SqliteDriver
 from summarizing_context.stores.sqlite.files import Claims
 from summarizing_context.stores.sqlite.schema import Database, transaction
 from summarizing_context.stores.sqlite.search import SqliteSearchIndex
-
-
-def _find_summaries(connection: Database, keys: Sequence[SummaryKey]) -> dict[SummaryKey, StoredSummary]:
-    """Those of `keys` that are there."""
-    found = connection.run("find_summaries", {"keys": json.dumps(keys)})
-    return {
-        SummaryKey(range_hash, recipe_hash): StoredSummary(text.decode("utf-8", "surrogatepass"), *numbers)
-        for range_hash, recipe_hash, text, *numbers in found
-    }
-
-
-def _save_summary(connection: Database, key: SummaryKey, summary: StoredSummary) -> StoredSummary:
-    """Keep `summary` unless there is one, and return the one that is kept."""
-    text = summary.text.encode("utf-8", "surrogatepass")
-    row = (*key, text, summary.rank, summary.input_tokens, summary.output_tokens)
-    connection.run("save_summary", row)
-    return _find_summaries(connection, [key])[key]
-
-
-def _note_uses(connection: Database, session_id: str, keys: Sequence[SummaryKey], places: Places) -> None:
-    """Note that a session uses those of `keys` that are there; nothing is noted for an unknown session."""
-    listed = [(*key, *places.get(key, (None, None))) for key in keys]
-    connection.run("note_uses", {"session_id": session_id, "keys": json.dumps(listed)})
 
 
 class SqliteStore:
@@ -149,11 +126,11 @@ class SqliteStore:
         """Those of `keys` that are there, noted as used by the session at these places."""
         wanted = tuple(keys)
         if self._read_only:
-            return await self._access.read(lambda connection: _find_summaries(connection, wanted))
+            return await self._access.read(lambda connection: find_summaries(connection, wanted))
 
         def work(connection: Database) -> dict[SummaryKey, StoredSummary]:
-            _note_uses(connection, session_id, wanted, places)
-            return _find_summaries(connection, wanted)
+            note_uses(connection, session_id, wanted, places)
+            return find_summaries(connection, wanted)
 
         return await self._writer.submit(work)
 
@@ -164,8 +141,8 @@ class SqliteStore:
         self._access.refuse_if_read_only("save a summary")
 
         def work(connection: Database) -> StoredSummary:
-            kept = _save_summary(connection, key, summary)
-            _note_uses(connection, session_id, [key], places)
+            kept = save_summary(connection, key, summary)
+            note_uses(connection, session_id, [key], places)
             return kept
 
         return await self._writer.submit(work)

@@ -1,0 +1,143 @@
+"""What PostgreSQL does for the writer: connect, hold the lease, index in spare time; and the claims of sessions."""
+
+from __future__ import annotations
+
+import os
+import socket
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+
+import psycopg
+
+from summarizing_context.errors import SessionInUseError, StoreError
+from summarizing_context.stores.postgres.address import Address
+from summarizing_context.stores.postgres.connection import PostgresConnection
+from summarizing_context.stores.postgres.faults import translate
+from summarizing_context.stores.postgres.schema import check_version, known_migrations, migrate
+from summarizing_context.stores.postgres.search import index_before_leaving, index_own
+from summarizing_context.stores.relational import log
+
+_RENEWALS = 3  # in the time of a lease
+
+
+class PostgresDriver:
+    """A `Driver` for one server. The stores of one process and event loop share it."""
+
+    def __init__(self, address: Address, *, read_only: bool) -> None:
+        self._address = address
+        self._read_only = read_only
+        self.is_leaving: Callable[[], bool] = lambda: False
+        self.may_index: Callable[[], bool] = lambda: True
+
+    def open(self) -> PostgresConnection:
+        """A connection to a store whose schema is up to date."""
+        writer = None if self._read_only else uuid.uuid4().hex
+        connection = PostgresConnection(self._address, writer, is_leaving=self.is_leaving)
+        try:
+            self._check_encoding(connection)
+            if writer is None:
+                check_version(connection.raw, self._address.schema, self._address.name)
+            else:
+                migrate(connection.raw, self._address.schema, self._address.name, known_migrations())
+                self._register(connection)
+        except BaseException:
+            connection.raw.close()
+            raise
+        return connection
+
+    def close(self, connection: PostgresConnection) -> None:
+        """Give up what is held still, and end the connection."""
+        try:
+            if connection.writer is not None and not connection.raw.closed:
+                release(connection, list(connection.fences))
+                connection.run("remove_writer", {"writer": connection.writer})
+        finally:
+            connection.raw.close()
+
+    def gone(self) -> Exception | None:
+        """A server that is gone may come back."""
+        return None
+
+    def translate(self, error: Exception) -> Exception:
+        """The error to raise in place of one of PostgreSQL."""
+        return translate(error, self._address.name)
+
+    def has_spare(self) -> bool:
+        """Whether messages may be left to index."""
+        return not self._read_only
+
+    def spend(self, connection: PostgresConnection) -> bool:
+        """Index a slice of the sessions that this writer has; whether there is more."""
+        connection.begin_work()
+        more = index_own(connection)
+        connection.commit_work()
+        return more
+
+    def gives_way(self) -> bool:
+        """Whether other work comes before the index."""
+        return not self.may_index()
+
+    def beat(self, connection: PostgresConnection) -> float | None:
+        """Renew the lease; seconds until the next time."""
+        if connection.writer is None:
+            return None
+        connection.begin_work()
+        connection.run("nothing")
+        connection.commit_work()
+        return self._address.lease / _RENEWALS
+
+    def _register(self, connection: PostgresConnection) -> None:
+        me = {"host": socket.gethostname(), "pid": os.getpid(), "lease": self._address.lease}
+        connection.run("add_writer", {"writer": connection.writer, **me})
+        connection.run("tidy_writers")
+
+    def _check_encoding(self, connection: PostgresConnection) -> None:
+        (encoding,) = connection.raw.execute("show server_encoding").fetchone() or ("",)
+        if encoding != "UTF8":
+            raise StoreError(
+                f"{self._address.name}: the database has the encoding {encoding}; create one with encoding 'UTF8'"
+            )
+
+
+def take(connection: PostgresConnection, session_id: str, project: str | None) -> None:
+    """Become the session's only writer, creating the session if needed; in a transaction of its own."""
+    connection.begin_work()
+    row = connection.run("lock_session", {"session_id": session_id}).fetchone()
+    if row is None:
+        branch = connection.insert("begin_branch", {"session_id": session_id, "parent": None, "parent_stop": 0})
+        values = {"session_id": session_id, "project": project, "branch": branch, "now": log.now()}
+        connection.run("create_session", values)
+    else:
+        refuse_if_held(connection, session_id, row)
+    values = {"session_id": session_id, "project": project, "writer": connection.writer}
+    fence = connection.insert("take_session", values)
+    connection.commit_work()
+    connection.fences[session_id] = fence
+    connection.forget_head(session_id)
+
+
+def refuse_if_held(
+    connection: PostgresConnection, session_id: str, row: tuple[str | None, str | None, int | None, bool | None]
+) -> None:
+    """Raise `SessionInUseError` where a session's row, as `lock_session` finds it, names another living writer."""
+    writer, host, pid, lives = row
+    is_own = writer == connection.writer
+    if session_id in connection.fences and is_own:
+        raise SessionInUseError(session_id, os.getpid())
+    if lives and not is_own:
+        raise SessionInUseError(session_id, pid, host)
+
+
+def release(connection: PostgresConnection, sessions: list[str]) -> None:
+    """Give sessions up; those that another host has taken stay its own."""
+    if not sessions:
+        return
+    with suppress(psycopg.OperationalError, StoreError):  # then the lease ends by itself
+        index_before_leaving(connection)
+        connection.begin_work()
+        connection.run("release_sessions", {"writer": connection.writer, "sessions": sessions})
+        connection.commit_work()
+    for session_id in sessions:
+        connection.fences.pop(session_id, None)
+        connection.forget_head(session_id)

@@ -1,0 +1,63 @@
+"""One thread and one connection for all stores of a process and event loop that name the same address."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Hashable
+
+from summarizing_context.concurrency import running_loop
+from summarizing_context.stores.postgres.address import Address
+from summarizing_context.stores.postgres.driver import PostgresDriver
+from summarizing_context.stores.relational.writer import Writer
+
+_engines: dict[Hashable, Engine] = {}
+_guard = threading.Lock()  # loops of several threads look here
+
+
+class Engine:
+    """A writer with the number of stores that use it."""
+
+    def __init__(self, address: Address, key: Hashable, *, read_only: bool) -> None:
+        driver = PostgresDriver(address, read_only=read_only)
+        self.writer = Writer(address.name, driver)
+        driver.is_leaving = lambda: self.writer.is_stopping
+        driver.may_index = lambda: not any(gives_way() for gives_way in list(self.giving_way))
+        self.giving_way: list[Callable[[], bool]] = []
+        self._key = key
+        self._users = 0
+        self._starting: asyncio.Task[None] | None = None
+
+    @classmethod
+    def joined(cls, address: Address, gives_way: Callable[[], bool], *, read_only: bool) -> Engine:
+        """The engine of this address and event loop, with one user more."""
+        key = (address, read_only, id(running_loop()))
+        with _guard:
+            engine = _engines.get(key)
+            if engine is None or engine.writer.is_stopping:
+                engine = _engines[key] = cls(address, key, read_only=read_only)
+            engine._users += 1
+        engine.giving_way.append(gives_way)
+        return engine
+
+    async def started(self) -> None:
+        """Wait until the connection is there."""
+        if self._starting is None:
+            self._starting = asyncio.create_task(self.writer.start())
+        await asyncio.shield(self._starting)
+
+    async def leave(self, gives_way: Callable[[], bool]) -> None:
+        """One user less; the last one ends the thread."""
+        self.giving_way.remove(gives_way)
+        with _guard:
+            self._users -= 1
+            if self._users:
+                return
+            if _engines.get(self._key) is self:
+                del _engines[self._key]
+        await self.writer.stop()
+        if self._starting is not None:
+            self._starting.cancel()
+            await asyncio.wait([self._starting])
+            if not self._starting.cancelled():
+                self._starting.exception()  # told already to who waited

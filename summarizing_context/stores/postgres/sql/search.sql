@@ -1,0 +1,105 @@
+-- The queries about searching, each under its name and purpose.
+
+-- backlog: entries and summaries that are not indexed yet
+select
+    (select count(*) from store.branches join store.entries on entries.branch = branches.id
+        and entries.position >= greatest(branches.indexed, branches.parent_stop))
+    + (select count(*) from store.summaries where not indexed);
+
+-- branch_behind: a branch with entries that are not indexed, and the first of them; another process may have others
+select id, greatest(indexed, parent_stop) from store.branches
+where exists (select 1 from store.entries where branch = branches.id and position >= greatest(indexed, parent_stop))
+limit 1 for update skip locked;
+
+-- own_branch_behind: the same among some branches
+select id, greatest(indexed, parent_stop) from store.branches where id = any(:branches)
+and exists (select 1 from store.entries where branch = branches.id and position >= greatest(indexed, parent_stop))
+limit 1 for update skip locked;
+
+-- branches_behind: all branches with entries that are not indexed, and one past the last of them
+select id, (select max(position) + 1 from store.entries where branch = branches.id) from store.branches
+where exists (select 1 from store.entries where branch = branches.id and position >= greatest(indexed, parent_stop));
+
+-- indexed_of: how far a branch is indexed; nobody else indexes it until the transaction ends
+select greatest(indexed, parent_stop) from store.branches where id = :branch for update;
+
+-- indexed_now: how far a branch is indexed
+select greatest(indexed, parent_stop) from store.branches where id = :branch;
+
+-- last_summary_behind: the last one that is not indexed, or 0
+select coalesce(max(id), 0) from store.summaries where not indexed;
+
+-- entries_behind: those of a branch from a position on
+select position, message from store.entries where branch = :branch and position >= :start order by position;
+
+-- some_entries_behind: as many
+select position, message from store.entries where branch = :branch and position >= :start order by position limit :most;
+
+-- summaries_behind: those that are not indexed, numbered as in the index
+select -id, text from store.summaries where not indexed;
+
+-- some_summaries_behind: as many, which nobody else indexes until the transaction ends
+select id, text from store.summaries where not indexed and id <= :last order by id limit :most for update skip locked;
+
+-- add_words: of a part of a text
+insert into store.words (number, part, size, words)
+values (:number, :part, :size, to_tsvector('store.plain', cast(:text as text)))
+on conflict (number, part) do nothing;
+
+-- note_indexed: how far a branch is indexed
+update store.branches set indexed = :stop where id = :branch;
+
+-- note_indexed_summaries: those of the array
+update store.summaries set indexed = true where id = any(:ids);
+
+-- index_size: how many rows the index has, about
+select cast(greatest(reltuples, 0) as bigint) from pg_class where oid = cast('store.words' as regclass);
+
+-- count_matches: how many rows match, counted up to `most`
+select count(*) from (
+    select 1 from store.words where words @@ websearch_to_tsquery('store.plain', :match) limit :most
+) as counted;
+
+-- matches: rows that match, with how much each term counts in them and how many words they have
+select number, size, array(
+    select ts_rank('{1,1,1,1}', words, websearch_to_tsquery('store.plain', term))
+    from unnest(cast(:terms as text[])) with ordinality as term (term, at) order by at
+)
+from store.words where words @@ websearch_to_tsquery('store.plain', :match);
+
+-- matches_within: of one run of rows
+select number, size, array(
+    select ts_rank('{1,1,1,1}', words, websearch_to_tsquery('store.plain', term))
+    from unnest(cast(:terms as text[])) with ordinality as term (term, at) order by at
+)
+from store.words where number between :first and :last and words @@ websearch_to_tsquery('store.plain', :match);
+
+-- matches_among: the same of texts that are not indexed
+select number, size, array(
+    select ts_rank('{1,1,1,1}', to_tsvector('store.plain', text), websearch_to_tsquery('store.plain', term))
+    from unnest(cast(:terms as text[])) with ordinality as term (term, at) order by at
+)
+from unnest(cast(:number as bigint[]), cast(:size as bigint[]), cast(:text as text[])) as given (number, size, text)
+where to_tsvector('store.plain', text) @@ websearch_to_tsquery('store.plain', :match);
+
+-- newest_matches: rows of one run that match, the newest first
+select number from store.words
+where number between :first and :last and words @@ websearch_to_tsquery('store.plain', :match)
+order by number desc limit :most;
+
+-- sessions_in_scope: by id, by project, or all; the newest change last
+select session_id, branch, stop from store.sessions
+where (cast(:session_id as text) is null or session_id = :session_id)
+and (cast(:project as text) is null or project = :project)
+order by updated_at;
+
+-- entry: one
+select message from store.entries where branch = :branch and position = :position;
+
+-- summary_text: by its id
+select text from store.summaries where id = :id;
+
+-- summary_places: the sessions that use a summary, and what it stands for there
+select session_id, start, stop from store.summary_uses as uses
+join store.summaries on uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
+where summaries.id = :id and not stale and start is not null;

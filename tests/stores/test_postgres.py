@@ -1,0 +1,265 @@
+"""What PostgreSQL alone is asked for: leases, fences, lost connections, and addresses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psycopg
+import pytest
+
+from summarizing_context import Settings, open_context
+from summarizing_context.errors import (
+    SessionInUseError,
+    SessionLostError,
+    SettingsError,
+    StoreError,
+    StoreUnreachableError,
+    StoreVersionError,
+)
+from summarizing_context.stores.base import Scope
+from summarizing_context.stores.postgres.address import read_address
+from summarizing_context.stores.postgres.store import PostgresStore
+from tests import postgres_server
+from tests.contract.store_builders import entries, entry, log_of, nothing, numbered
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def address(postgres: str, tmp_path: Path) -> str:
+    """A store that is not there yet."""
+    return postgres_server.address_for(tmp_path)
+
+
+@asynccontextmanager
+async def opened(address: str, *claims: str, **options: Any) -> AsyncIterator[PostgresStore]:
+    store = PostgresStore(address, **options)
+    await store.open()
+    try:
+        for session_id in claims:
+            await store.claim(session_id)
+        yield store
+    finally:
+        await store.close()
+
+
+@contextmanager
+def sql(address: str) -> Iterator[psycopg.Connection[Any]]:
+    """A bare connection whose tables are those of the store."""
+    known = read_address(address)
+    with psycopg.connect(known.url, autocommit=True) as connection:
+        connection.execute(f"set search_path = {known.schema}".encode())
+        yield connection
+
+
+def another_host(address: str) -> str:
+    """The same store by another name, so that this process has a second connection to it."""
+    return address + "&application_name=another-host"
+
+
+def end_leases(address: str) -> None:
+    """As if every host had been silent for long."""
+    with sql(address) as connection:
+        connection.execute("update writers set until = now() - interval '1 second'")
+
+
+# One writer
+
+
+async def test_a_session_of_another_host_is_refused_and_names_it(address):
+    async with opened(address, "s") as holder, opened(another_host(address)) as other:
+        with pytest.raises(SessionInUseError) as raised:
+            await other.claim("s")
+        assert (raised.value.pid, raised.value.host) == (os.getpid(), os.uname().nodename)
+        await holder.append("s", entries("a"), nothing)
+        assert await log_of(other) == ["a"]
+
+
+async def test_a_host_that_lost_its_lease_writes_nothing_and_is_told(address):
+    called: list[str] = []
+    async with opened(address, "s", "kept") as old, opened(another_host(address)) as new:
+        await old.append("s", entries("a"), nothing)
+        end_leases(address)
+        await new.claim("s")
+        await new.append("s", entries("b"), nothing)
+        for write in (
+            lambda: old.append("s", entries("x"), lambda: called.append("x")),
+            lambda: old.append("s", numbered(600), lambda: called.append("many")),
+            lambda: old.replace("s", 0, [], lambda: called.append("replaced")),
+            lambda: old.save_activation("s", "p", b"state"),
+            lambda: old.pins.save("s", "[]", lambda: called.append("pins")),
+        ):
+            with pytest.raises(SessionLostError, match="open the session again"):
+                await write()
+        assert called == []
+        await old.append("kept", entries("still mine"), nothing)
+        assert await log_of(new) == ["a", "b"]
+        assert await log_of(new, "kept") == ["still mine"]
+
+
+async def test_what_is_queued_for_other_sessions_is_written_when_one_was_lost(address):
+    async with opened(address, "s", "t") as old, opened(another_host(address)) as new:
+        end_leases(address)
+        await new.claim("s")
+        lost, kept = old.append("s", [entry("x")], nothing), old.append("t", [entry("y")], nothing)
+        await kept
+        with pytest.raises(SessionLostError):
+            await lost
+        assert await log_of(new, "t") == ["y"]
+
+
+async def test_a_session_that_is_closed_is_free_at_once(address):
+    async with opened(address, "s") as store:
+        await store.append("s", entries("a"), nothing)
+    async with opened(another_host(address), "s") as store:
+        await store.append("s", entries("b"), nothing)
+        assert await log_of(store) == ["a", "b"]
+
+
+async def test_stores_of_one_process_share_a_connection_and_exclude_each_other(address):
+    async with opened(address, "s") as one, opened(address, "t") as two:
+        with sql(address) as connection:
+            assert connection.execute("select count(*) from writers").fetchone() == (1,)
+        with pytest.raises(SessionInUseError):
+            await two.claim("s")
+        with pytest.raises(StoreError, match="claim it first"):
+            await two.append("s", entries("x"), nothing)
+        await one.close()
+        await two.claim("s")
+        await two.append("s", entries("y"), nothing)
+        assert await log_of(two) == ["y"]
+    with sql(address) as connection:
+        assert connection.execute("select count(*) from writers").fetchone() == (0,)
+
+
+# Lost connections
+
+
+def end_connections(address: str) -> int:
+    """The server ends every connection of a store of ours; how many."""
+    with sql(address) as connection:
+        ended = connection.execute(
+            "select pg_terminate_backend(pid) from pg_stat_activity "
+            "where application_name = 'summarizing-context' and pid <> pg_backend_pid()"
+        )
+        return len(ended.fetchall())
+
+
+async def test_a_lost_connection_is_made_again(address):
+    async with opened(address, "s") as store:
+        for number in range(5):
+            await store.append("s", entries(str(number)), nothing)
+            assert end_connections(address) >= 1
+        await store.save_activation("s", "p", b"state")
+        assert await log_of(store) == [str(number) for number in range(5)]
+
+
+async def test_a_commit_without_an_answer_is_not_done_twice(address, monkeypatch):
+    lost: list[str] = []
+    execute = psycopg.Connection.execute
+
+    def answer_gets_lost(self: Any, query: Any, *values: Any, **options: Any) -> Any:
+        result = execute(self, query, *values, **options)
+        if query == "commit" and armed:
+            if self.pgconn.pipeline_status:
+                self._pipeline.sync()
+            armed.clear()
+            lost.append("commit")
+            self.close()
+            raise psycopg.OperationalError("the server closed the connection")
+        return result
+
+    monkeypatch.setattr(psycopg.Connection, "execute", answer_gets_lost)
+    armed: list[bool] = []
+    called: list[str] = []
+    async with opened(address, "s") as store:
+        await store.append("s", entries("a"), nothing)
+        for write in (
+            lambda: store.append("s", entries("b"), lambda: called.append("b")),
+            lambda: store.append("s", numbered(600), lambda: called.append("many")),
+            lambda: store.replace("s", 1, entries("c"), lambda: called.append("c")),
+        ):
+            armed.append(True)
+            await write()
+        assert lost == ["commit"] * 3
+        assert called == ["b", "many", "c"]
+        assert await log_of(store) == ["a", "c"]
+
+
+async def test_a_server_that_is_not_there_is_told(tmp_path):
+    store = PostgresStore(f"postgresql://u:secret@/db?host={tmp_path}")
+    with pytest.raises(StoreUnreachableError, match="cannot be reached") as raised:
+        await store.open()
+    assert "secret" not in f"{raised.value}{raised.value.__cause__}{store.name}"
+
+
+# Schemas
+
+
+async def test_readers_need_a_store_and_write_nothing(address):
+    with pytest.raises(StoreError, match="there is no store in this schema"):
+        await PostgresStore(address, read_only=True).open()
+    async with opened(address, "s") as store:
+        await store.append("s", entries("a"), nothing)
+        async with opened(address, read_only=True) as reader:
+            assert await log_of(reader) == ["a"]
+            assert await reader.index.find(["a"], Scope("s", "s"), 5) == []
+
+
+async def test_a_store_of_a_later_version_is_refused(address):
+    async with opened(address):
+        pass
+    with sql(address) as connection:
+        connection.execute("update version set number = 99")
+    for read_only in (False, True):
+        with pytest.raises(StoreVersionError, match="99"):
+            await PostgresStore(address, read_only=read_only).open()
+
+
+async def test_stores_that_create_one_schema_at_the_same_time_all_succeed(address):
+    async def write(number: int) -> None:
+        async with opened(f"{address}&application_name=host{number}", f"s{number}") as store:
+            await store.append(f"s{number}", numbered(2), nothing)
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(5):
+            tasks.start_soon(write, number)
+    async with opened(address) as store:
+        assert sorted(one.messages for one in await store.sessions()) == [2] * 5
+
+
+# Addresses
+
+
+def test_our_parameters_are_taken_out_of_an_address():
+    known = read_address("postgresql://u:p@h:5/d?schema=agents&lease=30&sslmode=require")
+    assert known.url == "postgresql://u:p@h:5/d?sslmode=require"
+    assert (known.schema, known.lease) == ("agents", 30.0)
+    assert known.name == "postgresql://u@h:5/d?sslmode=require&schema=agents"
+
+
+@pytest.mark.parametrize("wrong", ["schema=a-b", "schema=pg_x", "lease=soon", "lease=0.1", "schema=a;drop"])
+def test_a_wrong_parameter_is_refused(wrong):
+    with pytest.raises(SettingsError, match=wrong.partition("=")[0]):
+        read_address(f"postgresql://h/d?{wrong}")
+
+
+def test_settings_show_no_password():
+    settings = Settings(store="postgresql://u:secret@h/d?password=secret")
+    assert str(settings.store) == "postgresql://u:secret@h/d?password=secret"
+    assert "secret" not in repr(settings)
+    assert "u@h" in repr(settings)
+
+
+async def test_a_context_opens_by_its_address(address):
+    settings = Settings(store=address, session_id="s1")
+    async with open_context(settings) as context:
+        await context.add_message({"role": "user", "content": "The gate is green."})
+        assert context.statistics().store.startswith("postgresql://")
+    async with open_context(settings, read_only=True) as context:
+        assert [hit.snippet for hit in await context.search("gates")] == ["The gate is green."]
