@@ -37,8 +37,8 @@ $(HOSTS)/.ready: pyproject.toml constraints.txt
 	$(HOSTS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,hosts]' -c constraints.txt
 	@touch $@
 
-test-hosts: $(HOSTS)/.ready ## the adapters against the real packages of their hosts, in .venv-hosts
-	$(HOSTS)/bin/python -m pytest -q tests/hosts
+test-hosts: $(HOSTS)/.ready ## the adapters and their pages with the real packages of their hosts, in .venv-hosts
+	$(HOSTS)/bin/python -m pytest -n 2 --dist worksteal tests/hosts tests/cli/test_mcp.py tests/house/test_docs.py
 
 coverage: $(READY) ## the same with coverage traced and shown (almost twice the time)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov=summarizing_context --cov-report=term:skip-covered

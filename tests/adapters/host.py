@@ -189,6 +189,7 @@ async def session_of(
     session_id: str = "amplifier-test",
     hooks: dict[str, Any] | None = None,
     loop: Loop | None = None,
+    tool: Any = None,
     context: Any = "context-summarizing",
     resolver: Any = None,
 ) -> AsyncIterator[Any]:
@@ -197,7 +198,7 @@ async def session_of(
     mounts = {
         "loop_small": lambda coordinator: coordinator.mount("orchestrator", loop or Loop()),
         "provider_strict": lambda coordinator: coordinator.mount("providers", provider, name="strict"),
-        "tool_read": lambda coordinator: coordinator.mount("tools", Read(), name="read"),
+        "tool_read": lambda coordinator: coordinator.mount("tools", tool or Read(), name="read"),
     }
     names = [_register(name, mounting) for name, mounting in mounts.items()]
     plan = {

@@ -1,0 +1,147 @@
+"""A session of `amplifier-core` with the loop and the kind of provider of the adapter's own tests."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, ClassVar
+
+from amplifier_core import ChatResponse, ProviderInfo, TextBlock, ToolResult
+from amplifier_core.message_models import ThinkingBlock, ToolCall, ToolCallBlock
+
+from summarizing_context.adapters.amplifier import SummarizingContextManager
+from summarizing_context.assembly import Options
+from tests.adapters.host import session_of
+from tests.hosts.contract.rows import Call, Row
+from tests.hosts.contract.script import DESCRIPTION, PROMPT, SIZES, TOOL, Conversation
+
+_MODULE = "amplifier_module_context_contract"
+
+
+class Provider:
+    """Says what the script says. It tells no window."""
+
+    name = "scripted"
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self.hooks: Any = None
+
+    def get_info(self) -> ProviderInfo:
+        return ProviderInfo(id=self.name, display_name="Scripted")
+
+    async def complete(self, request: Any, **_: Any) -> ChatResponse:
+        front, *rows = [row_of(message.model_dump()) for message in request.messages]
+        assert (front.role, front.text) == ("system", PROMPT)
+        reply = self._conversation.reply(rows)
+        said: list[Any] = [TextBlock(text=reply.text)]
+        if reply.thinking:
+            said.insert(0, ThinkingBlock(thinking=reply.thinking, signature="c2lnbmVk"))
+        calls = [ToolCall(id=call.id, name=call.name, arguments=json.loads(call.arguments)) for call in reply.calls]
+        blocks = [ToolCallBlock(id=call.id, name=call.name, input=call.arguments) for call in calls]
+        return ChatResponse(content=[*said, *blocks], tool_calls=calls or None)
+
+
+class Read:
+    name, description = TOOL, DESCRIPTION
+    input_schema: ClassVar[Any] = {"type": "object", "properties": {"path": {"type": "string"}}}
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+
+    async def execute(self, input: Any) -> ToolResult:
+        return ToolResult(success=True, output=self._conversation.result(input["path"]))
+
+
+class AmplifierHost:
+    session = "contract"
+
+    def __init__(self, conversation: Conversation, store: Path, **options: Any) -> None:
+        self._conversation, self._options = conversation, Options(**options)
+        self._config = {"store": str(store), **SIZES}
+
+    async def __aenter__(self) -> AmplifierHost:
+        async def mount(coordinator: Any, config: Any = None) -> Any:
+            manager = SummarizingContextManager(config, self._options)
+            manager.use_host(coordinator)
+            await manager.set_system_prompt_factory(lambda: PROMPT)
+            await coordinator.mount("context", manager)
+            return manager.close
+
+        sys.modules[_MODULE] = ModuleType(_MODULE)
+        sys.modules[_MODULE].mount = mount  # type: ignore[attr-defined]
+        self._stack = AsyncExitStack()
+        self._stack.callback(sys.modules.pop, _MODULE)
+        model: Any = Provider(self._conversation)
+        self._host = await self._stack.enter_async_context(
+            session_of(
+                self._config,
+                model=model,
+                tool=Read(self._conversation),
+                session_id=self.session,
+                context="context-contract",
+            )
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    @property
+    def manager(self) -> SummarizingContextManager:
+        found: SummarizingContextManager = self._host.coordinator.get("context")
+        return found
+
+    async def ask(self, prompt: str) -> None:
+        await self._host.execute(prompt)
+
+    async def put(self, log: Sequence[Row]) -> None:
+        rows = await self.manager.get_messages()
+        same = next((at for at, (row, one) in enumerate(zip(rows, log, strict=False)) if row_of(row) != one), len(rows))
+        same = min(same, len(log))
+        if same == len(rows):
+            for row in log[same:]:
+                await self.manager.add_message(message_of(row))
+        else:
+            await self.manager.set_messages([*rows[:same], *map(message_of, log[same:])])
+
+    async def history(self) -> list[Row]:
+        return [row_of(row) for row in await self.manager.get_messages()]
+
+    async def restart(self) -> None:
+        transcript = await self.manager.get_messages()
+        await self.__aexit__()
+        await self.__aenter__()
+        await self.manager.set_messages(transcript)
+
+    async def figures(self) -> Any:
+        return self.manager.statistics() or SimpleNamespace(activations=0)
+
+
+def message_of(row: Row) -> dict[str, Any]:
+    if row.role != "assistant":
+        return {"role": row.role, "content": row.text, **({"tool_call_id": row.answers} if row.answers else {})}
+    if not row.calls:
+        return {"role": "assistant", "content": row.text}
+    thinking = [{"type": "thinking", "thinking": row.thinking, "signature": "c2lnbmVk"}] if row.thinking else []
+    asked = [(call.id, call.name, json.loads(call.arguments)) for call in row.calls]
+    blocks = [{"type": "tool_call", "id": id, "name": name, "input": given} for id, name, given in asked]
+    listed = [{"id": id, "tool": name, "arguments": given} for id, name, given in asked]
+    content = [*thinking, {"type": "text", "text": row.text}, *blocks]
+    return {"role": "assistant", "content": content, "tool_calls": listed}
+
+
+def row_of(message: Any) -> Row:
+    content = message["content"]
+    blocks: list[Any] = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    texts = [block["text"] for block in blocks if block["type"] == "text"]
+    thinking = [block["thinking"] for block in blocks if block["type"] == "thinking"]
+    asked = [block for block in blocks if block["type"] == "tool_call"]
+    calls = [Call(block["id"], block["name"], json.dumps(block["input"])) for block in asked]
+    wire = json.dumps([message["role"], content, message.get("tool_call_id")])
+    answers = message.get("tool_call_id")
+    return Row(message["role"], "\n".join(texts), tuple(calls), answers, "\n".join(thinking), wire)

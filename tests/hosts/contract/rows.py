@@ -1,0 +1,33 @@
+"""What is said in a conversation, in a shape of no host's. The script, the judge and the hosts speak it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+_MARK = re.compile(r"\[([a-z]\w*)\]")
+
+
+@dataclass(frozen=True)
+class Call:
+    id: str
+    name: str
+    arguments: str  # canonical JSON
+
+
+@dataclass(frozen=True)
+class Row:
+    """A message. `wire` is what its host would send for it, as text; equal rows may differ in it."""
+
+    role: str  # user, assistant, tool or system
+    text: str
+    calls: tuple[Call, ...] = ()
+    answers: str | None = None  # the call that a tool's row answers
+    thinking: str = ""
+    wire: str = field(default="", compare=False)
+
+    @property
+    def mark(self) -> str | None:
+        """The name in brackets at the beginning of the text. Each row of the script has its own."""
+        found = _MARK.match(self.text)
+        return found and found[1]

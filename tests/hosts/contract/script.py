@@ -1,0 +1,174 @@
+"""The session of two hundred steps that every host plays: parallel calls, thinking, lost results, edits, restarts."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+from tests.hosts.contract.judge import Judge
+from tests.hosts.contract.rows import Call, Row
+
+STEPS = 200  # requests of the model
+BUDGET = 4_000  # tokens of a request
+SIZES = {"max_tokens": BUDGET, "segment_min": 200, "segment_target": 400, "segment_max": 800, "summary_max_tokens": 60}
+
+PROMPT = "You fix code. Never push to main."
+TOOL, DESCRIPTION = "read", "Read a file."
+BESIDE = PROMPT + json.dumps({"name": TOOL, "description": DESCRIPTION, "path": {"type": "string"}})
+
+_SENTENCE = "the cache of this module keeps every entry until its owner asks for a newer one and then drops it"
+_WORDS = _SENTENCE.split()
+
+
+@dataclass(frozen=True)
+class Turn:
+    """What happens before a prompt, the prompt, and what the model says to its end."""
+
+    before: str  # "", or the name of a method of `Conversation`, or "restart"
+    prompt: str
+    replies: tuple[Row, ...]
+
+
+class Host(Protocol):
+    """A host's real runtime with its fake model, which asks `Conversation.reply`, and a tool, which asks `result`."""
+
+    async def ask(self, prompt: str) -> None:
+        """Run a turn."""
+
+    async def put(self, log: Sequence[Row]) -> None:
+        """Bring the host's history to these rows, by the means that the host has for it."""
+
+    async def history(self) -> list[Row]:
+        """The host's own history."""
+
+    async def restart(self) -> None:
+        """Close everything of ours, and begin again with what the host has stored."""
+
+    async def figures(self) -> Any:
+        """The statistics of the session since it was opened."""
+
+
+def turns() -> Iterator[Turn]:
+    """The script; the same in every run."""
+    chance = random.Random(15)
+    step = number = 0
+    while step < STEPS:
+        length = min(chance.choice([1, 2, 5, 9, 12]), STEPS - step)
+        said = [_calling(chance, step + at) for at in range(length - 1)]
+        prompt = f"[p{number}] Fix part {number}. {_text(chance, chance.choice([4, 20, 20, 900]))}"
+        answer = Row("assistant", f"[a{number}] Part {number} is done. {_text(chance, 15)}")
+        yield Turn(_BEFORE.get(number, ""), prompt, (*said, answer))
+        step, number = step + length, number + 1
+
+
+_BEFORE = {
+    5: "lose", 8: "edit", 9: "restart", 13: "rewind", 16: "lose", 19: "edit", 20: "restart", 25: "lose", 28: "rewind",
+}  # fmt: skip
+
+
+def _calling(chance: random.Random, step: int) -> Row:
+    """A reply with one to four calls, mostly behind signed thinking."""
+    calls = tuple(_call(f"c{step}{name}") for name in "wxyz"[: chance.choice([1, 2, 2, 3, 4])])
+    thinking = f"Which file is it? {_text(chance, 12)}" if chance.random() < 0.7 else ""
+    return Row("assistant", f"[r{step}] I look. {_text(chance, 8)}", calls, thinking=thinking)
+
+
+def _call(id: str) -> Call:
+    return Call(id, TOOL, json.dumps({"path": f"src/{id}.py"}))
+
+
+def _text(chance: random.Random, words: int) -> str:
+    return " ".join(chance.choice(_WORDS) for _ in range(words)) + "."
+
+
+class Conversation:
+    """The script as it goes, what was said by now, and the judge of every request."""
+
+    def __init__(self) -> None:
+        self.judge = Judge(BUDGET, BESIDE)
+        self.log: list[Row] = []
+        self.removed: set[str] = set()
+        self._replies: Iterator[Row] = iter(())
+        self._edits = 0
+
+    def begin(self, turn: Turn) -> None:
+        self._replies = iter(turn.replies)
+        self.log.append(Row("user", turn.prompt))
+
+    def reply(self, sent: Sequence[Row]) -> Row:
+        """What the model says to a request, judged first. Its results are said too, for the tools all answer."""
+        self.judge.check(sent, self.log, self.removed)
+        row = next(self._replies)
+        self.log += [row, *(self._result(call) for call in row.calls)]
+        return row
+
+    def result(self, path: str) -> str:
+        """What the tool says of a file, which its call has named."""
+        id = path.removeprefix("src/").removesuffix(".py")
+        chance = random.Random(id)
+        return f"[{id}] {_text(chance, chance.choice([5, 20, 60, 60, 150, 1_200]))}"
+
+    def _result(self, call: Call) -> Row:
+        return Row("tool", self.result(json.loads(call.arguments)["path"]), answers=call.id)
+
+    def lose(self) -> None:
+        """An interrupted run: of three results two were never stored."""
+        name = f"{len(self.log)}lost"
+        calls = tuple(_call(f"c{name}{each}") for each in "xyz")
+        asked = Row("user", f"[p{name}] Look once more.")
+        self.log += [asked, Row("assistant", f"[r{name}] I look again.", calls), self._result(calls[1])]
+
+    def edit(self) -> None:
+        """Somebody corrects an ask in the middle."""
+        asks = [at for at, row in enumerate(self.log) if row.role == "user"]
+        self._edits += 1
+        self._change(asks[len(asks) // 2], f"[e{self._edits}] Fix another part, the {self._edits}th.")
+
+    def _change(self, at: int, text: str) -> None:
+        self.removed.add(str(self.log[at].mark))
+        self.log[at] = replace(self.log[at], text=text)
+
+    def rewind(self) -> None:
+        """Back to before the last three asks."""
+        start = [at for at, row in enumerate(self.log) if row.role == "user"][-3]
+        self.removed |= {str(row.mark) for row in self.log[start:]}
+        del self.log[start:]
+
+
+@dataclass
+class Played:
+    """What came of the script with a host."""
+
+    conversation: Conversation
+    history: list[Row]  # as the host has it at the end
+    figures: list[Any]  # of each time that the session was open
+    restarts: list[bool]  # whether the first request behind each began with all of the last one before it
+
+    @property
+    def activations(self) -> int:
+        return sum(each.activations for each in self.figures)
+
+
+async def play(host: Host, conversation: Conversation) -> Played:
+    """Play the whole script."""
+    figures: list[Any] = []
+    restarted: list[int] = []
+    for turn in turns():
+        if turn.before == "restart":
+            figures.append(await host.figures())
+            await host.restart()
+            restarted.append(conversation.judge.seen["requests"])
+        elif turn.before:
+            getattr(conversation, turn.before)()
+            await host.put(conversation.log)
+        conversation.begin(turn)
+        before = conversation.judge.seen["requests"]
+        await host.ask(turn.prompt)
+        assert conversation.judge.seen["requests"] - before == len(turn.replies)
+    figures.append(await host.figures())
+    history = await host.history()
+    begins = conversation.judge.begins_as_before
+    return Played(conversation, history, figures, [begins[request] for request in restarted])

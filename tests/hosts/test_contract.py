@@ -1,0 +1,137 @@
+"""One contract for every host: the same session of two hundred steps through its real runtime and its fake model."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+import pytest
+
+from summarizing_context import Settings
+from tests.hosts.contract.judge import tokens
+from tests.hosts.contract.rows import Row
+from tests.hosts.contract.script import STEPS, Conversation, Host, Played, play
+
+HOSTS = {
+    "amplifier": ("amplifier_host", "AmplifierHost"),
+    "langchain": ("langchain_host", "LangChainHost"),
+    "openai-agents": ("openai_agents_host", "OpenAIHost"),
+    "pydantic-ai": ("pydantic_ai_host", "PydanticHost"),
+}
+
+
+class Silent:
+    """A summarizer that never answers."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def summarize(self, job: Any) -> str:
+        self.asked += 1
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+class Session(NamedTuple):
+    """A played session, and what is left of it."""
+
+    played: Played
+    store: Path
+    name: str
+    telemetry: Any  # of OpenTelemetry's SDK; None where it is not installed
+
+
+def play_with(name: str, folder: Path, **options: Any) -> Session:
+    module, kind = HOSTS[name]
+    make = getattr(importlib.import_module(f"tests.hosts.contract.{module}"), kind)
+    telemetry = None
+    if find_spec("opentelemetry.sdk"):
+        telemetry = importlib.import_module("tests.hosts.test_opentelemetry").Telemetry("contract")
+        options["events"] = telemetry.events
+
+    async def run() -> Session:
+        conversation, store = Conversation(), folder / "store.db"
+        with anyio.fail_after(300):  # what is waited for may never come
+            async with make(conversation, store, count_tokens=tokens, **options) as host:
+                checked: Host = host
+                return Session(await play(checked, conversation), store, host.session, telemetry)
+
+    return anyio.run(run)
+
+
+@pytest.fixture(scope="module", params=HOSTS)
+def session(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Session:
+    return play_with(request.param, tmp_path_factory.mktemp("contract"))
+
+
+def test_every_request_is_lawful(session: Session):
+    judge = session.played.conversation.judge
+    assert judge.problems == []
+    assert judge.seen["requests"] == STEPS
+    assert judge.seen["covering"] > 180
+    assert min(judge.seen[each] for each in ("parallel", "thinking", "shortened")) > 100
+
+
+def test_the_hosts_history_stays_whole(session: Session):
+    said = [row for row in session.played.history if row.mark]  # a host may store results of its own for lost ones
+    assert said == session.played.conversation.log
+    assert len(said) > 2 * STEPS
+
+
+def test_a_request_begins_with_the_one_before_but_at_an_activation(session: Session):
+    assert 20 < session.played.conversation.judge.seen["breaks"] <= session.played.activations
+
+
+def test_a_restart_goes_on_with_the_same_bytes(session: Session):
+    assert session.played.restarts == [True, True]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_nothing_waits_for_a_summarizer_that_never_answers(host: str, tmp_path: Path):
+    summarizer = Silent()
+    played = play_with(host, tmp_path, summarizer=summarizer).played
+    judge = played.conversation.judge
+    assert judge.problems == []
+    assert judge.seen["requests"] == STEPS
+    assert judge.seen["breaks"] > 20
+    assert summarizer.asked > 10
+    assert sum(each.stand_ins_total for each in played.figures) > 100
+    assert played.restarts == [True, True]
+
+
+def test_the_session_is_read_over_mcp(session: Session):
+    mcp = pytest.importorskip("mcp")
+    make_server = importlib.import_module("summarizing_context.adapters.mcp").make_server
+
+    async def read() -> str:
+        pages, cursor = "", {}
+        async with mcp.Client(make_server(Settings(store=session.store), session.name)) as client:
+            while True:
+                asked = {"range": f"0-{session.played.figures[-1].messages - 1}", "max_tokens": 4_000, **cursor}
+                page = (await client.call_tool("context_expand", asked)).content[0].text
+                pages += page
+                if (onward := re.search(r"cursor='([^']+)'", page)) is None:
+                    return pages
+                cursor = {"cursor": onward[1]}
+
+    found = anyio.run(read)
+    sent = session.played.conversation.log[:-1]  # a host hands over the last answer with its next request
+    assert [row.mark for row in sent if f"[{row.mark}]" not in found] == []
+
+
+def test_opentelemetry_records_each_activation_and_no_text(session: Session):
+    if session.telemetry is None:
+        pytest.skip("OpenTelemetry's SDK is not installed")
+    recorded = session.telemetry.recorded()
+    assert len(recorded.named("summarizing_context.activate")) == session.played.activations
+    assert len(recorded.named("summarizing_context.summarize")) > 20
+    written = "".join(span.to_json() for span in recorded.spans)
+    assert [row for row in session.played.conversation.log if _first_words(row) in written] == []
+
+
+def _first_words(row: Row) -> str:
+    return " ".join(row.text.split()[1:4])

@@ -1,0 +1,136 @@
+"""The judge of the contract finds what is wrong and nothing else, and shares no code with the package."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.hosts.contract import judge as judging
+from tests.hosts.contract import rows as shapes
+from tests.hosts.contract.judge import Judge, cost
+from tests.hosts.contract.rows import Call, Row
+
+WORDS = "many words of a file that was read long ago; " * 20
+
+LOG = [
+    Row("user", "[p0] Fix it."),
+    Row("assistant", "[r0] I look.", (Call("c0", "read", "{}"), Call("c1", "read", "{}")), thinking="Which one?"),
+    Row("tool", f"[c0] {WORDS}end.", answers="c0"),
+    Row("tool", "[c1] Short.", answers="c1"),
+    Row("assistant", "[a0] Done."),
+    Row("user", "[p1] And this."),
+    Row("assistant", "[r1] I look.", (Call("c2", "read", "{}"), Call("c3", "read", "{}")), thinking="Where?"),
+    Row("tool", "[c2] Found.", answers="c2"),
+    Row("user", "[p2] Go on."),
+    Row("assistant", "[r2] I look.", (Call("c4", "read", "{}"),), thinking="How?"),
+    Row("tool", "[c4] Here.", answers="c4"),
+]
+HEADER = Row("user", "Summaries: a file was read.")
+LOST = Row("tool", "No result.", answers="c3")
+
+WHOLE = [*LOG[:8], LOST, *LOG[8:]]
+COVERING = [LOG[0], HEADER, *LOG[5:8], LOST, *LOG[8:]]
+
+
+def problems(sent: list[Row], budget: int = 2_000, removed: tuple[str, ...] = ()) -> list[str]:
+    judge = Judge(budget)
+    judge.check(sent, LOG, removed)
+    return judge.problems
+
+
+def without(sent: list[Row], mark: str) -> list[Row]:
+    return [row for row in sent if row.mark != mark]
+
+
+def changed(sent: list[Row], mark: str, **fields: object) -> list[Row]:
+    return [replace(row, **fields) if row.mark == mark else row for row in sent]  # type: ignore[arg-type]
+
+
+def swapped(sent: list[Row], one: int, other: int) -> list[Row]:
+    found = list(sent)
+    found[one], found[other] = found[other], found[one]
+    return found
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        WHOLE,
+        COVERING,
+        changed(WHOLE, "c0", text=f"[c0] {WORDS[:100]} ... of a file end."),
+        changed(WHOLE, "r0", thinking=""),
+        [*changed(WHOLE[:8], "r1", calls=LOG[6].calls[:1]), *LOG[8:]],
+    ],
+)
+def test_what_is_right_has_no_problem(sent: list[Row]):
+    assert problems(sent) == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ([], "first message"),
+        (WHOLE[1:], "first message is not the first ask"),
+        (without(WHOLE, "c4"), "no results of"),
+        (without(WHOLE, "c1"), "stands before the results of"),
+        ([*WHOLE, LOG[10]], "no open call is c4"),
+        (WHOLE[:-2], "the newest message, c4, is not the last row"),
+        (without(COVERING, "p2"), "the newest ask is missing"),
+        (swapped(WHOLE, 0, 5), "out of order"),
+        (swapped(WHOLE, 2, 3), "out of order"),
+        ([*WHOLE[:5], WHOLE[4], *WHOLE[5:]], "come twice"),
+        (without(WHOLE, "a0"), "not shown behind r0: ['a0']"),
+        ([HEADER, *COVERING], "nobody has said it"),
+        ([*COVERING[:7], HEADER, *COVERING[7:]], "nobody has said it"),
+        ([COVERING[0], replace(HEADER, role="system"), *COVERING[2:]], "system's, and nobody has said it"),
+        (changed(WHOLE, "c1", text="[c1] Shor"), "the words of c1"),
+        (changed(WHOLE, "c0", text=f"[c0] {WORDS}other."), "the words of c0"),
+        (changed(WHOLE, "r2", calls=(Call("c4", "read", '{"path": "b"}'),)), "the calls of r2"),
+        (changed(WHOLE, "c2", text="Other."), "the result of c2 is another one"),
+        (changed(WHOLE, "r0", thinking="Which"), "the thinking of r0 is another one"),
+        (changed(WHOLE, "r2", thinking=""), "the thinking of r2 is gone"),
+        (changed(WHOLE, "p1", role="assistant"), "p1 is assistant's"),
+    ],
+)
+def test_what_is_wrong_is_told(sent: list[Row], told: str):
+    found = problems(sent)
+    assert any(told in problem for problem in found), found
+
+
+def test_what_was_removed_may_be_nowhere():
+    assert problems([LOG[0], replace(HEADER, text="Of [x7]."), *COVERING[2:]], removed=("x7",)) == [
+        "request 0: x7 was removed"
+    ]
+
+
+def test_the_budget_is_counted_with_everything():
+    size = sum(map(cost, WHOLE))
+    assert problems(WHOLE, size) == []
+    assert f"{size} tokens do not fit {size - 1}" in problems(WHOLE, size - 1)[0]
+    long: list[Callable[[], Row]] = [
+        lambda: replace(LOG[0], text="x" * 400),
+        lambda: replace(LOG[0], thinking="x" * 400),
+        lambda: replace(LOG[0], calls=(Call("", "x" * 400, ""),)),
+        lambda: replace(LOG[0], calls=(Call("", "", "x" * 400),)),
+    ]
+    assert [cost(make()) >= 104 for make in long] == [True] * 4
+
+
+def test_a_beginning_that_changes_is_noted():
+    judge = Judge(2_000)
+    for sent in (LOG[:1], WHOLE, COVERING):
+        judge.check([replace(row, wire=row.text) for row in sent], LOG)
+    assert judge.begins_as_before == [True, True, False]
+
+
+@pytest.mark.parametrize("module", [judging, shapes], ids=lambda module: module.__name__)
+def test_no_code_is_shared_with_the_package(module: object):
+    tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))  # type: ignore[attr-defined]
+    named = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    named += [name.name for node in ast.walk(tree) if isinstance(node, ast.Import) for name in node.names]
+    allowed = {"__future__", "collections", "collections.abc", "dataclasses", "re", shapes.__name__}
+    assert set(named) <= allowed
