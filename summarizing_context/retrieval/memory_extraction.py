@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import anyio.to_thread
 
-from summarizing_context.concurrency import Clock, single_flight
+from summarizing_context.concurrency import Clock
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.extraction.definitions import as_said
 from summarizing_context.extraction.memory_items import Item, MemoryItems, decode_items, normal_subject
@@ -39,6 +39,7 @@ from summarizing_context.stores.base import (
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
 from summarizing_context.worker.jobs import Recipe
+from summarizing_context.worker.payments import paid_once
 
 
 class LogPiece(NamedTuple):
@@ -226,7 +227,7 @@ class ModelMemoryReader:
     async def read(self, pieces: Sequence[LogPiece]) -> MemoryItems | None:
         (piece,) = pieces
         key = SummaryKey(piece.hash, self._recipe.memory)
-        async with single_flight((self._place, key)):
+        async with paid_once(self._store, self._place, key, by_model=True):
             found = (
                 (await self._store.find_summaries(self._session_id, [key])).get(key) if self._recipe.shared else None
             )

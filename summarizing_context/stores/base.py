@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, Protocol
@@ -429,6 +430,13 @@ class ActivationStore(Protocol):
         """The provider's state until an activation; None where it is not kept, or not any longer."""
 
 
+class SummaryClaims(Protocol):
+    """Which of the hosts that share a store asks a model for a key. A store for one host has none."""
+
+    def held(self, key: SummaryKey, seconds: float) -> AbstractAsyncContextManager[None]:
+        """Hold a key for so many seconds at most; waits while another living host holds it. Raises no `StoreError`."""
+
+
 class RuleKeeper(Protocol):
     """The standing rules of sessions' messages. `append` and `replace` write them; `load` of a session brings them."""
 
@@ -437,7 +445,10 @@ class RuleKeeper(Protocol):
 
 
 class SessionStore(Store, Protocol):
-    """A store with all its shelves: what a context takes, once it is open. `tests/contract` also calls its `open`."""
+    """A store with all its shelves: what a context takes, once it is open. `tests/contract` also calls its `open`.
+
+    A store for many hosts also has `claims`, which are `SummaryClaims`, or None where nothing may be written.
+    """
 
     @property
     def activations(self) -> ActivationStore: ...

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from summarizing_context.concurrency import Clock, WorkerThread, single_flight
+from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import StoreError
 from summarizing_context.log.digests import output_hash
 from summarizing_context.log.entries import Entry
@@ -29,6 +29,7 @@ from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
 from summarizing_context.summarizers.verification.rules import last_message, read_rules
 from summarizing_context.worker.jobs import RULES_TOKENS, Recipe
+from summarizing_context.worker.payments import paid_once
 
 _TYPED = 8_000  # characters that are enough for a request
 
@@ -178,7 +179,7 @@ class RuleCalls:
         """What the model says of a batch, or has said in any session that asked the same."""
         job = await self._background.run(partial(self._job, batch))
         key = SummaryKey(job.range_hash, self._recipe.rules)
-        async with single_flight((self._place, key)):
+        async with paid_once(self._store, self._place, key, by_model=True):
             if (found := await self._find(key)) is not None:
                 return await self._background.run(partial(self._read, batch, SummaryReply(found.text)))
             reply = await self._caller.summarize(job)

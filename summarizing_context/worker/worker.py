@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 import anyio
 
-from summarizing_context.concurrency import Clock, Foreground, WorkerThread, single_flight
+from summarizing_context.concurrency import Clock, Foreground, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
@@ -26,6 +26,7 @@ from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.retries import LONGEST_DELAY, RetrySchedule
 from summarizing_context.worker.jobs import Jobs, Recipe
 from summarizing_context.worker.merges import merges_below
+from summarizing_context.worker.payments import paid_once
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
 
@@ -276,7 +277,8 @@ class Worker:
         began = self._clock.now()
         try:
             await self._foreground.wait_gap()
-            async with single_flight((self._place, self._jobs.key(want))):
+            by_model = self._recipe.maker == "model"
+            async with paid_once(self._store, self._place, self._jobs.key(want), by_model=by_model):
                 if not (await self._find([want]) or self._take_made(want)):
                     job = await self._job(want)
                     if job is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import anyio
 import psycopg
 import pytest
 
-from summarizing_context import Settings, open_context
+from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
 from summarizing_context.errors import (
     SessionInUseError,
     SessionLostError,
@@ -22,10 +22,11 @@ from summarizing_context.errors import (
     StoreVersionError,
 )
 from summarizing_context.stores.base import Scope
+from summarizing_context.stores.postgres import notices
 from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.postgres.store import PostgresStore
 from tests import postgres_server
-from tests.contract.store_builders import entries, entry, log_of, nothing, numbered
+from tests.contract.store_builders import entries, entry, key, log_of, nothing, numbered
 
 pytestmark = pytest.mark.anyio
 
@@ -135,6 +136,101 @@ async def test_stores_of_one_process_share_a_connection_and_exclude_each_other(a
         assert await log_of(two) == ["y"]
     with sql(address) as connection:
         assert connection.execute("select count(*) from writers").fetchone() == (0,)
+
+
+# Paid once for all hosts
+
+
+class Paying:
+    """A summarizer of a host. It notes what it was asked, and answers when it may."""
+
+    recipe = "paying"
+
+    def __init__(self, asked: list[str], may_answer: anyio.Event) -> None:
+        self.asked, self.may_answer, self.was_asked = asked, may_answer, anyio.Event()
+
+    async def summarize(self, job: SummaryJob) -> str:
+        self.asked.append(f"{job.kind} {job.range_hash} {job.max_tokens}")
+        self.was_asked.set()
+        await self.may_answer.wait()
+        return "none" if job.kind == "rules" else f"Done: {len(self.asked)} things were asked for."
+
+
+async def fill(context: SummarizingContext) -> None:
+    for number in range(60):
+        await context.add_message({"role": "user", "content": f"Step {number}: " + "plant a tulip. " * 60})
+        await context.add_message({"role": "assistant", "content": f"Planted {number}."})
+    await context.get_messages_for_request()
+
+
+async def test_two_hosts_with_the_same_log_pay_for_each_summary_once(address):
+    asked: list[str] = []
+    payers = [Paying(asked, anyio.Event()) for _ in range(3)]
+    async with AsyncExitStack() as hosts:
+        contexts = [
+            await hosts.enter_async_context(
+                open_context(Settings(store=host, session_id=name, max_tokens=8_000), summarizer=payer)
+            )
+            for name, host, payer in zip("abc", (address, *[another_host(address)] * 2), payers, strict=True)
+        ]
+        for context in contexts:
+            await fill(context)
+        await payers[0].was_asked.wait()
+        for payer in payers:
+            payer.may_answer.set()
+        for context in contexts:
+            assert await context.wait_idle(60)
+        assert len(asked) == len(set(asked)) > 3
+        figures = [context.statistics() for context in contexts]
+    assert len({one.summaries_ready for one in figures}) == 1
+    assert {one.summaries_failed for one in figures} == {0}
+
+
+@pytest.mark.parametrize("end", ["block", "deadline", "lease"])
+async def test_a_claim_ends_with_its_block_its_deadline_or_the_lease_of_its_host(address, monkeypatch, end):
+    monkeypatch.setattr(notices, "_LOOK_AGAIN", 0.05)
+    taken = anyio.Event()
+
+    async def take(store: PostgresStore) -> None:
+        async with store.claims.held(key(1), 60):
+            taken.set()
+
+    async with opened(address) as one, opened(another_host(address)) as two, anyio.create_task_group() as tasks:
+        async with one.claims.held(key(1), 0.5 if end == "deadline" else 60):
+            tasks.start_soon(take, two)
+            with anyio.move_on_after(0.2):
+                await taken.wait()
+            assert end == "deadline" or not taken.is_set()
+            if end == "lease":
+                with sql(address) as connection:  # as if that host had ended long ago
+                    connection.execute("update claims set writer = 'gone'")
+            if end != "block":
+                with anyio.fail_after(60):
+                    await taken.wait()
+        with anyio.fail_after(60):
+            await taken.wait()
+
+
+async def test_a_notice_wakes_who_waits_for_a_claim(address, monkeypatch):
+    monkeypatch.setattr(notices, "_LOOK_AGAIN", 60.0)
+    async with opened(address) as one, opened(another_host(address)) as two:
+        for _ in range(3):  # by the second time it listens
+            with anyio.move_on_after(2):
+                async with anyio.create_task_group() as tasks, one.claims.held(key(1), 60):
+                    tasks.start_soon(hold, two)
+                    await anyio.sleep(0.3)
+                return
+        pytest.fail("no notice came")
+
+
+async def hold(store: PostgresStore) -> None:
+    async with store.claims.held(key(1), 60):
+        pass
+
+
+async def test_a_reader_claims_nothing(address):
+    async with opened(address), opened(address, read_only=True) as reader:
+        assert reader.claims is None
 
 
 # Lost connections

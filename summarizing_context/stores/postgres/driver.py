@@ -51,6 +51,7 @@ class PostgresDriver:
         try:
             if connection.writer is not None and not connection.raw.closed:
                 release(connection, list(connection.fences))
+                connection.run("remove_claims", {"writer": connection.writer})
                 connection.run("remove_writer", {"writer": connection.writer})
         finally:
             connection.raw.close()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable
 from summarizing_context.concurrency import running_loop
 from summarizing_context.stores.postgres.address import Address
 from summarizing_context.stores.postgres.driver import PostgresDriver
+from summarizing_context.stores.postgres.notices import Notices
 from summarizing_context.stores.relational.writer import Writer
 
 _engines: dict[Hashable, Engine] = {}
@@ -23,6 +24,7 @@ class Engine:
         self.writer = Writer(address.name, driver)
         driver.is_leaving = lambda: self.writer.is_stopping
         driver.may_index = lambda: not any(gives_way() for gives_way in list(self.giving_way))
+        self.notices = Notices(address)
         self.giving_way: list[Callable[[], bool]] = []
         self._key = key
         self._users = 0
@@ -55,6 +57,7 @@ class Engine:
                 return
             if _engines.get(self._key) is self:
                 del _engines[self._key]
+        await self.notices.stop()
         await self.writer.stop()
         if self._starting is not None:
             self._starting.cancel()

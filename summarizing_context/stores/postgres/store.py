@@ -20,6 +20,7 @@ from summarizing_context.stores.base import (
 )
 from summarizing_context.stores.postgres import driver, removal
 from summarizing_context.stores.postgres.address import read_address
+from summarizing_context.stores.postgres.claims import PostgresClaims
 from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.engine import Engine
 from summarizing_context.stores.postgres.search import PostgresSearchIndex
@@ -58,6 +59,11 @@ class PostgresStore:
         self.pins = RelationalPins(self)
         self.rules = RelationalRules(self)
         self.vectors = RelationalVectors(self)
+
+    @property
+    def claims(self) -> PostgresClaims | None:
+        """Who pays for a summary; nobody where nothing may be written."""
+        return None if self._engine is None or self.read_only else PostgresClaims(self, self._engine.notices)
 
     async def open(self) -> None:
         """Connect, creating the schema if needed and bringing it up to date."""
