@@ -451,6 +451,11 @@ class SummarizingContext:
         nodes = [] if self._session.views.latest is None else self._session.views.latest.state.nodes
         return [node._replace(drops=self._expander.drops(node)) for node in nodes] if drops else list(nodes)
 
+    def dropped_values(self, node: HeaderNode) -> tuple[str, ...]:
+        """Which exact values of its past a block of any header, also of an earlier one, does not hold."""
+        self._check()
+        return self._expander.drops(node)
+
     def summaries(self) -> list[HeaderNode]:
         """Each segment's own summary as it stands now, oldest first, whether or not a view shows it."""
         self._check()

@@ -11,6 +11,7 @@ from summarizing_context.cli import (
     demo,
     eval,
     imports,
+    inspect,
     mcp,
     prompts,
     replay,
@@ -55,7 +56,7 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(about)
-    for family in (demo, replay, imports, sessions, view, commands, mcp, eval, prompts, tune):
+    for family in (demo, replay, imports, sessions, view, inspect, commands, mcp, eval, prompts, tune):
         family.register(app)
     _register_completion(app)
     return app

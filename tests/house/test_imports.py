@@ -40,7 +40,8 @@ HOMES = {
     "tiktoken": ("messages/counters.py",),
     "tiktoken_ext": ("messages/counters.py",),
     "typer": ("cli/",),
-    "uvicorn": ("adapters/mcp.py",),
+    "starlette": ("inspector/",),
+    "uvicorn": ("adapters/mcp.py", "inspector/serving.py"),
 }
 PURE_ROOMS = ("extraction", "log", "messages", "summarizers/extractive", "summarizers/verification", "views")
 IMPURE_MODULES = (  # in these rooms, what has to know the event loop, a thread or a file

@@ -1,0 +1,11 @@
+"""The inspector: a page on what a store's sessions hold, what was summarized, what left the view, and what it cost.
+
+It reads beside the sessions' writers. `inspector_app` returns it as a Starlette application, `serve` runs it.
+"""
+
+from __future__ import annotations
+
+from summarizing_context.inspector.app import inspector_app
+from summarizing_context.inspector.serving import bound_socket, serve
+
+__all__ = ["bound_socket", "inspector_app", "serve"]

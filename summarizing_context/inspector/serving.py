@@ -1,0 +1,47 @@
+"""Serve the inspector to a browser on this machine."""
+
+from __future__ import annotations
+
+import logging
+import socket
+from ipaddress import ip_address
+
+from summarizing_context.errors import MissingExtraError, SettingsError, StoreError
+
+try:
+    import uvicorn
+    from starlette.applications import Starlette
+except ImportError as error:
+    raise MissingExtraError("inspect", "the inspector needs the packages starlette and uvicorn") from error
+
+_GRACE = 1  # seconds that open streams have when the server stops
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket that listens on a loopback address; port 0 takes a free one.
+
+    Raises `SettingsError` for other addresses: the page asks for no password. Raises `StoreError` if it is taken.
+    """
+    if not ip_address(host).is_loopback:
+        raise SettingsError(
+            f"{host} is open to other machines, and the inspector asks for no password; "
+            "listen on 127.0.0.1, and reach it from elsewhere through an SSH tunnel"
+        )
+    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(64)
+    except OSError as error:
+        listening.close()
+        raise StoreError(f"cannot listen on {host}:{port}: {error.strerror}; choose another --listen") from error
+    return listening
+
+
+async def serve(app: Starlette, listening: socket.socket) -> None:
+    """Serve until the process is told to stop, which takes two seconds at most."""
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # streams that are cut at the end are no errors
+    config = uvicorn.Config(
+        app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=_GRACE, server_header=False
+    )
+    await uvicorn.Server(config).serve([listening])

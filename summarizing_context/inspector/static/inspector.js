@@ -1,0 +1,143 @@
+// The page: which session is shown, news of changes, tabs, theme.
+
+import { ask, byId, make, number } from "./dom.js";
+import { askUndo, drawActivations, drawFigures, drawLedger, drawPlan, drawRules, drawSearch, drawView, showActivation, showBlock, showMessages } from "./panels.js";
+import { drawRibbon } from "./ribbon.js";
+
+const TABS = ["activations", "view", "search", "rules", "plan", "ledger"];
+const page = { sessions: [], id: null, tab: "activations", state: null, busy: false, again: false, drawn: {}, said: null };
+
+const safely = (work) => async (...given) => {
+  try { await work(...given); } catch (error) { notice(error.message); }
+};
+
+const open = {
+  messages: safely((start, stop) => showMessages(page.id, start, stop)),
+  segment: safely((one) => showBlock(page.id, one)),
+  block: safely((one) => showBlock(page.id, one)),
+  activation: safely((one) => showActivation(page.id, one)),
+  tab: (name) => chooseTab(name, true),
+};
+
+function notice(text) {
+  byId("notice").textContent = text ?? "";
+  byId("notice").hidden = !text;
+}
+
+async function refresh() {
+  if (page.busy) { page.again = true; return; }
+  page.busy = true;
+  const begun = performance.now();
+  try {
+    const { sessions, store } = await ask("sessions");
+    page.sessions = sessions;
+    byId("store").textContent = store;
+    if (!sessions.some((one) => one.session_id === page.id)) page.id = sessions[0]?.session_id ?? null;
+    drawSessions();
+    if (page.id !== null) await show(page.id);
+    byId("empty").hidden = page.id !== null;
+    byId("session").hidden = page.id === null;
+  } catch (error) { notice(error.message); }
+  // A large session takes its time: leave the server twice as long alone.
+  setTimeout(() => {
+    page.busy = false;
+    if (page.again) { page.again = false; refresh(); }
+  }, Math.max(150, 2 * (performance.now() - begun)));
+}
+
+async function show(id) {
+  const state = await ask("session", { id });
+  if (id !== page.id) return;
+  const fresh = page.state?.session !== id;
+  page.state = state;
+  notice(state.warning ?? page.said);
+  document.title = `${id} · inspector`;
+  byId("title").textContent = id;
+  const info = page.sessions.find((one) => one.session_id === id);
+  const { log, segments, blocks, view, activations, rules, plan } = state;
+  drawFigures(state, info);
+  redraw("ribbon", [id, log, segments, blocks, view.length], () => drawRibbon(state, open));
+  redraw("activations", [id, activations], () => drawActivations(state, open));
+  redraw("view", [id, view], () => drawView(state));
+  redraw("rules", [id, rules], () => drawRules(state));
+  redraw("plan", [id, plan], () => drawPlan(state));
+  if (fresh) drawSearch(id, open);
+  if (page.tab === "ledger") await drawLedger(id);
+  byId("undo").disabled = !state.activations.some((one) => one.can_undo && !one.is_undone && !one.undoes);
+  document.body.dataset.messages = state.messages;
+  document.body.dataset.activations = state.activations.length;
+}
+
+// Only what has changed is drawn, so that nobody loses the focus or a place in a list.
+function redraw(name, value, draw) {
+  const text = JSON.stringify(value);
+  if (page.drawn[name] === text) return;
+  page.drawn[name] = text;
+  draw();
+}
+
+function drawSessions() {
+  const text = JSON.stringify([page.id, page.sessions.map((one) => [one.session_id, one.messages, one.writer_pid])]);
+  if (page.drawn.sessions === text) return;
+  page.drawn.sessions = text;
+  byId("sessions").replaceChildren(...page.sessions.map((one) => make("li", {}, make("button", {
+    type: "button", "aria-current": one.session_id === page.id ? "true" : null, onclick: () => choose(one.session_id),
+  }, make("b", {}, one.session_id), make("span", {}, `${number(one.messages)} messages`, one.writer_pid ? make("i", { class: "open", title: `open in process ${one.writer_pid}` }, "open") : null)))));
+  byId("pick").replaceChildren(...page.sessions.map((one) => make("option", { value: one.session_id, selected: one.session_id === page.id }, `${one.session_id} (${number(one.messages)})`)));
+}
+
+const choose = safely(async (id) => {
+  page.id = id;
+  page.state = null;
+  page.said = null;
+  location.hash = encodeURIComponent(id);
+  drawSessions();
+  byId("pointed").textContent = "";
+  await show(id);
+  byId("main").focus();
+});
+
+function chooseTab(name, focus) {
+  page.tab = name;
+  for (const tab of TABS) {
+    const button = byId(`tab-${tab}`);
+    button.setAttribute("aria-selected", tab === name);
+    button.tabIndex = tab === name ? 0 : -1;
+    byId(`panel-${tab}`).hidden = tab !== name;
+  }
+  if (focus) byId(`tab-${name}`).focus();
+  if (name === "ledger" && page.id !== null) safely(drawLedger)(page.id);
+}
+
+function listen() {
+  const events = new EventSource("api/events");
+  events.onmessage = () => { live("Live"); refresh(); };
+  events.onerror = () => live("Waiting for the server…");
+}
+
+function live(text) {
+  byId("live").textContent = text;
+  byId("live").classList.toggle("on", text === "Live");
+}
+
+function theme(wanted) {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  const now = wanted ?? (localStorage.getItem("theme") || (dark ? "dark" : "light"));
+  document.documentElement.dataset.theme = now;
+  if (wanted) localStorage.setItem("theme", wanted);
+}
+
+byId("theme").addEventListener("click", () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
+byId("pick").addEventListener("change", (event) => choose(event.target.value));
+byId("undo").addEventListener("click", () => askUndo(page.state, (text) => { page.said = text; refresh(); }));
+byId("close").addEventListener("click", () => byId("dialog").close());
+byId("dialog").addEventListener("click", (event) => { if (event.target === byId("dialog")) byId("dialog").close(); });
+for (const tab of TABS) byId(`tab-${tab}`).addEventListener("click", () => chooseTab(tab));
+document.querySelector("[role=tablist]").addEventListener("keydown", (event) => {
+  const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+  if (step) chooseTab(TABS[(TABS.indexOf(page.tab) + step + TABS.length) % TABS.length], true);
+});
+page.id = location.hash ? decodeURIComponent(location.hash.slice(1)) : null;
+theme();
+chooseTab("activations");
+listen();

@@ -1,0 +1,103 @@
+"""Stores with sessions to look at, and the inspector as it is started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+
+from summarizing_context import Settings, SummarizingContext, open_context
+from summarizing_context.inspector import inspector_app
+from tests.laws.builders import session
+from tests.laws.judge import SMALL
+
+Result = TypeVar("Result")
+OPTIONS: dict[str, Any] = {"max_tokens": 3_000, **SMALL}
+RULE = "Never push to main without asking me."
+HOSTILE = (
+    "</pre><script>document.title='stolen'</script><img src=x onerror=\"document.title='stolen'\">"
+    "<svg onload=document.title='stolen'>{{7*7}}\u202e\ud800 \u0000 javascript:alert(1)"
+)
+
+
+def settings_of(store: Path, session_id: str = "s1") -> Settings:
+    return Settings(store=str(store), session_id=session_id, **OPTIONS)
+
+
+@asynccontextmanager
+async def writing(store: Path, session_id: str = "s1") -> AsyncIterator[SummarizingContext]:
+    async with open_context(settings_of(store, session_id)) as context:
+        yield context
+
+
+async def fill(store: Path, session_id: str = "s1", count: int = 150, *first: dict[str, Any]) -> None:
+    """A session with a rule, a plan and several activations."""
+    todos = [{"content": "Write the test", "status": "in_progress"}]
+    plan = {"type": "tool_use", "id": "plan-1", "name": "TodoWrite", "input": {"todos": todos}}
+    rows = [
+        {"role": "user", "content": f"Fix the parser. {RULE}"},
+        *first,
+        {"role": "assistant", "content": [plan]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "plan-1", "content": "ok"}]},
+        *session(5, count),
+    ]
+    async with writing(store, session_id) as context:
+        for row in rows:
+            await context.add_message(row)
+            await context.get_messages_for_request()
+        await context.wait_idle()
+        await context.get_messages_for_request()
+
+
+def fill_store(store: Path, session_id: str = "s1", count: int = 150, *first: dict[str, Any]) -> Path:
+    run_apart(partial(fill, store, session_id, count, *first))
+    return store
+
+
+def run_apart(work: Callable[[], Awaitable[Result]]) -> Result:
+    """Run in a thread of its own: playwright has an event loop in that of the test."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(anyio.run, work).result()
+
+
+def app_of(store: Path, **options: Any) -> Any:
+    return inspector_app(store, settings=Settings(**OPTIONS), **options)
+
+
+@contextmanager
+def started(store: Path, folder: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The command in a process of its own: its address, and the process."""
+    config = folder / "inspector.toml"
+    config.write_text(
+        "[summarizing_context]\n" + "".join(f"{name} = {value}\n" for name, value in OPTIONS.items()), encoding="utf-8"
+    )
+    command = [sys.executable, "-m", "summarizing_context", "inspect", "--store", str(store), "--listen", "127.0.0.1:0"]
+    process = subprocess.Popen(
+        [*command, "--no-browser", "--config", str(config)],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+    try:
+        assert process.stderr is not None
+        yield process.stderr.readline().split()[0], process
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stderr is not None:
+            process.stderr.close()

@@ -1,0 +1,220 @@
+"""The page in a real browser; skipped where playwright or chromium is not there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.inspector.sessions import HOSTILE, RULE, fill_store, run_apart, started, writing
+
+api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = Path("/usr/bin/chromium")
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="chromium is not installed")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    folder = tmp_path_factory.mktemp("inspector")
+    store = fill_store(folder / "run.db")
+    with started(store, folder) as (url, _):
+        yield url, store
+
+
+class Opened:
+    """A page, and what went wrong in it."""
+
+    def __init__(self, browser: Any, url: str, **options: Any) -> None:
+        self.page = browser.new_page(**options)
+        self.troubles: list[str] = []
+        self.asked: list[str] = []
+        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
+        self.page.on("console", lambda line: line.type == "error" and self.troubles.append(line.text))
+        self.page.on("request", lambda request: self.asked.append(request.url))
+        self.page.on("dialog", lambda dialog: self.troubles.append(dialog.message))
+        self.page.goto(url)
+        self.page.wait_for_selector("body[data-messages]")
+
+    def __enter__(self) -> Any:
+        return self.page
+
+    def __exit__(self, *_: object) -> None:
+        self.page.close()
+        assert self.troubles == []
+
+
+def test_the_page_shows_all_of_a_session(browser: Any, served: tuple[str, Path]) -> None:
+    opened = Opened(browser, served[0], viewport={"width": 1366, "height": 900})
+    with opened as page:
+        assert page.inner_text("#title") == "s1"
+        assert page.locator(".track").count() == 4
+        for name in ("Log", "Segments", "Header", "View"):
+            assert page.get_by_role("group", name=name).locator("button").count() > 0
+        page.get_by_role("button", name=re.compile("Activation 1:")).click()
+        page.wait_for_selector("dialog .cards")
+        assert "What left the view" in page.inner_text("dialog")
+        page.locator("dialog .cards .link").first.click()
+        page.wait_for_selector("dialog .summary:not(.short)")
+        assert "Its source" in page.inner_text("dialog")
+        page.wait_for_selector("dialog .said")
+        page.keyboard.press("Escape")
+        page.get_by_role("tab", name="Rules").click()
+        assert RULE in page.inner_text("#panel-rules")
+        assert "said by the user in message 0" in page.inner_text("#panel-rules")
+        page.get_by_role("tab", name="Plan").click()
+        assert "Write the test" in page.inner_text("#panel-plan")
+        page.get_by_role("tab", name="Ledger").click()
+        page.wait_for_selector("#panel-ledger td")
+        page.get_by_role("tab", name="Search").click()
+        page.get_by_label("Words in messages").fill("push to main")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#hits .link")
+    assert {url.split("/")[2] for url in opened.asked} == {served[0].split("/")[2]}
+
+
+def test_the_bands_stand_aligned_beneath_each_other(browser: Any, served: tuple[str, Path]) -> None:
+    with Opened(browser, served[0], viewport={"width": 1366, "height": 900}) as page:
+        header = page.get_by_role("group", name="Header").locator("button").last.bounding_box()
+        covered = page.locator(".covered").bounding_box()
+        raw = page.locator(".raw").bounding_box()
+        log = page.get_by_role("group", name="Log").bounding_box()
+    assert header["x"] + header["width"] <= covered["x"] + covered["width"] + 1
+    assert abs(covered["x"] + covered["width"] - raw["x"]) < 2
+    assert abs(raw["x"] + raw["width"] - log["x"] - log["width"]) < 2
+
+
+def test_a_message_that_is_added_is_seen_without_a_reload(browser: Any, served: tuple[str, Path]) -> None:
+    url, store = served
+
+    async def add() -> int:
+        async with writing(store) as context:
+            await context.add_message({"role": "user", "content": "LIVE: one more"})
+            return len(context)
+
+    with Opened(browser, url) as page:
+        page.get_by_role("tab", name="View").click()
+        count = run_apart(add)
+        page.wait_for_selector(f"body[data-messages='{count}']")
+        assert "LIVE: one more" in page.inner_text("#panel-view")
+        assert page.inner_text("#live") == "Live"
+
+
+def test_an_undo_needs_the_typed_name(browser: Any, tmp_path: Path) -> None:
+    store = fill_store(tmp_path / "run.db", "mine", 100)
+    with started(store, tmp_path) as (url, _), Opened(browser, url) as page:
+        before = int(page.get_attribute("body", "data-activations"))
+        page.get_by_role("button", name="Undo last activation").click()
+        button = page.get_by_role("button", name="Undo it")
+        assert button.is_disabled()
+        page.get_by_label("to confirm").fill("min")
+        assert button.is_disabled()
+        page.get_by_label("to confirm").fill("mine")
+        button.click()
+        page.wait_for_selector(f"body[data-activations='{before + 1}']")
+        assert f"undo of #{before}" in page.inner_text("#panel-activations")
+        assert f"Activation {before} is undone" in page.inner_text("#notice")
+
+
+def test_the_keyboard_reaches_everything(browser: Any, served: tuple[str, Path]) -> None:
+    with Opened(browser, served[0], viewport={"width": 1366, "height": 900}) as page:
+        page.keyboard.press("Tab")
+        assert page.evaluate_handle("document.activeElement").as_element().inner_text() == "Skip to the session"
+        first = page.get_by_role("group", name="Segments").locator("button").first
+        first.focus()
+        assert first.get_attribute("aria-label") in page.inner_text("#pointed")
+        page.keyboard.press("ArrowRight")
+        second = page.get_by_role("group", name="Segments").locator("button").nth(1)
+        assert second.get_attribute("aria-label") in page.inner_text("#pointed")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("dialog[open] .summary")
+        page.keyboard.press("Escape")
+        page.wait_for_selector("dialog:not([open])", state="attached")
+        page.get_by_role("tab", name="Activations").focus()
+        page.keyboard.press("ArrowRight")
+        assert page.get_by_role("tab", name="View").get_attribute("aria-selected") == "true"
+        assert page.locator("#panel-view").is_visible()
+
+
+def test_everything_that_can_be_pressed_has_a_name(browser: Any, served: tuple[str, Path]) -> None:
+    with Opened(browser, served[0]) as page:
+        names = [
+            button.get_attribute("aria-label") or button.inner_text() for button in page.locator("button:visible").all()
+        ]
+        assert len(names) > 20
+        assert all(name.strip() for name in names)
+        assert page.locator("h1:visible").count() == 1
+        for label in page.locator("input:visible, select:visible").all():
+            assert label.get_attribute("id")
+            assert page.locator(f"label[for={label.get_attribute('id')}]").count() == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1366, 390])
+def test_nothing_stands_beyond_the_edge(browser: Any, served: tuple[str, Path], width: int, scheme: str) -> None:
+    options = {"viewport": {"width": width, "height": 844}, "color_scheme": scheme}
+    with Opened(browser, served[0], **options) as page:
+        assert page.locator("html").get_attribute("data-theme") == scheme
+        for tab in ("Activations", "View", "Rules", "Plan", "Ledger", "Search"):
+            page.get_by_role("tab", name=tab).click()
+            shown = page.locator("[role=tabpanel]:visible").bounding_box()
+            assert shown["x"] >= 0
+            assert shown["x"] + shown["width"] <= width
+            for inside in page.locator("[role=tabpanel]:visible > *").all()[:20]:
+                box = inside.bounding_box()
+                assert box is None or box["x"] + box["width"] <= width
+        assert page.locator("#pick").is_visible() == (width < 760)
+
+
+PLACES = ("user", "assistant", "tool", "system")
+
+
+def hostile_rows() -> list[dict[str, Any]]:
+    call = {"type": "tool_use", "id": HOSTILE, "name": HOSTILE, "input": {HOSTILE: HOSTILE}}
+    todos = [{"content": HOSTILE, "status": "in_progress"}]
+    return [
+        {"role": "user", "content": f"Never run {HOSTILE} again. {HOSTILE}"},
+        {"role": "assistant", "content": [{"type": "text", "text": HOSTILE}, call]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": HOSTILE, "content": HOSTILE}]},
+        {"role": HOSTILE, "content": HOSTILE},
+        {"role": "assistant", "content": [{"type": HOSTILE, "text": HOSTILE}]},
+        {"role": "assistant", "content": [{**call, "id": "t", "name": "TodoWrite", "input": {"todos": todos}}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": HOSTILE}]},
+    ]
+
+
+def test_a_hostile_transcript_stays_text_wherever_it_is_shown(browser: Any, tmp_path: Path) -> None:
+    store = fill_store(tmp_path / "run.db", "s1", 80, *hostile_rows())
+    with started(store, tmp_path) as (url, _), Opened(browser, url) as page:
+        for tab in ("View", "Rules", "Plan", "Ledger", "Search"):
+            page.get_by_role("tab", name=tab).click()
+            if tab == "Search":
+                page.get_by_label("Words in messages").fill("stolen")
+                page.keyboard.press("Enter")
+                page.wait_for_selector("#hits .link")
+            assert page.locator("[role=tabpanel]:visible script, [role=tabpanel]:visible img").count() == 0
+        page.get_by_role("group", name="Log").locator("button").nth(1).click()
+        page.wait_for_selector("dialog .said")
+        assert "<script>" in page.inner_text("dialog")
+        page.keyboard.press("Escape")
+        page.get_by_role("tab", name="Activations").click()
+        page.locator("#panel-activations .link").last.click()
+        page.wait_for_selector("dialog .cards")
+        assert page.locator("main img, main svg, main script, dialog img, dialog svg, dialog script").count() == 0
+        assert "stolen" not in page.title()
+
+
+def test_a_hostile_address_chooses_no_session_and_runs_nothing(browser: Any, served: tuple[str, Path]) -> None:
+    for fragment in ("<img src=x onerror=alert(1)>", "javascript:alert(1)", "none", "%3Cscript%3E"):
+        with Opened(browser, f"{served[0]}#{fragment}") as page:
+            assert page.inner_text("#title") == "s1"

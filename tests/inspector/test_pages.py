@@ -1,0 +1,235 @@
+"""What the inspector answers over HTTP, and whom it refuses."""
+
+from __future__ import annotations
+
+import json
+import signal
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from summarizing_context.cli import main
+from summarizing_context.errors import SettingsError
+from summarizing_context.inspector import bound_socket
+from tests.inspector.sessions import HOSTILE, RULE, app_of, fill, fill_store, started, writing
+
+pytestmark = pytest.mark.anyio
+HERE = "http://127.0.0.1:8378"
+
+
+@asynccontextmanager
+async def asking(app: Any, **headers: str) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(app=app)
+    async with httpx.AsyncClient(transport=transport, base_url=HERE, headers=headers) as client:
+        yield client
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> Path:
+    path = tmp_path / "run.db"
+    await fill(path)
+    return path
+
+
+async def test_a_session_is_told_with_its_log_segments_blocks_and_view(store: Path) -> None:
+    async with asking(app_of(store)) as client:
+        listed = (await client.get("/api/sessions")).json()
+        assert [one["session_id"] for one in listed["sessions"]] == ["s1"]
+        told = (await client.get("/api/session", params={"id": "s1"})).json()
+    assert told["log"][-1]["stop"] == told["messages"] == listed["sessions"][0]["messages"]
+    assert told["blocks"]
+    assert told["blocks"][-1]["stop"] <= told["covered"] < told["messages"]
+    starts = [segment["start"] for segment in told["segments"]]
+    assert starts == sorted(set(starts))
+    assert {"header", "tail", "pin"} <= {row["part"] for row in told["view"]}
+    assert told["view"][-1]["message"] == told["messages"] - 1
+    assert told["view_tokens"] < told["history_tokens"]
+    assert RULE in [rule["quote"] for rule in told["rules"]]
+    assert told["plan"]["message"] == 1
+    assert told["warning"] is None
+
+
+async def test_an_activation_tells_what_left_the_view_and_what_stands_for_it(store: Path) -> None:
+    async with asking(app_of(store)) as client:
+        records = (await client.get("/api/session", params={"id": "s1"})).json()["activations"]
+        assert len(records) > 2
+        for record in records:
+            asked = {"id": "s1", "number": record["number"]}
+            told = (await client.get("/api/activation", params=asked)).json()
+            assert [row["message"] for row in told["left"]] == list(range(record["covered_from"], record["covered_to"]))
+            assert len(told["blocks"]) == record["blocks"]
+            assert max(block["stop"] for block in told["blocks"]) <= record["covered_to"]
+            assert all(block["text"] for block in told["blocks"])
+            assert record["resent"] == record["tokens_after"] - record["prefix_kept"]
+        assert any(block["drops"] for block in told["blocks"])
+        gone = await client.get("/api/activation", params={"id": "s1", "number": 99})
+        assert gone.status_code == 404
+
+
+async def test_messages_segments_search_and_ledger(store: Path) -> None:
+    async with asking(app_of(store)) as client:
+        page = (await client.get("/api/messages", params={"id": "s1", "start": 0, "stop": 100})).json()
+        assert len(page["messages"]) == page["next"] < 100
+        assert RULE in page["messages"][0]["text"]
+        segment = (await client.get("/api/session", params={"id": "s1"})).json()["segments"][0]
+        asked = {"id": "s1", "start": segment["start"], "stop": segment["stop"]}
+        assert (await client.get("/api/segment", params=asked)).json()["text"]
+        hits = (await client.get("/api/search", params={"id": "s1", "query": "push to main"})).json()["hits"]
+        assert hits[0]["start"] == 0
+        facts = (await client.get("/api/ledger", params={"id": "s1"})).json()["facts"]
+        assert RULE in [fact["value"] for fact in facts]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"host": "localhost:9"}, 200),
+        ({"host": "[::1]:8378"}, 200),
+        ({"host": "evil.example"}, 403),
+        ({"host": "127.0.0.1.evil.example:8378"}, 403),
+        ({"host": "192.168.0.7:8378"}, 403),
+        ({"host": ""}, 403),
+        ({"origin": HERE}, 200),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "http://127.0.0.1:8377"}, 403),
+        ({"origin": "null"}, 403),
+        ({"sec-fetch-site": "same-origin"}, 200),
+        ({"sec-fetch-site": "cross-site"}, 403),
+        ({"sec-fetch-site": "same-site"}, 403),
+        ({"sec-fetch-site": "cross-site", "sec-fetch-dest": "document"}, 200),
+    ],
+)
+async def test_only_pages_of_its_own_under_a_name_of_this_machine_may_ask(
+    store: Path, headers: dict[str, str], status: int
+) -> None:
+    async with asking(app_of(store), **headers) as client:
+        answer = await client.get("/api/sessions")
+    assert answer.status_code == status
+    assert "s1" in answer.text if status == 200 else "s1" not in answer.text
+
+
+@pytest.mark.parametrize("path", ["/", "/static/inspector.js", "/static/../app.py", "/api/session?id=none", "/none"])
+async def test_every_answer_says_what_a_browser_may_do(store: Path, path: str) -> None:
+    async with asking(app_of(store)) as client:
+        answer = await client.get(path)
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "frame-ancestors 'none'" in policy
+    assert "require-trusted-types-for 'script'" in policy
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+    assert (answer.status_code == 200) == (path in ("/", "/static/inspector.js"))
+
+
+async def test_the_page_asks_nothing_of_other_hosts(store: Path) -> None:
+    async with asking(app_of(store)) as client:
+        names = ("inspector.css", "inspector.js", "dom.js", "panels.js", "ribbon.js")
+        texts = [(await client.get(path)).text for path in ("/", *(f"/static/{name}" for name in names))]
+    for text in texts:
+        assert "http://" not in text.replace("http://www.w3.org/", "")
+        assert "https://" not in text
+        assert "innerHTML" not in text
+        assert "style=" not in text
+
+
+async def test_hostile_text_goes_out_as_json_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    await fill(path, "s1", 5, {"role": "user", "content": HOSTILE})
+    async with asking(app_of(path)) as client:
+        answer = await client.get("/api/messages", params={"id": "s1", "start": 1, "stop": 2})
+    assert answer.headers["content-type"] == "application/json"
+    assert HOSTILE in json.loads(answer.content)["messages"][0]["text"]
+
+
+async def undo(client: httpx.AsyncClient, **given: Any) -> httpx.Response:
+    return await client.post("/api/undo", **given)
+
+
+async def test_an_undo_has_to_be_confirmed_by_name(store: Path) -> None:
+    async with asking(app_of(store), origin=HERE) as client:
+        right = {"session": "s1", "confirm": "s1"}
+        assert (await undo(client, json={"session": "s1", "confirm": "yes"})).status_code == 400
+        assert (await undo(client, json=["s1"])).status_code == 400
+        assert (await undo(client, json={"session": "none", "confirm": "none"})).status_code == 404
+        assert (await undo(client, content=json.dumps(right))).status_code == 415
+        assert (await undo(client, json={**right, "more": "x" * 5_000})).status_code == 413
+        assert (await undo(client, json=right, headers={"origin": "http://evil.example"})).status_code == 403
+        assert (await client.get("/api/undo")).status_code == 405
+        before = (await client.get("/api/session", params={"id": "s1"})).json()
+        assert not any(one["is_undone"] for one in before["activations"])
+        assert (await undo(client, json=right)).json() == {"undone": "s1"}
+        after = (await client.get("/api/session", params={"id": "s1"})).json()
+    assert after["covered"] == before["activations"][0]["covered_from"] < before["covered"]
+    assert [one["is_undone"] for one in after["activations"][:2]] == [False, True]
+
+
+async def test_a_session_that_is_open_elsewhere_is_not_undone(store: Path) -> None:
+    async with writing(store) as context:
+        async with asking(app_of(store)) as client:
+            refused = await undo(client, json={"session": "s1", "confirm": "s1"})
+        assert refused.status_code == 409
+        assert "is open for writing in process" in refused.json()["error"]
+
+        async def of_the_host(session_id: str) -> None:
+            assert session_id == "s1"
+            await context.undo_activation()
+
+        assert (await context.summarize(3)).activated
+
+        async with asking(app_of(store, undo=of_the_host)) as client:
+            assert (await undo(client, json={"session": "s1", "confirm": "s1"})).status_code == 200
+        assert context.activations()[-1].undoes == context.activations()[-2].number
+
+
+async def test_other_settings_than_those_of_the_writer_are_told(store: Path) -> None:
+    from summarizing_context.inspector import inspector_app
+
+    async with asking(inspector_app(store)) as client:
+        told = (await client.get("/api/session", params={"id": "s1"})).json()
+    assert "--config" in told["warning"]
+    assert told["covered"] == 0
+
+
+async def test_it_is_mounted_in_another_application(store: Path) -> None:
+    outer = Starlette(routes=[Mount("/inspect", app_of(store, checks_host=False))])
+    async with asking(outer, host="agents.example:9") as client:
+        assert "static/inspector.js" in (await client.get("/inspect/")).text
+        assert (await client.get("/inspect", follow_redirects=False)).status_code == 307
+        assert (await client.get("/inspect/api/sessions")).json()["sessions"]
+        assert (await client.get("/inspect/static/inspector.css")).status_code == 200
+
+
+async def test_nothing_is_left_beside_a_store_that_nobody_has_open(store: Path) -> None:
+    before = {file.name: file.stat().st_mtime_ns for file in store.parent.iterdir()}
+    async with asking(app_of(store)) as client:
+        for path in ("sessions", "session?id=s1", "activation?id=s1&number=1", "search?id=s1&query=parser"):
+            assert (await client.get(f"/api/{path}")).status_code == 200
+    assert {file.name: file.stat().st_mtime_ns for file in store.parent.iterdir()} == before
+
+
+def test_changes_are_told_as_they_come_and_the_server_stops_with_streams_open(tmp_path: Path) -> None:
+    store = fill_store(tmp_path / "run.db", "s1", 5)
+    with started(store, tmp_path) as (url, process), urllib.request.urlopen(f"{url}api/events", timeout=20) as events:
+        first = next(line for line in events if line.startswith(b"data:"))
+        fill_store(store, "s2", 3)
+        assert next(line for line in events if line.startswith(b"data:")) != first
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) in (0, 130)
+
+
+def test_only_loopback_addresses_are_listened_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SettingsError, match="SSH tunnel"):
+        bound_socket("0.0.0.0", 0)
+    store = fill_store(tmp_path / "run.db", "s1", 3)
+    assert main(["inspect", "--store", str(store), "--listen", "0.0.0.0:0", "--no-browser"]) == 2
+    assert "other machines" in capsys.readouterr().err
+    assert main(["inspect", "--store", str(tmp_path / "none.db"), "--no-browser"]) == 4
