@@ -63,6 +63,7 @@ async def test_each_activation_is_remembered_with_its_figures(tmp_path: Path) ->
         assert all(0 < one.tokens_after <= BUDGET for one in records)
         assert all(one.tokens_after < one.tokens_before for one in records if one.reason == "high_water")
         assert all(0 < one.prefix_kept < one.tokens_after for one in records)
+        assert {one.budget for one in records} == {BUDGET}
         assert all(one.blocks > 0 and one.can_undo for one in records)
     async with opened(store=tmp_path / "a.db") as context:
         assert context.activations() == records
@@ -182,6 +183,24 @@ async def test_what_cannot_be_undone_is_told_and_nothing_changes(tmp_path: Path)
             await context.undo_activation()
     with pytest.raises(ContextClosedError):
         context.activations()
+
+
+async def test_an_undo_in_the_store_that_would_not_last_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "a.db"
+    async with opened(store=path) as context:
+        await until_activated(context, 11)
+        for number in range(12):
+            await context.add_message(user(words_of(number) * 9))
+        before = context.activations()
+    store = await open_store(path)
+    try:
+        with pytest.raises(UndoError, match="does not fit"):
+            await undo_stored(store, "s")
+        assert len(await store.activations.listed("s")) == len(before)
+        with pytest.raises(UndoError, match="no activation to undo"):
+            await undo_stored(store, "another")
+    finally:
+        await store.close()
 
 
 async def undo_times(context: SummarizingContext, times: int) -> None:

@@ -10,6 +10,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import anyio
+from anyio import to_thread
+
 from summarizing_context.assembly import open_store
 from summarizing_context.errors import (
     MissingExtraError,
@@ -36,6 +39,8 @@ from summarizing_context.inspector.guard import Guard
 from summarizing_context.inspector.reading import Reader
 
 Undo = Callable[[str], Awaitable[object]]
+
+Reading = Callable[[], Awaitable[dict[str, Any]]]
 
 _STATIC = {
     "inspector.css": "text/css",
@@ -124,28 +129,28 @@ class _Pages:
         return Response(_file(name), media_type=_STATIC[name])
 
     async def sessions(self, request: Request) -> Response:
-        return await self._answer(self._reader.sessions())
+        return await self._read(self._reader.sessions)
 
     async def overview(self, request: Request) -> Response:
-        return await self._answer(self._reader.overview(_id(request)))
+        return await self._read(partial(self._reader.overview, _id(request)))
 
     async def ledger(self, request: Request) -> Response:
-        return await self._answer(self._reader.ledger(_id(request)))
+        return await self._read(partial(self._reader.ledger, _id(request)))
 
     async def messages(self, request: Request) -> Response:
         start, stop = _number(request, "start"), _number(request, "stop")
-        return await self._answer(self._reader.messages(_id(request), start, stop))
+        return await self._read(partial(self._reader.messages, _id(request), start, stop))
 
     async def segment(self, request: Request) -> Response:
         start, stop = _number(request, "start"), _number(request, "stop")
-        return await self._answer(self._reader.segment(_id(request), start, stop))
+        return await self._read(partial(self._reader.segment, _id(request), start, stop))
 
     async def activation(self, request: Request) -> Response:
-        return await self._answer(self._reader.activation(_id(request), _number(request, "number")))
+        return await self._read(partial(self._reader.activation, _id(request), _number(request, "number")))
 
     async def search(self, request: Request) -> Response:
         query = request.query_params.get("query", "")[:_LONGEST_QUERY]
-        return await self._answer(self._reader.search(_id(request), query))
+        return await self._read(partial(self._reader.search, _id(request), query))
 
     async def undo(self, request: Request) -> Response:
         """Undo the last activation of the session whose name was typed."""
@@ -195,6 +200,10 @@ class _Pages:
             raise NodeNotFoundError(f"the store holds no session {session!r:.60}")
         await self._undo(session)
         return {"undone": session}
+
+    async def _read(self, reading: Reading) -> Response:
+        """Read in a thread with an event loop of its own, so that no large session holds this one up."""
+        return await self._answer(to_thread.run_sync(anyio.run, reading, abandon_on_cancel=True))
 
     async def _answer(self, reading: Awaitable[dict[str, Any]]) -> Response:
         async with self._looks:

@@ -80,15 +80,16 @@ class Reader:
             statistics = context.statistics()
             plan = await context.plan()
             parts = view_parts(view, log)
-            sizes = [size_of(message) for message in log]
-            places = {_name(message): at for at, message in reversed(list(enumerate(log)))}
+            texts = [message_text_parts(message) for message in log]
+            sizes = [MESSAGE_TOKENS + estimate_texts(each) for each in texts]
+            places = {(log[at]["role"], *texts[at]): at for at in reversed(range(len(log)))}
             warning = _warning(records, nodes)
             covered = records[-1].covered_to if records else max((node.stop for node in nodes), default=0)
             return {
                 "session": session_id,
                 "messages": len(log),
                 "history_tokens": statistics.history_tokens,
-                "budget": budget.max_tokens,
+                "budget": (records[-1].budget if records else 0) or budget.max_tokens,
                 "view_tokens": 0 if last is None else last.tokens,
                 "summaries_ready": statistics.summaries_ready,
                 "covered": 0 if warning else covered,
@@ -96,7 +97,12 @@ class Reader:
                 "segments": [block_of(node) for node in context.summaries()],
                 "blocks": [{**block_of(node), "drops": list(node.drops)} for node in nodes],
                 "view": [
-                    row_of(message, part, places.get(_name(message)), most=_HEADER if part == "header" else _WORDS)
+                    row_of(
+                        message,
+                        part,
+                        places.get((message["role"], *message_text_parts(message))),
+                        most=_HEADER if part == "header" else _WORDS,
+                    )
                     for message, part in zip(view, parts, strict=True)
                 ],
                 "activations": [self._record(record) for record in reversed(records)],
@@ -259,10 +265,6 @@ def _warning(records: Sequence[ActivationRecord], nodes: Sequence[HeaderNode]) -
             "Start the inspector with the --config of the program that writes it."
         )
     return None
-
-
-def _name(message: Json) -> str:
-    return json.dumps(message, sort_keys=True, default=str)
 
 
 def _stamp(file: Path) -> str:

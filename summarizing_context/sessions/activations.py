@@ -13,12 +13,15 @@ from typing import Any
 import msgspec
 
 from summarizing_context.errors import StoreError, UndoError
-from summarizing_context.log.entries import decode_entry
+from summarizing_context.log.entries import Entry, decode_entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import stand_ins
+from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.provider_bindings import Bounds
-from summarizing_context.stores.base import NewActivation, SessionStore, StoredActivation, StoredEntry
+from summarizing_context.stores.base import NewActivation, SessionStore, StoredActivation
 from summarizing_context.views.activation import ActivationRecord, Reason
+from summarizing_context.views.budget import Shares
+from summarizing_context.views.builder import Viewer
 from summarizing_context.views.view import ActivationState, Change, decode_state, encode_state, gone_back
 
 logger = logging.getLogger(__name__)
@@ -53,6 +56,7 @@ class _Figures(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
     stand_ins: int
     prefix_kept: int
     undoes: int | None = None
+    budget: int = 0
 
 
 def read_records(rows: Iterable[StoredActivation]) -> list[ActivationRecord]:
@@ -104,7 +108,7 @@ class ActivationHistory:
             self.records[at] = self.records[at]._replace(is_undone=True)
         self.records.append(record)
 
-    def next(self, change: Change, log: MessageLog, prefix_kept: int, undoes: int | None = None) -> ActivationRecord:
+    def next(self, change: Change, log: MessageLog, views: Viewer, undoes: int | None = None) -> ActivationRecord:
         """The record of a change that is about to be committed."""
         self._numbers += 1  # used once, also where the store fails
         before, state, report = change.before, change.state, change.report
@@ -120,7 +124,8 @@ class ActivationHistory:
             messages=len(log),
             blocks=len(state.nodes),
             stand_ins=stand_ins(state.nodes),
-            prefix_kept=prefix_kept,
+            prefix_kept=views.prefix_kept(change),
+            budget=state.room + views.system_rows.tokens,
             log_version=log.version,
             undoes=undoes,
             can_undo=undoes is None and _shapes(before, state),
@@ -143,7 +148,7 @@ def _shapes(before: ActivationState, state: ActivationState) -> bool:
 
 async def undo_stored(store: SessionStore, session_id: str) -> ActivationRecord:
     """Undo the last activation of a session that nobody has open: the next one who opens it goes on from the view of
-    before. Whether that view still fits is known then. Raises `SessionInUseError` and `UndoError`."""
+    before. Raises `SessionInUseError` and `UndoError`."""
     await store.claim(session_id)
     stored = await store.load(session_id)
     if stored is None:
@@ -156,7 +161,10 @@ async def undo_stored(store: SessionStore, session_id: str) -> ActivationRecord:
     if data is None or present is None:
         raise UndoError("the view of before is not kept any longer; restore a checkpoint instead")
     state = decode_state(present)
-    back = gone_back(decode_state(data), state, _bounds(stored.entries))
+    entries = [decode_entry(one.message, one.facts, estimate_text, state.counter) for one in stored.entries]
+    back = gone_back(decode_state(data), state, _bounds(entries))
+    if _least_tokens(back, entries) > state.room:
+        raise UndoError("the view of before, with what was said since, does not fit the budget any longer")
     record = ActivationRecord(
         number=history.records[-1].number + 1,
         time=now(),
@@ -170,6 +178,7 @@ async def undo_stored(store: SessionStore, session_id: str) -> ActivationRecord:
         blocks=len(back.nodes),
         stand_ins=stand_ins(back.nodes),
         prefix_kept=0,
+        budget=undone.budget,
         log_version=stored.log_version,
         undoes=undone.number,
     )
@@ -177,14 +186,16 @@ async def undo_stored(store: SessionStore, session_id: str) -> ActivationRecord:
     return record
 
 
-def _bounds(entries: Sequence[StoredEntry]) -> Bounds:
+def _bounds(entries: Sequence[Entry]) -> Bounds:
     """What was said under the beginning that is rewritten now, as the log itself tells it."""
-    settled = 0
-    for at in reversed(range(len(entries))):
-        if decode_entry(entries[at].message, entries[at].facts, len, "").facts.human:
-            settled = at
-            break
-    return Bounds(len(entries), settled)
+    humans = [at for at, entry in enumerate(entries) if entry.facts.human]
+    return Bounds(len(entries), humans[-1] if humans else 0)
+
+
+def _least_tokens(state: ActivationState, entries: Sequence[Entry]) -> int:
+    """About what a view takes at least: a long message is shown shrunk."""
+    most = int(Shares().message_share * state.room)
+    return state.head_tokens + sum(min(entry.facts.text_tokens, most) for entry in entries[state.stop :])
 
 
 def now() -> str:

@@ -378,7 +378,7 @@ class Session:
         return change.report
 
     def _recorded(self, change: Change, undoes: int | None = None) -> ActivationRecord:
-        return self.history.next(change, self.log, self.views.prefix_kept(change), undoes)
+        return self.history.next(change, self.log, self.views, undoes)
 
     def _show(self, change: Change, made: ActivationRecord, began: float) -> bool:
         """An activation is committed: the next view shows it. False if the log was replaced in between."""

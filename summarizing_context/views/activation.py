@@ -83,6 +83,7 @@ class ActivationRecord(NamedTuple):
     blocks: int  # summaries in the header
     stand_ins: int  # of these, made without a model until the model's own are ready
     prefix_kept: int  # tokens at the beginning of the view that stayed, so that a prompt cache still serves them
+    budget: int = 0  # tokens that the view might take; 0 where it was not noted
     log_version: int = 0  # how often the log was replaced before it
     undoes: int | None = None  # the number of the activation that it took back
     is_undone: bool = False

@@ -70,7 +70,7 @@ def run_apart(work: Callable[[], Awaitable[Result]]) -> Result:
 
 
 def app_of(store: Path, **options: Any) -> Any:
-    return inspector_app(store, settings=Settings(**OPTIONS), **options)
+    return inspector_app(store, settings=Settings(**SMALL), **options)
 
 
 @contextmanager
@@ -78,7 +78,7 @@ def started(store: Path, folder: Path) -> Iterator[tuple[str, subprocess.Popen[s
     """The command in a process of its own: its address, and the process."""
     config = folder / "inspector.toml"
     config.write_text(
-        "[summarizing_context]\n" + "".join(f"{name} = {value}\n" for name, value in OPTIONS.items()), encoding="utf-8"
+        "[summarizing_context]\n" + "".join(f"{name} = {value}\n" for name, value in SMALL.items()), encoding="utf-8"
     )
     command = [sys.executable, "-m", "summarizing_context", "inspect", "--store", str(store), "--listen", "127.0.0.1:0"]
     process = subprocess.Popen(

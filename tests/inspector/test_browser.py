@@ -59,7 +59,7 @@ def test_the_page_shows_all_of_a_session(browser: Any, served: tuple[str, Path])
     with opened as page:
         assert page.inner_text("#title") == "s1"
         assert page.locator(".track").count() == 4
-        for name in ("Log", "Segments", "Header", "View"):
+        for name in ("Log", "Segments", "Tree", "View"):
             assert page.get_by_role("group", name=name).locator("button").count() > 0
         page.get_by_role("button", name=re.compile("Activation 1:")).click()
         page.wait_for_selector("dialog .cards")
@@ -85,7 +85,7 @@ def test_the_page_shows_all_of_a_session(browser: Any, served: tuple[str, Path])
 
 def test_the_bands_stand_aligned_beneath_each_other(browser: Any, served: tuple[str, Path]) -> None:
     with Opened(browser, served[0], viewport={"width": 1366, "height": 900}) as page:
-        header = page.get_by_role("group", name="Header").locator("button").last.bounding_box()
+        header = page.get_by_role("group", name="Tree").locator("button").last.bounding_box()
         covered = page.locator(".covered").bounding_box()
         raw = page.locator(".raw").bounding_box()
         log = page.get_by_role("group", name="Log").bounding_box()
@@ -112,6 +112,12 @@ def test_a_message_that_is_added_is_seen_without_a_reload(browser: Any, served: 
 
 def test_an_undo_needs_the_typed_name(browser: Any, tmp_path: Path) -> None:
     store = fill_store(tmp_path / "run.db", "mine", 100)
+
+    async def cover() -> None:
+        async with writing(store, "mine") as context:
+            assert (await context.summarize(3)).activated
+
+    run_apart(cover)
     with started(store, tmp_path) as (url, _), Opened(browser, url) as page:
         before = int(page.get_attribute("body", "data-activations"))
         page.get_by_role("button", name="Undo last activation").click()

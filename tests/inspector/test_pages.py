@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import urllib.request
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from starlette.routing import Mount
 from summarizing_context.cli import main
 from summarizing_context.errors import SettingsError
 from summarizing_context.inspector import bound_socket
-from tests.inspector.sessions import HOSTILE, RULE, app_of, fill, fill_store, started, writing
+from tests.inspector.sessions import HOSTILE, OPTIONS, RULE, app_of, fill, fill_store, started, writing
 
 pytestmark = pytest.mark.anyio
 HERE = "http://127.0.0.1:8378"
@@ -51,6 +53,7 @@ async def test_a_session_is_told_with_its_log_segments_blocks_and_view(store: Pa
     assert {"header", "tail", "pin"} <= {row["part"] for row in told["view"]}
     assert told["view"][-1]["message"] == told["messages"] - 1
     assert told["view_tokens"] < told["history_tokens"]
+    assert told["budget"] == OPTIONS["max_tokens"]
     assert RULE in [rule["quote"] for rule in told["rules"]]
     assert told["plan"]["message"] == 1
     assert told["warning"] is None
@@ -139,6 +142,24 @@ async def test_the_page_asks_nothing_of_other_hosts(store: Path) -> None:
         assert "https://" not in text
         assert "innerHTML" not in text
         assert "style=" not in text
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("ink", ["text", "soft", "accent", "danger"])
+@pytest.mark.parametrize("paper", ["ground", "card", "code"])
+def test_texts_stand_out_from_their_ground(theme: str, ink: str, paper: str) -> None:
+    css = (files("summarizing_context.inspector") / "static" / "inspector.css").read_text()
+    rule = css.partition(f'[data-theme="{theme}"] {{')[2].partition("}")[0]
+    colours = dict(re.findall(r"--([\w-]+): #(\w{6})", rule))
+    light, dark = sorted((luminance(colours[ink]), luminance(colours[paper])), reverse=True)
+    assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
+def luminance(colour: str) -> float:
+    """As the guidelines for accessibility of web content define it, from 0 to 1."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (0, 2, 4)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
 async def test_hostile_text_goes_out_as_json_and_nothing_else(tmp_path: Path) -> None:

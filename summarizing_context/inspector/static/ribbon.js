@@ -1,4 +1,4 @@
-// The ribbon: the log, its segments, the header's blocks and the present view, aligned by the tokens of the log.
+// The ribbon: the log, its segments, the nodes of the tree of summaries that the header shows, and the present view, aligned by the tokens of the log.
 
 import { byId, madeBy, make, number, span, tokens } from "./dom.js";
 
@@ -13,7 +13,7 @@ export function drawRibbon(state, open) {
       ...one, kind: `block ${shade(one)}`, act: () => open.segment(one),
       says: `segment of ${span(one.start, one.stop)}, its summary ${madeBy(one)}, ${tokens(one.tokens)}`,
     })), places, "Segments are cut as the log grows."),
-    band("Header", state.blocks.map((one) => ({
+    band("Tree", state.blocks.map((one) => ({
       ...one, kind: `block ${shade(one)}${one.form === "full" ? "" : " short"}`, act: () => open.block(one),
       says: `${one.rank > 0 ? "merge" : "summary"} of ${span(one.start, one.stop)} ${madeBy(one)}, ${one.form}, ${tokens(one.tokens)}, ${number(one.drops.length)} values not in it`,
     })), places, "Nothing is covered: the view holds the whole log."),
