@@ -20,6 +20,8 @@ from pathlib import Path
 
 import pytest
 
+from summarizing_context.settings.addresses import is_address
+
 PATIENCE = 60  # seconds
 NOBODY = 65534
 LEASE = 3  # seconds
@@ -59,6 +61,7 @@ class Server:
                 stdout=log,
                 stderr=log,
                 env=_environment(),
+                start_new_session=True,  # so that its own processes can be killed with it
                 **self._user,
             )
         until = time.monotonic() + PATIENCE
@@ -75,6 +78,8 @@ class Server:
         """End it: SIGINT breaks all connections, SIGKILL leaves nothing tidy."""
         if self._process is None:
             return
+        if how == signal.SIGKILL:
+            os.killpg(self._process.pid, how)
         self._process.send_signal(how)
         self._process.wait(PATIENCE)
         self._process = None
@@ -151,7 +156,9 @@ def for_the_run() -> Iterator[str]:
 
 
 def address_for(path: str | Path) -> str:
-    """The address of a schema for a path; of a new one for `:memory:`."""
+    """The address of a schema for a path; of a new one for `:memory:`. An address stays."""
+    if is_address(path):
+        return str(path)
     named = uuid.uuid4().hex if str(path) == ":memory:" else hashlib.sha256(str(path).encode()).hexdigest()
     schema = f"test_{named[:24]}"
     _schemas.add(schema)

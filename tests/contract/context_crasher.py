@@ -2,9 +2,9 @@
 
 A plan is a line of JSON, as in `store_crasher`: SIGKILL in the `nth` statement that begins with `statement`, after
 `steps` steps of SQLite's machine; SIGXFSZ in the middle of a write beyond `size` bytes; or SIGKILL from here once
-`acks` acknowledgements, of the kind `of` where that is named, have come. `model` asks for a summarizer with a recipe
-in place of the extractive one, `early` arms the trap before the session is opened. The answer is a line of JSON with
-the acknowledgements that came through the pipe, and the signal.
+`acks` acknowledgements, of the kind `of` where that is named, have come, or after so many `seconds`. `model` asks for
+a summarizer with a recipe in place of the extractive one, `early` arms the trap before the session is opened. The
+answer is a line of JSON with the acknowledgements that came through the pipe, and the signal.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import random
 import signal
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from summarizing_context import Settings, SummaryJob, open_context
+from summarizing_context.settings.addresses import is_address
+from summarizing_context.stores.postgres.store import PostgresStore
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.views.view import decode_state
 from tests.contract.store_crasher import PATIENCE, Trap
@@ -103,22 +106,22 @@ async def add(context: Any, message: Message, place: int, ack: Ack) -> None:
     ack(added=place + 1)
 
 
-def acknowledge_saves(ack: Ack) -> None:
-    """Tell every activation state and every summary once the store has said that it is kept."""
-    save_activation, save_summary = SqliteStore.save_activation, SqliteStore.save_summary
+def acknowledge_saves(ack: Ack, kind: Any) -> None:
+    """Tell every activation state and every summary once a store of this kind has said that it is kept."""
+    save_activation, save_summary = kind.save_activation, kind.save_summary
 
-    async def activation(self: SqliteStore, session_id: str, provider_key: str, state: bytes, made: Any = None) -> None:
+    async def activation(self: Any, session_id: str, provider_key: str, state: bytes, made: Any = None) -> None:
         await save_activation(self, session_id, provider_key, state, made)
         kept = decode_state(state)
         ack(activation=kept.serial, header=digest(kept.header))
 
-    async def summary(self: SqliteStore, session_id: str, key: Any, made: Any, places: Any) -> Any:
+    async def summary(self: Any, session_id: str, key: Any, made: Any, places: Any) -> Any:
         kept = await save_summary(self, session_id, key, made, places)
         ack(summary=list(key), text=kept.text)
         return kept
 
-    SqliteStore.save_activation = activation  # type: ignore[method-assign]
-    SqliteStore.save_summary = summary  # type: ignore[method-assign]
+    kind.save_activation = activation
+    kind.save_summary = summary
 
 
 def work_until_killed(plan: dict[str, Any], pipe: int) -> None:
@@ -128,7 +131,7 @@ def work_until_killed(plan: dict[str, Any], pipe: int) -> None:
     def ack(**fact: Any) -> None:
         os.write(pipe, json.dumps(fact).encode() + b"\n")
 
-    acknowledge_saves(ack)
+    acknowledge_saves(ack, PostgresStore if is_address(plan["path"]) else SqliteStore)
     asyncio.run(grow(plan, trap.arm, ack))
 
 
@@ -143,6 +146,8 @@ def run(plan: dict[str, Any]) -> dict[str, Any]:
         finally:
             os._exit(1)
     os.close(writing)
+    if "seconds" in plan:
+        threading.Timer(plan["seconds"], os.kill, (pid, signal.SIGKILL)).start()
     acks: list[dict[str, Any]] = []
     left = plan.get("acks", 0)
     with os.fdopen(reading) as pipe:

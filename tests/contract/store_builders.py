@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import anyio
 import pytest
 
+from summarizing_context.settings.addresses import is_address
 from summarizing_context.stores.base import SessionStore, StoredEntry, StoredSession, StoredSummary, SummaryKey
 from summarizing_context.stores.sqlite.store import SqliteStore
 from tests import postgres_server
@@ -49,7 +50,7 @@ def make_store(path: str | Path, **options: Any) -> OpenableStore:
     """A store of the backend that is tested, not opened yet."""
     if options.keys() - {"read_only", "gives_way"}:
         need_sqlite()
-    return BACKENDS[chosen](path, **options)
+    return BACKENDS["postgres" if is_address(path) else chosen](path, **options)
 
 
 @asynccontextmanager
