@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from summarizing_context.concurrency import (
     Clock,
@@ -437,6 +437,22 @@ async def open_store(
         await store.close()
         raise
     return store
+
+
+async def migrate_store(source: str | Path, target: str, tell: Callable[[Any], None]) -> list[Any]:
+    """Take the sessions of an SQLite file over into a store in PostgreSQL; each is told once it is compared."""
+    if is_address(source) or not is_address(target):
+        raise SettingsError("migrate goes from an SQLite file to an address postgresql://user@host/database")
+    from_store, to_store = await open_store(source), None
+    try:
+        to_store = await open_store(target)
+        from summarizing_context.stores.postgres.migration import migrate
+
+        return await migrate(cast(SqliteStore, from_store), cast("PostgresStore", to_store), tell)
+    finally:
+        await from_store.close()
+        if to_store is not None:
+            await to_store.close()
 
 
 def recipe_of(settings: Settings) -> Recipe:

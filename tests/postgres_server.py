@@ -53,33 +53,35 @@ class Server:
         settings = ("listen_addresses=", f"unix_socket_directories={self._folder}", f"port={self._port}", "fsync=off")
         settings += ("max_connections=200", "shared_buffers=32MB", *self._options)
         command = [str(self._binaries / "postgres"), "-D", "data", *(f"--{one}" for one in settings)]
+        until = time.monotonic() + PATIENCE
+        self._process = self._spawn(command)
+        while True:
+            try:
+                psycopg.connect(self.url, connect_timeout=5).close()
+                return
+            except psycopg.OperationalError:
+                if time.monotonic() > until:
+                    raise RuntimeError((self._folder / "log").read_text()[-2_000:]) from None
+            if self._process.poll() is not None:  # a process of the killed server has not ended yet
+                self._process = self._spawn(command)
+            time.sleep(0.05)
+
+    def _spawn(self, command: list[str]) -> subprocess.Popen[bytes]:
         with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(
+            return subprocess.Popen(
                 command,
                 cwd=self._folder,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env=_environment(),
-                start_new_session=True,  # so that its own processes can be killed with it
                 **self._user,
             )
-        until = time.monotonic() + PATIENCE
-        while True:
-            try:
-                psycopg.connect(self.url, connect_timeout=5).close()
-                return
-            except psycopg.OperationalError:
-                if self._process.poll() is not None or time.monotonic() > until:
-                    raise RuntimeError((self._folder / "log").read_text()[-2_000:]) from None
-            time.sleep(0.02)
 
     def stop(self, how: signal.Signals = signal.SIGINT) -> None:
         """End it: SIGINT breaks all connections, SIGKILL leaves nothing tidy."""
         if self._process is None:
             return
-        if how == signal.SIGKILL:
-            os.killpg(self._process.pid, how)
         self._process.send_signal(how)
         self._process.wait(PATIENCE)
         self._process = None

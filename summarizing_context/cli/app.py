@@ -13,6 +13,7 @@ from summarizing_context.cli import (
     imports,
     inspect,
     mcp,
+    migrate,
     prompts,
     replay,
     sessions,
@@ -56,7 +57,7 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(about)
-    for family in (demo, replay, imports, sessions, view, inspect, commands, mcp, eval, prompts, tune):
+    for family in (demo, replay, imports, migrate, sessions, view, inspect, commands, mcp, eval, prompts, tune):
         family.register(app)
     _register_completion(app)
     return app

@@ -244,7 +244,7 @@ class PostgresConnection:
     def _send_appends(self, appends: Sequence[_Batch]) -> None:
         if _is_large(appends):
             self._move_heads(appends)
-            self._copy_entries(appends)
+            self.copy_entries(_rows(appends))
             self._add_rules(appends)
         else:
             with self.raw.pipeline():
@@ -277,10 +277,12 @@ class PostgresConnection:
             )
         self._add_rules(appends)
 
-    def _copy_entries(self, appends: Sequence[_Batch]) -> None:
+    def copy_entries(self, rows: Iterable[tuple[int, int, bytes, bytes]]) -> None:
+        """Write many entries: branch, position, message and facts."""
+        self._send()
         with self.raw.cursor() as cursor, cursor.copy(self._queries["copy_entries"].encode()) as copy:
             copy.set_types(["int8", "int8", "bytea", "bytea"])
-            for row in _rows(appends):
+            for row in rows:
                 copy.write_row(row)
 
     def _add_rules(self, appends: Sequence[_Batch]) -> None:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace as changed
 from pathlib import Path
+from typing import TypeVar
 
 from summarizing_context.errors import SessionInUseError
 from summarizing_context.stores.base import (
@@ -21,6 +22,7 @@ from summarizing_context.stores.base import (
 from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.activations import RelationalActivations, add_to_history
 from summarizing_context.stores.relational.checkpoints import RelationalCheckpoints
+from summarizing_context.stores.relational.database import Work
 from summarizing_context.stores.relational.memories import RelationalMemories, RelationalPins
 from summarizing_context.stores.relational.rules import RelationalRules
 from summarizing_context.stores.relational.summaries import find_summaries, note_uses, save_summary
@@ -32,6 +34,8 @@ from summarizing_context.stores.sqlite.driver import SqliteDriver
 from summarizing_context.stores.sqlite.files import Claims
 from summarizing_context.stores.sqlite.schema import Database, transaction
 from summarizing_context.stores.sqlite.search import SqliteSearchIndex
+
+Result = TypeVar("Result")
 
 
 class SqliteStore:
@@ -146,6 +150,10 @@ class SqliteStore:
             return kept
 
         return await self._writer.submit(work)
+
+    async def read(self, work: Work[Result]) -> Result:
+        """Run `work` on one state of the file."""
+        return await self._access.read(work)
 
     async def sessions(self) -> list[SessionInfo]:
         """All sessions, the newest change first."""
