@@ -119,7 +119,8 @@ class SummarizingContext:
         key = session.key if provider is None and session.read_only else window.key
         memories = await self._memory.choose() if self._shows_memories else ()
         self._last_view = view = await session.view(key, budget, memories, begin=lead)
-        self._budgets.note(window, budget)
+        if self._budgets.note(window, budget):
+            await self._gauge.save(budget)
         return view.messages
 
     async def get_messages(self) -> list[Message]:

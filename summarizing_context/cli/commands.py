@@ -30,7 +30,7 @@ from summarizing_context.cli.output import (
     show_result,
     table,
 )
-from summarizing_context.cli.sessions import find_session, with_store
+from summarizing_context.cli.sessions import LastBudget, find_session, settings_for, with_store
 
 if TYPE_CHECKING:
     from summarizing_context.commands import CommandResult
@@ -58,10 +58,6 @@ _EXAMPLES = {
 }
 _SESSION = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
 _WORDS = Annotated[list[str], typer.Argument(metavar="WORDS", help="What to look for: plain words.")]
-_BUDGET = Annotated[
-    str | None,
-    typer.Option("--budget", metavar="N", help="Tokens that a view may use; the setting max_tokens if not given."),
-]
 _NODE = Annotated[
     str, typer.Argument(metavar="NODE", help="A node of the header, '12-47', or messages, '12..20' or '12'.")
 ]
@@ -83,7 +79,7 @@ def summarize(
     *,
     keep: Annotated[int, typer.Option(metavar="N", min=1, help="Newest messages that stay raw.")] = 10,
     topic: Annotated[str, typer.Option(metavar="TEXT", help="Keep a note of what the past says about it.")] = "",
-    tokens: _BUDGET = None,
+    tokens: LastBudget = None,
     json_path: JsonPath = None,
 ) -> int:
     """Cover more of a session's past now, so that its next view is shorter. The log stays whole."""
@@ -98,7 +94,7 @@ def compress(
     session: _SESSION,
     store: StorePath,
     importance: Annotated[float, typer.Option(metavar="X", help="From 0 to 1.", min=0.0, max=1.0)] = 0.6,
-    tokens: _BUDGET = None,
+    tokens: LastBudget = None,
     json_path: JsonPath = None,
 ) -> int:
     """Cover a session's past now, but keep word for word what is at least so important."""
@@ -149,7 +145,7 @@ def expand(
 
 
 def recall(
-    session: _SESSION, words: _WORDS, store: StorePath, tokens: _BUDGET = None, json_path: JsonPath = None
+    session: _SESSION, words: _WORDS, store: StorePath, tokens: LastBudget = None, json_path: JsonPath = None
 ) -> int:
     """One page of what a session's log holds about something and its view leaves out."""
     find_session(store, session)
@@ -172,7 +168,7 @@ def ledger(
     return _run(f"ledger {words}", store, session, None, json_path)
 
 
-def budget(session: _SESSION, store: StorePath, tokens: _BUDGET = None, json_path: JsonPath = None) -> int:
+def budget(session: _SESSION, store: StorePath, tokens: LastBudget = None, json_path: JsonPath = None) -> int:
     """How much of its budget a session's view takes."""
     return _run("budget", store, session, tokens, json_path)
 
@@ -189,11 +185,9 @@ def _run(
 ) -> int:
     import anyio
 
-    from summarizing_context.settings.values import Settings
-
     info = find_session(store, session)
     given: dict[str, Any] = {} if tokens is None else {"max_tokens": read_tokens(tokens)}
-    settings = Settings.load(store=store, session_id=session, project=info.project, **given)
+    settings = settings_for(info, store=store, project=info.project, **given)
     result = anyio.run(partial(_perform, settings, command, writes))
     if not result.ok:
         raise InputError(str(result.data["error"]))

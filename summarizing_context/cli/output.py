@@ -120,6 +120,16 @@ def write_json(path: str, document: Any) -> None:
         write_private(Path(path), text)
 
 
+def harmless_json(value: object) -> str:
+    """`value` as JSON for a terminal: what could drive one is written as escapes."""
+    text = json.dumps(value, indent=2, ensure_ascii=False)
+    return text if inert(text) == text else "".join(map(_escaped, text))
+
+
+def _escaped(char: str) -> str:
+    return char if inert(char) == char else json.dumps(char)[1:-1]
+
+
 def plain(text: str, width: int = 0) -> str:
     """`text` on one line, inert, cut to `width` characters if given."""
     line = inert(" ".join(text.split() if not width else text[: width * 4 + 200].split()))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -28,9 +28,14 @@ from summarizing_context.errors import StoreError, StoreReadOnlyError
 from summarizing_context.settings.addresses import is_address, shown_store
 
 if TYPE_CHECKING:
+    from summarizing_context.settings.values import Settings
     from summarizing_context.stores.base import Place, SessionInfo, SessionStore, StoredProviderView
 
 T = TypeVar("T")
+LastBudget = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="N", help="Tokens that a view may use; if not given, those of the last request."),
+]
 _YES = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 _EXAMPLES = """[bold]Examples[/bold]
 
@@ -129,6 +134,16 @@ def find_session(store: str | Path, session: str) -> SessionInfo:
         else "see: summarizing-context sessions list"
     )
     raise InputError(f"{shown_store(store)}: there is no session {plain(session, 60)!r}; {hint}")
+
+
+def settings_for(info: SessionInfo, config: Path | None = None, **given: Any) -> Settings:
+    """Settings for a look at a session. Its budget is the one that was set, else the one of its last request."""
+    from summarizing_context.settings.values import Settings
+
+    settings = Settings.load(config, session_id=info.session_id, **given)
+    if settings.max_tokens_is_set or info.budget is None:
+        return settings
+    return replace(settings, max_tokens=info.budget)
 
 
 def check_store(store: str | Path) -> None:

@@ -13,11 +13,13 @@ from rich.text import Text
 
 from summarizing_context.cli.output import (
     ConfigPath,
+    InputError,
     JsonPath,
     Status,
     StorePath,
     dollars,
     facts,
+    harmless_json,
     help_text,
     number,
     plain,
@@ -25,7 +27,7 @@ from summarizing_context.cli.output import (
     show_result,
     table,
 )
-from summarizing_context.cli.sessions import find_session, moment
+from summarizing_context.cli.sessions import LastBudget, find_session, moment, settings_for
 
 if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings
@@ -37,6 +39,8 @@ _EXAMPLES = """[bold]Examples[/bold]
 summarizing-context view s1 --store run.db
 
 summarizing-context view s1 --store run.db --budget 16k --explain    [dim]# what each summary stands for[/dim]
+
+summarizing-context view s1 --store run.db --full | jq -r '.[-1].content'    [dim]# the newest message, whole[/dim]
 """
 
 
@@ -57,6 +61,7 @@ class Shown(NamedTuple):
     budget: int
     rows: Sequence[Row]
     nodes: Sequence[dict[str, Any]]
+    messages: Sequence[Mapping[str, Any]]  # as they are sent
 
 
 def register(app: typer.Typer) -> None:
@@ -69,9 +74,8 @@ def view(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")],
     store: StorePath,
     *,
-    budget: Annotated[
-        str | None, typer.Option(metavar="N", help="Tokens that the view may use; the setting max_tokens if not given.")
-    ] = None,
+    budget: LastBudget = None,
+    full: Annotated[bool, typer.Option("--full", help="Print the messages as they are sent, whole, as JSON.")] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show for each node of the header which past it stands for.")
     ] = False,
@@ -84,14 +88,18 @@ def view(
     """
     import anyio
 
-    from summarizing_context.settings.values import Settings
-
-    find_session(store, session)
+    if full and explain:
+        raise InputError("--full prints the messages alone; ask for --explain in another call")
+    info = find_session(store, session)
     tokens: dict[str, Any] = {} if budget is None else {"max_tokens": read_tokens(budget)}
-    settings = Settings.load(config, store=store, session_id=session, **tokens)
+    settings = settings_for(info, config, store=store, **tokens)
     shown = anyio.run(partial(_look, settings))
-    tables = [_view_table(session, shown), *([_node_table(shown)] if explain else [])]
-    show_result(json_path, _document(session, shown, explain=explain), *tables)
+    document = _document(session, shown, explain=explain)
+    if full:
+        show_result(json_path, {**document, "messages": shown.messages}, harmless_json(shown.messages))
+    else:
+        tables = [_view_table(session, shown), *([_node_table(shown)] if explain else [])]
+        show_result(json_path, document, *tables)
     return Status.OK
 
 
@@ -123,7 +131,7 @@ async def _look(settings: Settings) -> Shown:
             }
             for node in context.explain()
         ]
-    return Shown(sum(row.tokens for row in rows), settings.max_tokens, rows, nodes)
+    return Shown(sum(row.tokens for row in rows), settings.max_tokens, rows, nodes, messages)
 
 
 def _document(session: str, shown: Shown, *, explain: bool) -> dict[str, Any]:
@@ -173,9 +181,7 @@ def status(
     session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")],
     store: StorePath,
     *,
-    budget: Annotated[
-        str | None, typer.Option(metavar="N", help="Tokens that a view may use; the setting max_tokens if not given.")
-    ] = None,
+    budget: LastBudget = None,
     model: Annotated[
         str | None, typer.Option(metavar="M", help="Whose prices count; the setting model if not given.")
     ] = None,
@@ -188,12 +194,10 @@ def status(
     """
     import anyio
 
-    from summarizing_context.settings.values import Settings
-
     info = find_session(store, session)
     given: dict[str, Any] = {} if budget is None else {"max_tokens": read_tokens(budget)}
     given |= {} if model is None else {"model": model}
-    settings = Settings.load(config, store=store, session_id=session, **given)
+    settings = settings_for(info, config, store=store, **given)
     document = {"session": asdict(info), **anyio.run(partial(_look_at_status, settings)), "cost": _cost(info, settings)}
     show_result(json_path, document, _status_table(document))
     return Status.OK

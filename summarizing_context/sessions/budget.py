@@ -5,14 +5,17 @@ Nothing here waits for a model; how an activation is made is in `session`.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from summarizing_context.errors import BudgetError, SettingsError, briefly
+from summarizing_context.errors import BudgetError, SettingsError, StoreError, briefly
 from summarizing_context.log.entries import make_entry
 from summarizing_context.messages.validation import check_message
 from summarizing_context.sessions.session import Session
 from summarizing_context.views.activation import ActivationReport
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,17 @@ class BudgetGauge:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+
+    async def save(self, budget: int) -> None:
+        """Keep the budget of a request with the session, for those who look at the session later."""
+        session = self._session
+        if session.read_only:
+            return
+        try:
+            with session.foreground.call():
+                await session.store.save_budget(session.id, budget)
+        except StoreError as error:
+            logger.warning("the budget of a session could not be kept with it", exc_info=error)
 
     def report(self) -> BudgetReport:
         """The budget as it stands."""

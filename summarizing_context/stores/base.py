@@ -76,6 +76,7 @@ class SessionInfo:
     writer_pid: int | None  # of the process that has it open, when it lives
     input_tokens: int = 0  # what its summaries cost when they were made, by it or by another session
     output_tokens: int = 0
+    budget: int | None = None  # tokens, of its last request
     writer_host: str | None = None  # its machine, where the store serves several
 
 
@@ -138,6 +139,9 @@ class Store(Protocol):
     ) -> None:
         """Keep the newest state of a provider key; of each session the four newest keys remain. Along with it, what
         the activation was: all of them stay listed, and of the newest 64 the states before."""
+
+    async def save_budget(self, session_id: str, budget: int) -> None:
+        """Keep the budget of the session's last request, in tokens. A fork begins with it."""
 
     async def find_summaries(
         self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE

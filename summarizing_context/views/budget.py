@@ -229,13 +229,15 @@ class BudgetPolicy:
             margin=settings.safety_margin,
         )
 
-    def note(self, window: ProviderWindow, budget: int) -> None:
-        """A view was made for this provider and budget."""
+    def note(self, window: ProviderWindow, budget: int) -> bool:
+        """A view was made for this provider and budget; whether they differ from those told last."""
         key, before = self._last_notified or (None, 0)
-        if key != window.key or abs(budget - before) > _NOTIFIED_FROM * before:
+        is_new = key != window.key or abs(budget - before) > _NOTIFIED_FROM * before
+        if is_new:
             self._last_notified = (window.key, budget)
             data = {"budget": budget, "before": before or None, "provider": window.key, "window": window.window}
             self._notify("budget_changed", data)
+        return is_new
 
     def observe(self, total: int, view_tokens: int | None) -> None:
         """The provider counted so many tokens for a view of so many tokens of ours."""

@@ -55,7 +55,7 @@ def test_the_help_of_a_command_shows_only_its_own_examples_with_options_that_it_
     command = single_commands()[words]
     epilog = re.sub(r"\[dim\].*?\[/dim\]|\[/?bold\]", "", command.epilog or "")
     examples = re.findall(r"^(?:eval \"\$\()?summarizing-context (.+?)\s*$", epilog, re.MULTILINE)
-    known = {option for parameter in command.params for option in parameter.opts}
+    known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     for example in examples:
         assert tuple(example.split()[: len(words)]) == words
         assert set(re.findall(r"(?<!\S)--[a-z-]+", example)) <= known

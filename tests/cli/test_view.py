@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sqlite3
 from pathlib import Path
@@ -99,3 +100,19 @@ def test_settings_come_from_a_file_that_is_named(run: Runner, store, tmp_path):
     ran = run("view", "long", "--store", store, "--config", file)
     assert ran.status == 2
     assert "did you mean" in " ".join(ran.err.split())
+
+
+def test_a_budget_that_is_not_given_is_that_of_the_last_request(run: Runner, store, tmp_path):
+    assert run("view", "long", "--store", store, "--json", "-").document["budget"] == 6_000
+    assert run("status", "long", "--store", store, "--json", "-").document["budget"] == 6_000
+    assert run("budget", "long", "--store", store, "--json", "-").document["max_tokens"] == 6_000
+    assert run("view", "long", "--store", store, "--budget", "9k", "--json", "-").document["budget"] == 9_000
+
+
+def test_full_prints_the_messages_as_they_are_sent_and_nothing_in_them_drives_a_terminal(run: Runner, store):
+    ran = run("view", "short", "--store", store, "--full")
+    assert json.loads(ran.out) == [says("user", "hello \x1b[31m there"), says("assistant", "hi")]
+    assert "\x1b" not in ran.out
+    document = run("view", "long", "--store", store, "--full", "--json", "-").document
+    assert json.loads(run("view", "long", "--store", store, "--full").out) == document["messages"]
+    assert run("view", "long", "--store", store, "--full", "--explain").status == 2

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.errors import SessionInUseError, StoreError, WrongEventLoopError
-from summarizing_context.stores.base import Store, StoredEntry, StoredSession
+from summarizing_context.stores.base import Place, Store, StoredEntry, StoredSession
 from tests.contract.store_builders import (
     entries,
     entry,
@@ -275,6 +275,19 @@ async def test_the_four_newest_provider_keys_keep_their_newest_state(where):
         loaded = await store.load("s")
         assert loaded.activations == [("p1", b"1b"), ("p3", b"3"), ("p4", b"4"), ("p5", b"\x00\xff")]
         assert (await store.load("other")).activations == [("p1", b"of another session")]
+
+
+async def test_the_budget_of_the_last_request_is_listed_with_its_session_and_a_fork_begins_with_it(where):
+    async with opened(where, "s", "t") as store:
+        await store.save_budget("s", 8_000)
+        await store.save_budget("s", 16_000)
+        made = await store.checkpoints.save("s", None, Place(0, 0), [])
+        await store.checkpoints.fork("s", made.id, "fork")
+        assert {info.session_id: info.budget for info in await store.sessions()} == {
+            "s": 16_000,
+            "t": None,
+            "fork": 16_000,
+        }
 
 
 async def test_the_first_summary_of_a_key_wins_and_is_returned(where):

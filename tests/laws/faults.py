@@ -117,6 +117,9 @@ class FaultyStore:
         await self.write("activation", lambda: self.inner.save_activation(session_id, provider_key, state, made))
         self.lost.discard(provider_key)
 
+    async def save_budget(self, session_id: str, budget: int) -> None:
+        await self.write("budget", lambda: self.inner.save_budget(session_id, budget))
+
     async def find_summaries(self, session_id: str, keys: Sequence[Any], places: Any) -> Mapping[Any, Any]:
         self._fail("find", "before")
         return await self.inner.find_summaries(session_id, keys, places)

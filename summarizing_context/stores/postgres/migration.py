@@ -191,7 +191,7 @@ async def _migrate_session(
     file: _Source, target: PostgresStore, session_id: str, branches: Mapping[int, int], states: Mapping[int, int]
 ) -> None:
     """A session's head and all that is its own, in one transaction."""
-    names = ("project", "branch", "stop", "created_at", "updated_at", "log_version", "pins")
+    names = ("project", "branch", "stop", "created_at", "updated_at", "log_version", "pins", "budget")
     (row,) = await file.rows(f"select {', '.join(names)} from sessions where session_id = ?", session_id)
     head = {"session_id": session_id, **dict(zip(names, row, strict=True))}
     tables = {

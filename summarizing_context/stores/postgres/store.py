@@ -139,6 +139,10 @@ class PostgresStore:
 
         await self.write(session_id, work)
 
+    async def save_budget(self, session_id: str, budget: int) -> None:
+        """Keep the budget of the session's last request, in tokens."""
+        await self.write(session_id, lambda connection: log.save_budget(connection, session_id, budget))
+
     async def find_summaries(
         self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
     ) -> Mapping[SummaryKey, StoredSummary]:

@@ -88,11 +88,12 @@ def fork(connection: Connection, session_id: str, new_id: str, head: Head) -> No
     """A new session of the same project, whose log begins with the one that `head` lists."""
     if has_session(connection, new_id):
         raise SessionExistsError(new_id)
-    (project,) = connection.run("project", {"session_id": session_id}).fetchone()
+    project, budget = connection.run("project", {"session_id": session_id}).fetchone()
     shared = _shared(connection, head_of(connection, session_id), head)
     branch = _begin_branch(connection, new_id, parent=head.branch, stop=head.stop)
     values = {"session_id": new_id, "project": project, "branch": branch, "now": now()}
     connection.run("create_session", values)
+    save_budget(connection, new_id, budget)
     _write(connection, new_id, Head(branch, head.stop, False), [])
     connection.run("copy_uses", {"session_id": session_id, "fork": new_id})
     connection.run("copy_rules", {"session_id": session_id, "fork": new_id, "stop": shared})
@@ -111,6 +112,11 @@ def save_activation(connection: Connection, session_id: str, provider_key: str, 
     values = {"session_id": session_id, "provider_key": provider_key, "state": state}
     connection.run("save_activation", values)
     connection.run("forget_activations", {"session_id": session_id, "keep": KEPT_ACTIVATIONS})
+
+
+def save_budget(connection: Connection, session_id: str, budget: int | None) -> None:
+    """Keep the budget of the session's last request."""
+    connection.run("save_budget", {"session_id": session_id, "budget": budget})
 
 
 def load(connection: Connection, session_id: str, path: str) -> StoredSession | None:

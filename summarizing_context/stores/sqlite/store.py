@@ -124,6 +124,11 @@ class SqliteStore:
 
         await self._writer.submit(work)
 
+    async def save_budget(self, session_id: str, budget: int) -> None:
+        """Keep the budget of the session's last request, in tokens."""
+        self._access.refuse_unless_claimed(session_id)
+        await self._writer.submit(lambda connection: log.save_budget(connection, session_id, budget))
+
     async def find_summaries(
         self, session_id: str, keys: Sequence[SummaryKey], places: Places = NOWHERE
     ) -> Mapping[SummaryKey, StoredSummary]:

@@ -60,8 +60,8 @@ insert into store.summary_uses (session_id, range_hash, recipe_hash, stale, star
 select :fork, range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id
 on conflict (session_id, range_hash, recipe_hash) do nothing;
 
--- project: of a session
-select project from store.sessions where session_id = :session_id;
+-- project: of a session, and its budget
+select project, budget from store.sessions where session_id = :session_id;
 
 -- remove_checkpoint: one
 delete from store.checkpoints where id = :id;

@@ -7,8 +7,8 @@ select old, new from store.migrated where source = :source and kind = :kind;
 insert into store.migrated (source, kind, old, new) values (:source, :kind, :old, :new);
 
 -- migrate_session: the head of one
-insert into store.sessions (session_id, project, branch, stop, created_at, updated_at, log_version, pins)
-values (:session_id, :project, :branch, :stop, :created_at, :updated_at, :log_version, :pins);
+insert into store.sessions (session_id, project, branch, stop, created_at, updated_at, log_version, pins, budget)
+values (:session_id, :project, :branch, :stop, :created_at, :updated_at, :log_version, :pins, :budget);
 
 -- migrate_activation: one
 insert into store.activations (session_id, provider_key, state, saved) values (?, ?, ?, ?);

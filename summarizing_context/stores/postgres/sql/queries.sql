@@ -69,7 +69,7 @@ select project, null, log_version, pins, updated_at from store.sessions where se
 -- sessions: the list, newest change first, with the writers whose lease holds
 select
     sessions.session_id, project, stop, coalesce(used.summaries, 0), created_at, updated_at, writers.pid,
-    coalesce(used.input_tokens, 0), coalesce(used.output_tokens, 0), writers.host
+    coalesce(used.input_tokens, 0), coalesce(used.output_tokens, 0), budget, writers.host
 from store.sessions
 left join store.writers on writers.id = sessions.writer and writers.until > clock_timestamp()
 left join (
@@ -112,6 +112,9 @@ select message, facts from store.entries where branch = ? and position >= ? and 
 
 -- activations: of a session, oldest first
 select provider_key, state from store.activations where session_id = :session_id order by saved;
+
+-- save_budget: tokens of the last request
+update store.sessions set budget = cast(:budget as bigint) where session_id = :session_id;
 
 -- save_activation: as the newest of its session
 insert into store.activations (session_id, provider_key, state, saved)

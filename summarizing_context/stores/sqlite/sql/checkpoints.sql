@@ -61,8 +61,8 @@ insert into summary_uses (session_id, range_hash, recipe_hash, stale, start, sto
 select :fork, range_hash, recipe_hash, stale, start, stop from summary_uses where session_id = :session_id
 on conflict (session_id, range_hash, recipe_hash) do nothing;
 
--- project: of a session
-select project from sessions where session_id = :session_id;
+-- project: of a session, and its budget
+select project, budget from sessions where session_id = :session_id;
 
 -- remove_checkpoint: one
 delete from checkpoints where id = :id;

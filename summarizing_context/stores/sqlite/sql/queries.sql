@@ -21,7 +21,8 @@ select
     (select coalesce(sum(input_tokens), 0) from summary_uses as uses join summaries using (range_hash, recipe_hash)
         where uses.session_id = sessions.session_id and not uses.stale),
     (select coalesce(sum(output_tokens), 0) from summary_uses as uses join summaries using (range_hash, recipe_hash)
-        where uses.session_id = sessions.session_id and not uses.stale)
+        where uses.session_id = sessions.session_id and not uses.stale),
+    budget
 from sessions order by updated_at desc, session_id;
 
 -- head: where the log ends, and whether the next place is not its own (the head was moved back, or is shared)
@@ -62,6 +63,9 @@ insert into activations (session_id, provider_key, state, saved)
 select :session_id, :provider_key, :state, coalesce(max(saved), 0) + 1
 from activations where session_id = :session_id
 on conflict (session_id, provider_key) do update set state = excluded.state, saved = excluded.saved;
+
+-- save_budget: tokens of the last request
+update sessions set budget = :budget where session_id = :session_id;
 
 -- forget_activations: all but the newest `keep` of a session
 delete from activations where session_id = :session_id and provider_key not in (
