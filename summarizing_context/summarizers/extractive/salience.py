@@ -8,9 +8,10 @@ from __future__ import annotations
 import tomllib
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 from typing import NamedTuple
 
 from summarizing_context.messages.text import Words
@@ -67,42 +68,59 @@ class Talk:
     """
 
     def __init__(self, found: Sequence[Found]) -> None:
-        others = Counter(word for one in found if one.kind not in PROSE for word in frozenset(one.words))
+        others = _counted(one for one in found if one.kind not in PROSE)
         often = max(sum(one.kind not in PROSE for one in found) // _OFTEN, _OFTEN)
         self.empty = STOP_WORDS.union(word for word, times in others.items() if times > often)
-        said = Counter(word for one in found if one.kind in PROSE for word in frozenset(one.words))
+        said = _counted(one for one in found if one.kind in PROSE)
         self.said = frozenset(said) - STOP_WORDS
         self.again = frozenset(word for word, times in said.items() if times > 1) - STOP_WORDS
         self.asked = frozenset(word for one in found if one.kind == "user" for word in one.words) - STOP_WORDS
 
 
-def features(one: Found, talk: Talk) -> Iterator[tuple[str, int]]:
+def _counted(found: Iterable[Found]) -> Counter[bytes]:
+    """In how many lines each word stands."""
+    return Counter(chain.from_iterable(frozenset(one.words) for one in found))
+
+
+def features(one: Found, talk: Talk) -> list[tuple[str, int]]:
     """The names of the weights of a line, each with the place in its list."""
-    prose = one.kind in PROSE
-    content = frozenset(one.words) - (STOP_WORDS if prose else talk.empty)
-    if not prose:
-        content = frozenset(word for word in content if word > b":")  # no number, which has another feature
+    if one.kind not in PROSE:
+        empty = talk.empty
+        content = {word for word in one.words if word > b":" and word not in empty}  # a number has another feature
+        return _common("lines", one, content, len(content), talk.said, talk)
+    common = _common("prose", one, frozenset(one.words) - STOP_WORDS, len(one.words), talk.again, talk)
+    return [
+        *common,
+        *((name, int(holds)) for name, holds in zip(Place._fields, one.place, strict=True)),
+        ("question", int(one.text.endswith("?"))),
+        ("colon", int(one.text.endswith(":"))),
+        ("quotes code", int("`" in one.text)),
+        ("bold", int("**" in one.text)),
+        *((f"word {word.decode('utf-8', 'replace')}", 0) for word in dict.fromkeys(one.words[:_OPENING])),
+    ]
+
+
+def _common(
+    group: str, one: Found, content: Set[bytes], length: int, said: frozenset[bytes], talk: Talk
+) -> list[tuple[str, int]]:
+    """The weights that prose and other lines both have, by their words that say something."""
     size = max(len(content), 1)
-    group = "prose" if prose else "lines"
-    yield one.kind, 0
-    yield f"{group} length", bisect(_LENGTHS, len(one.words if prose else content))
-    yield f"{group} values", bisect(_VALUES, one.values)
-    yield f"{group} said", bisect(_SHARES, 16 * len((talk.again if prose else talk.said) & content) // size)
-    yield f"{group} asked", bisect(_SHARES, 16 * len(talk.asked & content) // size)
-    if not prose:
-        return
-    yield from ((name, int(holds)) for name, holds in zip(Place._fields, one.place, strict=True))
-    yield "question", int(one.text.endswith("?"))
-    yield "colon", int(one.text.endswith(":"))
-    yield "quotes code", int("`" in one.text)
-    yield "bold", int("**" in one.text)
-    yield from ((f"word {word.decode('utf-8', 'replace')}", 0) for word in dict.fromkeys(one.words[:_OPENING]))
+    return [
+        (one.kind, 0),
+        (f"{group} length", bisect(_LENGTHS, length)),
+        (f"{group} values", bisect(_VALUES, one.values)),
+        (f"{group} said", bisect(_SHARES, 16 * len(said & content) // size)),
+        (f"{group} asked", bisect(_SHARES, 16 * len(talk.asked & content) // size)),
+    ]
 
 
 def salience(one: Found, talk: Talk) -> int:
     """Thousandths of a line that careful notes are expected to repeat; negative for what they leave out."""
-    weights = _weights()
-    return sum(weights[name][at] for name, at in features(one, talk) if name in weights)
+    weights, total = _weights(), 0
+    for name, at in features(one, talk):
+        if name in weights:
+            total += weights[name][at]
+    return total
 
 
 @cache

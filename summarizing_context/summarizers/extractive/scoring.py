@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import chain
 from typing import TypeVar
 
@@ -134,12 +135,12 @@ def count_alike(lines: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
     Counts that the lines have already are added up. Lines without two words of letters are alike only if equal.
     """
     read = [(at, line, *_read_counted(line)) for at, line in lines]
+    patterns = [_pattern_of(text + outcome) for _, _, text, _, outcome in read]
     times: Counter[str] = Counter()
-    for _, _, text, said, outcome in read:
-        times[_pattern_of(text + outcome)] += said
+    for (_, _, _, said, _), pattern in zip(read, patterns, strict=True):
+        times[pattern] += said
     newest: dict[str, tuple[int, str]] = {}
-    for at, line, text, _, outcome in read:
-        pattern = _pattern_of(text + outcome)
+    for (at, line, text, _, outcome), pattern in zip(read, patterns, strict=True):
         is_run = times[pattern] >= _RUN
         key = pattern if is_run else line
         newest.pop(key, None)
@@ -177,8 +178,9 @@ def newest_of_each_pattern(lines: Iterable[Said]) -> list[Said]:
     """The lines without those of which two newer ones differ in numbers, paths and names of code alone."""
     kept: list[Said] = []
     seen: Counter[str] = Counter()
+    is_exact = cache(_EXACT.search)  # most words stand in many lines
     for line in reversed([*lines]):
-        pattern = " ".join("" if _EXACT.search(word) else word for word in line[0].split())
+        pattern = " ".join(["" if is_exact(word) else word for word in line[0].split()])
         seen[pattern] += 1
         if seen[pattern] <= _OF_A_PATTERN:
             kept.append(line)
