@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 HOSTS := .venv-hosts
+OLDEST := .venv-hosts-oldest
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CORPUS ?=
@@ -14,10 +15,10 @@ GATE_REPLIES ?= 10000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-hosts coverage lint format docs laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-checkpoints bench-scorers tune simulate clean
+.PHONY: help demo test test-hosts test-hosts-oldest coverage lint format docs laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-checkpoints bench-scorers tune simulate clean
 
 help: ## show the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -39,6 +40,14 @@ $(HOSTS)/.ready: pyproject.toml constraints.txt
 
 test-hosts: $(HOSTS)/.ready ## the adapters and their pages with the real packages of their hosts, in .venv-hosts
 	$(HOSTS)/bin/python -m pytest -n 2 --dist worksteal tests/hosts tests/cli/test_mcp.py tests/house/test_docs.py
+
+$(OLDEST)/.ready: pyproject.toml tests/hosts/oldest.txt
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[test,hosts]' -c tests/hosts/oldest.txt
+	@touch $@
+
+test-hosts-oldest: $(OLDEST)/.ready ## the adapters with the oldest versions of their hosts, in .venv-hosts-oldest
+	$(OLDEST)/bin/python -m pytest -n 2 --dist worksteal tests/hosts tests/adapters
 
 coverage: $(READY) ## the same with coverage traced and shown (almost twice the time)
 	$(BIN)/python -m pytest -n 2 --dist worksteal --cov=summarizing_context --cov-report=term:skip-covered
@@ -111,6 +120,6 @@ simulate: $(READY) ## what a step costs in sessions of 4.4M and 44M tokens, on a
 	$(BIN)/python -m evals.performance.simulation --json evals/performance/results/simulation.json
 
 clean: ## remove what was made here, the environment too
-	rm -rf $(VENV) $(HOSTS) build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(HOSTS) $(OLDEST) build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	rm -rf evals/performance/.environments eval-report tune-report site
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -17,7 +17,7 @@ import pytest
 
 pytest.importorskip("mcp")
 
-from mcp import Client, MCPError, StdioServerParameters
+from mcp import Client, MCPError, StdioServerParameters, stdio_client
 
 from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.adapters.mcp import make_server
@@ -79,7 +79,7 @@ async def test_over_stdio_beside_the_writer(tmp_path: Path):
     store = tmp_path / "run.db"
     arguments = ["-m", "summarizing_context", "mcp", "--store", str(store), "--session", "s1"]
     server = StdioServerParameters(command=sys.executable, args=arguments, cwd=ROOT)
-    async with writing(store) as writer, Client(server) as client:
+    async with writing(store) as writer, Client(stdio_client(server)) as client:
         await check_all_tools(client, writer)
 
 

@@ -7,7 +7,7 @@ from summarizing_context.errors import MissingExtraError
 try:
     import_module("langchain.agents.middleware")
 except ImportError as error:
-    raise MissingExtraError("langchain", "the adapter for LangChain needs langchain 1.4 or newer") from error
+    raise MissingExtraError("langchain", "the adapter for LangChain needs langchain 1.3 or newer") from error
 
 from summarizing_context.adapters.langchain.middleware import SummarizingMiddleware
 
