@@ -100,6 +100,11 @@ export function drawSearch(id, open) {
   fill("search", form, results);
 }
 
+// A part of the dialog that scrolls by itself, so that both sides stay in sight.
+function scrolled(name, kind, content = []) {
+  return make("div", { class: `${kind} scroll`, role: "region", "aria-label": name, tabindex: 0 }, content);
+}
+
 const note = (text) => make("p", { class: "note" }, text);
 
 function fill(panel, ...content) {
@@ -125,7 +130,7 @@ async function addMessages(list, id, start, stop) {
 
 export async function showBlock(id, block) {
   const full = block.text === undefined ? await ask("segment", { id, start: block.start, stop: block.stop }) : block;
-  const source = make("div", { class: "list" });
+  const source = scrolled("Messages of its source", "list");
   openDialog(`Summary of ${span(full.start, full.stop)}`, make("p", { class: "by" }, `${madeBy(full)}, ${tokens(full.tokens)}`),
     make("div", { class: "beside" },
       make("section", {}, make("h3", {}, "The summary"), make("pre", { class: "summary" }, full.text), dropped(full)),
@@ -142,10 +147,10 @@ function dropped(block) {
 export async function showActivation(id, number_) {
   const one = await ask("activation", { id, number: number_ });
   const left = one.left.length
-    ? make("div", { class: "list" }, one.left.map((row) => spoken(row)))
+    ? scrolled("Messages that left the view", "list", one.left.map((row) => spoken(row)))
     : note(one.covered_to < one.covered_from ? "An undo: these messages came back word for word." : "No message left the view.");
-  const blocks = one.blocks === null ? note("What the blocks held is no longer kept.") : make("ul", { class: "cards" }, one.blocks.map((block) =>
-    make("li", {}, make("button", { type: "button", class: "link", onclick: () => showBlock(id, block) }, `${upper(span(block.start, block.stop))}`),
+  const blocks = one.blocks === null ? note("What the blocks held is no longer kept.") : scrolled("Summaries of the past", "cards", one.blocks.map((block) =>
+    make("div", { class: "one" }, make("button", { type: "button", class: "link", onclick: () => showBlock(id, block) }, `${upper(span(block.start, block.stop))}`),
       make("p", { class: "by" }, `${madeBy(block)}, ${tokens(block.tokens)}, ${number(block.drops.length)} exact values not in it`),
       make("pre", { class: "summary short" }, block.text))));
   openDialog(`Activation ${one.number}`,
