@@ -10,6 +10,7 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,10 +47,17 @@ def crasher() -> Iterator[subprocess.Popen[str]]:
         one.kill()
 
 
-def end_leases(address: str) -> None:
-    """As if the lease of the dead had ended: no test waits for it."""
+def bury(address: str) -> None:
+    """Wait until the server has ended what the dead had sent, and end their leases: no test waits for those."""
     known = read_address(address)
+    asked = "select count(*) from pg_stat_activity where application_name = 'summarizing-context'"
+    until = time.monotonic() + 60
     with psycopg.connect(known.url, autocommit=True) as connection:
+        while connection.execute(asked).fetchone() != (0,):
+            assert time.monotonic() < until, "the server still works for a host that is dead"
+            time.sleep(0.01)
+        if connection.execute("select to_regclass(%s)", [f"{known.schema}.writers"]).fetchone() == (None,):
+            return
         connection.execute(f"update {known.schema}.writers set until = now() - interval '1 second'".encode())
 
 
@@ -75,9 +83,9 @@ async def kill_and_go_on(witness: Witness, crasher: subprocess.Popen[str], rng: 
     else:
         plan |= {"acks": rng.randint(1, 3), "of": rng.choice(["activation", "summary", "view", "added"])}
     witness.hear(killed(crasher, plan))
+    bury(str(witness.path))
     if witness.added:
         await witness.check_file()
-    end_leases(str(witness.path))
     await witness.check_going_on(settle=number == 3)
 
 

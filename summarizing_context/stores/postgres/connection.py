@@ -1,7 +1,7 @@
 """The connection of a PostgreSQL store: named queries, group commit, and commits whose answer was lost.
 
-Appends are gathered and sent with the commit of their transaction: a pipeline, or COPY for many. Nothing depends on
-the server's session, so that a pooler may give each transaction another one.
+Appends are gathered and sent with the commit of their transaction: in one statement, or by COPY where they are many.
+Nothing depends on the server's session, so that a pooler may give each transaction another one.
 """
 
 from __future__ import annotations
@@ -228,6 +228,10 @@ class PostgresConnection:
             self._transaction = None
             self.raw.execute("commit")
             return
+        rows = list(_rows(appends))
+        if rows and not transaction.is_sent:
+            self._commit_appends(transaction.batch, appends, rows)
+            return
         with self.raw.pipeline():
             if not transaction.is_sent:
                 self._begin(transaction)
@@ -235,6 +239,21 @@ class PostgresConnection:
                 self._move_heads(appends)
                 self._add_entries(appends)
             self.raw.execute("commit")
+
+    def _commit_appends(
+        self, batch: int, appends: Sequence[_Batch], rows: Sequence[tuple[int, int, bytes, bytes]]
+    ) -> None:
+        """A whole transaction in one statement."""
+        names = ("entry_branches", "entry_positions", "messages", "facts")
+        rules = ("rule_sessions", "digests", "versions", "rule_positions", "rules")
+        values: dict[str, Any] = {
+            **self._heads_of(appends),
+            **dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)),
+            **{name: [rule[at] for rule in _rules(appends)] for at, name in enumerate(rules)},
+            "batch": batch,
+            "lease": self._address.lease,
+        }
+        self.raw.execute(self._queries["commit_appends"].encode(), values)
 
     def _begin(self, transaction: _Transaction) -> None:
         self.raw.execute("begin")
@@ -252,12 +271,15 @@ class PostgresConnection:
                 self._add_entries(appends)
 
     def _move_heads(self, appends: Sequence[_Batch]) -> None:
+        self.raw.execute(self._queries["move_heads"].encode(), self._heads_of(appends))
+
+    def _heads_of(self, appends: Sequence[_Batch]) -> dict[str, Any]:
         first: dict[str, log.Head] = {}
         stops: dict[str, int] = {}
         for session_id, head, entries in appends:
             first.setdefault(session_id, head)
             stops[session_id] = head.stop + len(entries)
-        values = {
+        return {
             "sessions": list(first),
             "fences": [self.fences.get(session_id, -1) for session_id in first],
             "branches": [head.branch for head in first.values()],
@@ -267,7 +289,6 @@ class PostgresConnection:
             "count": len(first),
             "now": log.now(),
         }
-        self.raw.execute(self._queries["move_heads"].encode(), values)
 
     def _add_entries(self, appends: Sequence[_Batch]) -> None:
         rows = list(_rows(appends))
@@ -286,14 +307,17 @@ class PostgresConnection:
                 copy.write_row(row)
 
     def _add_rules(self, appends: Sequence[_Batch]) -> None:
-        rows = [
-            (session_id, rule.digest, rule.version, head.stop + at, rule.rules)
-            for session_id, head, entries in appends
-            for at, entry in enumerate(entries)
-            for rule in entry.rules
-        ]
-        for row in rows:
+        for row in _rules(appends):
             self.raw.execute(self._queries["add_rules"].encode(), row)
+
+
+def _rules(appends: Sequence[_Batch]) -> list[tuple[str, bytes, str, int, bytes]]:
+    return [
+        (session_id, rule.digest, rule.version, head.stop + at, rule.rules)
+        for session_id, head, entries in appends
+        for at, entry in enumerate(entries)
+        for rule in entry.rules
+    ]
 
 
 def _rows(appends: Sequence[_Batch]) -> Iterable[tuple[int, int, bytes, bytes]]:

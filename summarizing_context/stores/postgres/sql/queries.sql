@@ -56,6 +56,15 @@ with given as (
 )
 select store.expect((select count(*) from moved), :count);
 
+-- commit_appends: gathered entries of several sessions, with their heads, rules and the lease; its own transaction
+select store.commit_appends(
+    :writer, :batch, :lease, :now,
+    cast(:sessions as text[]), cast(:fences as bigint[]), cast(:branches as bigint[]), cast(:starts as bigint[]),
+    cast(:stops as bigint[]), cast(:entry_branches as bigint[]), cast(:entry_positions as bigint[]),
+    cast(%(messages)b as bytea[]), cast(%(facts)b as bytea[]), cast(:rule_sessions as text[]),
+    cast(:digests as bytea[]), cast(:versions as text[]), cast(:rule_positions as bigint[]), cast(:rules as bytea[])
+);
+
 -- add_entries: those of the arrays
 insert into store.entries (branch, position, message, facts)
 select * from unnest(cast(%b as bigint[]), cast(%b as bigint[]), cast(%b as bytea[]), cast(%b as bytea[]));
