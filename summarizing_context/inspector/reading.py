@@ -72,6 +72,9 @@ class Reader:
 
     async def overview(self, session_id: str) -> Json:
         """One session: its log, its segments, the blocks of the header, and what the next request would send."""
+        noted = next(
+            (one["budget"] for one in (await self.sessions())["sessions"] if one["session_id"] == session_id), 0
+        )
         async with self._opened(session_id, looks=False) as context:
             budget = context.budget()
             view = await context.get_messages_for_request(token_budget=_NO_LIMIT)
@@ -89,7 +92,7 @@ class Reader:
                 "session": session_id,
                 "messages": len(log),
                 "history_tokens": statistics.history_tokens,
-                "budget": (records[-1].budget if records else 0) or budget.max_tokens,
+                "budget": noted or (records[-1].budget if records else 0) or budget.max_tokens,
                 "view_tokens": 0 if last is None else last.tokens,
                 "summaries_ready": statistics.summaries_ready,
                 "covered": 0 if warning else covered,
