@@ -87,8 +87,8 @@ def features(one: Found, talk: Talk) -> list[tuple[str, int]]:
     if one.kind not in PROSE:
         empty = talk.empty
         content = {word for word in one.words if word > b":" and word not in empty}  # a number has another feature
-        return _common("lines", one, content, len(content), talk.said, talk)
-    common = _common("prose", one, frozenset(one.words) - STOP_WORDS, len(one.words), talk.again, talk)
+        return _common("lines", one, content, len(content), talk.said, talk=talk)
+    common = _common("prose", one, frozenset(one.words) - STOP_WORDS, len(one.words), talk.again, talk=talk)
     return [
         *common,
         *((name, int(holds)) for name, holds in zip(Place._fields, one.place, strict=True)),
@@ -101,7 +101,7 @@ def features(one: Found, talk: Talk) -> list[tuple[str, int]]:
 
 
 def _common(
-    group: str, one: Found, content: Set[bytes], length: int, said: frozenset[bytes], talk: Talk
+    group: str, one: Found, content: Set[bytes], length: int, said: frozenset[bytes], *, talk: Talk
 ) -> list[tuple[str, int]]:
     """The weights that prose and other lines both have, by their words that say something."""
     size = max(len(content), 1)
