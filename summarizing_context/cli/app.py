@@ -15,6 +15,7 @@ from summarizing_context.cli import (
     mcp,
     migrate,
     prompts,
+    proxy,
     replay,
     sessions,
     tune,
@@ -57,7 +58,7 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(about)
-    for family in (demo, replay, imports, migrate, sessions, view, inspect, commands, mcp, eval, prompts, tune):
+    for family in (demo, replay, imports, migrate, sessions, view, inspect, commands, mcp, proxy, eval, prompts, tune):
         family.register(app)
     _register_completion(app)
     return app

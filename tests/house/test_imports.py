@@ -27,6 +27,7 @@ HOMES = {
     "gepa": ("evaluation/tuning/gepa_prompts.py",),
     "langchain": ("adapters/langchain/",),
     "langchain_core": ("adapters/langchain/",),
+    "httpx2": ("proxy/",),
     "mcp": ("adapters/mcp.py",),
     "numpy": ("stores/vectors.py",),
     "openai": ("summarizers/openai.py",),
@@ -36,12 +37,12 @@ HOMES = {
     "pydantic_core": ("adapters/pydantic_ai.py",),
     "rich": ("cli/",),
     "sqlite3": ("stores/sqlite/", "transcripts/opencode.py"),
+    "starlette": ("inspector/", "proxy/"),
     "tenacity": ("evaluation/readers.py", "summarizers/resilience/caller.py"),
     "tiktoken": ("messages/counters.py",),
     "tiktoken_ext": ("messages/counters.py",),
     "typer": ("cli/",),
-    "starlette": ("inspector/",),
-    "uvicorn": ("adapters/mcp.py", "inspector/serving.py"),
+    "uvicorn": ("adapters/mcp.py", "inspector/serving.py", "proxy/"),
 }
 PURE_ROOMS = ("extraction", "log", "messages", "summarizers/extractive", "summarizers/verification", "views")
 IMPURE_MODULES = (  # in these rooms, what has to know the event loop, a thread or a file

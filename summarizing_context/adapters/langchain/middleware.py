@@ -13,9 +13,10 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from summarizing_context.adapters.langchain.loop_thread import LoopThread
 from summarizing_context.adapters.langchain.messages import KEY, History
-from summarizing_context.adapters.langchain.sessions import LoopThread, Sessions
 from summarizing_context.adapters.langchain.summaries import ChatModelSummarizer, model_name
+from summarizing_context.adapters.open_sessions import Sessions
 from summarizing_context.adapters.session_ids import session_id_from
 from summarizing_context.assembly import Options
 from summarizing_context.errors import SettingsError, briefly

@@ -1,0 +1,270 @@
+"""The proxy's application: which requests get a view, and what becomes of their replies.
+
+A client's request is only ever changed by a view that was made to its end. Whatever fails before that is logged by its
+kind alone, and the request goes on as it came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import httpx2
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from summarizing_context.proxy.dialects.anthropic import Anthropic
+from summarizing_context.proxy.dialects.base import Dialect, PassUnchanged
+from summarizing_context.proxy.dialects.chat import Chat
+from summarizing_context.proxy.dialects.responses import Responses
+from summarizing_context.proxy.feed import Feed, Record
+from summarizing_context.proxy.guarding import Guard
+from summarizing_context.proxy.rewriting import Rewriter, Rewritten
+from summarizing_context.proxy.upstream import Headers, Target, Upstream, passed_on, target_of
+from summarizing_context.proxy.usage import UsageReader
+from summarizing_context.proxy.wire import (
+    Body,
+    ClientGone,
+    SlowBody,
+    pass_on,
+    read_body,
+    reply_error,
+    reply_whole,
+    rest_of,
+)
+
+logger = logging.getLogger("summarizing_context.proxy")
+
+MOST_BYTES = 64_000_000  # of a body that a view is made for; longer ones go on as they come
+
+_WITHIN = 30.0  # seconds in which a view has to be there
+
+_MOST_OF_AN_ERROR = 1_000_000  # bytes of a provider's answer that are looked at
+
+_ANTHROPIC, _CHAT, _RESPONSES = Anthropic(), Chat(), Responses()
+
+_COUNT = "/v1/messages/count_tokens"
+
+_DIALECTS: dict[str, Dialect] = {
+    "/v1/messages": _ANTHROPIC,
+    _COUNT: _ANTHROPIC,
+    "/v1/chat/completions": _CHAT,
+    "/chat/completions": _CHAT,
+    "/v1/responses": _RESPONSES,
+    "/responses": _RESPONSES,
+}
+
+
+class Passage:
+    """Takes every request that is not the proxy's own to its provider. An ASGI application."""
+
+    def __init__(self, rewriter: Rewriter, upstream: Upstream, feed: Feed, *, shadow: bool) -> None:
+        self._rewriter = rewriter
+        self._upstream = upstream
+        self._feed = feed
+        self._shadow = shadow
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            body = await read_body(receive, MOST_BYTES)
+        except SlowBody:
+            await reply_error(send, 408, "the request did not come to its end in time")
+            return
+        except ClientGone:
+            return
+        passing = asyncio.ensure_future(self._pass(scope, body, receive, send))
+        gone = asyncio.ensure_future(_gone(receive)) if body.is_whole else None
+        try:
+            await asyncio.wait([passing] if gone is None else [passing, gone], return_when=asyncio.FIRST_COMPLETED)
+            if passing.done():
+                await passing
+        finally:
+            for task in (passing, gone):
+                if task is not None and not task.done():
+                    task.cancel()
+                    with contextlib.suppress(asyncio.CancelledError, Exception):
+                        await task
+
+    async def _pass(self, scope: Scope, body: Body, receive: Receive, send: Send) -> None:
+        headers: Headers = list(scope["headers"])
+        target = target_of(scope["raw_path"], scope["query_string"], headers)
+        rewritten = await self._rewritten(scope, body, headers) if body.is_whole else None
+        try:
+            await self._exchange(_Sent(scope["method"], target, headers, rewritten), rest_of(body, receive), body, send)
+        except (httpx2.HTTPError, SlowBody, ClientGone) as error:
+            logger.info("a request was not answered", extra={"cause": type(error).__name__})
+            if rewritten is not None and not rewritten.record.status:
+                self._feed.add(rewritten.record)
+            await _break_off(send, error)
+
+    async def _rewritten(self, scope: Scope, body: Body, headers: Headers) -> Rewritten | None:
+        """The request with a view; None where it goes on as it came."""
+        dialect = _DIALECTS.get(scope["path"])
+        if scope["method"] != "POST" or dialect is None:
+            return None
+        encoding = next((value for name, value in headers if name == b"content-encoding"), b"identity")
+        if encoding.lower() != b"identity":
+            self._feed.passed_unchanged += 1
+            return None
+        began = time.perf_counter()
+        work = self._rewriter.rewrite(dialect, body.data, headers, counts=scope["path"] == _COUNT)
+        if (rewritten := await self._guarded(work)) is not None:
+            rewritten.record.own_ms = (time.perf_counter() - began) * 1_000
+        return rewritten
+
+    async def _guarded(self, work: Awaitable[Rewritten | None]) -> Rewritten | None:
+        """What the work makes; None where it fails or takes too long, which costs the client nothing else."""
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(_retrieved)
+        try:
+            return await asyncio.wait_for(asyncio.shield(task), _WITHIN)
+        except PassUnchanged:
+            self._feed.passed_unchanged += 1
+        except Exception as error:
+            self._feed.failed(error)
+            logger.warning("a request went on unchanged", extra={"cause": type(error).__name__})
+        return None
+
+    async def _exchange(self, sent: _Sent, stream: AsyncIterator[bytes], body: Body, send: Send) -> None:
+        """Ask the provider, once more where it finds a view too long, and pass its answer on."""
+        rewritten = None if self._shadow else sent.rewritten
+        data = rewritten.body if rewritten is not None and rewritten.record.changed else body.data
+        answer = await self._ask(sent, data if body.is_whole else stream)
+        try:
+            if rewritten is not None and answer.status_code in (400, 413):
+                error = await _read_error(answer)
+                again = await self._guarded(self._rewriter.shorter(rewritten, error.decode("utf-8", "replace")))
+                if again is None:
+                    await reply_whole(send, answer.status_code, passed_on(answer.headers.raw), error)
+                    self._feed.add(replace(rewritten.record, status=answer.status_code))
+                    return
+                await answer.aclose()
+                answer = await self._ask(sent, again.body)
+                rewritten = again
+            await self._answered(answer, rewritten or sent.rewritten, send)
+        finally:
+            await answer.aclose()
+
+    async def _ask(self, sent: _Sent, data: bytes | AsyncIterator[bytes]) -> httpx2.Response:
+        return await self._upstream.send(sent.method, sent.target, sent.headers_for(data), data)
+
+    async def _answered(self, answer: httpx2.Response, rewritten: Rewritten | None, send: Send) -> None:
+        headers = answer.headers
+        reader = UsageReader(headers.get("content-type", ""), packed="content-encoding" in headers)
+        record = None if rewritten is None else rewritten.record
+        if record is None:
+            return await pass_on(answer, send, lambda data: None)
+        record.status = answer.status_code
+        try:
+            await pass_on(answer, send, reader.feed)
+        finally:
+            record.usage = reader.usage()
+            self._feed.add(record)
+        if record.usage is not None and not self._shadow:
+            await self._observe(record)
+        return None
+
+    async def _observe(self, record: Record) -> None:
+        try:
+            if record.usage is not None:
+                await self._rewriter.observe(record, record.usage)
+        except Exception as error:
+            self._feed.failed(error)
+            logger.warning("a usage could not be noted", extra={"cause": type(error).__name__})
+
+
+class _Sent:
+    """A request on its way."""
+
+    def __init__(self, method: str, target: Target, headers: Headers, rewritten: Rewritten | None) -> None:
+        self.method, self.target, self.rewritten = method, target, rewritten
+        self._headers = headers
+
+    def headers_for(self, data: bytes | AsyncIterator[bytes]) -> Headers:
+        """The headers for a body: its length, where it is known and the client told it."""
+        if not isinstance(data, bytes):
+            return passed_on(self._headers)
+        headers = passed_on(self._headers, but=(b"content-length",))
+        told = any(name in (b"content-length", b"transfer-encoding") for name, _ in self._headers)
+        return [*headers, (b"content-length", str(len(data)).encode())] if told else headers
+
+
+def build_app(
+    rewriter: Rewriter,
+    upstream: Upstream,
+    feed: Feed,
+    guard: Guard,
+    *,
+    shadow: bool = False,
+    inspector: ASGIApp | None = None,
+) -> ASGIApp:
+    """The application: `/_status`, `/inspect` where there is an inspector, and the passage for all else."""
+
+    async def status(request: Request) -> JSONResponse:
+        after = request.query_params.get("after", "0")
+        return JSONResponse(feed.status(int(after) if after.isdigit() else 0))
+
+    @asynccontextmanager
+    async def lifespan(_app: Any) -> AsyncIterator[None]:
+        async with upstream:
+            yield
+            await rewriter.close()
+
+    routes = [Route("/_status", status), *([Mount("/inspect", inspector)] if inspector is not None else [])]
+    own = Starlette(routes=routes, lifespan=lifespan)
+    passage = Passage(rewriter, upstream, feed, shadow=shadow)
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return await own(scope, receive, send)
+        path, refusal = guard.admitted(scope["path"], scope["headers"])
+        if refusal is not None:
+            return await reply_error(send, 403, refusal)
+        scope = _at(scope, path)
+        is_own = path == "/_status" or (inspector is not None and (path == "/inspect" or path.startswith("/inspect/")))
+        return await (own if is_own else passage)(scope, receive, send)
+
+    return app
+
+
+def _at(scope: Scope, path: str) -> Scope:
+    """The request without the token in its path."""
+    raw: bytes = scope.get("raw_path") or scope["path"].encode()
+    cut = len(scope["path"]) - len(path)  # the token has letters and digits only, written alike in both
+    return {**scope, "path": path, "raw_path": raw[cut:] if cut else raw}
+
+
+async def _gone(receive: Receive) -> None:
+    """Return when the client has hung up: then the provider need not go on."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _read_error(answer: httpx2.Response) -> bytes:
+    data = bytearray()
+    async for chunk in answer.aiter_raw():
+        data += chunk
+        if len(data) > _MOST_OF_AN_ERROR:
+            raise httpx2.ReadError("the provider's answer is too large for an error")
+    return bytes(data)
+
+
+async def _break_off(send: Send, error: Exception) -> None:
+    """Tell the client that there is no answer; one that has begun ends in the middle, as the provider's did."""
+    words = "the provider cannot be reached" if isinstance(error, httpx2.ConnectError) else "the provider broke off"
+    with contextlib.suppress(RuntimeError):  # a reply has begun: the server cuts the connection
+        await reply_error(send, 502, f"{words} ({type(error).__name__})")
+
+
+def _retrieved(task: asyncio.Future[Any]) -> None:
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,135 @@
+"""Anthropic's Messages: content in blocks, the system prompt beside the messages, marks of what is to be cached.
+
+Clients mark the newest message for the cache and take the mark away later; so marks enter neither keys nor the log.
+A view gets two of them: one where its header ends, which stays until the next activation, and one at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from summarizing_context.messages.validation import Message, check_message
+from summarizing_context.proxy.dialects.base import (
+    HOOK,
+    KEY,
+    Asked,
+    Fields,
+    Memory,
+    Out,
+    PassUnchanged,
+    Row,
+    bare,
+    by_key,
+    decoded,
+    digest,
+    encoded,
+    listed,
+    objects,
+    shown_as_sent,
+    whole,
+)
+
+_MARK = "cache_control"
+
+_MOST_MARKS = 4  # of a request
+
+_UNMARKABLE = ("thinking", "redacted_thinking")
+
+
+class Anthropic:
+    """The history is `messages`."""
+
+    name = "anthropic"
+
+    def read(self, fields: Fields, memory: Memory) -> Asked:
+        rows = [memory.get(self.name, data, _row) for data in listed(fields, "messages")]
+        start = 1 + max((at for at, row in enumerate(rows) if _is_compacted(row.message)), default=-1)
+        if start == len(rows):
+            raise PassUnchanged("the server's own compaction ends the history")
+        system, tools = decoded(fields, "system", memory), objects(decoded(fields, "tools", memory))
+        prompt = [{"type": "text", "text": system}] if isinstance(system, str) else objects(system)
+        return Asked(
+            fields=fields,
+            lead=[row.sent[0] for row in rows[:start]],
+            rows=rows[start:],
+            beside=[*prompt, *tools, *(row.message for row in rows[max(0, start - 1) : start])],
+            model=str(decoded(fields, "model", memory) or ""),
+            max_output=whole(decoded(fields, "max_tokens", memory)),
+            has_tools=bool(tools),
+        )
+
+    def write(self, asked: Asked, view: Sequence[Message]) -> bytes:
+        rows = by_key(asked.rows)
+        shown = [(message, shown_as_sent(message, rows)) for message in view]
+        items = [bare(message) if row is None else row.sent[0] for message, row in shown]
+        header = next((at for at, message in enumerate(view) if KEY not in message), None)
+        beside = [_MARK in asked.fields, *(_MARK in block for block in asked.beside)]
+        return encoded(asked.fields, "messages", [*asked.lead, *_marked(items, header, sum(beside))])
+
+
+def _row(data: bytes) -> Row:
+    message = _unmarked(check_message(msgspec.json.decode(data)))
+    if message["role"] == "system":  # a reminder among the messages, which the client wrote by itself
+        message = {**message, "metadata": HOOK}
+    said = msgspec.json.encode(bare(message), order="deterministic")
+    return Row({**message, KEY: digest(said)}, (data,))
+
+
+def _unmarked(message: Message) -> Message:
+    """The message without marks, a single block of nothing but text written as a string."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    blocks = [_without_mark(block) if isinstance(block, dict) else block for block in content]
+    is_text = len(blocks) == 1 and isinstance(blocks[0], dict) and blocks[0].keys() == {"type", "text"}
+    return {**message, "content": blocks[0]["text"] if is_text else blocks}
+
+
+def _without_mark(block: Message) -> Message:
+    inner = block.get("content")
+    if isinstance(inner, list):  # of a result
+        block = {**block, "content": [_without_mark(each) if isinstance(each, dict) else each for each in inner]}
+    return {name: value for name, value in block.items() if name != _MARK}
+
+
+def _is_compacted(message: Message) -> bool:
+    """Whether the server's compaction stands in it, which stands for all before it."""
+    return any(block.get("type") == "compaction" for block in objects(message.get("content")))
+
+
+def _marked(items: list[Out], header: int | None, others: int) -> list[Out]:
+    """The items with as many marks as a request may have: at the end, at the header, and the newest of the client's.
+
+    `others` are the marks outside of the messages.
+    """
+    theirs = {at: mark for at, item in enumerate(items) if isinstance(item, bytes) and (mark := _mark_of(item))}
+    kind = theirs[max(theirs)] if theirs else {"type": "ephemeral"}
+    wanted = [len(items) - 1, *([] if header is None else [header]), *sorted(theirs, reverse=True)]
+    chosen = list(dict.fromkeys(wanted))[: max(0, _MOST_MARKS - others)]
+    for at in {*chosen, *theirs}:
+        if (at in chosen) != (at in theirs):
+            items[at] = _with_mark(items[at], kind if at in chosen else None)
+    return items
+
+
+def _mark_of(item: bytes) -> Mapping[str, Any] | None:
+    if _MARK.encode() not in item:
+        return None
+    blocks = objects(msgspec.json.decode(item).get("content"))
+    return next((block[_MARK] for block in reversed(blocks) if isinstance(block.get(_MARK), dict)), None)
+
+
+def _with_mark(item: Out, mark: Mapping[str, Any] | None) -> Out:
+    """A message with this mark at its last block that may have one, and no other."""
+    message = _unmarked(msgspec.json.decode(item) if isinstance(item, bytes) else item)
+    content = message.get("content")
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or ())
+    for at in range(len(blocks) - 1, -1, -1):
+        block = blocks[at]
+        if mark and isinstance(block, dict) and block.get("type") not in _UNMARKABLE and block.get("text") != "":
+            blocks[at] = {**block, _MARK: mark}
+            return {**message, "content": blocks}
+    return message

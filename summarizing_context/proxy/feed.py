@@ -1,0 +1,126 @@
+"""What the proxy tells of its work: a record of each request, and figures for each session. No text, and no key."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from summarizing_context.proxy.usage import Usage
+from summarizing_context.summarizers.prices import PriceTable
+
+_MOST_RECORDS = 500
+
+_MOST_SESSIONS = 500
+
+
+@dataclass(slots=True)
+class Record:
+    """One request that a view was made for, or could have been."""
+
+    session: str
+    client: str
+    dialect: str
+    model: str
+    messages: int = 0  # of the client's history
+    sent_messages: int = 0
+    tokens: int = 0  # of the history, as we count
+    view_tokens: int = 0  # of what was sent in its place
+    fixed_tokens: int = 0  # of system prompt and tools
+    activation: str | None = None  # its reason
+    prefix_kept: float | None = None  # share of the messages sent before with which this request begins
+    changed: bool = False  # whether a view was sent
+    replayed: bool = False  # after the provider had found it too long
+    own_ms: float = 0.0  # that the client waited for us
+    status: int = 0  # of the provider's answer; 0 where there was none
+    usage: Usage | None = None
+    cost: float | None = None  # dollars
+    at: float = 0.0  # seconds since 1970
+    number: int = 0  # of the record, from 1 on
+
+
+@dataclass(slots=True)
+class SessionFigures:
+    """Sums over the requests of one session."""
+
+    session: str
+    client: str
+    model: str = ""
+    requests: int = 0
+    failed: int = 0  # requests to which the provider answered with an error, or not at all
+    messages: int = 0
+    tokens: int = 0
+    view_tokens: int = 0
+    activations: int = 0
+    input_tokens: int = 0
+    cache_read: int = 0
+    output_tokens: int = 0
+    saved_tokens: int = 0  # that the client's history had more than what was sent, summed over requests
+    cost: float = 0.0
+    last_at: float = 0.0
+
+
+class Feed:
+    """The records of the proxy, the newest at the end."""
+
+    def __init__(self, prices: PriceTable, **about: Any) -> None:
+        self._prices = prices
+        self._about = about
+        self._started = time.time()
+        self._records: deque[Record] = deque(maxlen=_MOST_RECORDS)
+        self._sessions: OrderedDict[str, SessionFigures] = OrderedDict()
+        self._total = 0
+        self.passed_unchanged = 0  # requests that no view can be made for
+        self.failures = 0  # of ours, after which a request went on unchanged
+        self.last_failure: str | None = None
+
+    def failed(self, error: BaseException) -> None:
+        """Something of ours has failed."""
+        self.failures += 1
+        self.last_failure = type(error).__name__
+
+    def add(self, record: Record) -> None:
+        """A request is answered."""
+        self._total += 1
+        record.at, record.number = time.time(), self._total
+        usage, price = record.usage, self._prices.price_of(record.model)
+        if usage is not None and price is not None:
+            record.cost = price.cost(usage.total_input, usage.output, usage.cache_read)
+        self._records.append(record)
+        figures = self._sessions.pop(record.session, None) or SessionFigures(record.session, record.client)
+        self._sessions[record.session] = figures
+        _add(figures, record)
+        while len(self._sessions) > _MOST_SESSIONS:
+            self._sessions.popitem(last=False)
+
+    def status(self, after: int = 0) -> dict[str, Any]:
+        """All that is told, and the records after that number."""
+        records = [asdict(record) for record in self._records if record.number > after]
+        for record in records:
+            usage = record["usage"]
+            record["usage"] = usage._asdict() if isinstance(usage, Usage) else None
+        return {
+            **self._about,
+            "started_at": self._started,
+            "requests": self._total,
+            "passed_unchanged": self.passed_unchanged,
+            "failures": self.failures,
+            "last_failure": self.last_failure,
+            "sessions": [asdict(figures) for figures in reversed(self._sessions.values())],
+            "records": records,
+        }
+
+
+def _add(figures: SessionFigures, record: Record) -> None:
+    figures.model, figures.last_at = record.model, record.at
+    figures.requests += 1
+    figures.failed += not 200 <= record.status < 300
+    figures.messages, figures.tokens, figures.view_tokens = record.messages, record.tokens, record.view_tokens
+    figures.activations += record.activation is not None
+    figures.saved_tokens += max(0, record.tokens - record.view_tokens)
+    figures.cost += record.cost or 0.0
+    if record.usage is not None:
+        figures.input_tokens += record.usage.total_input
+        figures.cache_read += record.usage.cache_read
+        figures.output_tokens += record.usage.output

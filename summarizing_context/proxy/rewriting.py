@@ -1,0 +1,235 @@
+"""From a client's request to the same request with a view of its history, through the session that it belongs to."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from summarizing_context.adapters.open_sessions import Sessions
+from summarizing_context.assembly import Options, open_store
+from summarizing_context.context import SummarizingContext
+from summarizing_context.errors import StoreError
+from summarizing_context.messages.validation import Message
+from summarizing_context.proxy.dialects.base import (
+    KEY,
+    Asked,
+    Dialect,
+    Fields,
+    Memory,
+    PassUnchanged,
+    bare,
+    by_key,
+    digest,
+    shown_as_sent,
+)
+from summarizing_context.proxy.feed import Record
+from summarizing_context.proxy.names import Client, Names, client_of
+from summarizing_context.proxy.summaries import ClientSummarizer
+from summarizing_context.proxy.upstream import Headers, Upstream
+from summarizing_context.proxy.usage import Usage
+from summarizing_context.proxy.windows import ModelWindow, window_of
+from summarizing_context.settings.values import Settings
+
+_MOST_OPEN = 64  # sessions that are open at once
+
+_MOST_KNOWN = 1_000  # sessions whose last request is remembered
+
+_MOST_STORED = 8  # sessions of a store that may be those of an unnamed client's history
+
+_TOO_LONG = re.compile(
+    r"prompt is too long|context_length_exceeded|maximum context length|exceeds? (?:the )?context|context window"
+    r"|input is too long|too many (?:input )?tokens|request_too_large"
+)
+
+_NUMBERS = re.compile(
+    r"(\d{4,})\D+?>\s*(\d{4,})|maximum context length is (\d{4,}) tokens.*?(\d{4,}) tokens", re.DOTALL
+)
+
+_LESS = 0.75  # of what was sent, where the provider does not say how much is too much
+
+_MARGIN = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A request with a view in it."""
+
+    body: bytes
+    record: Record
+    asked: Asked
+    dialect: Dialect
+    client: Client
+    window: int  # of the model, in tokens
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is remembered of a session between its requests."""
+
+    keys: list[str] = field(default_factory=list)  # of the history that was followed last
+    sent: dict[str, list[str]] = field(default_factory=dict)  # of what was sent last, by model
+    ceilings: dict[str, int] = field(default_factory=dict)  # tokens that a model took at most, by model
+    summarizer: ClientSummarizer | None = None
+
+
+class Rewriter:
+    """Makes the views of every client. `lends`: summaries are made with the clients' own models and credentials."""
+
+    def __init__(
+        self, settings: Settings, upstream: Upstream, *, budget: int | None = None, lends: bool = False
+    ) -> None:
+        self._settings = settings
+        self._upstream = upstream
+        self._budget = budget
+        self._lends = lends
+        self._sessions = Sessions(settings, Options(), _MOST_OPEN)
+        self._memory = Memory()
+        self._names = Names()
+        self._recalled: set[str] = set()  # what names of unnamed clients' sessions begin with
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+
+    async def rewrite(self, dialect: Dialect, body: bytes, headers: Headers, *, counts: bool = False) -> Rewritten:
+        """The request with a view. One that only `counts` tokens changes no session.
+
+        Raises `PassUnchanged` where no view can be made, and whatever the session raises.
+        """
+        fields: Fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        asked = dialect.read(fields, self._memory)
+        if len(asked.rows) < 2 and not asked.has_tools:
+            raise PassUnchanged("a single message is no session")
+        told = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+        client = client_of(told, fields)
+        name = await self._name(client, asked)
+        known = self._known.get(name)
+        keys = [row.key for row in asked.rows]
+        if counts and (known is None or keys[: len(known.keys)] != known.keys):
+            raise PassUnchanged("tokens are counted of a history that is no session's")
+        record = Record(name, client.name, dialect.name, asked.model)
+        window = window_of(asked.model, told.get("anthropic-beta", ""))
+        asked_now = Rewritten(body, record, asked, dialect, client, window)
+        return await self._viewed(asked_now, self._remembered(name, dialect, asked, headers), keys)
+
+    async def shorter(self, before: Rewritten, answer: str) -> Rewritten | None:
+        """The request once more, shorter, after the provider has found it too long; None where it did not say so."""
+        if not _TOO_LONG.search(answer.lower()):
+            return None
+        record = before.record
+        total = record.view_tokens + record.fixed_tokens
+        known = self._known[record.session]
+        known.ceilings[record.model] = int(min(total * _share(answer), total - 1))
+        again = replace(before, record=replace(record, replayed=True))
+        made = await self._viewed(again, known, [row.key for row in before.asked.rows])
+        return made if made.record.view_tokens < record.view_tokens else None
+
+    async def observe(self, record: Record, usage: Usage) -> None:
+        """Tell the session what the provider has counted for its last view."""
+        if record.changed and usage.total_input:
+            async with self._sessions.use(record.session) as context:
+                view = context.last_view
+                if view is not None and view.tokens == record.view_tokens:
+                    await context.observe_usage(usage.input, cache_read=usage.cache_read, cache_write=usage.cache_write)
+
+    async def undo(self, name: str) -> None:
+        """Take a session's last activation back. Raises as `undo_activation` does."""
+        async with self._sessions.use(name) as context:
+            await context.undo_activation()
+
+    async def close(self) -> None:
+        """Close every session."""
+        await self._sessions.close()
+
+    async def _name(self, client: Client, asked: Asked) -> str:
+        if (name := self._names.named(client, asked)) is not None:
+            return name
+        base = self._names.base(asked)
+        if base not in self._recalled:
+            await self._recall(base)
+        return self._names.found(asked) or self._names.new(asked)
+
+    async def _recall(self, base: str) -> None:
+        """Learn the ends of the histories that the store holds of unnamed clients."""
+        self._recalled.add(base)
+        if str(self._settings.store) == ":memory:":
+            return
+        try:
+            store = await open_store(self._settings.store, read_only=True)
+        except StoreError:
+            return  # there is none yet
+        try:
+            stored = [info.session_id for info in await store.sessions() if info.session_id.startswith(base)]
+        finally:
+            await store.close()
+        for name in reversed(stored[:_MOST_STORED]):
+            async with self._sessions.use(name) as context:
+                self._names.remember(name, [str(message.get(KEY)) for message in await context.get_messages()])
+
+    def _remembered(self, name: str, dialect: Dialect, asked: Asked, headers: Headers) -> _Known:
+        known = self._known.pop(name, None) or _Known()
+        self._known[name] = known
+        while len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+        if self._lends:
+            if known.summarizer is None:
+                model = self._settings.model or asked.model
+                known.summarizer = ClientSummarizer(self._upstream, dialect.name, model)
+            known.summarizer.lend(headers)
+        return known
+
+    async def _viewed(self, asked_now: Rewritten, known: _Known, keys: list[str]) -> Rewritten:
+        asked, record, dialect = asked_now.asked, asked_now.record, asked_now.dialect
+        ceiling = known.ceilings.get(asked.model)
+        limits = [limit for limit in (self._budget, ceiling) if limit is not None]
+        provider = ModelWindow(dialect.name, asked.model, asked_now.window, asked.max_output)
+        async with self._sessions.use(record.session, known.summarizer) as context:
+            await context.follow([row.message for row in asked.rows], keys=keys)
+            view = await context.get_messages_for_request(min(limits, default=None), provider, tools=asked.beside)
+            known.keys = keys
+            if asked_now.client.id is None:
+                self._names.remember(record.session, keys)
+            _note(record, context, keys)
+        shown = _shown_keys(view, asked)
+        before, known.sent[asked.model] = known.sent.get(asked.model), shown
+        record.prefix_kept = _kept(before, shown)
+        record.changed = shown != keys
+        record.sent_messages = len(view)
+        return replace(asked_now, body=dialect.write(asked, view)) if record.changed else asked_now
+
+
+def _note(record: Record, context: SummarizingContext, keys: Sequence[str]) -> None:
+    """What the view of this request was made of."""
+    view, figures = context.last_view, context.statistics()
+    record.messages, record.tokens = len(keys), figures.history_tokens
+    if view is not None:
+        record.view_tokens, record.fixed_tokens = view.tokens, view.fixed_tokens
+        if view.activation is not None:
+            record.activation = view.activation.reason
+
+
+def _shown_keys(view: Sequence[Message], asked: Asked) -> list[str]:
+    """What names the messages of a view: the client's keys, where they stand as the client sent them."""
+    rows = by_key(asked.rows)
+    return [
+        digest(msgspec.json.encode(bare(message))) if row is None else row.key
+        for message, row in ((message, shown_as_sent(message, rows)) for message in view)
+    ]
+
+
+def _kept(before: Sequence[str] | None, now: Sequence[str]) -> float | None:
+    """The share of what was sent before with which this begins."""
+    if not before:
+        return None
+    same = next((at for at, (one, other) in enumerate(zip(before, now, strict=False)) if one != other), None)
+    return round((min(len(before), len(now)) if same is None else same) / len(before), 4)
+
+
+def _share(answer: str) -> float:
+    """How much of what was sent fits, as the provider's words tell."""
+    found = _NUMBERS.search(answer)
+    if found is None:
+        return _LESS
+    sent, most = (found[1], found[2]) if found[1] else (found[4], found[3])
+    return min(_LESS, int(most) / int(sent) * _MARGIN) if int(most) < int(sent) else _LESS

@@ -1,0 +1,135 @@
+"""The proxy as a server: its parts put together, its socket, and its end within two seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+from summarizing_context.errors import MissingExtraError
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.prices import load_prices
+
+try:
+    import uvicorn
+
+    from summarizing_context.inspector import inspector_app
+    from summarizing_context.proxy.app import build_app
+    from summarizing_context.proxy.feed import Feed
+    from summarizing_context.proxy.guarding import Guard
+    from summarizing_context.proxy.rewriting import Rewriter
+    from summarizing_context.proxy.upstream import Upstream
+except ImportError as error:
+    raise MissingExtraError("proxy", "the proxy needs starlette, uvicorn and httpx2") from error
+
+ANTHROPIC = "https://api.anthropic.com"
+
+OPENAI = "https://api.openai.com/v1"
+
+_STREAMS_END_WITHIN = 1  # seconds, after which open streams are cut off
+
+
+@dataclass(frozen=True, slots=True)
+class ProxySettings:
+    """How a proxy behaves. `settings` are those of its sessions; their session id is not used."""
+
+    settings: Settings
+    anthropic: str = ANTHROPIC
+    openai: str = OPENAI
+    budget: int | None = None  # tokens; None: by the model's window
+    lends: bool = False  # summaries by the client's own model and credentials
+    shadow: bool = False  # views are made and told of, and never sent
+    token: str | None = field(default=None, repr=False)
+
+
+def make_app(proxy: ProxySettings, host: str) -> Any:
+    """The application for a server that listens on `host`. Raises `SettingsError`."""
+    guard = Guard(host, proxy.token)
+    upstream = Upstream(proxy.anthropic, proxy.openai)
+    rewriter = Rewriter(proxy.settings, upstream, budget=proxy.budget, lends=proxy.lends and not proxy.shadow)
+    feed = Feed(
+        load_prices(proxy.settings.prices),
+        anthropic=proxy.anthropic,
+        openai=proxy.openai,
+        budget=proxy.budget,
+        shadow=proxy.shadow,
+        summarizer="client" if proxy.lends else proxy.settings.summarizer,
+        store=str(proxy.settings.store),
+    )
+    store = proxy.settings.store
+    inspector = None
+    if str(store) != ":memory:":
+        inspector = inspector_app(store, settings=proxy.settings, undo=rewriter.undo, checks_host=False)
+    return build_app(rewriter, upstream, feed, guard, shadow=proxy.shadow, inspector=inspector)
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A listening socket whose connections send small packets at once; port 0 takes any that is free."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # asyncio sees by this that it is TCP
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(2048)
+    except BaseException:
+        listening.close()
+        raise
+    return listening
+
+
+class Server(uvicorn.Server):
+    """A server that writes no log of requests, and says when it has started."""
+
+    def __init__(self, app: Any, *, takes_signals: bool = True) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                log_level="critical",
+                access_log=False,
+                server_header=False,
+                date_header=False,
+                proxy_headers=False,
+                lifespan="on",
+                timeout_graceful_shutdown=_STREAMS_END_WITHIN,
+            )
+        )
+        self._takes_signals = takes_signals
+        self.ready = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        with super().capture_signals() if self._takes_signals else nullcontext():
+            yield
+
+
+async def serve(proxy: ProxySettings, listening: socket.socket) -> None:
+    """Serve until the process is told to end. Raises `SettingsError`."""
+    await Server(make_app(proxy, listening.getsockname()[0])).serve(sockets=[listening])
+
+
+@asynccontextmanager
+async def serving(proxy: ProxySettings, listening: socket.socket) -> AsyncIterator[str]:
+    """A server beside other work, by its address. Raises `SettingsError`."""
+    server = Server(make_app(proxy, listening.getsockname()[0]), takes_signals=False)
+    running = asyncio.ensure_future(server.serve(sockets=[listening]))
+    starting = asyncio.ensure_future(server.ready.wait())
+    try:
+        await asyncio.wait([running, starting], return_when=asyncio.FIRST_COMPLETED)
+        yield address_of(listening)
+    finally:
+        starting.cancel()
+        server.should_exit = True
+        await running
+
+
+def address_of(listening: socket.socket) -> str:
+    """The address that clients ask."""
+    host, port = listening.getsockname()[:2]
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"

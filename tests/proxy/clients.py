@@ -1,0 +1,136 @@
+"""Sessions of many steps through the providers' own SDKs, as agents have them, and what is said of their requests."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import httpx2
+import openai
+
+from summarizing_context import Settings
+from summarizing_context.proxy.serving import ProxySettings, bound_socket, serving
+
+RESULT = "line of a file: def parse(tokens): return [token for token in tokens if token.kind != 'space']\n" * 12
+
+TOOL = {"name": "read", "description": "Read a file.", "input_schema": {"type": "object", "properties": {}}}
+
+FUNCTION = {"name": "read", "description": "Read a file.", "parameters": {"type": "object", "properties": {}}}
+
+
+OPEN: list[Any] = []  # clients of the SDKs; closed with the proxy
+
+
+@asynccontextmanager
+async def proxied(upstream: str, store: Path | str = ":memory:", **options: Any) -> AsyncIterator[str]:
+    """A proxy in front of the provider, by its address."""
+    with bound_socket("127.0.0.1", 0) as listening:
+        proxy = ProxySettings(Settings(store=str(store)), anthropic=upstream, openai=upstream, **options)
+        async with serving(proxy, listening) as address:
+            try:
+                yield address
+            finally:
+                while OPEN:
+                    await OPEN.pop().close()
+
+
+async def status(address: str) -> dict[str, Any]:
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        told: dict[str, Any] = (await client.get(f"{address}/_status")).json()
+        return told
+
+
+class AnthropicAgent:
+    """An agent by Anthropic's SDK: it streams, thinks, calls tools, and marks its newest message for the cache."""
+
+    def __init__(self, address: str, session: str | None = "s-1", **options: Any) -> None:
+        named = {} if session is None else {"x-claude-code-session-id": session}
+        self.client = anthropic.AsyncAnthropic(
+            base_url=address, api_key="sk-secret", max_retries=0, default_headers=named
+        )
+        OPEN.append(self.client)
+        self.history: list[dict[str, Any]] = []
+        self.options = {"model": "claude-x", "max_tokens": 1_000, "tools": [TOOL], "system": "You fix code.", **options}
+
+    async def step(self, text: str) -> None:
+        """Say something, unless calls wait for results; then these are given."""
+        calls = [b for b in self.history[-1]["content"] if b["type"] == "tool_use"] if self.history else []
+        blocks: list[Any] = [{"type": "tool_result", "tool_use_id": call["id"], "content": RESULT} for call in calls]
+        blocks = blocks or [{"type": "text", "text": text}]
+        self.history.append({"role": "user", "content": blocks})
+        marked = [*blocks[:-1], {**blocks[-1], "cache_control": {"type": "ephemeral"}}]
+        sent = [*self.history[:-1], {"role": "user", "content": marked}]
+        async with self.client.messages.stream(messages=sent, **self.options) as stream:  # type: ignore[arg-type]
+            message = await stream.get_final_message()
+        fields = {"text": ("text",), "thinking": ("thinking", "signature"), "tool_use": ("id", "name", "input")}
+        said = [{"type": b.type, **{name: getattr(b, name) for name in fields[b.type]}} for b in message.content]
+        self.history.append({"role": "assistant", "content": said})
+
+
+class ChatAgent:
+    """An agent by OpenAI's SDK and Chat Completions. It sends no id of its session."""
+
+    def __init__(self, address: str, **options: Any) -> None:
+        self.client = openai.AsyncOpenAI(base_url=f"{address}/v1", api_key="sk-secret", max_retries=0)
+        OPEN.append(self.client)
+        self.history: list[dict[str, Any]] = [{"role": "system", "content": "You fix code."}]
+        self.options = {"model": "gpt-x", "tools": [{"type": "function", "function": FUNCTION}], **options}
+
+    async def step(self, text: str) -> None:
+        calls = self.history[-1].get("tool_calls") or ()
+        rows = [{"role": "tool", "tool_call_id": call["id"], "content": RESULT} for call in calls]
+        self.history += rows or [{"role": "user", "content": text}]
+        create: Any = self.client.chat.completions.create
+        reply = await create(messages=self.history, **self.options)
+        self.history.append(
+            reply.choices[0].message.model_dump(include={"role", "content", "tool_calls"}, exclude_none=True)
+        )
+
+
+class ResponsesAgent:
+    """An agent by OpenAI's SDK and Responses, with encrypted reasoning and no state on the server."""
+
+    def __init__(self, address: str, session: str = "t-1", **options: Any) -> None:
+        named = {"thread-id": session}
+        self.client = openai.AsyncOpenAI(
+            base_url=f"{address}/v1", api_key="sk-secret", max_retries=0, default_headers=named
+        )
+        OPEN.append(self.client)
+        self.history: list[dict[str, Any]] = []
+        self.options = {"model": "gpt-5-codex", "tools": [{"type": "function", **FUNCTION}], "store": False, **options}
+
+    async def step(self, text: str) -> None:
+        answered = {item["call_id"] for item in self.history if item["type"].endswith("_output")}
+        calls = [item for item in self.history if item["type"] == "function_call" and item["call_id"] not in answered]
+        rows = [{"type": "function_call_output", "call_id": call["call_id"], "output": RESULT} for call in calls]
+        said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+        self.history += rows or [said]
+        create: Any = self.client.responses.create
+        reply = await create(input=self.history, instructions="You fix code.", **self.options)
+        self.history += [item.model_dump(exclude_none=True) for item in reply.output]
+
+
+def plain(item: Any) -> Any:
+    """A message without cache marks, as a provider's cache compares it."""
+    if isinstance(item, dict):
+        item = {name: plain(value) for name, value in item.items() if name != "cache_control"}
+        content = item.get("content")
+        if isinstance(content, list) and len(content) == 1 and set(content[0]) == {"type", "text"}:
+            item["content"] = content[0]["text"]
+        return item
+    return [plain(each) for each in item] if isinstance(item, list) else item
+
+
+def begins_with(now: Sequence[Any], before: Sequence[Any]) -> bool:
+    return json.dumps(plain(list(now[: len(before)])), sort_keys=True) == json.dumps(
+        plain(list(before)), sort_keys=True
+    )
+
+
+def histories(seen: Sequence[dict[str, Any]]) -> list[list[Any]]:
+    """What the provider was sent as history, request by request."""
+    return [each["body"].get("messages") or each["body"].get("input") for each in seen]

@@ -1,0 +1,272 @@
+"""A provider on the loopback that speaks three protocols and is as strict as the real: pairs, roles, ids, thinking.
+
+Each request is kept. What it answers is plain, unless a test gives it `behave`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from summarizing_context.proxy.serving import Server, address_of, bound_socket
+
+Behave = Callable[[Request, bytes], Awaitable[Response | None]]
+
+WORDS = "I read src/parser.py and src/lexer.py, and the tests of both. " * 12
+
+
+@dataclass
+class Fake:
+    """What a provider saw, and how it behaves."""
+
+    seen: list[dict[str, Any]] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    most_tokens: int = 10**9  # bytes of a request through four; more is too long
+    behave: Behave | None = None
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        request = Request(scope, receive)
+        raw = await request.body()
+        response = await self._answer(request, raw)
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request, raw: bytes) -> Response:
+        path, body = request.url.path, _json(raw)
+        kept = {"path": path, "query": request.url.query, "headers": dict(request.headers), "raw": raw, "body": body}
+        self.seen.append(kept)
+        if self.behave is not None and (special := await self.behave(request, raw)) is not None:
+            return special
+        if path.endswith("/count_tokens"):
+            return JSONResponse({"input_tokens": len(raw) // 4})
+        if path.endswith("/models"):
+            return JSONResponse({"data": [{"id": "m"}], "has_more": False})
+        kind = next((kind for end, kind in KINDS.items() if path.endswith(end)), None)
+        if kind is None or request.method != "POST":
+            return JSONResponse({"echo": path, "bytes": len(raw)})
+        check, answer, too_long = kind
+        if len(raw) // 4 > self.most_tokens:
+            return JSONResponse(too_long(len(raw) // 4, self.most_tokens), 400)
+        if problem := check(body):
+            self.problems.append(problem)
+            return JSONResponse({"type": "error", "error": {"type": "invalid_request_error", "message": problem}}, 400)
+        whole, events = answer(body, len(self.seen), len(raw) // 4)
+        if not body.get("stream"):
+            return JSONResponse(whole)
+
+        async def stream() -> AsyncIterator[str]:
+            for event in events:
+                name = f"event: {event['type']}\n" if "type" in event else ""
+                yield f"{name}data: {json.dumps(event)}\n\n"
+                await asyncio.sleep(0)
+
+        return StreamingResponse(stream(), media_type="text/event-stream")
+
+
+def _json(raw: bytes) -> Any:
+    try:
+        return json.loads(raw) if raw else None
+    except ValueError:
+        return None
+
+
+def check_anthropic(body: Any) -> str:
+    rows = body["messages"]
+    if not rows or rows[0]["role"] != "user":
+        return "messages: the first message has to be of the user"
+    waiting: list[str] = []
+    marks = json.dumps(body).count('"cache_control"')
+    if marks > 4:
+        return f"{marks} blocks with cache_control; at most 4"
+    for at, row in enumerate(rows):
+        if set(row) != {"role", "content"} or row["role"] not in ("user", "assistant", "system"):
+            return f"messages.{at}: {sorted(row)} of {row['role']}"
+        blocks = row["content"] if isinstance(row["content"], list) else [{"type": "text", "text": row["content"]}]
+        for block in blocks:
+            kind = block["type"]
+            if kind == "tool_result":
+                if block["tool_use_id"] not in waiting:
+                    return f"messages.{at}: unexpected tool_use_id {block['tool_use_id']}"
+                waiting.remove(block["tool_use_id"])
+            elif waiting and row["role"] != "assistant":
+                return f"messages.{at}: tool_use ids without tool_result: {waiting}"
+            elif kind == "text" and not block["text"]:
+                return f"messages.{at}: text content blocks must be non-empty"
+            elif kind == "thinking" and block["signature"] != "sig-" + block["thinking"][-12:]:
+                return f"messages.{at}: invalid signature in thinking block"
+        if row["role"] == "assistant":
+            if waiting:
+                return f"messages.{at}: tool_use ids without tool_result: {waiting}"
+            waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    return f"tool_use ids without tool_result: {waiting}" if waiting else ""
+
+
+_CHAT_FIELDS = {"role", "content", "name", "tool_calls", "tool_call_id", "refusal"}
+
+
+def check_chat(body: Any) -> str:
+    waiting: list[str] = []
+    for at, row in enumerate(body["messages"]):
+        if not set(row) <= _CHAT_FIELDS or row["role"] not in ("system", "developer", "user", "assistant", "tool"):
+            return f"messages[{at}]: {sorted(row)} of {row['role']}"
+        if row["role"] == "tool":
+            if row["tool_call_id"] not in waiting:
+                return f"messages[{at}]: a tool message without its call"
+            waiting.remove(row["tool_call_id"])
+        elif waiting:
+            return f"messages[{at}]: calls without tool messages: {waiting}"
+        waiting += [call["id"] for call in row.get("tool_calls") or ()]
+    return f"calls without tool messages: {waiting}" if waiting else ""
+
+
+def check_responses(body: Any) -> str:
+    calls = [item["call_id"] for item in body["input"] if item.get("type", "message").endswith("_call")]
+    outputs = [item["call_id"] for item in body["input"] if item.get("type", "message").endswith("_output")]
+    if calls != outputs:
+        return f"calls {calls} and outputs {outputs} do not go together"
+    for at, item in enumerate(body["input"]):
+        if any(name.startswith("_") or name == "metadata" for name in item):
+            return f"input[{at}]: unknown parameter"
+        if item.get("type") == "reasoning":
+            behind = body["input"][at + 1] if at + 1 < len(body["input"]) else {}
+            if behind.get("role", "assistant") != "assistant" or behind.get("type", "").endswith("_output"):
+                return f"input[{at}]: reasoning without its required following item"
+    return ""
+
+
+def answer_anthropic(body: Any, number: int, tokens: int) -> tuple[Any, list[Any]]:
+    thinking = f"let me think of step {number} " + "x" * 12
+    text = f"answer {number}. {WORDS}"
+    blocks: list[Any] = [{"type": "text", "text": text}]
+    if body.get("thinking"):
+        blocks.insert(0, {"type": "thinking", "thinking": thinking, "signature": "sig-" + thinking[-12:]})
+    if body.get("tools") and body["messages"][-1]["role"] == "user" and number % 3:
+        blocks += [
+            {"type": "tool_use", "id": f"toolu_{number}_{at}", "name": "read", "input": {"path": f"src/{at}.py"}}
+            for at in range(2)
+        ]
+    calls = any(block["type"] == "tool_use" for block in blocks)
+    usage = {"input_tokens": tokens, "cache_read_input_tokens": 0, "cache_creation_input_tokens": 0, "output_tokens": 9}
+    stop = "tool_use" if calls else "end_turn"
+    whole = {"id": f"msg_{number}", "type": "message", "role": "assistant", "model": body["model"]}
+    whole |= {"content": blocks, "stop_reason": stop, "stop_sequence": None, "usage": usage}
+    events: list[Any] = [
+        {"type": "message_start", "message": {**whole, "content": [], "stop_reason": None}},
+    ]
+    for at, block in enumerate(blocks):
+        if block["type"] == "text":
+            began, delta = {**block, "text": ""}, [{"type": "text_delta", "text": text}]
+        elif block["type"] == "thinking":
+            began = {**block, "thinking": "", "signature": ""}
+            delta = [
+                {"type": "thinking_delta", "thinking": thinking},
+                {"type": "signature_delta", "signature": block["signature"]},
+            ]
+        else:
+            began = {**block, "input": {}}
+            delta = [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
+        events.append({"type": "content_block_start", "index": at, "content_block": began})
+        events += [{"type": "content_block_delta", "index": at, "delta": each} for each in delta]
+        events.append({"type": "content_block_stop", "index": at})
+    ended = {"type": "message_delta", "delta": {"stop_reason": stop}, "usage": {"output_tokens": 300}}
+    return whole, [*events, ended, {"type": "message_stop"}]
+
+
+def answer_chat(body: Any, number: int, tokens: int) -> tuple[Any, list[Any]]:
+    message: dict[str, Any] = {"role": "assistant", "content": f"answer {number}. {WORDS}"}
+    calls = bool(body.get("tools")) and number % 3 != 0
+    if calls:
+        message["tool_calls"] = [
+            {
+                "id": f"call_{number}_{at}",
+                "type": "function",
+                "function": {"name": "read", "arguments": f'{{"n": {at}}}'},
+            }
+            for at in range(2)
+        ]
+    usage = {"prompt_tokens": tokens, "completion_tokens": 300, "total_tokens": tokens + 300}
+    about = {"id": f"c{number}", "created": 0, "model": body["model"]}
+    stop = "tool_calls" if calls else "stop"
+    choice = {"index": 0, "finish_reason": stop, "message": message}
+    whole = {**about, "object": "chat.completion", "choices": [choice], "usage": usage}
+    deltas = [{**call, "index": at} for at, call in enumerate(message.get("tool_calls", ()))]
+    delta = {**message, "tool_calls": deltas} if calls else message
+    chunk = {**about, "object": "chat.completion.chunk"}
+    first = {**chunk, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    last = {**chunk, "choices": [{"index": 0, "delta": {}, "finish_reason": stop}], "usage": usage}
+    return whole, [first, last]
+
+
+def answer_responses(body: Any, number: int, tokens: int) -> tuple[Any, list[Any]]:
+    said = {"type": "output_text", "text": f"answer {number}. {WORDS}", "annotations": []}
+    items: list[Any] = [{"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "gAAAA"}]
+    items.append(
+        {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed", "content": [said]}
+    )
+    if body.get("tools") and number % 3:
+        items += [
+            {"type": "function_call", "id": f"fc_{number}_{at}", "call_id": f"call_{number}_{at}", "name": "read"}
+            | {"arguments": f'{{"n": {at}}}', "status": "completed"}
+            for at in range(2)
+        ]
+    details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
+    usage = {"input_tokens": tokens, "output_tokens": 300, "total_tokens": tokens + 300, **details}
+    whole = {"id": f"resp_{number}", "object": "response", "created_at": 0, "status": "completed", "output": items}
+    whole |= {"model": body["model"], "usage": usage, "parallel_tool_calls": True, "tool_choice": "auto", "tools": []}
+    events: list[Any] = [{"type": "response.created", "response": {**whole, "output": []}}]
+    for at, item in enumerate(items):
+        events += [
+            {"type": f"response.output_item.{end}", "output_index": at, "item": item} for end in ("added", "done")
+        ]
+    events.append({"type": "response.completed", "response": whole})
+    return whole, [{**event, "sequence_number": at} for at, event in enumerate(events)]
+
+
+def too_long_anthropic(tokens: int, most: int) -> Any:
+    words = f"prompt is too long: {tokens} tokens > {most} maximum"
+    return {"type": "error", "error": {"type": "invalid_request_error", "message": words}}
+
+
+def too_long_openai(tokens: int, most: int) -> Any:
+    words = f"This model's maximum context length is {most} tokens. However, your messages resulted in {tokens} tokens."
+    return {"error": {"message": words, "type": "invalid_request_error", "code": "context_length_exceeded"}}
+
+
+KINDS: dict[str, tuple[Any, Any, Any]] = {
+    "/messages": (check_anthropic, answer_anthropic, too_long_anthropic),
+    "/chat/completions": (check_chat, answer_chat, too_long_openai),
+    "/responses": (check_responses, answer_responses, too_long_openai),
+}
+
+
+@asynccontextmanager
+async def served(app: Any) -> AsyncIterator[str]:
+    """An application on the loopback, by its address."""
+    with bound_socket("127.0.0.1", 0) as listening:
+        server = Server(_without_lifespan(app), takes_signals=False)
+        running = asyncio.ensure_future(server.serve(sockets=[listening]))
+        await server.ready.wait()
+        try:
+            yield address_of(listening)
+        finally:
+            server.should_exit = True
+            await running
+
+
+def _without_lifespan(app: Any) -> Any:
+    async def wrapped(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            return await app(scope, receive, send)
+        while True:
+            kind = (await receive())["type"]
+            await send({"type": f"{kind}.complete"})
+            if kind == "lifespan.shutdown":
+                return None
+
+    return wrapped

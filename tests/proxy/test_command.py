@@ -1,0 +1,74 @@
+"""The command: a client run behind a proxy, its end, and what is told where something is missing."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from summarizing_context import MissingExtraError
+from summarizing_context.cli import main
+
+PROGRAM = [sys.executable, "-m", "summarizing_context", "proxy"]
+
+ASKING = """
+import json, os, sys, urllib.request
+ask = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
+told = json.load(ask(os.environ["ANTHROPIC_BASE_URL"] + "/_status"))
+assert os.environ["OPENAI_BASE_URL"].endswith("/v1")
+print(told["requests"], told["summarizer"])
+sys.exit(7)
+"""
+
+
+def test_a_command_runs_behind_a_proxy_of_its_own(tmp_path: Path):
+    store = ["--store", str(tmp_path / "run.db"), "--summarizer", "client"]
+    command = [*PROGRAM, "run", *store, "--", sys.executable, "-c", ASKING]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout.split(), done.returncode) == (["0", "client"], 7)
+
+
+def test_a_proxy_serves_tells_its_status_and_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    command = [*PROGRAM, "--store", str(tmp_path / "run.db"), "--listen", "0"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        port = process.stderr.readline().split(": ")[0].rpartition(":")[2]
+        try:
+            for _ in range(100):
+                if main(["proxy", "status", "--listen", port, "--json", "-"]) == 0:
+                    break
+            told = json.loads(capsys.readouterr().out)
+            assert told["requests"] == 0
+            assert main(["proxy", "status", "--listen", port]) == 0
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(20)
+    assert "0 requests" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "--store"),
+        (["--store", "x.db", "--listen", "0.0.0.0:0"], "--token"),
+        (["--store", "x.db", "--listen", "nowhere:1"], "IP address"),
+        (["--store", "x.db", "--listen", "0", "--anthropic", "nothing"], "--anthropic"),
+        (["--store", "x.db", "--listen", "0", "--budget", "many"], "--budget"),
+        (["run", "--store", "x.db", "--", "no-such-command"], "no-such-command"),
+    ],
+)
+def test_what_is_wrong_is_told(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]):
+    assert main(["proxy", *arguments]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.delitem(sys.modules, "summarizing_context.proxy.serving", raising=False)
+    with pytest.raises(MissingExtraError, match=r"pip install 'summarizing-context\[proxy\]'"):
+        importlib.import_module("summarizing_context.proxy.serving")

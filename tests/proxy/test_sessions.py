@@ -1,0 +1,232 @@
+"""Long sessions of each protocol through the proxy: within the budget, lawful, and with a prefix that stays."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import httpx2
+import pytest
+
+from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, begins_with, histories, proxied, status
+from tests.proxy.fake import Fake, served
+
+pytestmark = pytest.mark.anyio
+
+BUDGET = 8_000
+
+AGENTS = [AnthropicAgent, ChatAgent, ResponsesAgent]
+
+
+def breaks(fake: Fake) -> int:
+    """Requests that do not begin with the one before."""
+    sent = histories(fake.seen)
+    return sum(not begins_with(now, before) for before, now in pairwise(sent))
+
+
+def contents(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+async def test_a_long_session_stays_within_its_budget_and_lawful(agent: Any):
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
+        client = agent(address)
+        for step in range(60):
+            await client.step(f"Go on with step {step}. Never push to main.")
+        told = await status(address)
+    records = told["records"]
+    assert len(fake.seen) == len(records) == 60
+    assert fake.problems == []
+    assert told["failures"] == 0
+    assert max(record["view_tokens"] + record["fixed_tokens"] for record in records) <= BUDGET
+    activations = sum(record["activation"] is not None for record in records)
+    assert 2 <= activations < 20
+    assert breaks(fake) <= activations
+    assert len(told["sessions"]) == 1
+    assert told["sessions"][0]["tokens"] > 3 * BUDGET  # so much has the client sent
+    assert max(len(each["raw"]) for each in fake.seen) < len(str(client.history)) / 3
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+async def test_a_short_session_goes_on_byte_for_byte(agent: Any):
+    fake, direct = Fake(), Fake()
+    async with served(fake) as upstream, served(direct) as beside, proxied(upstream, budget=BUDGET) as address:
+        for to in (address, beside):
+            client = agent(to)
+            for step in range(3):
+                await client.step(f"step {step}")
+    assert [each["raw"] for each in fake.seen] == [each["raw"] for each in direct.seen]
+    kept = ("authorization", "x-api-key", "anthropic-version", "content-type", "user-agent", "content-length")
+    for ours, theirs in zip(fake.seen, direct.seen, strict=True):
+        assert {name: ours["headers"].get(name) for name in kept} == {
+            name: theirs["headers"].get(name) for name in kept
+        }
+
+
+async def test_thinking_and_streams_stay_lawful():
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
+        client = AnthropicAgent(address, thinking={"type": "enabled", "budget_tokens": 1_024}, max_tokens=2_000)
+        for step in range(40):
+            await client.step(f"step {step}")
+        told = await status(address)
+    assert fake.problems == []
+    assert sum(record["activation"] is not None for record in told["records"]) >= 2
+    late = [row for rows in histories(fake.seen)[20:] for row in rows]
+    assert any(block["type"] == "thinking" for row in late for block in row["content"] if isinstance(block, dict))
+
+
+async def test_two_marks_stand_at_the_end_of_the_header_and_of_the_view():
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
+        client = AnthropicAgent(address)
+        for step in range(30):
+            await client.step(f"step {step}")
+    last = histories(fake.seen)[-1]
+    marks = [at for at, row in enumerate(last) if "cache_control" in str(row["content"])]
+    assert len(marks) == 2
+    assert marks[1] == len(last) - 1
+    assert "summar" in str(last[marks[0]]["content"])
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+async def test_after_a_restart_the_session_goes_on_with_the_same_prefix(agent: Any, tmp_path: Path):
+    fake = Fake()
+    async with served(fake) as upstream:
+        async with proxied(upstream, tmp_path / "run.db", budget=BUDGET) as address:
+            client = agent(address)
+            for step in range(30):
+                await client.step(f"step {step}")
+        async with proxied(upstream, tmp_path / "run.db", budget=BUDGET) as address:
+            again = agent(address)
+            again.history = client.history
+            await again.step("and now?")
+            told = await status(address)
+    sent = histories(fake.seen)
+    assert fake.problems == []
+    assert len(sent[-1]) < len(client.history)
+    assert told["records"][0]["activation"] in (None, "restored")
+    assert begins_with(sent[-1], sent[-2])
+    assert len(told["sessions"]) == 1
+
+
+async def test_the_inspector_shows_the_sessions(tmp_path: Path):
+    async with served(Fake()) as upstream, proxied(upstream, tmp_path / "run.db", budget=BUDGET) as address:
+        client = AnthropicAgent(address)
+        for step in range(3):
+            await client.step(f"step {step}")
+        async with httpx2.AsyncClient(trust_env=False) as browser:
+            page = await browser.get(f"{address}/inspect/")
+            sessions = await browser.get(f"{address}/inspect/api/sessions")
+            refused = await browser.get(f"{address}/inspect/", headers={"host": "evil.example"})
+        told = await status(address)
+    assert (page.status_code, refused.status_code) == (200, 403)
+    assert "text/html" in page.headers["content-type"]
+    assert told["sessions"][0]["session"] in sessions.text
+
+
+async def test_titles_and_agents_inside_a_client_are_apart():
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
+        client = AnthropicAgent(address)
+        for step in range(20):
+            await client.step("Fix the parser" if step == 0 else f"step {step}")
+        ask = client.client.messages.create
+        await ask(model="haiku", max_tokens=9, messages=[{"role": "user", "content": "Fix the parser"}])
+        named = {"x-claude-code-agent-id": "a-7"}
+        inside = [{"role": "user", "content": "Fix the parser"}, {"role": "assistant", "content": "ok"}]
+        inside.append({"role": "user", "content": "go on"})
+        await ask(
+            model="claude-x", max_tokens=9, messages=inside, tools=[client.options["tools"][0]], extra_headers=named
+        )  # type: ignore[call-overload]
+        await client.step("go on")
+        told = await status(address)
+    assert len(told["sessions"]) == 2
+    assert told["passed_unchanged"] == 1
+    last = told["records"][-1]["activation"]
+    assert last == "high_water" or begins_with(histories(fake.seen)[-1], histories(fake.seen)[19])
+
+
+async def test_two_unnamed_clients_that_begin_alike_are_two_sessions():
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
+        clients = [ChatAgent(address), ChatAgent(address)]
+        for step in range(12):
+            for client in clients:
+                await client.step(f"step {step}")
+        told = await status(address)
+    assert len(told["sessions"]) == 2
+    assert {record["activation"] for record in told["records"]} <= {None, "high_water"}
+
+
+async def test_tokens_are_counted_of_the_view_and_change_no_session():
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
+        client = AnthropicAgent(address)
+        for step in range(31):
+            await client.step(f"step {step}")
+        options = {name: client.options[name] for name in ("model", "tools", "system")}
+        history: Any = [*client.history[:-1]]
+        counted = await client.client.messages.count_tokens(messages=history, **options)
+        other: Any = [{"role": "user", "content": "something else"}]
+        await client.client.messages.count_tokens(messages=other, **options)
+        told = await status(address)
+    assert counted.input_tokens < len(str(client.history)) / 8
+    assert len(told["sessions"]) == 1
+
+
+async def test_a_context_length_error_is_answered_by_one_activation_and_one_replay():
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream) as address:
+        client = AnthropicAgent(address)
+        for step in range(20):
+            await client.step(f"step {step}")
+        fake.most_tokens = len(fake.seen[-1]["raw"]) // 4 - 10
+        before = len(fake.seen)
+        for step in range(6):
+            await client.step(f"more {step}")
+        told = await status(address)
+    assert fake.problems == []
+    assert [record["replayed"] for record in told["records"][20:]] == [True] + [False] * 5
+    assert len(fake.seen) == before + 7
+    assert told["records"][20]["activation"] is not None
+
+
+async def test_a_context_length_error_that_nothing_helps_against_is_passed_on():
+    fake = Fake(most_tokens=5)
+    async with served(fake) as upstream, proxied(upstream) as address:
+        client = AnthropicAgent(address)
+        with pytest.raises(anthropic.BadRequestError, match="prompt is too long"):
+            await client.step("hello")
+    assert 1 <= len(fake.seen) <= 2
+
+
+async def test_shadow_changes_nothing_and_tells_what_it_would_do():
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, budget=BUDGET, shadow=True) as address:
+        client = AnthropicAgent(address)
+        for step in range(30):
+            await client.step(f"step {step}")
+        told = await status(address)
+    assert [len(rows) for rows in histories(fake.seen)] == list(range(1, 60, 2))
+    assert told["shadow"] is True
+    assert told["sessions"][0]["saved_tokens"] > BUDGET
+    assert sum(record["activation"] is not None for record in told["records"]) >= 1
+
+
+async def test_summaries_by_the_clients_own_model(tmp_path: Path):
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, tmp_path / "run.db", budget=BUDGET, lends=True) as address:
+        client = AnthropicAgent(address)
+        for step in range(40):
+            await client.step(f"step {step}")
+    own = [each for each in fake.seen if "session_record" in each["raw"].decode()]
+    assert own
+    assert {each["headers"]["authorization"] for each in own} == {"Bearer sk-secret"}
+    assert {each["body"]["model"] for each in own} == {"claude-x"}
+    assert fake.problems == []
+    assert b"sk-secret" not in contents(tmp_path)

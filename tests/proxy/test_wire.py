@@ -1,0 +1,260 @@
+"""What the proxy passes on: errors, streams that break off, strange bodies; and which requests it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import socket
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from summarizing_context import Settings, SettingsError
+from summarizing_context.proxy import app as application
+from summarizing_context.proxy.serving import ProxySettings, make_app
+from summarizing_context.proxy.upstream import Target, Upstream, target_of
+from tests.proxy.clients import AnthropicAgent, histories, proxied, status
+from tests.proxy.fake import Fake, served
+
+pytestmark = pytest.mark.anyio
+
+TOKEN = "abcdefgh12345678"
+
+BODY = json.dumps({"model": "m", "max_tokens": 9, "tools": [], "messages": [{"role": "user", "content": "hi"}] * 3})
+
+
+async def post(address: str, path: str = "/v1/messages", body: Any = BODY, **headers: str) -> httpx2.Response:
+    async with httpx2.AsyncClient(trust_env=False, timeout=30) as client:
+        return await client.post(f"{address}{path}", content=body, headers={"x-api-key": "k", **headers})
+
+
+async def read_into(got: list[bytes], address: str) -> None:
+    async with (
+        httpx2.AsyncClient(trust_env=False) as client,
+        client.stream("POST", f"{address}/v1/messages", content=BODY) as answer,
+    ):
+        async for chunk in answer.aiter_raw():
+            got += [chunk]
+
+
+@pytest.mark.parametrize("code", [400, 401, 429, 500, 529])
+async def test_an_error_of_the_provider_is_passed_on_byte_for_byte(code: int):
+    said = b'{"type":"error",  "error": {"message":"the wording\\u2026 counts"}}'
+
+    async def behave(request: Request, raw: bytes) -> Response:
+        return Response(said, code, {"retry-after": "7", "content-type": "application/json", "x-request-id": "r"})
+
+    async with served(Fake(behave=behave)) as upstream, proxied(upstream) as address:
+        answer = await post(address)
+        told = await status(address)
+    assert (answer.status_code, answer.content) == (code, said)
+    assert (answer.headers["retry-after"], answer.headers["x-request-id"]) == ("7", "r")
+    assert told["sessions"][0]["failed"] == 1
+
+
+async def test_a_stream_that_breaks_off_breaks_off_for_the_client_too():
+    async def behave(request: Request, raw: bytes) -> Response:
+        async def half() -> Any:
+            yield b"event: message_start\ndata: {}\n\n"
+            raise ConnectionResetError
+
+        return StreamingResponse(half(), media_type="text/event-stream")
+
+    async with served(Fake(behave=behave)) as upstream, proxied(upstream) as address:
+        got: list[bytes] = []
+        with pytest.raises(httpx2.RemoteProtocolError):
+            await read_into(got, address)
+    assert b"".join(got) == b"event: message_start\ndata: {}\n\n"
+
+
+async def test_a_provider_that_is_not_there_is_told():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    async with proxied(f"http://127.0.0.1:{port}") as address:
+        answer = await post(address)
+    assert answer.status_code == 502
+    assert "cannot be reached" in answer.json()["error"]["message"]
+
+
+async def test_a_failure_of_ours_lets_the_request_go_on_unchanged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    async def fails(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("with a secret in it")
+
+    monkeypatch.setattr("summarizing_context.proxy.rewriting.Rewriter.rewrite", fails)
+    fake = Fake()
+    with caplog.at_level(logging.DEBUG):
+        async with served(fake) as upstream, proxied(upstream) as address:
+            answer = await post(address)
+            told = await status(address)
+    assert answer.status_code == 200
+    assert fake.seen[0]["raw"] == BODY.encode()
+    assert (told["failures"], told["last_failure"]) == (1, "RuntimeError")
+    assert "secret" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"no json", b"[]", b'{"messages": 7}', b'{"messages": [7]}', b'{"messages": []}']
+)
+async def test_a_body_that_is_no_request_goes_on_unchanged(body: bytes):
+    async def behave(request: Request, raw: bytes) -> Response:
+        return JSONResponse({"bytes": len(raw)})
+
+    fake = Fake(behave=behave)
+    async with served(fake) as upstream, proxied(upstream) as address:
+        for path in ("/v1/messages", "/v1/chat/completions", "/v1/responses"):
+            await post(address, path, body)
+    assert [each["raw"] for each in fake.seen] == [body] * 3
+
+
+async def test_a_body_that_is_too_long_for_a_view_goes_on_as_it_comes(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(application, "MOST_BYTES", 10_000)
+    fake = Fake(behave=lambda request, raw: _ok())
+    body = BODY.encode() + b" " * 300_000
+    async with served(fake) as upstream, proxied(upstream) as address:
+        answer = await post(address, body=body)
+        told = await status(address)
+    assert answer.status_code == 200
+    assert fake.seen[0]["raw"] == body
+    assert told["sessions"] == []
+
+
+async def _ok() -> Response:
+    return JSONResponse({})
+
+
+async def test_what_has_no_history_is_passed_through():
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream) as address, httpx2.AsyncClient(trust_env=False) as client:
+        await client.get(f"{address}/v1/models?limit=3", headers={"anthropic-version": "1"})
+        await client.post(f"{address}/v1/responses/compact", content=b'{"input": []}')
+        await client.delete(f"{address}/v1/files/a%2Fb")
+    assert [(each["path"], each["query"]) for each in fake.seen] == [
+        ("/v1/models", "limit=3"),
+        ("/v1/responses/compact", ""),
+        ("/v1/files/a/b", ""),
+    ]
+    assert "x-summarizing-context-token" not in fake.seen[0]["headers"]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body"),
+    [
+        ("responses", {"input": [{"role": "user", "content": "a"}], "previous_response_id": "r"}),
+        ("responses", {"input": [{"role": "user", "content": "a"}, {"type": "compaction_trigger"}]}),
+        ("messages", {"messages": [{"role": "assistant", "content": [{"type": "compaction", "content": "x"}]}]}),
+    ],
+)
+async def test_what_the_server_compacts_or_keeps_goes_on_unchanged(dialect: str, body: Any):
+    raw = json.dumps({"model": "m", "tools": [{"name": "t"}], "context_management": {"edits": []}, **body})
+    fake = Fake(behave=lambda request, raw: _ok())
+    async with served(fake) as upstream, proxied(upstream, budget=1_000) as address:
+        await post(address, f"/v1/{dialect}", raw)
+        told = await status(address)
+    assert fake.seen[0]["raw"] == raw.encode()
+    assert (told["passed_unchanged"], told["failures"]) == (1, 0)
+
+
+async def test_pages_of_browsers_are_refused():
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream) as address:
+        rebound = await post(address, host="evil.example:8377")
+        other = await post(address, origin="https://evil.example")
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            told = await client.get(f"{address}/_status", headers={"host": "evil.example"})
+    assert [rebound.status_code, other.status_code, told.status_code] == [403, 403, 403]
+    assert fake.seen == []
+
+
+async def test_with_a_token_only_who_knows_it_may_ask_and_it_is_not_passed_on():
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, token=TOKEN) as address:
+        refused = [await post(address), await post(address, f"/token/{TOKEN[:-1]}x/v1/messages")]
+        header = await post(address, **{"x-summarizing-context-token": TOKEN})
+        path = await post(address, f"/token/{TOKEN}/v1/messages?beta=true")
+    assert [answer.status_code for answer in refused] == [403, 403]
+    assert [header.status_code, path.status_code] == [200, 200]
+    assert [(each["path"], each["query"]) for each in fake.seen] == [
+        ("/v1/messages", ""),
+        ("/v1/messages", "beta=true"),
+    ]
+    assert TOKEN not in str(fake.seen)
+
+
+@pytest.mark.parametrize("options", [{}, {"token": "short"}, {"token": "sixteen signs !!"}])
+def test_another_address_needs_a_good_token(options: Any):
+    with pytest.raises(SettingsError, match="token"):
+        make_app(ProxySettings(Settings(), **options), "0.0.0.0")
+
+
+@pytest.mark.parametrize("address", ["ftp://host", "https://user:word@host", "no address", "https://host?q=1"])
+def test_an_address_of_a_provider_has_to_be_one(address: str):
+    with pytest.raises(SettingsError, match="--openai"):
+        Upstream("https://host", address)
+
+
+@pytest.mark.parametrize("path", [b"//evil.example/x", b"@evil.example/", b"/../../x", b"/v1/messages"])
+def test_no_path_leads_to_another_host(path: bytes):
+    upstream = Upstream("https://api.host", "https://api.host/v1")
+    for kind in ("anthropic", "openai"):
+        assert upstream._url(Target(kind, path)).host == "api.host"  # type: ignore[arg-type]
+
+
+def test_paths_that_both_providers_have_are_told_apart():
+    assert target_of(b"/v1/models", b"", [(b"anthropic-version", b"1")]).kind == "anthropic"
+    assert target_of(b"/v1/models", b"", []).kind == "openai"
+
+
+async def test_a_client_that_hangs_up_ends_the_providers_stream():
+    ended = asyncio.Event()
+
+    async def behave(request: Request, raw: bytes) -> Response:
+        async def endless() -> Any:
+            try:
+                while True:
+                    yield b": more\n\n"
+                    await asyncio.sleep(0.01)
+            finally:
+                ended.set()
+
+        return StreamingResponse(endless(), media_type="text/event-stream")
+
+    async with served(Fake(behave=behave)) as upstream, proxied(upstream) as address:
+        async with (
+            httpx2.AsyncClient(trust_env=False) as client,
+            client.stream("POST", f"{address}/v1/messages", content=BODY) as answer,
+        ):
+            await anext(answer.aiter_raw())
+        await asyncio.wait_for(ended.wait(), 20)
+
+
+async def test_streams_that_are_open_do_not_hold_the_end_up():
+    async def behave(request: Request, raw: bytes) -> Response:
+        async def silent() -> Any:
+            yield b": begun\n\n"
+            await asyncio.sleep(60)
+
+        return StreamingResponse(silent(), media_type="text/event-stream")
+
+    async with served(Fake(behave=behave)) as upstream, httpx2.AsyncClient(trust_env=False) as client:
+        async with asyncio.timeout(30), proxied(upstream) as address:  # it would be a minute
+            request = client.build_request("POST", f"{address}/v1/messages", content=BODY)
+            opened = await client.send(request, stream=True)
+        await opened.aclose()
+
+
+async def test_keys_are_in_no_log_and_in_no_figure(caplog: pytest.LogCaptureFixture):
+    fake = Fake()
+    with caplog.at_level(logging.DEBUG):
+        async with served(fake) as upstream, proxied(upstream, budget=8_000) as address:
+            client = AnthropicAgent(address)
+            for step in range(12):
+                await client.step(f"step {step}")
+            told = await status(address)
+    assert len(histories(fake.seen)) == 12
+    assert "sk-secret" not in caplog.text + str(told)
