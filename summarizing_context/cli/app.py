@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Annotated
 
 import typer
@@ -64,7 +65,16 @@ def build_app() -> typer.Typer:
     return app
 
 
-def about(context: typer.Context) -> None:
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"{PROGRAM} {version(PROGRAM)}")
+        raise typer.Exit
+
+
+_Version = Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")]
+
+
+def about(context: typer.Context, version: _Version = False) -> None:
     """Show the help where no command was named."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

@@ -30,7 +30,7 @@ from summarizing_context.cli.output import (
     show_result,
     table,
 )
-from summarizing_context.cli.sessions import LastBudget, find_session, settings_for, with_store
+from summarizing_context.cli.sessions import LastBudget, SessionName, find_session, settings_for, with_store
 
 if TYPE_CHECKING:
     from summarizing_context.commands import CommandResult
@@ -56,7 +56,6 @@ _EXAMPLES = {
     "ledger": ("ledger s1 --store run.db --only src/",),
     "budget": ("budget s1 --store run.db --budget 16k",),
 }
-_SESSION = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
 _WORDS = Annotated[list[str], typer.Argument(metavar="WORDS", help="What to look for: plain words.")]
 _NODE = Annotated[
     str, typer.Argument(metavar="NODE", help="A node of the header, '12-47', or messages, '12..20' or '12'.")
@@ -74,7 +73,7 @@ def register(app: typer.Typer) -> None:
 
 
 def summarize(
-    session: _SESSION,
+    session: SessionName,
     store: StorePath,
     *,
     keep: Annotated[int, typer.Option(metavar="N", min=1, help="Newest messages that stay raw.")] = 10,
@@ -91,7 +90,7 @@ def summarize(
 
 
 def compress(
-    session: _SESSION,
+    session: SessionName,
     store: StorePath,
     importance: Annotated[float, typer.Option(metavar="X", help="From 0 to 1.", min=0.0, max=1.0)] = 0.6,
     tokens: LastBudget = None,
@@ -103,7 +102,7 @@ def compress(
     )
 
 
-def pin(session: _SESSION, what: _PINNED, store: StorePath, json_path: JsonPath = None) -> int:
+def pin(session: SessionName, what: _PINNED, store: StorePath, json_path: JsonPath = None) -> int:
     """Keep a message, by its number, or a text in every view of a session."""
 
     def text_of(data: Mapping[str, Any]) -> str:
@@ -112,18 +111,18 @@ def pin(session: _SESSION, what: _PINNED, store: StorePath, json_path: JsonPath 
     return _run(f"pin {what}", store, session, None, json_path, writes=True, text_of=text_of)
 
 
-def unpin(session: _SESSION, id: _PIN, store: StorePath, json_path: JsonPath = None) -> int:
+def unpin(session: SessionName, id: _PIN, store: StorePath, json_path: JsonPath = None) -> int:
     """Give up what was pinned."""
     return _run(f"unpin {id}", store, session, None, json_path, writes=True)
 
 
-def pins(session: _SESSION, store: StorePath, json_path: JsonPath = None) -> int:
+def pins(session: SessionName, store: StorePath, json_path: JsonPath = None) -> int:
     """List what is pinned in a session."""
     return _run("pins", store, session, None, json_path)
 
 
 def expand(
-    session: _SESSION,
+    session: SessionName,
     node: _NODE,
     store: StorePath,
     *,
@@ -145,7 +144,7 @@ def expand(
 
 
 def recall(
-    session: _SESSION, words: _WORDS, store: StorePath, tokens: LastBudget = None, json_path: JsonPath = None
+    session: SessionName, words: _WORDS, store: StorePath, tokens: LastBudget = None, json_path: JsonPath = None
 ) -> int:
     """One page of what a session's log holds about something and its view leaves out."""
     find_session(store, session)
@@ -153,13 +152,13 @@ def recall(
     return _run(f"recall {' '.join(words)}", store, session, tokens, json_path)
 
 
-def memory(session: _SESSION, words: _WORDS, store: StorePath, json_path: JsonPath = None) -> int:
+def memory(session: SessionName, words: _WORDS, store: StorePath, json_path: JsonPath = None) -> int:
     """Find memories that the sessions of this one's project keep for each other."""
     return _run(f"memory {' '.join(words)}", store, session, None, json_path)
 
 
 def ledger(
-    session: _SESSION,
+    session: SessionName,
     store: StorePath,
     words: Annotated[str, typer.Option("--only", metavar="TEXT", help="Only what holds this.")] = "",
     json_path: JsonPath = None,
@@ -168,7 +167,7 @@ def ledger(
     return _run(f"ledger {words}", store, session, None, json_path)
 
 
-def budget(session: _SESSION, store: StorePath, tokens: LastBudget = None, json_path: JsonPath = None) -> int:
+def budget(session: SessionName, store: StorePath, tokens: LastBudget = None, json_path: JsonPath = None) -> int:
     """How much of its budget a session's view takes."""
     return _run("budget", store, session, tokens, json_path)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from summarizing_context.cli import eval_ask
+from summarizing_context.cli.completion import suite_names
 from summarizing_context.cli.eval_model import (
     BaseUrl,
     CassettePath,
@@ -76,7 +77,19 @@ are taken out by their shape, others by --redact; what else a transcript says is
 _SUITE = "A suite of the checkout, without --cases or --dataset; "
 Suite = Annotated[
     str | None,
-    typer.Argument(metavar="[SUITE]", help=f"{_SUITE}`default` if none is named; or a folder of `eval ask`."),
+    typer.Argument(
+        metavar="[SUITE]",
+        help=f"{_SUITE}`default` if none is named; or a folder of `eval ask`.",
+        autocompletion=suite_names,
+    ),
+]
+RecordedSuite = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[SUITE]",
+        help=f"{_SUITE}`answers` if none is named.",
+        autocompletion=suite_names,
+    ),
 ]
 Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Sessions at a time; as many as there are cores.")]
 Recording = Annotated[
@@ -164,7 +177,7 @@ def run(
 
 
 def record(
-    suite: Annotated[str | None, typer.Argument(metavar="[SUITE]", help=f"{_SUITE}`answers` if none is named.")] = None,
+    suite: RecordedSuite = None,
     cases: Cases = None,
     dataset: Dataset = None,
     *,

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
@@ -16,14 +15,14 @@ from summarizing_context.cli.output import (
     ConfigPath,
     InputError,
     JsonPath,
-    Status,
     StorePath,
+    TranscriptPaths,
     help_text,
-    notices,
     number,
     plain,
     show_result,
     table,
+    tell_unreadable,
 )
 from summarizing_context.cli.own_settings import OwnSettings
 
@@ -56,10 +55,7 @@ def register(app: typer.Typer) -> None:
 
 
 def import_transcripts(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(metavar="PATH", help="Transcripts of any known format, folders of them, or - for the input."),
-    ],
+    paths: TranscriptPaths,
     store: StorePath,
     config: ConfigPath = None,
     json_path: JsonPath = None,
@@ -90,15 +86,14 @@ def import_transcripts(
             skipped.update({kind: count for log in logs for kind, count in log.skipped.items()})
     if unreadable and not rows:
         raise unreadable[0]
+    status = tell_unreadable(unreadable)
     problems = [str(problem) for problem in unreadable]
-    for problem in problems:
-        notices().print(plain(f"not read: {problem}"))
     document = {"sessions": [row._asdict() for row in rows], "unreadable": problems}
     shown = table(f"Imported into {plain(str(store))}", "session", "format", "#messages", "#new", wide="session")
     for row in rows:
         shown.add_row(plain(row.session_id), row.format, number(row.messages), number(row.added))
     show_result(json_path, {**document, "skipped": dict(sorted(skipped.items()))}, shown)
-    return Status.BAD_INPUT if unreadable else Status.OK
+    return status
 
 
 async def _import_all(logs: Sequence[Transcript], settings: Settings) -> list[Imported]:

@@ -27,6 +27,7 @@ from summarizing_context.errors import (
     CassetteMissError,
     PromptError,
     SummarizingContextError,
+    TranscriptError,
 )
 from summarizing_context.messages.text import inert
 from summarizing_context.settings.addresses import shown_store
@@ -55,6 +56,12 @@ StorePath = Annotated[
         envvar="SUMMARIZING_CONTEXT_STORE",
         help="The SQLite file of the sessions, or postgresql://user@host/database.",
     ),
+]
+
+
+TranscriptPaths = Annotated[
+    list[Path],
+    typer.Argument(metavar="PATH", help="Transcripts of any known format, folders of them, or - for the input."),
 ]
 
 
@@ -213,6 +220,13 @@ def read_tokens(text: str, *, option: str = "--budget") -> int:
     return int(digits) * factor
 
 
+def tell_unreadable(unreadable: Sequence[TranscriptError]) -> Status:
+    """Name the files that could not be read. The status says whether there were any."""
+    for error in unreadable:
+        notices().print(plain(f"not read: {error}"))
+    return Status.BAD_INPUT if unreadable else Status.OK
+
+
 def refuse_suite(suite: str | None, option: str) -> None:
     """Raise `InputError` if a suite is named beside data of the user's: a second path is easily taken for one."""
     if suite is not None:
@@ -232,6 +246,8 @@ def explain_failure(error: BaseException) -> int:
         return Status.INTERRUPTED
     usage = getattr(error, "format_message", None)
     if usage is not None:
+        if type(error).__name__ == "NoArgsIsHelpError":  # its help is printed already
+            return Status.BAD_INPUT
         _complain(f"{usage().rstrip('.')}; see --help")
         return Status.BAD_INPUT
     if isinstance(error, CassetteMissError):

@@ -12,6 +12,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from summarizing_context.cli.completion import prompt_names
 from summarizing_context.cli.output import (
     InputError,
     JsonPath,
@@ -167,7 +168,14 @@ _FOLDER = Annotated[
     typer.Option("--prompts", metavar="FOLDER", help="A folder of yours with <purpose>/v<N>.md, before the shipped."),
 ]
 
-_NAME = Annotated[str, typer.Argument(metavar="NAME", help="segment/v2, or segment for the newest version.")]
+_NAME = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="segment/v2, or segment for the newest version.",
+        autocompletion=prompt_names,
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:

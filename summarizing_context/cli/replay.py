@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from rich.table import Table
 
+from summarizing_context.cli.completion import strategy_names
 from summarizing_context.cli.output import (
     ConfigPath,
     InputError,
     JsonPath,
     Status,
+    TranscriptPaths,
     dollars,
     help_text,
     notices,
@@ -27,6 +29,7 @@ from summarizing_context.cli.output import (
     read_tokens,
     screen,
     table,
+    tell_unreadable,
     verdict,
     write_json,
 )
@@ -177,7 +180,7 @@ def dry_run(paths: Sequence[Path], plan: Plan, *, json_path: str | None, every: 
         write_json(json_path, document)
     if json_path != "-":
         _show(rows if every or len(rows) <= _MOST_ROWS else [], [*sums, total] if len(sums) > 1 else sums, plan, price)
-    return _told(unreadable)
+    return tell_unreadable(unreadable)
 
 
 def check(settings: Settings) -> None:
@@ -196,13 +199,6 @@ def assumptions(settings: Settings) -> list[str]:
         "no call fails or is repeated, none reads the provider's prompt cache, and hidden thinking is not counted",
         "views wait for their summaries, as a replay without --live does",
     ]
-
-
-def _told(unreadable: Sequence[TranscriptError]) -> Status:
-    """Name the files that could not be read. The status says whether there were any."""
-    for error in unreadable:
-        notices().print(plain(f"not read: {error}"))
-    return Status.BAD_INPUT if unreadable else Status.OK
 
 
 def _forecasts(paths: Sequence[Path], plan: Plan) -> tuple[list[Forecast], list[TranscriptError]]:
@@ -241,7 +237,7 @@ def _show(rows: Sequence[Forecast], sums: Sequence[Forecast], plan: Plan, price:
 
 
 def _dry_run_table(rows: Sequence[Forecast], sums: Sequence[Forecast], plan: Plan, price: ModelPrice | None) -> Table:
-    columns = ("#budget", "#messages", "#tokens", "#calls", "#rollups", "#reused", "#input", "#output", "#price")
+    columns = ("#budget", "#tokens", "#calls", "#input", "#output", "#price")
     made = table(f"Dry run with {plain(str(plan.settings.model), 40)}: nothing is sent", "file", *columns, wide="file")
     for row in rows:
         made.add_row(*_cells(row, price))
@@ -252,7 +248,7 @@ def _dry_run_table(rows: Sequence[Forecast], sums: Sequence[Forecast], plan: Pla
 
 
 def _cells(row: Forecast, price: ModelPrice | None) -> Sequence[Any]:
-    counts = (row.budget, row.messages, row.history_tokens, row.calls, row.rollup_calls, row.reused)
+    counts = (row.budget, row.history_tokens, row.calls)
     tokens = (row.input_tokens, row.output_tokens)
     return [plain(Path(row.file).name), *map(number, (*counts, *tokens)), dollars(row.cost(price))]
 
@@ -281,6 +277,14 @@ summarizing-context replay logs/ --budget 16k --summarizer openai --model M --ba
 """
 
 
+_Strategies = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME[,NAME]",
+        help="hierarchical (the default), summarize or truncate; each is replayed.",
+        autocompletion=strategy_names,
+    ),
+]
 _BaseUrl = Annotated[
     str | None, typer.Option("--base-url", metavar="URL", help="The server of the model, if it is another one.")
 ]
@@ -292,21 +296,13 @@ def register(app: typer.Typer) -> None:
 
 
 def replay(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(metavar="PATH", help="Transcripts of any known format, folders of them, or - for the input."),
-    ],
+    paths: TranscriptPaths,
     budget: Annotated[
         list[str],
         typer.Option(metavar="N[,N]", help="Tokens that a view may use, such as 16000 or 8k,16k; each is replayed."),
     ],
     *,
-    strategy: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME[,NAME]", help="hierarchical (the default), summarize or truncate; each is replayed."
-        ),
-    ] = None,
+    strategy: _Strategies = None,
     summarizer: SummarizerName = None,
     store: Annotated[
         Path | None,
@@ -348,9 +344,18 @@ def replay(
         raise InputError("--dry-run: it works out one --strategy at a time; name one")
     if dry:
         return dry_run(paths, plan, json_path=json_path, every=every)
-    tallies, unreadable = _run(paths, plan, jobs)
+    tallies, unreadable, stopped_of = _run(paths, plan, jobs)
     status = _report(tallies, unreadable, json_path=json_path, shape=Shape(every, wide))
-    return max(_told(unreadable), status, key=_GRAVITY.index)
+    if stopped_of is not None:
+        return _stopped(tallies, unreadable, stopped_of)
+    return max(tell_unreadable(unreadable), status, key=_GRAVITY.index)
+
+
+def _stopped(tallies: Sequence[Tally], unreadable: Sequence[TranscriptError], files: int) -> Status:
+    """Tell that Ctrl-C ended a replay, and how far it had come."""
+    read = len({tally.file for tally in tallies}) + len(unreadable)
+    notices().print(f"Stopped after {read} of {files} files; the figures are theirs.")
+    return Status.INTERRUPTED
 
 
 _GRAVITY = (Status.OK, Status.REFUSED, Status.BAD_INPUT, Status.LAW_BROKEN)  # the gravest is told
@@ -387,7 +392,15 @@ def _names(given: Sequence[str]) -> list[str]:
     return [one.strip() for text in given for one in text.split(",")]
 
 
-def _run(paths: Sequence[Path], plan: Plan, jobs: int | None) -> tuple[list[Tally], list[TranscriptError]]:
+class _Replayed(NamedTuple):
+    """The figures of the files that were replayed, and those that could not be read."""
+
+    tallies: Sequence[Tally]
+    unreadable: Sequence[TranscriptError]
+    stopped_of: int | None = None  # files, where Ctrl-C ended the replay
+
+
+def _run(paths: Sequence[Path], plan: Plan, jobs: int | None) -> _Replayed:
     from summarizing_context.errors import TranscriptError
     from summarizing_context.evaluation.replay import replay_files
     from summarizing_context.transcripts import find_transcripts
@@ -399,15 +412,20 @@ def _run(paths: Sequence[Path], plan: Plan, jobs: int | None) -> tuple[list[Tall
     unreadable: list[TranscriptError] = []
     with progress_bar("files", remaining=True) as bar:
         task = bar.add_task("replay", total=len(files), words="")
-        for found in replay_files(files, plan, jobs=jobs or _jobs_for(files)):
-            if isinstance(found, TranscriptError):
-                unreadable.append(found)
-            else:
-                tallies += found
-            broken = sum(bool(tally.broken_laws()) for tally in tallies)
-            words = f"{sum(tally.views for tally in tallies):,} views, {broken} rows with a broken law"
-            bar.update(task, advance=1, words=words)
-    return tallies, _unless_all(unreadable, tallies)
+        try:
+            for found in replay_files(files, plan, jobs=jobs or _jobs_for(files)):
+                if isinstance(found, TranscriptError):
+                    unreadable.append(found)
+                else:
+                    tallies += found
+                broken = sum(bool(tally.broken_laws()) for tally in tallies)
+                words = f"{sum(tally.views for tally in tallies):,} views, {broken} rows with a broken law"
+                bar.update(task, advance=1, words=words)
+        except KeyboardInterrupt:
+            if not tallies:
+                raise
+            return _Replayed(tallies, unreadable, len(files))
+    return _Replayed(tallies, _unless_all(unreadable, tallies))
 
 
 def _unless_all(unreadable: list[TranscriptError], read: Sequence[Tally | Forecast]) -> list[TranscriptError]:

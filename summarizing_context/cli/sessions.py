@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from summarizing_context.cli.completion import session_names
 from summarizing_context.cli.output import (
     InputError,
     JsonPath,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from summarizing_context.stores.base import Place, SessionInfo, SessionStore, StoredProviderView
 
 T = TypeVar("T")
+SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.", autocompletion=session_names)]
 LastBudget = Annotated[
     str | None,
     typer.Option("--budget", metavar="N", help="Tokens that a view may use; if not given, those of the last request."),
@@ -98,7 +100,7 @@ def _writer(info: SessionInfo) -> str:
 
 
 def delete_session(
-    session: Annotated[str, typer.Argument(metavar="ID", help="The session to delete.")],
+    session: Annotated[str, typer.Argument(metavar="ID", help="The session to delete.", autocompletion=session_names)],
     store: StorePath,
     yes: _YES = False,
     json_path: JsonPath = None,
@@ -208,12 +210,11 @@ def moment(iso: str) -> str:
     return iso[:19].replace("T", " ")
 
 
-_SESSION = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")]
 _ID = Annotated[str, typer.Argument(metavar="ID", help="The checkpoint's id, or its name.")]
 
 
 def checkpoint(
-    session: _SESSION,
+    session: SessionName,
     store: StorePath,
     name: Annotated[str | None, typer.Option(metavar="NAME", help="A name to find it by.")] = None,
     json_path: JsonPath = None,
@@ -234,7 +235,7 @@ def checkpoint(
     return Status.OK
 
 
-def list_checkpoints(session: _SESSION, store: StorePath, json_path: JsonPath = None) -> int:
+def list_checkpoints(session: SessionName, store: StorePath, json_path: JsonPath = None) -> int:
     """List the checkpoints of a session, oldest first."""
     find_session(store, session)
     found = with_store(store, lambda opened: opened.checkpoints.listed(session), read_only=True)
@@ -245,7 +246,7 @@ def list_checkpoints(session: _SESSION, store: StorePath, json_path: JsonPath = 
     return Status.OK
 
 
-def restore(session: _SESSION, id: _ID, store: StorePath, json_path: JsonPath = None) -> int:
+def restore(session: SessionName, id: _ID, store: StorePath, json_path: JsonPath = None) -> int:
     """Go back to a checkpoint. The present is made one before, so nothing is lost."""
     find_session(store, session)
 
@@ -261,7 +262,7 @@ def restore(session: _SESSION, id: _ID, store: StorePath, json_path: JsonPath = 
 
 
 def fork(
-    session: _SESSION,
+    session: SessionName,
     id: _ID,
     new: Annotated[str, typer.Argument(metavar="NEW", help="The id of the new session.")],
     store: StorePath,
@@ -277,7 +278,7 @@ def fork(
     return Status.OK
 
 
-def list_activations(session: _SESSION, store: StorePath, json_path: JsonPath = None) -> int:
+def list_activations(session: SessionName, store: StorePath, json_path: JsonPath = None) -> int:
     """List when and why a session's view changed, what that covered, and what was undone."""
     from summarizing_context.commands import activations_told
     from summarizing_context.sessions.activations import read_records
@@ -289,7 +290,7 @@ def list_activations(session: _SESSION, store: StorePath, json_path: JsonPath = 
     return Status.OK
 
 
-def undo(session: _SESSION, store: StorePath, json_path: JsonPath = None) -> int:
+def undo(session: SessionName, store: StorePath, json_path: JsonPath = None) -> int:
     """Take back a session's last activation. The view of before it stays until it needs another one.
 
     The session must not be open elsewhere. Again, the activation before is taken back too.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
@@ -24,15 +25,17 @@ from summarizing_context.cli.output import (
     number,
     plain,
     read_tokens,
+    screen,
     show_result,
     table,
 )
-from summarizing_context.cli.sessions import LastBudget, find_session, moment, settings_for
+from summarizing_context.cli.sessions import LastBudget, SessionName, find_session, moment, settings_for
 
 if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings
     from summarizing_context.stores.base import SessionInfo
 
+_PAUSE = 0.5  # seconds between two looks of --watch
 _WORDS = 400  # characters of a message's text that JSON shows
 _EXAMPLES = """[bold]Examples[/bold]
 
@@ -71,7 +74,7 @@ def register(app: typer.Typer) -> None:
 
 
 def view(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")],
+    session: SessionName,
     store: StorePath,
     *,
     budget: LastBudget = None,
@@ -171,20 +174,23 @@ def _first_line(text: str) -> str:
     return plain(next(statements, ""), 160)
 
 
-_STATUS_EXAMPLE = """[bold]Example[/bold]
+_STATUS_EXAMPLE = """[bold]Examples[/bold]
 
 summarizing-context status s1 --store run.db --budget 16k
+
+summarizing-context status s1 --store run.db --watch    [dim]# beside the agent that writes it[/dim]
 """
 
 
 def status(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.")],
+    session: SessionName,
     store: StorePath,
     *,
     budget: LastBudget = None,
     model: Annotated[
         str | None, typer.Option(metavar="M", help="Whose prices count; the setting model if not given.")
     ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it again at each change, until Ctrl-C.")] = False,
     config: ConfigPath = None,
     json_path: JsonPath = None,
 ) -> int:
@@ -194,13 +200,26 @@ def status(
     """
     import anyio
 
-    info = find_session(store, session)
     given: dict[str, Any] = {} if budget is None else {"max_tokens": read_tokens(budget)}
     given |= {} if model is None else {"model": model}
-    settings = settings_for(info, config, store=store, **given)
-    document = {"session": asdict(info), **anyio.run(partial(_look_at_status, settings)), "cost": _cost(info, settings)}
-    show_result(json_path, document, _status_table(document))
-    return Status.OK
+    shown: SessionInfo | None = None
+    try:
+        while True:
+            info = find_session(store, session)
+            if info != shown:
+                settings, shown = settings_for(info, config, store=store, **given), info
+                looked = anyio.run(partial(_look_at_status, settings))
+                document = {"session": asdict(info), **looked, "cost": _cost(info, settings)}
+                if watch and screen().is_terminal:
+                    screen().clear()
+                show_result(json_path, document, _status_table(document))
+            if not watch:
+                return Status.OK
+            time.sleep(_PAUSE)
+    except KeyboardInterrupt:
+        if watch and shown is not None:
+            return Status.OK
+        raise
 
 
 async def _look_at_status(settings: Settings) -> dict[str, Any]:

@@ -117,6 +117,36 @@ def test_commands_are_completed_where_a_shell_asks(run: Runner, monkeypatch, cap
     assert capsys.readouterr().out.split() == ["expand"]
 
 
+def completed(run: Runner, monkeypatch, capsys, typed: str) -> list[str]:
+    monkeypatch.setenv("_SUMMARIZING_CONTEXT_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", typed)
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split()) - 1))
+    with pytest.raises(SystemExit):
+        run()
+    return capsys.readouterr().out.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        ("view --store {store} s", ["s1"]),
+        ("pin --store {store} x", []),
+        ("view --store {store}.none s", []),
+        ("prompts show foc", ["focus/v1", "focus/v2"]),
+        ("replay --strategy hierarchical,tr", ["hierarchical,truncate"]),
+        ("eval run wri", ["written"]),
+    ],
+)
+def test_names_are_completed(run: Runner, store, monkeypatch, capsys, words, offered):
+    monkeypatch.chdir(Path(__file__).parents[2])
+    assert completed(run, monkeypatch, capsys, f"summarizing-context {words.format(store=store)}") == offered
+
+
+def test_sessions_are_completed_from_the_store_of_the_environment(run: Runner, store, monkeypatch, capsys):
+    monkeypatch.setenv("SUMMARIZING_CONTEXT_STORE", str(store))
+    assert completed(run, monkeypatch, capsys, "summarizing-context status s") == ["s1"]
+
+
 def test_other_shells_are_refused(run: Runner):
     assert run("completion", "tcsh").status == 2
 

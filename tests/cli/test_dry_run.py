@@ -45,7 +45,7 @@ def test_a_table_shows_calls_tokens_price_and_what_was_assumed(run: Runner, logs
     ran = run("replay", logs, *ASK)
     assert ran.status == 0
     words = " ".join(ran.out.split())
-    assert all(word in words for word in ("calls", "rollups", "total", "$0.0", "as of 2026-", "Assumed", "cap"))
+    assert all(word in words for word in ("calls", "input", "total", "$0.0", "as of 2026-", "Assumed", "cap"))
     assert max(map(len, ran.out.splitlines())) <= 100
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +153,14 @@ def test_text_of_messages_cannot_drive_the_terminal():
 
 def test_numbers_are_grouped():
     assert (number(12345), number(1234.56), number(None)) == ("12,345", "1,234.6", "–")
+
+
+def test_the_version_is_told(run: Runner):
+    assert run("--version").out == f"summarizing-context {version('summarizing-context')}\n"
+
+
+@pytest.mark.parametrize("family", ["eval", "prompts"])
+def test_a_family_alone_shows_its_help_and_no_error(run: Runner, family):
+    ran = run(family)
+    assert "Commands" in ran.out + ran.err
+    assert "error" not in ran.err

@@ -11,7 +11,7 @@ from cli.commands import Runner, says, write_transcript
 
 from summarizing_context.cli.replay import Shape, show
 from summarizing_context.evaluation.demo_session import demo_session
-from summarizing_context.evaluation.replay import Tally, add_up
+from summarizing_context.evaluation.replay import Tally, add_up, replay_file
 
 CLIENTS = Path(__file__).parents[1] / "data" / "clients"
 SHORT = [says("user", "hello"), says("assistant", "hi"), says("user", "bye"), says("assistant", "see you")]
@@ -184,3 +184,18 @@ def test_json_that_cannot_be_written_ends_with_4(run: Runner, tmp_path: Path):
     ran = run("replay", path, "--budget", "1k", "--json", tmp_path / "no" / "folder.json")
     assert ran.status == 4
     assert "folder.json" in ran.err
+
+
+def test_ctrl_c_shows_the_figures_of_the_files_that_were_replayed(run: Runner, tmp_path, monkeypatch):
+    def replayed(paths, plan, *, jobs):
+        yield [replay_file(paths[0], plan)[0]]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("summarizing_context.evaluation.replay.replay_files", replayed)
+    for name in ("one.jsonl", "two.jsonl"):
+        write_transcript(tmp_path / name, SHORT)
+    ran = run("replay", tmp_path, "--budget", "1k")
+    assert ran.status == 130
+    assert "one.jsonl" in ran.out
+    assert "two.jsonl" not in ran.out
+    assert "Stopped after 1 of 2 files" in ran.err

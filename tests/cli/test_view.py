@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli.commands import Runner, fill_store, says
@@ -116,3 +120,31 @@ def test_full_prints_the_messages_as_they_are_sent_and_nothing_in_them_drives_a_
     document = run("view", "long", "--store", store, "--full", "--json", "-").document
     assert json.loads(run("view", "long", "--store", store, "--full").out) == document["messages"]
     assert run("view", "long", "--store", store, "--full", "--explain").status == 2
+
+
+def test_status_is_watched_until_it_is_interrupted(store, tmp_path):
+    path = Path(shutil.copy(store, tmp_path / "watched.db"))
+    arguments = ("status", "short", "--store", str(path), "--watch", "--json", "-")
+    command = [sys.executable, "-m", "summarizing_context", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout
+        try:
+            seen = now = read_document(watching.stdout)
+            fill_store(path, "short", [says("user", "more")])
+            while now["statistics"]["messages"] == 2:
+                now = read_document(watching.stdout)
+            watching.send_signal(signal.SIGINT)
+            assert watching.wait(timeout=60) == 0
+        finally:
+            watching.kill()
+    assert (seen["statistics"]["messages"], now["statistics"]["messages"]) == (2, 3)
+
+
+def read_document(lines) -> dict[str, Any]:
+    """The next JSON document of a stream; it ends with a brace at the beginning of a line."""
+    text = ""
+    while line := lines.readline():
+        text += line
+        if line == "}\n":
+            return json.loads(text)
+    raise AssertionError("the command ended")

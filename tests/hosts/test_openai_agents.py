@@ -22,6 +22,7 @@ from openai.types.responses.response_reasoning_item import ResponseReasoningItem
 
 from summarizing_context import MessageError, Settings, SettingsError, open_context
 from summarizing_context.adapters.openai_agents import SummarizingFilter, summarizing_filter
+from tests.hosts.restarts import assert_goes_on
 from tests.laws.summarizers import Counting
 
 pytestmark = pytest.mark.anyio
@@ -156,11 +157,7 @@ async def test_a_durable_session_goes_on_after_a_restart_without_a_new_summary(t
         await again.session.add_items(await run.session.get_items())
         await again.turns(1)
         context = await shorten.context()
-        assert (await context.get_messages_for_request())[: len(last)] == last
-        assert context.statistics().activations == 0
-        assert await context.list_checkpoints() == []
-        await context.wait_idle()
-        assert len({job.content for job in model.jobs}) == model.calls, "nothing is summarized twice"
+        await assert_goes_on(context, last, model)
         assert refusals(again.seen[0]) == []
 
 

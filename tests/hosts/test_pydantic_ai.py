@@ -32,6 +32,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, open_context
 from summarizing_context.adapters.pydantic_ai import SummarizingCapability
+from tests.hosts.restarts import assert_goes_on
 from tests.laws.summarizers import Counting
 
 pytestmark = pytest.mark.anyio
@@ -160,11 +161,7 @@ async def test_a_durable_conversation_goes_on_after_a_restart_without_a_new_summ
         again = Scripted(capability, reply=lambda _: ModelResponse(parts=[TextPart("Done.")]))
         await again.agent.run("Go on.", message_history=stored)
         context = await capability.context_of(id)
-        assert (await context.get_messages_for_request())[: len(last)] == last
-        assert context.statistics().activations == 0
-        assert await context.list_checkpoints() == []
-        await context.wait_idle()
-        assert len({job.content for job in model.jobs}) == model.calls, "nothing is summarized twice"
+        await assert_goes_on(context, last, model)
         assert refusals(again.seen[0]) == []
 
 
