@@ -114,7 +114,7 @@ class SummarizingContext:
         window = NO_PROVIDER if provider is None else read_provider(provider)
         budget = self._budgets.choose(token_budget, window)
         session = self._session
-        lead = partial(session.views.system_rows.bring, system, tools)
+        lead = partial(session.views.system_rows.set_request, system, tools)
         # who only looks, and names no provider, sees what the last one was shown
         key = session.key if provider is None and session.read_only else window.key
         memories = await self._memory.choose() if self._shows_memories else ()

@@ -26,7 +26,7 @@ from summarizing_context.views.header import (
     framed,
 )
 from summarizing_context.views.shrinking import Price
-from summarizing_context.views.tail import Reads, Tail, feed
+from summarizing_context.views.tail import Reads, Tail, extend_tail
 from tests.laws.builders import Message, assistant, call, result, session, system, user
 
 __all__ = ["Message", "assistant", "call", "result", "session", "system", "user"]
@@ -80,7 +80,7 @@ def fixed_shares(**shares: float) -> Shares:
 def tail_of(log: MessageLog, room: Room, start: int | None = None) -> Tail:
     """A tail that has been shown the whole log from `start` on."""
     made = Tail(log.leading_count if start is None else start, room, PRICE)
-    feed(Reads(log, Pace()), made)
+    extend_tail(Reads(log, Pace()), made)
     return made
 
 

@@ -140,7 +140,7 @@ class Session:
             if (state := usable_state(self.log, data)) is not None:
                 self.views.restore(key, state)
                 for hash in self.log.hashes[: state.leaves]:  # an earlier process has read what it covered
-                    self.summaries.saw(hash)
+                    self.summaries.mark_read(hash)
         self.history.load(await self.store.activations.listed(self.id))
         await self.worker.recall()
         if (latest := self.views.latest) is not None and latest.key:  # a provider asked, in an earlier process

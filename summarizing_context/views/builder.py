@@ -35,7 +35,7 @@ from summarizing_context.views.restoring import prefix_kept, priced, tail_behind
 from summarizing_context.views.sections import SECTIONS, Section, Sources
 from summarizing_context.views.shrinking import Price
 from summarizing_context.views.system_prompt import SystemRows
-from summarizing_context.views.tail import Reads, Tail, Tails, feed, late_start
+from summarizing_context.views.tail import Reads, Tail, Tails, extend_tail, late_start
 from summarizing_context.views.view import (
     ActivationState,
     Change,
@@ -134,7 +134,7 @@ class Viewer:
         name = ("undo", state.serial, state.stop, self._log.name)
         tail = self.pace.once(name, lambda: tail_behind(state, self._policy.shares, self._price))
         above = self.system_rows.tokens + state.head_tokens
-        feed(self._reads, tail, budget - above)
+        extend_tail(self._reads, tail, budget - above)
         before, after = self.tokens(key, budget)[0], above + tail.tokens
         if after > budget:
             return None
@@ -186,7 +186,7 @@ class Viewer:
         decision = self._decided(provider_view, tail, now)
         if decision.change is None and skipped:  # it has to be looked at whole after all
             tail, was_attempt = provider_view.tail, decision.is_attempt
-            feed(self._reads, tail)
+            extend_tail(self._reads, tail)
             now = self._situation(provider_view, tail, room, 0, request)
             if was_attempt:
                 now = now._replace(new_tokens=0, new_messages=0)
@@ -312,7 +312,7 @@ class Viewer:
         made = partial(Tail, tail.start, tail.room, self._price, tail.folded, bounds)
         name = ("within", tail, len(self._log), bounds)
         anew = self.pace.once(name, lambda: made(since=tail.since, repeats_stop=tail.repeats_stop))
-        feed(self._reads, anew)
+        extend_tail(self._reads, anew)
         return anew
 
     def would_compact(self, key: str, budget: int, reason: Reason | None = None, memories: Sequence[str] = ()) -> bool:
@@ -488,7 +488,7 @@ class Viewer:
             name = ("late", self._log.name, start, room, tail.bounds, repeats)
             late = self.pace.once(name, lambda: Tail(start, room, self._price, (), tail.bounds, repeats_stop=repeats))
             skipped = tail.tokens + tokens[start] - tokens[tail.next]
-        feed(self._reads, late or tail)
+        extend_tail(self._reads, late or tail)
         return late or tail, skipped
 
     def _too_small(self, provider_view: ProviderView, budget: int, now: int) -> BudgetError:

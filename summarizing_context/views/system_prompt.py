@@ -44,7 +44,7 @@ class SystemRows:
         self.fixed_tokens = 0  # of what the request has brought: prompt and tools
         self._shown = _LogRows(None, [], [], 0)
 
-    def bring(self, prompt: Prompt | None, tools: Sequence[Mapping[str, Any]] | None = None) -> None:
+    def set_request(self, prompt: Prompt | None, tools: Sequence[Mapping[str, Any]] | None = None) -> None:
         """The prompt and the tools of the request to come; None for none. An empty prompt leads with no row of its own.
 
         Raises `SettingsError`, and then nothing has changed.

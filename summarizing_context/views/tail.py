@@ -389,7 +389,7 @@ def _is_long(data: bytes) -> bool:
     return len(data) > _LONG or (len(data) > _BRIEF and data.count(b"{") > _TAILS_MANY)
 
 
-def feed(reads: Reads, tail: Tail, most: float = inf) -> None:
+def extend_tail(reads: Reads, tail: Tail, most: float = inf) -> None:
     """Show a tail what it has not shown yet. Costs what is new, not what the log holds. A tail that comes to cost more
     than `most` tokens is of no use: it is left as it is."""
     log, pace = reads.log, reads.pace
@@ -450,7 +450,7 @@ class Tails:
             return shown.cut_at(stop, self._bounds, repeats_stop=end)
         name = ("tail", self._log_name, stop, room, folded, tightest)
         tail = self._reads.pace.once(name, lambda: self._begun(stop, room, folded, tightest=tightest))
-        feed(self._reads, tail, room.tokens)
+        extend_tail(self._reads, tail, room.tokens)
         tail.known = None
         return tail
 

@@ -178,7 +178,7 @@ class SummaryCache:
                 return found.text
         return None
 
-    def saw(self, hash: str) -> None:
+    def mark_read(self, hash: str) -> None:
         """A source was given to a summarizer: whole, or with all that was cut out of it read by the extractive pass."""
         if not self._unread.get(hash):
             self._seen.add(hash)

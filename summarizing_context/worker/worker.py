@@ -363,7 +363,7 @@ class Worker:
 
     async def _summarize(self, want: Want, job: SummaryJob) -> None:
         self._tell("summary_started", {"range_hash": want.hash, "rank": job.rank, "tokens": job.source_tokens})
-        self._summaries.saw(want.hash)
+        self._summaries.mark_read(want.hash)
         began = self._clock.now()
         reply = await self._caller.summarize(job)
         duration = self._clock.now() - began

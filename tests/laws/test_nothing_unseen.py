@@ -155,7 +155,7 @@ def test_what_is_cut_out_for_a_model_is_read_by_the_extractive_pass(dialect: str
     contents = ""
     for want in wants:
         contents += jobs.prepare(want)().content
-        made.saw(want.hash)
+        made.mark_read(want.hash)
     assert made.unseen_tokens(len(wants)) == 0
     read, cut_out = found(contents), found("".join(passes.left_out))
     assert read | cut_out == {mark for kind in marks.values() for mark in kind}
@@ -172,10 +172,10 @@ def test_what_was_cut_out_and_not_read_counts_as_unseen() -> None:
     passes.fails = True
     with pytest.raises(RuntimeError):
         made.cut_for_model(lines.hashes[leaf], lines.content(leaf))
-    made.saw(lines.hashes[leaf])
+    made.mark_read(lines.hashes[leaf])
     rest = [hash for at, hash in enumerate(lines.hashes) if at != leaf]
     for hash in rest:
-        made.saw(hash)
+        made.mark_read(hash)
     assert made.unseen_tokens(len(lines.segments)) > LONGEST_RESULT
     assert "stand-in" in made.text_of(Node.leaf(leaf)).made_by  # which reads all of it
     assert made.unseen_tokens(len(lines.segments)) == 0

@@ -177,7 +177,7 @@ def test_what_nobody_read_is_unseen():
     made, log, _ = book()
     assert made.unseen_tokens(2) == log.segments[0].size + log.segments[1].size
     made.text_of(Node.leaf(0))
-    made.saw(log.hashes[2])
+    made.mark_read(log.hashes[2])
     assert made.unseen_tokens(3) == log.segments[1].size
     made.provisional(range(log.segments[1].start, log.segments[1].stop), 100)
     assert made.unseen_tokens(3) == 0
