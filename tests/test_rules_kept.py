@@ -83,6 +83,8 @@ def make_old(path: Path) -> None:
     """The file as a version before this table wrote it: rules with the facts of each message, short facts."""
     with sql(path) as connection:
         connection.execute("drop table rules")
+        connection.execute("drop table activation_history")
+        connection.execute("alter table sessions drop column budget")
         connection.execute("pragma user_version = 8")
         for branch, position, facts in connection.execute("select branch, position, facts from entries").fetchall():
             counter, known, *_ = msgspec.msgpack.decode(facts)

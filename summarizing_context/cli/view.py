@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -203,8 +205,9 @@ def status(
     given: dict[str, Any] = {} if budget is None else {"max_tokens": read_tokens(budget)}
     given |= {} if model is None else {"model": model}
     shown: SessionInfo | None = None
-    try:
-        while True:
+    stop: AbstractContextManager[list[int]] = _stop_asked() if watch else nullcontext([])
+    with stop as asked:
+        while not asked:
             info = find_session(store, session)
             if info != shown:
                 settings, shown = settings_for(info, config, store=store, **given), info
@@ -214,12 +217,29 @@ def status(
                     screen().clear()
                 show_result(json_path, document, _status_table(document))
             if not watch:
-                return Status.OK
+                break
             time.sleep(_PAUSE)
-    except KeyboardInterrupt:
-        if watch and shown is not None:
-            return Status.OK
-        raise
+    return Status.OK
+
+
+@contextmanager
+def _stop_asked() -> Iterator[list[int]]:
+    """Gets an element when the user presses Ctrl-C. A second Ctrl-C interrupts at once.
+
+    An interrupt in the middle of a look could be lost: a session that is being closed finishes that first.
+    """
+    asked: list[int] = []
+    before = signal.getsignal(signal.SIGINT)
+
+    def ask(number: int, _: object) -> None:
+        asked.append(number)
+        signal.signal(signal.SIGINT, before)
+
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 async def _look_at_status(settings: Settings) -> dict[str, Any]:
