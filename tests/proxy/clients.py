@@ -110,7 +110,8 @@ class ResponsesAgent:
         said = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
         self.history += rows or [said]
         create: Any = self.client.responses.create
-        reply = await create(input=self.history, instructions="You fix code.", **self.options)
+        # as it is: the SDK would walk through all items and their types for each request, for most of the test's time
+        reply = await create(extra_body={"input": self.history}, instructions="You fix code.", **self.options)
         self.history += [item.model_dump(exclude_none=True) for item in reply.output]
 
 
