@@ -148,7 +148,7 @@ async def _compress(context: CommandTarget, rest: str) -> CommandResult:
     try:
         threshold = float(rest or _THRESHOLD)
     except ValueError:
-        raise SettingsError(f"{rest!r:.40} is no number; an importance is one from 0 to 1") from None
+        raise SettingsError(f"{rest!r:.40} is not a number; an importance is one from 0 to 1") from None
     return activated(await context.compress(threshold), context.statistics())
 
 

@@ -121,7 +121,7 @@ def ask(
     from summarizing_context.evaluation.suites import recorded_folder
 
     if cut is not None and share is not None:
-        raise InputError("--cut and --share: take one of them")
+        raise InputError("--cut and --share exclude each other; give one of them")
     chosen = chosen_arms(arms)
     _check(log)
     own = OwnSettings(config, prompts, summarizer, model).load(base_url)
@@ -199,7 +199,7 @@ _Tapes = dict[tuple[str, str], "Cassette"]  # by provider and model, as each has
 
 def _known(provider: str, option: str) -> str:
     if provider not in PROVIDERS:
-        raise InputError(f"{option}: {plain(provider, 40)!r} is no provider; there are {' and '.join(PROVIDERS)}")
+        raise InputError(f"{option}: {plain(provider, 40)!r} is not a provider; there are {' and '.join(PROVIDERS)}")
     return provider
 
 

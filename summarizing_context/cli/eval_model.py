@@ -103,7 +103,7 @@ def tape_of(options: ModelOptions, loaded: LoadedSuite | None, settings: Setting
         if options.mode != "replay":
             raise InputError("nothing to record: name a reader with --reader-model, or take a suite that has one")
         if options.redact is not None:
-            raise InputError("--redact: without a model nothing is sent or recorded; name one, or leave it away")
+            raise InputError("--redact: without a model nothing is sent or recorded; name one, or leave out --redact")
         return None
     path = options.cassette or (loaded.cassette if loaded is not None else None)
     if path is None:
@@ -134,7 +134,7 @@ def _reader(options: ModelOptions, own: ReaderPlan | None) -> Chat:
     suites = own.reader if own is not None else None
     provider = options.reader or (suites.provider if suites is not None else next(iter(PROVIDERS)))
     if provider not in PROVIDERS:
-        raise InputError(f"--reader: {plain(provider, 40)!r} is no provider; there are {' and '.join(PROVIDERS)}")
+        raise InputError(f"--reader: {plain(provider, 40)!r} is not a provider; there are {' and '.join(PROVIDERS)}")
     model = options.reader_model or (suites.model if suites is not None and suites.provider == provider else None)
     if model is None:
         raise InputError("--reader-model: name the reader's model, for example --reader-model gpt-5.4-mini")

@@ -213,7 +213,7 @@ def make_task(request: RunRequest, options: ModelOptions) -> Task:
 
     chosen, budget, jobs = _arms(request.arms), read_tokens(request.budget), request.jobs or os.cpu_count() or 1
     if request.cases and request.dataset:
-        raise InputError("--cases and --dataset: take one of them")
+        raise InputError("--cases and --dataset exclude each other; give one of them")
     if request.cases or request.dataset:
         refuse_suite(request.suite, "--cases" if request.cases else "--dataset")
         settings = request.own.load(options.base_url) if any(request.own) else Settings()
@@ -245,9 +245,9 @@ def _check(request: RunRequest, options: ModelOptions, task: Task) -> None:
     if not request.accept:
         return
     if task.baseline is None:
-        raise InputError("--accept: only a suite has a baseline; leave --cases and --dataset away")
+        raise InputError("--accept: only a suite has a baseline; leave out --cases and --dataset")
     if options.names_model or options.dry_run:
-        raise InputError("--accept: a baseline is of what the suite says; leave --reader-model and --dry-run away")
+        raise InputError("--accept: a baseline is of what the suite says; leave out --reader-model and --dry-run")
 
 
 def _arms(given: str | None) -> tuple[str, ...]:

@@ -68,9 +68,11 @@ def read_address(text: str, option: str = "--http") -> tuple[str, int]:
     try:
         ip_address(host)
     except ValueError as error:
-        raise InputError(f"{option}: {plain(host, 60)!r} is no IP address; write it like {_LOOPBACK}:8379") from error
+        raise InputError(
+            f"{option}: {plain(host, 60)!r} is not an IP address; write it like {_LOOPBACK}:8379"
+        ) from error
     if not (port.isascii() and port.isdigit() and int(port) < 2**16):
-        raise InputError(f"{option}: {plain(port, 20)!r} is no port; give a number up to 65535, such as 8379")
+        raise InputError(f"{option}: {plain(port, 20)!r} is not a port; give a number up to 65535, such as 8379")
     return host, int(port)
 
 

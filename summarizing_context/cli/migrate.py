@@ -44,7 +44,7 @@ def migrate(
     from summarizing_context.assembly import migrate_store
 
     if not is_address(target):
-        raise InputError(f"{plain(target, 60)!r} is no address; name one such as postgresql://user@host/database")
+        raise InputError(f"{plain(target, 60)!r} is not an address; name one such as postgresql://user@host/database")
     check_store(source)
 
     def tell(one: Any) -> None:

@@ -216,7 +216,7 @@ def read_tokens(text: str, *, option: str = "--budget") -> int:
     bare = text.strip().lower().replace("_", "")
     digits, factor = (bare[:-1], 1_000) if bare.endswith("k") else (bare, 1)
     if not (digits.isascii() and digits.isdigit()) or not int(digits):
-        raise InputError(f"{option}: {plain(text, 40)!r} is no number of tokens; write it like 16000 or 16k")
+        raise InputError(f"{option}: {plain(text, 40)!r} is not a number of tokens; write it like 16000 or 16k")
     return int(digits) * factor
 
 

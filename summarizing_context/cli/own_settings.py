@@ -42,7 +42,9 @@ class OwnSettings(NamedTuple):
         from summarizing_context.settings.values import Settings
 
         if self.prompts is not None and not self.prompts.is_dir():
-            raise InputError(f"--prompts: {plain(str(self.prompts))} is no folder; name one with segment/v1.md in it")
+            raise InputError(
+                f"--prompts: {plain(str(self.prompts))} is not a folder; name one with segment/v1.md in it"
+            )
         given |= {"summarizer": self.summarizer, "model": self.model, "prompts": self.prompts, "base_url": base_url}
         given = {name: value for name, value in given.items() if value is not None}
         settings = Settings.load(self.config, **given)

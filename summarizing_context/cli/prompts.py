@@ -331,7 +331,7 @@ def _root(folder: Path | None) -> Any:
     if folder is None:
         return prompts_root()
     if not folder.is_dir():
-        raise InputError(f"--prompts: {folder} is no folder; it holds files such as segment/v1.md")
+        raise InputError(f"--prompts: {folder} is not a folder; name one that holds files such as segment/v1.md")
     if not names(folder):
         raise InputError(f"--prompts: {folder} holds no prompt; a prompt is a file such as segment/v1.md in it")
     return folder

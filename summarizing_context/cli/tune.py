@@ -94,7 +94,7 @@ def read_variant(path: Path, *, has_model: bool, start: Variant) -> Variant:
 
     if path.suffix == ".toml":
         if has_model:
-            raise InputError(f"--try: {path} holds figures of the extractive summarizer; leave --model away")
+            raise InputError(f"--try: {path} holds figures of the extractive summarizer; leave out --model")
         return Variant(name=path.name, parameters=load_parameters(path))
     if not has_model:
         raise InputError(f"--try: {path} holds prompts; name the model that they are for with --model")
@@ -114,7 +114,7 @@ def _prompts(path: Path, *, option: str = "--try") -> Iterator[Prompt]:
         yield load(f"{path.parent.name}/{path.stem}", root=path.parent.parent)
         return
     if not path.is_dir():
-        raise InputError(f"{option}: {path} is no file of figures (.toml), no prompt (.md) and no folder")
+        raise InputError(f"{option}: {path} is neither a file of figures (.toml), nor a prompt (.md), nor a folder")
     purposes = [purpose for purpose in SUMMARIES if any(name.startswith(f"{purpose}/") for name in names(path))]
     if not purposes:
         raise InputError(f"{option}: {path} holds no prompt; a prompt is a file such as segment/v3.md in it")
@@ -422,7 +422,7 @@ def _optimizer(
 
     if speaker.gepa:
         if tries:
-            raise InputError("--gepa and --try: take one of them")
+            raise InputError("--gepa and --try exclude each other; give one of them")
         if speaker.dry_run:
             return Grid([])  # what the model would propose is not known
         return speaker.gepa_prompts(settings, tape, seed=seed, proposals=evaluations)

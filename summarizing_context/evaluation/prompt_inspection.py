@@ -167,7 +167,7 @@ def _unread_files(root: Traversable) -> Iterator[Complaint]:
             yield Complaint(folder.name, f"nothing asks for prompts of this purpose; known are {_listed(purposes)}")
         for file in sorted(entry.name for entry in folder.iterdir()):
             if not file.startswith(".") and f"{folder.name}/{file.removesuffix('.md')}" not in known:
-                yield Complaint(f"{folder.name}/{file}", "is no prompt: a file's name reads like v1.md")
+                yield Complaint(f"{folder.name}/{file}", "is not a prompt: name the file like v1.md")
 
 
 def _listed(words: set[str]) -> str:

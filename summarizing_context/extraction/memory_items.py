@@ -81,7 +81,7 @@ def decode_items(text: str) -> Items:
         found = json.loads(text)
         return Items(tuple(Item(*item) for item in found["items"]), int(found["dropped"]))
     except (TypeError, KeyError) as error:
-        raise ValueError("these are no items") from error
+        raise ValueError("these are not items") from error
 
 
 def normal_subject(about: str) -> str:

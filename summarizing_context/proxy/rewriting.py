@@ -100,14 +100,14 @@ class Rewriter:
         fields: Fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         asked = dialect.read(fields, self._memory)
         if len(asked.rows) < 2 and not asked.has_tools:
-            raise PassUnchanged("a single message is no session")
+            raise PassUnchanged("a single message is not a session")
         told = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
         client = client_of(told, fields)
         name = await self._name(client, asked)
         known = self._known.get(name)
         keys = [row.key for row in asked.rows]
         if counts and (known is None or keys[: len(known.keys)] != known.keys):
-            raise PassUnchanged("tokens are counted of a history that is no session's")
+            raise PassUnchanged("tokens are counted of a history that belongs to no session")
         record = Record(name, client.name, dialect.name, asked.model)
         window = window_of(asked.model, told.get("anthropic-beta", ""))
         asked_now = Rewritten(body, record, asked, dialect, client, window)

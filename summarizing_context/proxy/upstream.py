@@ -90,7 +90,9 @@ def _base(text: str, option: str) -> httpx2.URL:
     try:
         url = httpx2.URL(text)
     except (httpx2.InvalidURL, TypeError) as error:
-        raise SettingsError(f"{option}: {briefly(text)} is no address; write it like https://host") from error
+        raise SettingsError(f"{option}: {briefly(text)} is not an address; write it like https://host") from error
     if url.scheme not in ("http", "https") or not url.host or url.userinfo or url.query or url.fragment:
-        raise SettingsError(f"{option}: {briefly(text)} is no address; write it like https://host, without a password")
+        raise SettingsError(
+            f"{option}: {briefly(text)} is not an address; write it like https://host, without a password"
+        )
     return url

@@ -46,9 +46,9 @@ def given_arguments(arguments: object, names: Sequence[str], example: str) -> di
         try:
             arguments = json.loads(arguments)
         except (ValueError, RecursionError) as error:
-            raise SettingsError(f"the arguments are no JSON; give {example}") from error
+            raise SettingsError(f"the arguments are not JSON; give {example}") from error
     if not isinstance(arguments, Mapping):
-        raise SettingsError(f"the arguments are no object; give {example}")
+        raise SettingsError(f"the arguments are not an object; give {example}")
     said = {name: value for name, value in arguments.items() if value not in (None, "")}
     if strange := [name for name in said if name not in names]:
         raise SettingsError(f"there is no argument {briefly(strange[0])}; there are {', '.join(names)}")

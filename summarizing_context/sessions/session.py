@@ -372,7 +372,7 @@ class Session:
         key, state = change.provider_view.key, encode_state(change.state)
         await self.store.save_activation(self.id, key, state, stored_form(made, change.before))
         if not self._show(change, made, began):
-            raise UndoError("the log was replaced meanwhile")
+            raise UndoError("the log was replaced meanwhile; look at activations() again")
         if self.log.pinned.pins:
             self.views.pin_anew()  # what was pinned since
         return change.report

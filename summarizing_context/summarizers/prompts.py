@@ -89,7 +89,7 @@ def released() -> dict[str, str]:
 def load(name: str, *, root: Traversable | None = None) -> Prompt:
     """One version of a prompt, such as `segment/v1`."""
     if not isinstance(name, str) or not (matched := _NAME.fullmatch(name)):
-        raise PromptError(f"{name!r} is no name of a prompt; it reads like segment/v1")
+        raise PromptError(f"{name!r} is not the name of a prompt; write it like segment/v1")
     folder, version = matched[1], int(matched[2])
     file = (root or prompts_root()) / folder / f"v{version}.md"
     try:
@@ -108,7 +108,7 @@ def latest(purpose: str, *, root: Traversable | None = None) -> Prompt:
     """The newest version of a prompt, such as `segment`."""
     folder = (root or prompts_root()) / str(purpose)
     if not re.fullmatch(r"[a-z][a-z0-9_]*", str(purpose)) or not folder.is_dir():
-        raise PromptError(f"there is no prompt {purpose!r}")
+        raise PromptError(f"there is no prompt {purpose!r}; `summarizing-context prompts list` names those there are")
     names = [f"{purpose}/{file.name.removesuffix('.md')}" for file in folder.iterdir() if file.name.endswith(".md")]
     versions = [int(matched[2]) for name in names if (matched := _NAME.fullmatch(name))]
     if not versions:
@@ -122,7 +122,7 @@ def in_use(purpose: str, folder: str | Path | None) -> Prompt:
         return latest(purpose)
     root = Path(folder)
     if not root.is_dir():
-        raise PromptError(f"prompts: {folder} is no folder; it holds files such as segment/v1.md")
+        raise PromptError(f"prompts: {folder} is not a folder; name one that holds files such as segment/v1.md")
     return latest(purpose, root=root if (root / purpose).is_dir() else None)
 
 
@@ -145,7 +145,7 @@ def _split(content: str, name: str) -> tuple[dict[str, str], str]:
         key, colon, value = line.partition(":")
         if not colon or not value.strip() or key in facts or not _is_key(key):
             raise PromptError(
-                f"prompt {name}: {line[:60]!r} is no `key: value` line of the front matter, or a second one"
+                f"prompt {name}: {line[:60]!r} is not a `key: value` line of the front matter, or repeats a key"
             )
         facts[key] = value.strip()
     if missing := set(_REQUIRED) - facts.keys():

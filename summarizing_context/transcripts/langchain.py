@@ -25,7 +25,9 @@ def read_langchain(content: Content) -> Iterator[Draft]:
     for line, item in _records(content):
         fields = _fields(item)
         if fields is None:
-            raise TranscriptError(f"{content.path}:{line or 1}: a record is no message of LangChain; each needs a type")
+            raise TranscriptError(
+                f"{content.path}:{line or 1}: a record is not a message of LangChain; each needs a type"
+            )
         _add(draft, fields, line)
     yield draft
 

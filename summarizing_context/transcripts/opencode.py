@@ -47,7 +47,7 @@ def read_opencode(path: Path) -> Iterator[Draft]:
     if not path.exists():
         raise TranscriptError(f"{path}:1: cannot be read (no such file); check the path")
     if not is_opencode(path):
-        raise TranscriptError(f"{path}:1: no database of OpenCode; it needs the tables {', '.join(sorted(_TABLES))}")
+        raise TranscriptError(f"{path}:1: not a database of OpenCode; it needs the tables {', '.join(sorted(_TABLES))}")
     try:
         with closing(_opened(path)) as database:
             query = "SELECT id, parent_id FROM session ORDER BY time_created, id"

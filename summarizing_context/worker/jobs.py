@@ -119,7 +119,7 @@ class Jobs:
         """A note about a topic; for a summarizer it is a segment with instructions of its own."""
         focus = self._summaries.notes.focus_of(want.hash)
         if focus is None:
-            raise SummarizerError("the note is not wanted any longer")
+            raise SummarizerError("the note is not wanted any more")
         covered = self._log.entries[focus.start : focus.stop]
 
         def make() -> SummaryJob:

@@ -58,7 +58,7 @@ def test_a_named_suite_needs_a_checkout(run: Runner, tmp_path: Path, monkeypatch
     ("arguments", "words"),
     [
         (("--arms", "best"), "there is no arm"),
-        (("--cases", "x.jsonl", "--dataset", "locomo", "y"), "take one of them"),
+        (("--cases", "x.jsonl", "--dataset", "locomo", "y"), "give one of them"),
         (("--cases", "missing.jsonl"), "no such file"),
         (("--cases", "one.jsonl", "two.jsonl"), "--cases two.jsonl"),
     ],

@@ -75,7 +75,7 @@ def test_a_request_is_rendered_for_a_transcript_and_for_a_stored_session(run: Ru
         (["render", "segment"], "name what to render for"),
         (["render", "focus", "x.jsonl"], "--topic"),
         (["render", "segment", "--session", "s1"], "--store"),
-        (["list", "--prompts", "nowhere"], "is no folder"),
+        (["list", "--prompts", "nowhere"], "is not a folder"),
         (["check", "--prompts", "."], "holds no prompt"),
     ],
 )

@@ -124,7 +124,7 @@ def test_two_models_ask_and_answer_and_the_folder_shows_it_again(
         ({"evidence": [9_999]}, "names message 9999, but there are 0 to"),
         ({"evidence": []}, "names no message"),
         ({"answer": " "}, "lacks its words or its answer"),
-        ({"category": "gossip"}, "no JSON object with questions"),
+        ({"category": "gossip"}, "not a JSON object with questions"),
     ],
 )
 def test_questions_that_cannot_be_used_are_asked_three_times_and_told(
@@ -143,7 +143,7 @@ def test_questions_that_cannot_be_used_are_asked_three_times_and_told(
 @pytest.mark.parametrize(
     ("more", "budget", "said"),
     [
-        (("--cut", 9, "--share", 0.5), "3k", "take one of them"),
+        (("--cut", 9, "--share", 0.5), "3k", "give one of them"),
         (("--judge-model", WRITER), "3k", "name another model"),
         (("--judge-provider", "oracle"), "3k", "--judge-provider"),
         (("--arms", "hierarchical"), "3k", "there is no arm"),
@@ -206,7 +206,7 @@ def test_models_of_four_roles_and_settings_of_ones_own_and_a_cap_for_all_calls(
     [
         ((), "--model: name the model that summarizes"),
         (("--summarizer", "extractive"), "--model: name the model that summarizes"),
-        (("--model", WRITER, "--prompts", "nowhere"), "--prompts: nowhere is no folder"),
+        (("--model", WRITER, "--prompts", "nowhere"), "--prompts: nowhere is not a folder"),
         (("--model", WRITER, "--reader-provider", "anthropic"), "--reader-model"),
     ],
 )

@@ -151,7 +151,7 @@ def test_prompts_of_ones_own_are_the_start_and_a_cap_stops_before_one_call_more(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--try", "mine", "--gepa"], "take one of them"),
+        (["--try", "mine", "--gepa"], "give one of them"),
         ([], "say what to try"),
         (["--try", "nowhere"], "no file of figures"),
     ],

@@ -63,8 +63,8 @@ async def test_a_memory_cannot_leave_the_fence_of_an_answer():
         (NAMES[0], {"text": "x"}, "no argument"),
         (NAMES[1], {"query": "x", "limit": 0}, "`limit` is a number"),
         (NAMES[1], {"query": "x", "limit": True}, "`limit` is a number"),
-        (NAMES[1], "{", "no JSON"),
-        (NAMES[1], [], "no object"),
+        (NAMES[1], "{", "not JSON"),
+        (NAMES[1], [], "not an object"),
         (NAMES[2], {"id": 5}, "`id` is a text"),
     ],
 )

@@ -212,7 +212,7 @@ def test_a_compaction_of_opencode_is_a_mark_with_its_summary_and_sizes(opencode)
 def test_a_database_of_something_else_and_a_broken_record_are_told(opencode, tmp_path):
     with closing(sqlite3.connect(tmp_path / "other.db")) as database:
         database.execute("CREATE TABLE session (id)")
-    with pytest.raises(TranscriptError, match=r"other\.db:1: no database of OpenCode"):
+    with pytest.raises(TranscriptError, match=r"other\.db:1: not a database of OpenCode"):
         list(read(tmp_path / "other.db"))
     with pytest.raises(TranscriptError, match=r"none\.db:1: cannot be read"):
         list(read(tmp_path / "none.db"))

@@ -48,7 +48,7 @@ def locomo_case(file: Path, number: int, *, budget: int) -> Case:
         cut = Cut(at=len(messages), budget=budget)
         probes = tuple(_locomo_probes(document["qa"], messages, places, cut))
     except (KeyError, TypeError, AttributeError) as error:
-        raise TranscriptError(f"{file}:1: no LoCoMo conversation ({type(error).__name__}: {error})") from error
+        raise TranscriptError(f"{file}:1: not a LoCoMo conversation ({type(error).__name__}: {error})") from error
     return Case(
         id=f"locomo-{id}",
         messages=tuple(messages),
@@ -80,7 +80,7 @@ def longmemeval_case(path: Path, number: int, *, budget: int) -> Case:
         cut = Cut(at=len(messages), budget=budget)
         probes = tuple(_longmemeval_probes(document, messages, evidence, cut))
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise TranscriptError(f"{path}:1: no LongMemEval question ({type(error).__name__}: {error})") from error
+        raise TranscriptError(f"{path}:1: not a LongMemEval question ({type(error).__name__}: {error})") from error
     return Case(
         id=f"longmemeval-{id}",
         messages=tuple(messages),

@@ -255,7 +255,9 @@ def _read_sidecar(path: Path) -> Sidecar:
     try:
         found = msgspec.json.decode(path.read_bytes(), type=Sidecar)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise TranscriptError(f"{path}:1: no sidecar of probes: {error}; the format is in evals/README.md") from error
+        raise TranscriptError(
+            f"{path}:1: not a sidecar of probes: {error}; the format is in evals/README.md"
+        ) from error
     if found.format != FORMAT:
         raise TranscriptError(f"{path}:1: format {found.format}; this version reads format {FORMAT}")
     return found

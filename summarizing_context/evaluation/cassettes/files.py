@@ -61,7 +61,9 @@ def read_takes(path: Path) -> dict[str, Take]:
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise CassetteError(f"{path}: the cassette cannot be read ({error.strerror})") from error
+        raise CassetteError(
+            f"{path}: the cassette cannot be read ({error.strerror}); check the path and its rights"
+        ) from error
     lines = content.split(b"\n")
     if lines.pop():
         raise CassetteError(
@@ -91,7 +93,9 @@ def save_takes(path: Path, takes: Mapping[str, Take]) -> dict[str, Take]:
     except Timeout as error:
         raise CassetteError(f"{path}: another process holds {path.name}.lock; end it, and record again") from error
     except OSError as error:
-        raise CassetteError(f"{path}: the cassette cannot be written ({error.strerror})") from error
+        raise CassetteError(
+            f"{path}: the cassette cannot be written ({error.strerror}); name another file, or correct the rights"
+        ) from error
     return merged
 
 
@@ -110,7 +114,7 @@ def _parsed(line: bytes, number: int, path: Path) -> _Head | _Text | _Line:
         found: _Head | _Text | _Line = _decoder.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise CassetteError(
-            f"{path}:{number}: no line of a cassette ({error}); bring the file back, or delete it and record again"
+            f"{path}:{number}: not a line of a cassette ({error}); bring the file back, or delete it and record again"
         ) from error
     if isinstance(found, _Head) != (number == 1):
         raise CassetteError(f"{path}:{number}: a cassette begins with the one line that names its version")
@@ -120,7 +124,9 @@ def _parsed(line: bytes, number: int, path: Path) -> _Head | _Text | _Line:
 def _read_line(line: _Head | _Text | _Line, where: str, texts: dict[str, str], takes: dict[str, Take]) -> None:
     if isinstance(line, _Head):
         if line.version != VERSION:
-            raise CassetteError(f"{where}: version {line.version}; this version of the package reads version {VERSION}")
+            raise CassetteError(
+                f"{where}: version {line.version}; this version of the package reads version {VERSION}; record again"
+            )
     elif isinstance(line, _Text):
         if line.hash in texts or text_hash(line.text) != line.hash:
             raise CassetteError(f"{where}: the text was edited, or is there twice; record again what uses it")
@@ -128,7 +134,7 @@ def _read_line(line: _Head | _Text | _Line, where: str, texts: dict[str, str], t
     else:
         request = _request(line.request, where, texts)
         if line.key in takes:
-            raise CassetteError(f"{where}: the key {line.key[:12]} is there twice; delete one of the lines")
+            raise CassetteError(f"{where}: the key {line.key[:12]} stands there twice; delete one of the lines")
         if request.key != line.key:
             raise CassetteError(f"{where}: the request was edited, the key {line.key[:12]} is another's; record again")
         takes[line.key] = Take(request, line.reply, line.recorded_at)

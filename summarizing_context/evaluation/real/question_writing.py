@@ -52,7 +52,7 @@ def read_questions(text: str, case: Case, *, number: int) -> list[Question]:
     try:
         written = msgspec.json.decode(text[start:stop], type=_Reply).questions
     except msgspec.MsgspecError as error:
-        raise ValueError(f"no JSON object with questions ({error})") from error
+        raise ValueError(f"not a JSON object with questions ({error})") from error
     if not written:
         raise ValueError("no question at all")
     for at, one in enumerate(written, 1):

@@ -115,7 +115,9 @@ def read_run(path: Path) -> RunOutcome:
             f"{file}:1: cannot be read ({error.strerror}); name a folder that `eval run` wrote"
         ) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise TranscriptError(f"{file}:1: no report of a run ({error}); name a folder that `eval run` wrote") from error
+        raise TranscriptError(
+            f"{file}:1: not a report of a run ({error}); name a folder that `eval run` wrote"
+        ) from error
     if run.format != FORMAT:
         raise TranscriptError(f"{file}:1: format {run.format}; this version reads format {FORMAT}; run the suite anew")
     return run

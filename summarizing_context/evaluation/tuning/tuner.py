@@ -130,7 +130,9 @@ class Ledger:
             found = msgspec.json.decode(lines[0], type=Header)
             read = [msgspec.json.decode(line, type=Evaluation) for line in lines[1:]]
         except msgspec.DecodeError as error:
-            raise SettingsError(f"{self._path}: is no run of tune ({error}); name another folder with --out") from error
+            raise SettingsError(
+                f"{self._path}: is not a run of tune ({error}); name another folder with --out"
+            ) from error
         if found != header:
             raise SettingsError(
                 f"{self._path.parent} holds a run with other sessions or settings; name another folder with --out, or "

@@ -103,7 +103,7 @@ def listed(fields: Fields, name: str) -> list[bytes]:
     try:
         return [bytes(item) for item in msgspec.json.decode(fields[name], type=list[msgspec.Raw])]
     except (KeyError, msgspec.DecodeError) as error:
-        raise PassUnchanged(f"{name} is no list") from error
+        raise PassUnchanged(f"{name} is not a list") from error
 
 
 def decoded(fields: Fields, name: str, memory: Memory) -> Any:

@@ -32,7 +32,7 @@ def read_address(text: str) -> Address:
         given = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
         _ = parts.port
     except ValueError as error:
-        raise SettingsError("store: this is no address; write postgresql://user@host:5432/database") from error
+        raise SettingsError("store: this is not an address; write postgresql://user@host:5432/database") from error
     schema = given.pop("schema", "summarizing_context")
     if not _SCHEMA.fullmatch(schema) or schema.startswith("pg_"):
         raise SettingsError("store: schema is 1 to 63 of a-z, 0-9 and _, no digit first, and not pg_…")

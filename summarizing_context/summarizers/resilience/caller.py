@@ -90,7 +90,7 @@ def _result_of(task: asyncio.Task[Reply]) -> Reply:
     failure = task.exception()
     if failure is None or isinstance(failure, Exception | KeyboardInterrupt | SystemExit):
         return task.result()
-    raise SummarizerError("the summarizer raised an exception that is no Exception") from failure
+    raise SummarizerError("the summarizer raised what is not an Exception; let it raise a SummarizerError") from failure
 
 
 async def _end(task: asyncio.Task[Any], grace: float) -> None:

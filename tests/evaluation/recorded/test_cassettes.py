@@ -176,7 +176,7 @@ async def test_a_file_is_the_same_whatever_the_order_and_holds_a_shared_text_onc
     ("broken", "line", "words"),
     [
         (lambda lines: [*lines[:-1], lines[-1][:-9]], 3, "cut off"),
-        (lambda lines: [lines[0], b"<<<<<<< ours\n", *lines[1:]], 2, "no line of a cassette"),
+        (lambda lines: [lines[0], b"<<<<<<< ours\n", *lines[1:]], 2, "not a line of a cassette"),
         (lambda lines: [*lines, lines[-1]], 4, "twice"),
         (lambda lines: [lines[0].replace(b"1", b"7"), *lines[1:]], 1, "version 7"),
         (lambda lines: lines[1:], 1, "begins with"),

@@ -69,5 +69,5 @@ def test_an_unknown_data_set_is_refused(tmp_path: Path):
 def test_a_file_of_something_else_is_refused(tmp_path: Path):
     path = tmp_path / "x.json"
     path.write_text('[{"a": 1}]', encoding="utf8")
-    with pytest.raises(TranscriptError, match="no LoCoMo conversation"):
+    with pytest.raises(TranscriptError, match="not a LoCoMo conversation"):
         dataset_sources("locomo", path, budget=100)[0].load()
