@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .grouping import CallGroup, Reading, atoms
+from .grouping import CallGroup, Reading, atoms, entry_places
 from .repairs import (
     LATE_NOTE,
     REPEATS,
@@ -206,31 +206,29 @@ class _Search:
     def __init__(self, view: Sequence[Message], log: Sequence[Message], reading: Reading) -> None:
         self.view, self.log, self.reading = view, log, reading
         self.starts = [start for start, _ in atoms(reading)]
+        self.begins = frozenset(self.starts)
         self.best, self.reason = -1, "the view shows none of the newest log entries"
 
-        self.known: dict[str, list[int]] = {}
-        self.late: dict[int, list[str]] = {}  # results that are shown as notes, with the ids of the orphans
-        self.texts: dict[int, str] = {}  # of the rest, the canonical texts
-        for start in self.starts:
-            text = canonical_once(log[start])
-            self.known.setdefault(text, []).append(start)
-            if start not in reading.groups and answered_ids(log[start]):
-                self.late[start] = reading.orphans.get(start, [])
-            else:
-                self.texts[start] = text
+        self.of_text = entry_places(log).of_text
+        late = self.begins.intersection(reading.orphans).difference(reading.groups)
+        self.late = {start: reading.orphans[start] for start in late}  # results that are shown as notes, with their ids
         self.of_role: dict[Any, list[int]] = {}
 
     def exact(self) -> Tail | None:
         for row, message in enumerate(self.view):
-            for start in self.known.get(canonical_once(message), []):
+            for start in self._equal(message):
                 found = self._walk(row, start)
                 if found:
                     return found
         return None
 
+    def _equal(self, row: Message) -> list[int]:
+        """The starts whose first entry equals the row."""
+        return [start for start in self.of_text.get(canonical_once(row), ()) if start in self.begins]
+
     def repaired(self, rows: int) -> Tail | None:
         for row in range(rows):
-            if self.view[row].get("content") and canonical_once(self.view[row]) in self.known:
+            if self.view[row].get("content") and self._equal(self.view[row]):
                 continue  # what equals an entry is no repaired one, unless an empty content was put in
             for start in self._could_begin(self.view[row]):
                 found = self._walk(row, start)
@@ -246,7 +244,7 @@ class _Search:
             if start in self.late:
                 if any(is_late_note(row, entry, identity) for identity in self.late[start]):
                     yield start
-            elif explain_known(row, entry, (said, self.texts[start])):
+            elif explain_known(row, entry, (said, canonical_once(entry))):
                 yield start
 
     def _starts_for(self, role: Any) -> list[int]:

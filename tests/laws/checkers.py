@@ -12,9 +12,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 from .alignment import Tail, align
 from .folds import find_fold
-from .grouping import group_spans, read_log
-from .repairs import REPEATS, SHRUNK, explain, run_from, times_told
-from .shapes import Message, answered_ids, called_ids, canonical_once, leading_system_rows, media_count, once
+from .grouping import entry_places, group_spans, read_log
+from .repairs import REPEATS, SHRUNK, explain, explain_known, run_from, times_told
+from .shapes import Message, answered_ids, called_ids, canonical_once, identity_once, leading_system_rows, media_count
 
 __all__ = [
     "find_tail",
@@ -54,40 +54,30 @@ def order_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]
 
     A raw row is recognised by deep equality, so shrunk rows, notes and the header are passed over.
     """
-    places: dict[str, list[int]] = {}
-    for index, message in enumerate(log):
-        places.setdefault(_identity(message), []).append(index)
+    places = entry_places(log).of_identity
     problems: list[str] = []
     bound = len(log)
     matched: dict[int, int] = {}
     for row in range(len(view) - 1, -1, -1):
-        found = places.get(_identity(view[row]), [])
+        found = places.get(identity_once(view[row]), [])
         if not found or answered_ids(view[row]):
             continue
-        earlier = [index for index in found if index < bound]
+        earlier = bisect_left(found, bound)
         if not earlier:
             problems.append(f"row {row} is log entry {found[-1]} but stands before log entry {bound}")
             continue
-        bound = matched[row] = earlier[-1]
+        bound = matched[row] = found[earlier - 1]
     return problems + _result_order_problems(view, log, places, matched)
 
 
-@once
-def _identity(message: Message) -> str:
-    """What a row is recognised by; the content None is shown as an empty text."""
-    if message.get("content", "") is None:
-        return canonical_once({**message, "content": ""})
-    return canonical_once(message)
-
-
 def _result_order_problems(
-    view: Sequence[Message], log: Sequence[Message], places: dict[str, list[int]], matched: dict[int, int]
+    view: Sequence[Message], log: Sequence[Message], places: Mapping[str, Sequence[int]], matched: dict[int, int]
 ) -> list[str]:
     problems: list[str] = []
     reading = read_log(log)
-    calls: list[int] = []  # the entries that equal the last row without results
+    calls: Sequence[int] = []  # the entries that equal the last row without results
     for row, message in enumerate(view):
-        found = places.get(_identity(message), [])
+        found = places.get(identity_once(message), [])
         if not answered_ids(message):
             calls = found if row in matched else []
             continue
@@ -132,7 +122,7 @@ def tail_problems(
     problems += [problem for row in blocks for problem in rule_problems(row, log)]
     problems += [f"{len(blocks)} blocks of standing rules"] * (len(blocks) > 1)
     rest = [row for row in head if not _is_rule_block(row) and not (keeps and _is_made_for_a_group(row))]
-    return problems + _head_problems(rest, log[: tail.log_start], headers_allowed, keeps)
+    return problems + _head_problems(rest, log, tail.log_start, headers_allowed, keeps)
 
 
 def _begins_within_a_run(tail: Tail, view: Sequence[Message], log: Sequence[Message]) -> bool:
@@ -163,20 +153,27 @@ def rule_problems(block: Message, log: Sequence[Message]) -> list[str]:
 _RULE = re.compile(r'^- message (\d+): "(.*?)"$', re.MULTILINE)
 
 
-def _head_problems(head: Sequence[Message], covered: Sequence[Message], headers_allowed: int, keeps: bool) -> list[str]:
+def _head_problems(
+    head: Sequence[Message], log: Sequence[Message], tail_start: int, headers_allowed: int, keeps: bool
+) -> list[str]:
     """Before the tail stand only system rows, user rows, critical rows, in log order, and the header."""
     problems: list[str] = []
+    covered = log[:tail_start]
     system = leading_system_rows(covered)
     for index in range(system):
         found = explain(head[index], covered[index]) if index < len(head) else None
         if found is None or SHRUNK in found:
             problems.append(f"leading system row {index} is not shown whole")
-    headers = _fewest_strangers(head[system:], covered, system, keeps)
+    of_pins = entry_places(log).of_pins
+    pins = (
+        range(system, tail_start) if keeps else of_pins[bisect_left(of_pins, system) : bisect_left(of_pins, tail_start)]
+    )
+    headers = _fewest_strangers(head[system:], covered, system, pins)
     if headers and not keeps:
         problems += [
             f"row {row} before the tail is log entry {index} ({covered[index].get('role')}), which is no pin"
             for row in range(system, len(head))
-            for index in _first_equal(head[row], covered, system)
+            for index in _first_equal(head[row], log, range(system, tail_start))
         ]
     allowed = headers_allowed if keeps or len(covered) > system else 0  # kept groups may look like the tail
     if headers > allowed:
@@ -184,12 +181,11 @@ def _head_problems(head: Sequence[Message], covered: Sequence[Message], headers_
     return problems
 
 
-def _fewest_strangers(rows: Sequence[Message], covered: Sequence[Message], start: int, keeps: bool) -> int:
+def _fewest_strangers(rows: Sequence[Message], covered: Sequence[Message], start: int, pins: Sequence[int]) -> int:
     """How many of the rows are no pins, when as many as possible are taken for pins in the log's order."""
-    pins = [index for index in range(start, len(covered)) if keeps or _may_be_pinned(covered[index])]
     reached = {start: 0}  # first entry that may come next -> strangers so far
     for row in rows:
-        shown = [index for index in pins if _shows(row, covered, index)]
+        shown = _shown_by(row, covered, pins)
         after = {place: strangers + 1 for place, strangers in reached.items()}
         for place, strangers in reached.items():
             for index in shown[bisect_left(shown, place) :][:1]:
@@ -199,23 +195,22 @@ def _fewest_strangers(rows: Sequence[Message], covered: Sequence[Message], start
     return min(reached.values())
 
 
-def _may_be_pinned(message: Message) -> bool:
-    metadata = message.get("metadata")
-    critical = message.get("critical") or (isinstance(metadata, Mapping) and metadata.get("critical"))
-    return message.get("role") in ("user", "system", "developer") or bool(critical)
+def _shown_by(row: Message, log: Sequence[Message], places: Sequence[int]) -> list[int]:
+    """Those of the places where the row shows the entry, or the run of equal ones that begins there."""
+    role, said, shown = row.get("role"), canonical_once(row), []
+    for index in places:
+        entry = log[index]
+        repairs = explain_known(row, entry, (said, canonical_once(entry))) if entry.get("role") == role else None
+        if repairs is not None and (REPEATS not in repairs or times_told(row) <= run_from(log, index)):
+            shown.append(index)
+    return shown
 
 
-def _shows(row: Message, log: Sequence[Message], index: int) -> bool:
-    """Whether the row shows the entry, or the run of equal ones that begins there."""
-    repairs = explain(row, log[index])
-    return repairs is not None and (REPEATS not in repairs or times_told(row) <= run_from(log, index))
-
-
-def _first_equal(row: Message, log: Sequence[Message], start: int) -> list[int]:
-    """The first entry from `start` on that may not be pinned and equals the row."""
-    wanted = canonical_once(row) if row.get("content") else ""
-    equal = [index for index in range(start, len(log)) if canonical_once(log[index]) == wanted]
-    return [index for index in equal if not _may_be_pinned(log[index])][:1]
+def _first_equal(row: Message, log: Sequence[Message], among: range) -> list[int]:
+    """The first of these entries that may not be pinned and equals the row."""
+    places = entry_places(log)
+    equal = places.of_text.get(canonical_once(row), []) if row.get("content") else []
+    return [index for index in equal if index in among and index not in places.of_pins][:1]
 
 
 def pin_problems(view: Sequence[Message], log: Sequence[Message]) -> list[str]:

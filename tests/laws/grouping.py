@@ -8,10 +8,11 @@ before the one that it answers. Whatever else comes abandons all that wait: word
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import is_
 
-from .shapes import Message, answered_ids, blocks, called_ids
+from .shapes import Message, answered_ids, blocks, called_ids, canonical_once, identity_once
 
 TOGETHER_AT_MOST = 24  # messages
 
@@ -44,13 +45,44 @@ class Reading:
 
 
 def read_log(log: Sequence[Message]) -> Reading:
-    """Pair results with calls. The next log that begins with this one is read on from here."""
+    """Pair results with calls."""
+    return _read(log).reading()
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where in a log, in order, its entries stand."""
+
+    of_text: dict[str, list[int]] = field(default_factory=dict)  # by their canonical texts
+    of_identity: dict[str, list[int]] = field(default_factory=dict)  # by `identity_once`
+    of_pins: list[int] = field(default_factory=list)  # those that may be pinned
+
+    def add(self, index: int, message: Message) -> None:
+        self.of_text.setdefault(canonical_once(message), []).append(index)
+        self.of_identity.setdefault(identity_once(message), []).append(index)
+        if _may_be_pinned(message):
+            self.of_pins.append(index)
+
+
+def entry_places(log: Sequence[Message]) -> Places:
+    """Where each entry stands."""
+    return _read(log).places
+
+
+def _may_be_pinned(message: Message) -> bool:
+    metadata = message.get("metadata")
+    critical = message.get("critical") or (isinstance(metadata, Mapping) and metadata.get("critical"))
+    return message.get("role") in ("user", "system", "developer") or bool(critical)
+
+
+def _read(log: Sequence[Message]) -> _Reader:
+    """The next log that begins with the very messages of this one is read on from here."""
     known = _LAST[0].log if _LAST else []
-    if not _LAST or len(known) > len(log) or known != list(log[: len(known)]):
+    if not _LAST or len(known) > len(log) or not all(map(is_, known, log)):
         _LAST[:] = [_Reader()]
     for message in log[len(_LAST[0].log) :]:
         _LAST[0].read(message)
-    return _LAST[0].reading()
+    return _LAST[0]
 
 
 class _Reader:
@@ -65,6 +97,7 @@ class _Reader:
         self.answered = False  # a result has come since the calls that wait
         self.runs: list[tuple[int, int]] = []
         self.began: int | None = None
+        self.places = Places()
 
     def reading(self) -> Reading:
         last = [] if self.began is None else [(self.began, len(self.log))]
@@ -73,6 +106,7 @@ class _Reader:
     def read(self, message: Message) -> None:
         index, calls, answers = len(self.log), called_ids(message), answered_ids(message)
         self.log.append(message)
+        self.places.add(index, message)
         if self.began is not None and self._ends_run(index, calls, answers):
             _abandon(self.waiting)
             self.runs.append((self.began, index))

@@ -129,7 +129,7 @@ def is_late_note(shown: Message, entry: Message, identity: str) -> bool:
 
 def is_same_result(shown: Any, original: Any) -> frozenset[str] | None:
     """Whether one result's content is shown whole or shrunk."""
-    if canonical(shown) == canonical(original):
+    if _is_same(shown, original):
         return frozenset()
     if original is None and shown == "":
         return frozenset({CONTENT_NONE})
@@ -174,7 +174,7 @@ def _is_shrunk_message(shown: Message, entry: Message) -> bool:
         elif key == "tool_calls":
             good = _are_shrunk_calls(shown[key], value)
         else:
-            good = canonical(shown[key]) == canonical(value)
+            good = _is_same(shown[key], value)
         if not good:
             return False
     return len(canonical(shown)) < len(canonical(entry)) + LONGEST_CUT_NOTE
@@ -182,23 +182,32 @@ def _is_shrunk_message(shown: Message, entry: Message) -> bool:
 
 def _is_shrunk_to_nothing(shown: Message, entry: Message) -> bool:
     """With next to no room a message may be a few characters, or a mere cut."""
-    if called_ids(shown) != called_ids(entry) or answered_ids(shown) != answered_ids(entry):
+    text = _text_of(shown.get("content"))
+    if len(text) > NO_ROOM or called_ids(shown) != called_ids(entry) or answered_ids(shown) != answered_ids(entry):
         return False
-    text = plain_text(shown.get("content"))
-    kept, original = CUT.split(text), plain_text(entry.get("content"))
-    return len(kept) > 1 and len(text) <= NO_ROOM and original.startswith(kept[0]) and original.endswith(kept[-1])
+    kept, original = CUT.split(text), _text_of(entry.get("content"))
+    return len(kept) > 1 and original.startswith(kept[0]) and original.endswith(kept[-1])
+
+
+_text_of = once(plain_text)
+
+
+def _is_same(left: Any, right: Any) -> bool:
+    """Whether both have one canonical text; of two texts that is told without making it."""
+    return left == right if isinstance(left, str) and isinstance(right, str) else canonical(left) == canonical(right)
 
 
 def _is_shrunk_content(shown: Any, original: Any) -> bool:
-    if canonical(shown) == canonical(original):
+    if _is_same(shown, original):
         return True
     if isinstance(shown, list) and isinstance(original, list) and len(shown) == len(original):
         return all(_is_shrunk_block(left, right) for left, right in zip(shown, original, strict=True))
     if isinstance(shown, list) and isinstance(original, list) and _special_blocks(shown) != _special_blocks(original):
         return False
-    return is_shrunk_text(plain_text(shown), _joined_text(original))
+    return is_shrunk_text(_text_of(shown), _joined_text(original))
 
 
+@once
 def _joined_text(content: Any) -> str:
     """The text that a content's blocks become where they are too many for the room: their words, and how many files
     stood among them."""
@@ -214,7 +223,7 @@ def _special_blocks(content: list[Any]) -> list[tuple[Any, Any]]:
 
 
 def _is_shrunk_block(shown: Any, original: Any) -> bool:
-    if canonical(shown) == canonical(original):
+    if _is_same(shown, original):
         return True
     if not isinstance(shown, Mapping) or not isinstance(original, Mapping):
         return isinstance(shown, str) and isinstance(original, str) and is_shrunk_text(shown, original)
@@ -229,7 +238,7 @@ def _is_shrunk_block(shown: Any, original: Any) -> bool:
 
 
 def _is_shrunk_field(key: str, shown: Any, original: Any) -> bool:
-    if canonical(shown) == canonical(original):
+    if _is_same(shown, original):
         return True
     if key == "text":
         return isinstance(shown, str) and is_shrunk_text(shown, original)

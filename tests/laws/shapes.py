@@ -48,6 +48,14 @@ def once(work_out: Callable[[Any], Answer]) -> Callable[[Any], Answer]:
 canonical_once = once(canonical)
 
 
+@once
+def identity_once(message: Message) -> str:
+    """What a row is recognised by; the content None is shown as an empty text."""
+    if message.get("content", "") is None:
+        return canonical_once({**message, "content": ""})
+    return canonical_once(message)
+
+
 def copied(value: Any) -> Any:
     """A deep copy; of JSON values, which share nothing, it takes a fraction of the time of `copy.deepcopy`."""
     kind = type(value)
@@ -130,7 +138,7 @@ def plain_text(value: Any) -> str:
     if isinstance(value, list):
         return "\n".join(filter(None, map(plain_text, value)))
     if isinstance(value, Mapping):
-        return plain_text(value.get("text", value.get("content", value.get("output", ""))))
+        return plain_text(next((value[key] for key in ("text", "content", "output") if key in value), ""))
     return ""
 
 
