@@ -11,6 +11,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -105,7 +106,16 @@ def load(name: str, *, root: Traversable | None = None) -> Prompt:
 
 
 def latest(purpose: str, *, root: Traversable | None = None) -> Prompt:
-    """The newest version of a prompt, such as `segment`."""
+    """The newest version of a prompt, such as `segment`. The shipped ones are read once a process."""
+    return _latest_shipped(purpose) if root is None and isinstance(purpose, str) else _latest(purpose, root)
+
+
+@cache
+def _latest_shipped(purpose: str) -> Prompt:
+    return _latest(purpose, None)
+
+
+def _latest(purpose: str, root: Traversable | None) -> Prompt:
     folder = (root or prompts_root()) / str(purpose)
     if not re.fullmatch(r"[a-z][a-z0-9_]*", str(purpose)) or not folder.is_dir():
         raise PromptError(f"there is no prompt {purpose!r}; `summarizing-context prompts list` names those there are")
