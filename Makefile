@@ -15,7 +15,7 @@ GATE_REPLIES ?= 10000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-hosts test-hosts-oldest coverage lint format docs laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-checkpoints bench-scorers tune simulate clean
+.PHONY: help demo proxy-demo test test-hosts test-hosts-oldest coverage lint format docs laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-checkpoints bench-scorers tune simulate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,6 +26,11 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]' -c constraints.txt
 	@touch $@
+
+proxy-demo: $(READY) ## watch a client's 200 steps pass the proxy, with pictures of the inspector in proxy-demo/
+	@! command -v chromium > /dev/null || $(BIN)/python -c 'import playwright' 2> /dev/null \
+		|| $(BIN)/python -m pip install --quiet --disable-pip-version-check playwright
+	$(BIN)/python -m evals.clients.demo
 
 demo: $(READY) ## watch a long session being summarized inside a small budget
 	$(BIN)/summarizing-context demo
@@ -121,5 +126,5 @@ simulate: $(READY) ## what a step costs in sessions of 4.4M and 44M tokens, on a
 
 clean: ## remove what was made here, the environment too
 	rm -rf $(VENV) $(HOSTS) $(OLDEST) build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf evals/performance/.environments eval-report tune-report site
+	rm -rf evals/performance/.environments eval-report tune-report site proxy-demo evals/clients/.programs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

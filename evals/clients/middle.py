@@ -1,0 +1,127 @@
+"""What stands between a client and its provider: this package's proxy, CliffCompaction, or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import socket
+import sys
+import urllib.request
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+_PATIENCE = 60.0  # seconds for a proxy to start
+
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # never by a proxy of the machine
+
+_EVERY = 0.5  # seconds between two looks at its status
+
+
+class Middle:
+    """Passes requests on at `address`. `records` is what it told of each request, where it tells."""
+
+    def __init__(self, name: str, address: str) -> None:
+        self.name, self.address = name, address
+        self.records: list[dict[str, Any]] = []
+        self.told: dict[str, Any] = {}
+
+    async def look(self) -> None:
+        """Read what the proxy has told since the last look."""
+        if self.name != "ours":
+            return
+        after = self.records[-1]["number"] if self.records else 0
+        self.told = await asyncio.to_thread(_read, f"{self.address}/_status?after={after}")
+        self.records += self.told["records"]
+
+    async def watch(self) -> None:
+        """Look again and again, until cancelled: a proxy keeps its newest records alone."""
+        while True:
+            await asyncio.sleep(_EVERY)
+            await self.look()
+
+
+@asynccontextmanager
+async def between(
+    name: str, provider: str, budget: int, folder: Path, *, cliff: Path | None = None
+) -> AsyncIterator[Middle]:
+    """Start `ours` or `cliff` in front of a provider; `none` is the provider itself. Raises `RuntimeError`."""
+    if name == "none":
+        yield Middle(name, provider)
+        return
+    port = free_port()
+    address = f"http://127.0.0.1:{port}"
+    process = await asyncio.create_subprocess_exec(
+        *_command(name, provider, port, budget, folder, cliff),
+        env={**os.environ, "HOME": str(folder), "NO_COLOR": "1"},
+        stdout=asyncio.subprocess.DEVNULL,
+        stderr=(folder / f"{name}.log").open("wb"),
+    )
+    try:
+        await listening(port, process)
+        yield Middle(name, address)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), 10)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+
+
+def _command(name: str, provider: str, port: int, budget: int, folder: Path, cliff: Path | None) -> Sequence[str]:
+    if name == "ours":
+        given = ["--store", str(folder / "proxy.db"), "--listen", str(port), "--budget", str(budget)]
+        return [
+            sys.executable,
+            "-m",
+            "summarizing_context",
+            "proxy",
+            *given,
+            "--anthropic",
+            provider,
+            "--openai",
+            provider,
+        ]
+    if cliff is None:
+        raise RuntimeError("CliffCompaction is not installed")
+    given = ["serve", "--port", str(port), "--threshold", str(budget)]
+    return [str(cliff), *given, "--anthropic-upstream", provider, "--openai-upstream", provider]
+
+
+async def listening(port: int, process: asyncio.subprocess.Process) -> None:
+    """Wait until a process takes connections there. Raises `RuntimeError` where it ends or takes too long."""
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + _PATIENCE
+    while loop.time() < ends and process.returncode is None:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(0.1)
+            continue
+        writer.close()
+        return
+    raise RuntimeError("the proxy did not start; its words are in its log")
+
+
+def free_port() -> int:
+    """A port of the loopback that nobody has now."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port: int = taken.getsockname()[1]
+        return port
+
+
+def _read(url: str) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(_OPENER.open(url, timeout=10).read())
+    return told
+
+
+def post(url: str, body: bytes, *, timeout: float) -> bytes:
+    """Send JSON, and wait for the answer. Raises `OSError`."""
+    request = urllib.request.Request(url, body, {"content-type": "application/json"})
+    with _OPENER.open(request, timeout=timeout) as answer:
+        answered: bytes = answer.read()
+        return answered

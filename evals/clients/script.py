@@ -1,0 +1,178 @@
+"""What the scripted model says: a long session of an agent that reads files, step by step, to its end.
+
+A session is cut into legs. A leg ends with words, so that the client stops and is resumed. In one step the reply
+pauses in its middle, so that the client can be interrupted there. One step gives a piece of the work to an agent.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+SUBTASK = "SUBTASK"  # the first word of what an agent is asked
+
+FILES = 40  # of the folder that the session works in
+
+SUBTASK_STEPS = 6
+
+_COMPACTS = re.compile(
+    r"create a (?:detailed |comprehensive )?summary of|CONTEXT CHECKPOINT COMPACTION|detailed prompt for continuing"
+    r"|Create a new anchored summary|anchored summary|handoff summary|Provide a detailed"
+)
+
+_VERBS = ("parse", "merge", "check", "render", "collect", "resolve", "load", "split", "encode", "order")
+_NOUNS = ("header", "invoice", "route", "token", "session", "ledger", "column", "window", "release", "shipment")
+
+
+class Call(NamedTuple):
+    """One call of a tool: `run` a command, hand a `task` to an agent, or `wait` for the agent of that id."""
+
+    id: str
+    kind: str
+    argument: str
+    marker: str = ""  # that its result has to hold
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One reply of the model."""
+
+    number: int  # of the request that it answers; unique
+    text: str
+    calls: Sequence[Call] = ()
+    thinking: str = ""
+    pauses: bool = False  # in the middle of its stream, until the client hangs up
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How long the session is and where it is cut."""
+
+    steps: int = 100
+    seed: int = 7
+    with_agent: bool = True
+    cuts: Sequence[int] = ()  # steps behind which a leg ends
+    pause: int | None = None  # the step whose reply stops in its middle
+
+    @property
+    def final(self) -> str:
+        """The last words of the session."""
+        return f"FINAL REPORT {self.seed * 7919 % 9973}: all {self.steps} steps are done."
+
+    def cut_text(self, step: int) -> str:
+        """The words with which a leg ends behind this step."""
+        return f"PART DONE at step {step} of {self.steps}."
+
+
+@dataclass(slots=True)
+class Thread:
+    """One history that a client holds with the model."""
+
+    is_agent: bool
+    step: int = 0
+    said_cuts: set[int] = field(default_factory=set)
+    waits_for: str = ""  # the agent that was begun and whose answer is still to come
+    outstanding: Sequence[Call] = ()
+    last: tuple[str, Turn] | None = None  # the end of the request before, and what was replied
+
+
+class Script:
+    """Decides what is said next. `names` are the tools that the client offers."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def next(self, thread: Thread, number: int, *, waits: bool) -> Turn:
+        """The next reply in this history; `waits` where the client has a tool of its own to wait for an agent."""
+        if thread.is_agent:
+            return self._of_agent(thread, number)
+        if waits and thread.waits_for:
+            agent, thread.waits_for = thread.waits_for, ""
+            return Turn(number, "I wait for the agent.", [Call(f"call_{number}_0", "wait", agent)], _thought(number))
+        plan = self.plan
+        if thread.step in plan.cuts and thread.step not in thread.said_cuts:
+            thread.said_cuts.add(thread.step)
+            return Turn(number, f"{plan.cut_text(thread.step)} {self._note(thread.step)}", (), _thought(number))
+        if thread.step >= plan.steps:
+            return Turn(number, f"{plan.final} {self._note(thread.step)}", (), _thought(number))
+        thread.step += 1
+        step = thread.step
+        calls = self._calls(step, number)
+        return Turn(number, f"Step {step}. {self._note(step)}", calls, _thought(number), pauses=step == plan.pause)
+
+    def _of_agent(self, thread: Thread, number: int) -> Turn:
+        if thread.step >= SUBTASK_STEPS:
+            return Turn(number, f"SUBTASK DONE: {self._note(number)}", (), _thought(number))
+        thread.step += 1
+        call = self._run(f"call_{number}_0", f"agent-{thread.step}", f"cat src/{_file(thread.step + 20)}")
+        return Turn(number, f"I look at file {thread.step} of my part.", [call], _thought(number))
+
+    def _calls(self, step: int, number: int) -> list[Call]:
+        names = [f"call_{number}_{at}" for at in range(3)]
+        if self.plan.with_agent and step == max(2, self.plan.steps * 2 // 5):
+            task = f"{SUBTASK}: read six files of src and tell what they have in common."
+            return [Call(names[0], "task", task)]
+        commands = [f"cat src/{_file(step)}"]
+        if step % 10 == 5:
+            commands += [f"grep -n def src/{_file(step + 1)}", f"head -c 900 src/{_file(step + 2)}"][
+                : 1 + step % 20 // 15
+            ]
+        return [
+            self._run(name, f"{step}-{at}", command)
+            for at, (name, command) in enumerate(zip(names, commands, strict=False))
+        ]
+
+    def _run(self, id: str, name: str, command: str) -> Call:
+        marker = f"result-{name}-{random.Random(f'{self.plan.seed}{name}').randrange(10**6):06d}"
+        return Call(id, "run", f"{command}; echo {marker}", marker)
+
+    def _note(self, step: int) -> str:
+        chance = random.Random(f"note{self.plan.seed}{step}")
+        verb, noun = chance.choice(_VERBS), chance.choice(_NOUNS)
+        return (
+            f"In src/{_file(step)} the function {verb}_{noun} takes the {noun} from port "
+            f"{chance.randrange(3000, 9000)} and raises E{chance.randrange(100, 999)} "
+            f"when the {chance.choice(_NOUNS)} is missing. "
+            f"I decided to leave {chance.choice(_VERBS)}_{chance.choice(_NOUNS)} as it is, since its tests pass."
+        )
+
+
+def is_compaction(text: str) -> bool:
+    """Whether a client asks the model for a summary of the session."""
+    return _COMPACTS.search(text) is not None
+
+
+def wanted_summary(number: int) -> str:
+    """What the model answers to that."""
+    return f"<summary>SUMMARY {number}: the files of src are being read one by one; no push to main.</summary>"
+
+
+def _file(step: int) -> str:
+    return f"module_{step % FILES:02d}.py"
+
+
+def _thought(number: int) -> str:
+    return f"Request {number}: the next file has to be read before its callers can be judged."
+
+
+def source_files(seed: int, size: int = 5_000) -> Mapping[str, str]:
+    """The files that the session reads: plain Python, of about `size` characters each."""
+    made: dict[str, Any] = {}
+    for number in range(FILES):
+        chance = random.Random(f"file{seed}{number}")
+        text = f'"""Part {number} of the shop."""\n\n'
+        while len(text) < size:
+            verb, noun, other = chance.choice(_VERBS), chance.choice(_NOUNS), chance.choice(_NOUNS)
+            text += (
+                f"\ndef {verb}_{noun}_{len(text)}(rows, limit={chance.randrange(9000)}):\n"
+                f'    """{verb.capitalize()} each {noun} up to the limit."""\n'
+                f"    found = [row.{noun} for row in rows if row.{other} > {chance.randrange(500)}]\n"
+                f"    if not found:\n"
+                f"        raise LookupError('E{chance.randrange(100, 999)}: no {noun} for this {other}')\n"
+                f"    return sorted(found)[:limit]\n"
+            )
+        made[f"src/{_file(number)}"] = text
+    return made

@@ -1,0 +1,171 @@
+"""A whole session of a real client: its legs, an interruption, being resumed, its own compaction, and the verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from evals.clients.judge import Verdict, judge
+from evals.clients.middle import Middle, between, free_port, listening, post
+from evals.clients.programs import PINS, PROGRAMS, Claude, Codex, OpenCode, Program, Ready
+from evals.clients.script import Plan, source_files
+from evals.clients.upstream import Provider, provided
+
+_A_LEG = 900.0  # seconds
+
+_FIRST = (
+    "Read the files of src one after the other and tell me what each of them does. Never push to main. "
+    "The staging database listens on port 6543."
+)
+
+Tell = Callable[[str], None]
+
+
+def planned(steps: int, seed: int = 7) -> Plan:
+    """The session: an agent at two fifths, a leg's end at three, an interruption at four, compaction at nine tenths."""
+    return Plan(steps, seed, cuts=(steps * 3 // 5, steps * 9 // 10), pause=steps * 4 // 5)
+
+
+async def run_session(
+    name: str,
+    program: Path,
+    folder: Path,
+    *,
+    middle: str = "ours",
+    steps: int,
+    budget: int,
+    cliff: Path | None = None,
+    tell: Tell = lambda words: None,
+) -> tuple[Verdict, Provider]:
+    """Drive one client through the session; what is said of it, and the provider that saw it."""
+    plan = planned(steps)
+    work = folder / "work"
+    for path, text in source_files(plan.seed).items():
+        (work / path).parent.mkdir(parents=True, exist_ok=True)
+        (work / path).write_text(text)
+    provider = Provider(plan)
+    verdict = Verdict(name, PINS[name][1], middle, budget=budget)
+    began = time.monotonic()
+    async with provided(provider) as upstream, between(middle, upstream, budget, folder, cliff=cliff) as stands:
+        watching = asyncio.ensure_future(stands.watch())
+        try:
+            client = PROGRAMS[name](program, folder, stands.address)
+            await _Legs(client, provider, verdict, work, tell).run(plan)
+        finally:
+            watching.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await watching
+        await stands.look()
+        _judge(verdict, provider, stands)
+    verdict.seconds = round(time.monotonic() - began, 1)
+    return verdict, provider
+
+
+def _judge(verdict: Verdict, provider: Provider, stands: Middle) -> None:
+    judge(verdict, provider.seen, stands.records, stands.told)
+
+
+class _Legs:
+    """The parts of a session; each is checked by the words that the client prints."""
+
+    def __init__(self, client: Program, provider: Provider, verdict: Verdict, work: Path, tell: Tell) -> None:
+        self._client, self._provider, self._verdict, self._work, self._tell = client, provider, verdict, work, tell
+
+    async def run(self, plan: Plan) -> None:
+        first, second = plan.cuts
+        await self._say(_FIRST, plan.cut_text(first))
+        await self._interrupted("Go on with the next files.")
+        await self._say("You were interrupted. Go on.", plan.cut_text(second))
+        await self._compact()
+        words = await self._say("Go on to the end.", plan.final)
+        self._verdict.final_arrived = plan.final in words
+
+    async def _say(self, text: str, expected: str) -> str:
+        """Say something; the words that come back have to be the expected ones."""
+        self._verdict.legs += 1
+        self._tell(text)
+        words, errors = await self._run(self._client.say(text))
+        if expected in words:
+            self._verdict.legs_right += 1
+        else:
+            self._verdict.problems.append(f"expected {expected!r}, heard {words[-300:]!r}; {errors[-600:]!r}")
+        return words
+
+    async def _interrupted(self, text: str) -> None:
+        """Say something, and send the client a signal in the middle of a reply."""
+        self._verdict.legs += 1
+        self._tell(f"{text} (interrupted)")
+        process = await self._start(self._client.say(text))
+        reading = asyncio.ensure_future(process.communicate())
+        pausing = asyncio.ensure_future(self._provider.pausing.wait())
+        await asyncio.wait({reading, pausing}, timeout=_A_LEG, return_when=asyncio.FIRST_COMPLETED)
+        if pausing.done():
+            await asyncio.sleep(0.3)  # the first half is on the screen
+            process.send_signal(signal.SIGINT)
+            self._verdict.legs_right += 1
+        pausing.cancel()
+        await self._ended(process, reading)
+        self._provider.resumed.set()
+
+    async def _compact(self) -> None:
+        client, before = self._client, self._compactions()
+        self._verdict.legs += 1
+        self._tell("its own compaction")
+        if isinstance(client, Codex):
+            client.compact_at = 22_000
+            self._verdict.legs_right += 1  # whether it happened is seen from the next leg's requests
+            return
+        if isinstance(client, Claude):
+            await self._run(client.compact())
+        elif isinstance(client, OpenCode):
+            await self._compact_by_server(client)
+        if self._compactions() > before:
+            self._verdict.legs_right += 1
+        else:
+            self._verdict.problems.append("no compaction was asked for")
+
+    async def _compact_by_server(self, client: OpenCode) -> None:
+        port = free_port()
+        process = await self._start(client.serve(port))
+        reading = asyncio.ensure_future(process.communicate())
+        try:
+            await listening(port, process)
+            url, body = f"http://127.0.0.1:{port}{client.compaction_path}", client.compaction_body
+            await asyncio.to_thread(post, url, body.encode(), timeout=_A_LEG)
+        except OSError as error:
+            self._verdict.problems.append(f"the client's server did not compact: {error!r}")
+        finally:
+            process.terminate()
+            await self._ended(process, reading)
+
+    def _compactions(self) -> int:
+        return sum(seen.kind == "compaction" for seen in self._provider.seen)
+
+    async def _run(self, ready: Ready) -> tuple[str, str]:
+        process = await self._start(ready)
+        return await self._ended(process, asyncio.ensure_future(process.communicate()))
+
+    async def _start(self, ready: Ready) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            *ready.arguments,
+            cwd=self._work,
+            env=ready.environment,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+
+    async def _ended(
+        self, process: asyncio.subprocess.Process, reading: asyncio.Future[tuple[bytes, bytes]]
+    ) -> tuple[str, str]:
+        """What the client said, once it has ended; one that does not end is killed."""
+        done, _ = await asyncio.wait({reading}, timeout=_A_LEG)
+        if not done:
+            process.kill()
+            self._verdict.problems.append("the client did not end")
+        output, errors = (data.decode("utf-8", "replace") for data in await reading)
+        return self._client.heard(output), errors

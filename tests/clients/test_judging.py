@@ -1,0 +1,91 @@
+"""A scripted client through the proxy, in front of the strict provider; and faults that the judge has to see."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from evals.clients import rules
+from evals.clients.counting import kept_items, request_tokens, tokens
+from evals.clients.judge import Verdict, judge
+from evals.clients.script import Plan, source_files
+from evals.clients.scripted import Agent, sdk
+from evals.clients.upstream import UNIQUE, Provider, Seen, provided
+from tests.proxy.clients import proxied, status
+
+BUDGET = 9_000
+
+
+@pytest.mark.anyio
+async def test_a_scripted_session_of_25_steps_holds():
+    plan = Plan(25, cuts=(15,))
+    provider = Provider(plan)
+    async with provided(provider) as upstream, proxied(upstream, budget=BUDGET) as address:
+        client = sdk(address)
+        agent = Agent(client, source_files(plan.seed, size=1_500))
+        words = [await agent.say("Read the files of src. Never push to main."), await agent.say("Go on.")]
+        await client.close()
+        told = await status(address)
+    verdict = Verdict("scripted", "", "ours", budget=BUDGET)
+    judge(verdict, provider.seen, told["records"], told)
+    assert verdict.problems == []
+    assert plan.cut_text(15) in words[0]
+    assert plan.final in words[1]
+    assert verdict.by_kind == {"agent": 27, "subagent": 7}
+    assert verdict.sessions == 2
+    assert verdict.activations >= 2
+    assert verdict.above_budget == verdict.refused == verdict.unexplained == verdict.lost == 0
+    assert verdict.cached > verdict.tokens / 2
+
+
+def seen(number: int, items: list[str], **more: Any) -> Seen:
+    values = {"dialect": "chat", "thread": "t", "kind": "agent", "tokens": 10, "cached": 0, "size": 9, **more}
+    return Seen(number, items=items, **values)
+
+
+def record(number: int | None, activation: str | None = None) -> dict[str, Any]:
+    usage = None if number is None else {"output": UNIQUE + number}
+    return {"session": "s", "activation": activation, "usage": usage}
+
+
+def judged(requests: list[Seen], records: list[dict[str, Any]]) -> Verdict:
+    verdict = Verdict("c", "1", "ours", budget=100)
+    judge(verdict, requests, records, {"failures": 0, "last_failure": None})
+    return verdict
+
+
+def test_a_prefix_may_break_at_an_activation_alone():
+    requests = [seen(1, ["a"]), seen(2, ["a", "b"]), seen(3, ["h", "b"])]
+    assert judged(requests, [record(1), record(2), record(3)]).unexplained == 1
+    assert judged(requests, [record(1), record(2), record(3, "high_water")]).unexplained == 0
+    assert judged(requests, [record(1), record(2), record(None, "high_water")]).unexplained == 0
+    assert judged(requests, [record(1), record(2, "high_water"), record(3)]).unexplained == 1
+
+
+def test_a_history_that_the_client_has_compacted_begins_anew():
+    requests = [seen(1, ["a"]), seen(2, ["a", "ask"], kind="compaction", thread="c"), seen(3, ["summary"])]
+    verdict = judged(requests, [record(1), record(2), record(3)])
+    assert (verdict.unexplained, verdict.compacted) == (0, 1)
+
+
+def test_what_must_not_be_is_counted():
+    requests = [seen(1, ["a"], tokens=101), seen(2, ["a"], problem="no"), seen(3, ["a"], lost=["result-1"])]
+    verdict = judged(requests, [record(1), record(2), record(3)])
+    assert (verdict.above_budget, verdict.refused, verdict.lost, verdict.holds) == (1, 1, 1, False)
+
+
+def test_tokens_are_those_of_what_a_model_reads():
+    body = {"system": "You fix code.", "messages": [{"role": "user", "content": [{"type": "text", "text": "hello"}]}]}
+    assert request_tokens(body) == tokens("You fix code.") + tokens("hello") + 4
+    assert kept_items(["a", "b"], ["a", "c"]) == 1
+
+
+def test_the_judge_uses_nothing_of_what_it_judges():
+    for path in Path(rules.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not [name for name in names if name.startswith("summarizing_context")], path
