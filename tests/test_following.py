@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import random
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
 
 from summarizing_context import FollowReport, MessageError, Settings, SettingsError, open_context
 from tests.laws.builders import assistant, call, result, system, user
@@ -37,66 +38,99 @@ def talk(count: int, mark: str = "") -> list[dict[str, Any]]:
     return rows
 
 
-def edited(history: list[dict[str, Any]], chance: random.Random, number: int) -> list[dict[str, Any]]:
-    """What a host does with its history: it goes on, edits, rewinds, forks or compacts."""
-    kind, at = chance.choice(["append", "append", "edit", "in place", "rewind", "fork", "compact"]), len(history)
+# What a host does with its history, as (kind, place, size); a place is counted from the end.
+EDITS = st.tuples(
+    st.sampled_from(["append", "append", "edit", "edit in place", "rewind", "fork", "compact", "drop", "same", "other"]),
+    st.integers(0, 60),
+    st.integers(1, 4),
+)
+
+
+def edited(history: list[dict[str, Any]], edit: tuple[str, int, int], number: int) -> list[dict[str, Any]]:
+    """The host's history after an edit; `number` tells edits apart."""
+    kind, back, size = edit
+    at = max(0, len(history) - 1 - back)
+    more = talk(size, f"n{number}-")
+    if kind == "append":
+        return [*history, *more[2:]]
     if kind == "edit":
-        at = chance.randrange(len(history))
         return [*history[:at], {**history[at], "note": number}, *history[at + 1 :]]
-    if kind == "in place":
-        history[chance.randrange(len(history))]["note"] = number
+    if kind == "edit in place":
+        history[at]["note"] = number
         return history
     if kind == "rewind":
-        return history[: chance.randrange(1, len(history) + 1)]
+        return history[: at + 1]
+    if kind == "fork":
+        return [*history[: at + 1], *more[2:]]
     if kind == "compact":
         return [history[0], user(f"Summary {number}"), *history[-4:]]
-    start = history if kind == "append" else history[: chance.randrange(1, at + 1)]
-    return [*start, *talk(2, f"n{number}-")[2:]]
+    if kind == "drop":
+        return [*history[:at], *history[at + 1 :]] or more
+    return list(history) if kind == "same" else more
 
 
-async def view_of(context: Any) -> list[dict[str, Any]]:
+class Provider:
+    """A provider that was shown nothing so far: its first view stands on the log and the summaries alone."""
+
+    def __init__(self, number: int) -> None:
+        self.name = f"provider {number}"
+
+
+async def view_of(context: Any, provider: Provider | None = None) -> list[dict[str, Any]]:
     await context.wait_idle()
-    return await context.get_messages_for_request()
+    return await context.get_messages_for_request(provider=provider)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("with_keys", [False, True])
-async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(seed: int, with_keys: bool) -> None:
-    chance = random.Random(seed)
-    async with open_context(small()) as ours, open_context(small()) as twin:
+def first_difference(known: list[dict[str, Any]], history: list[dict[str, Any]]) -> int:
+    same = next((at for at, (a, b) in enumerate(zip(known, history, strict=False)) if a != b), None)
+    return min(len(known), len(history)) if same is None else same
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.too_slow])
+@given(edits=st.lists(EDITS, min_size=4, max_size=7), with_keys=st.booleans())
+@example(edits=[("append", 0, 4)] * 6, with_keys=True)
+@example(edits=[("compact", 0, 1), ("append", 0, 4), ("fork", 9, 2), ("other", 0, 3)], with_keys=False)
+async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(
+    edits: list[tuple[str, int, int]], with_keys: bool
+) -> None:
+    """`each` is set anew at every step, so it activates at every step: it is compared by the log, and by the first
+    view of a provider. `twin` is set only where the host rewrote its past: its running view is the same too."""
+    async with open_context(small()) as ours, open_context(small()) as each, open_context(small()) as twin:
         history = talk(8)
         known: list[dict[str, Any]] = []
-        for number in range(12):
+        for number in range(len(edits) + 1):
             keys = [repr(message) for message in history] if with_keys else None
             report = await ours.follow(history, keys=keys)
-            same = next((at for at, (a, b) in enumerate(zip(known, history, strict=False)) if a != b), None)
-            same = min(len(known), len(history)) if same is None else same
+            same = first_difference(known, history)
             lost = same < len(known)
             assert report == FollowReport(len(history) - same, same, same if lost else None)
+            await each.set_messages(history)
             if lost:
                 await twin.set_messages(history)
-            else:  # so that both activate alike
+            else:
                 for message in history[same:]:
                     await twin.add_message(message)
-            assert await ours.get_messages() == history
+            assert await ours.get_messages() == await each.get_messages() == history
             assert await view_of(ours) == await view_of(twin)
+            assert await view_of(ours, Provider(number)) == await view_of(each, Provider(number))
             known = copy.deepcopy(history)
-            history = edited(history, chance, number)
-        end = talk(3, "end")
-        await ours.follow(end)
-        await twin.set_messages(end)
-        assert await view_of(ours) == await view_of(twin)
+            if number < len(edits):
+                history = edited(history, edits[number], number)
 
 
-async def test_a_growing_history_activates_once_where_set_messages_does_each_time() -> None:
-    async with open_context(small()) as ours, open_context(small()) as twin:
-        for count in range(1, 6):
-            await ours.follow(talk(count))
-            await twin.set_messages(talk(count))
-            await ours.get_messages_for_request(100_000)
-            await twin.get_messages_for_request(100_000)
-        assert ours.statistics().activations < twin.statistics().activations
-        assert await ours.get_messages() == await twin.get_messages()
+async def test_ten_turns_activate_once_where_set_messages_activates_ten_times() -> None:
+    async with open_context(small()) as ours, open_context(small()) as each:
+        history = talk(20)
+        for number in range(10):
+            await ours.follow(history)
+            await each.set_messages(history)
+            before = ours.last_view.messages if ours.last_view else []
+            now, anew = await view_of(ours), await view_of(each)
+            assert now[: len(before)] == before
+            assert anew[-1] == now[-1] == history[-1]
+            history = [*history, assistant(f"Said {number}.")]
+        assert (ours.statistics().activations, each.statistics().activations) == (1, 10)
+        assert await ours.get_messages() == await each.get_messages()
 
 
 async def test_moved_cache_marks_and_a_single_text_block_are_no_difference() -> None:
@@ -159,13 +193,13 @@ async def test_two_at_once_and_a_cancelled_one_add_nothing_twice() -> None:
 
 
 async def test_a_reopened_session_goes_on_and_keeps_critical_rows_and_pins(tmp_path: Path) -> None:
-    settings = small(store=str(tmp_path / "s.db"), session_id="s")
+    kept = small(store=str(tmp_path / "s.db"), session_id="s")
     history = [*talk(6), {**user("Keep this."), "metadata": {"critical": True}}, *talk(6, "z")[2:]]
-    async with open_context(settings) as context:
+    async with open_context(kept) as context:
         await context.follow(history)
         pin = await context.pin(7)
         await context.get_messages_for_request()
-    async with open_context(settings) as context:
+    async with open_context(kept) as context:
         assert await context.follow([*history, user("New.")], keys=list(map(str, range(len(history) + 1)))) == (
             1,
             len(history),
