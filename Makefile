@@ -15,7 +15,7 @@ GATE_REPLIES ?= 10000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo proxy-demo test test-hosts test-hosts-oldest coverage lint format docs laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-checkpoints bench-scorers tune simulate clean
+.PHONY: help demo proxy-demo test test-hosts test-hosts-oldest coverage lint lint-hosts format docs laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-checkpoints bench-scorers tune simulate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -62,6 +62,9 @@ lint: $(READY) ## style, types and imports, in a minute
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
+
+lint-hosts: $(HOSTS)/.ready ## the types of the adapters against the real packages of their hosts (a minute, later seconds)
+	$(HOSTS)/bin/python -m mypy --cache-dir=.mypy_cache/hosts summarizing_context/adapters
 
 format: $(READY) ## mend what can be mended by machine
 	$(BIN)/ruff check --fix .

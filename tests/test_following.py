@@ -40,7 +40,7 @@ def talk(count: int, mark: str = "") -> list[dict[str, Any]]:
 
 # What a host does with its history, as (kind, place, size); a place is counted from the end.
 EDITS = st.tuples(
-    st.sampled_from(["append", "append", "edit", "edit in place", "rewind", "fork", "compact", "drop", "same", "other"]),
+    st.sampled_from(["append", "append", "edit", "in place", "rewind", "fork", "compact", "drop", "same", "other"]),
     st.integers(0, 60),
     st.integers(1, 4),
 )
@@ -55,7 +55,7 @@ def edited(history: list[dict[str, Any]], edit: tuple[str, int, int], number: in
         return [*history, *more[2:]]
     if kind == "edit":
         return [*history[:at], {**history[at], "note": number}, *history[at + 1 :]]
-    if kind == "edit in place":
+    if kind == "in place":
         history[at]["note"] = number
         return history
     if kind == "rewind":

@@ -57,6 +57,8 @@ def measure(progress: Progress, *, long: bool = False) -> dict[str, Figures]:
         evidence["session"] = session.result()
         progress.update(bar, description="adders and views beside summaries")
         evidence["background"] = _figures("evals.performance.background")
+        progress.update(bar, description="a host that hands over its whole history")
+        evidence["following"] = _figures("evals.performance.following")
     progress.advance(bar)
     return evidence
 

@@ -1,7 +1,8 @@
 """The numbers to reach (architecture, section 6) against what was measured, with the best peer of the same run beside.
 
 Pure. Evidence comes by name: `main`, `slow`, `never`, `always`, `burst`, `cold`, `reopen` are figures of runs of ours,
-`session` those of the session of 100,000 messages, `background` those of adders and views beside summaries.
+`session` those of the session of 100,000 messages, `background` those of adders and views beside summaries, `following`
+those of a host that hands over its whole history.
 """
 
 from __future__ import annotations
@@ -116,6 +117,8 @@ TARGETS = (
     Target("event-loop stall meanwhile", "≤ 50 ms", of("background", "stall_busy_ms"), 50, "ms"),
     Target("memory over text", "< 3", of("session", "memory_over_text"), 3),
     Target("reopening 100,000 messages, to the first view", "< 3 s", of("session", "reopen_s_per_100k"), 3, "s"),
+    Target("follow, 5,000 messages and 2 new", "≤ 10 ms", of("following", "follow_ms"), 10, "ms"),
+    Target("… with keys", "≤ 1 ms", of("following", "follow_keys_ms"), 1, "ms"),
     Target("extractive summarizer", "≥ 1M tokens/s", of("session", "extractive_mtokens_per_s"), 1e9, "M/s", least=1.0),
 )
 

@@ -303,19 +303,20 @@ def _response(message: Message, row: _Row | None) -> ModelResponse:
     """The response of an assistant row, with what the view has left of its parts."""
     if row is None:
         return ModelResponse(parts=[TextPart(_text(message))])
+    given: ModelResponse = row.part
     if message == row.message:
-        return row.part
+        return given
     arguments = {call["id"]: call["function"]["arguments"] for call in message.get("tool_calls", ())}
     is_said = message["content"] == row.message["content"]
     parts: list[Any] = [] if is_said or not (text := _text(message)) else [TextPart(text)]
-    for part in row.part.parts:
+    for part in given.parts:
         if isinstance(part, ToolCallPart):
             if part.tool_call_id in arguments:
                 same = arguments[part.tool_call_id] == part.args_as_json_str()
                 parts.append(part if same else replace(part, args=arguments[part.tool_call_id]))
         elif not message.keys().isdisjoint(("thinking", "reasoning")) if isinstance(part, ThinkingPart) else is_said:
             parts.append(part)
-    return replace(row.part, parts=parts or [TextPart("[thinking left out]")])
+    return replace(given, parts=parts or [TextPart("[thinking left out]")])
 
 
 def _text(message: Message) -> str:

@@ -17,7 +17,7 @@ IN_A_SESSION = "in a session"
 NEEDS = "needs "
 WRITTEN_BY_HELP = "docs/reference/cli.md"  # from the commands' own help
 
-_BLOCK = re.compile(r"(?:^<!-- ([a-z_ ]+) -->\n+)?^( *)```(\w*)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"(?:^<!-- ([a-z_. ]+) -->\n+)?^( *)```(\w*)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?<=[.!?:;])[\"')*]*\s+")

@@ -3,7 +3,7 @@
 A host that resumes a session gives back what it has saved: without system rows, perhaps less than the log holds, as it
 was killed before it saved, perhaps more, perhaps with rows of its own. A log that was loaded from a file is the
 authority then: it stays, and what only the host has is appended. Once the host has gone on with the conversation, a
-list that is not the log replaces it.
+list that goes on from the log is appended to it, and another one replaces what differs.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ async def take_transcript(
     if found.is_known and rows:
         return
     if not loaded:
-        await context.set_messages(rows)
+        await context.follow(rows)
     elif resuming:
         await _resume(context, rows)
     else:
-        await context.set_messages(await _mended(context, rows, found))
+        await context.follow(await _mended(context, rows, found))
 
 
 def may_be_missing(message: Any) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 from langchain.agents.middleware import AgentMiddleware, ModelRequest, ModelResponse
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.messages import AIMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from summarizing_context.adapters.langchain.loop_thread import LoopThread
@@ -130,7 +130,7 @@ class _Window:
         return self._info
 
 
-async def _view(sessions: Sessions, asked: _Asked) -> list[BaseMessage]:
+async def _view(sessions: Sessions, asked: _Asked) -> list[Any]:
     history = asked.history
     async with sessions.use(asked.session) as context:
         await context.follow(history.rows, keys=history.keys)
