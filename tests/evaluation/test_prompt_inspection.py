@@ -60,7 +60,7 @@ def test_another_text_under_a_released_name_is_complained_of(tmp_path: Path):
     assert "was released with another text" in words_about(folder_with(tmp_path, "{{max_tokens}}", "focus/v1.md"))
 
 
-@pytest.mark.parametrize(("file", "said"), [("focus/V2.md", "reads like v1.md"), ("foccus/v1.md", "nothing asks")])
+@pytest.mark.parametrize(("file", "said"), [("focus/V2.md", "name the file like"), ("foccus/v1.md", "nothing asks")])
 def test_what_nothing_would_read_is_complained_of(tmp_path: Path, file: str, said: str):
     assert said in words_about(folder_with(tmp_path, "{{max_tokens}}", file))
 
