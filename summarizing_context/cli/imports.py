@@ -16,6 +16,7 @@ from summarizing_context.cli.output import (
     InputError,
     JsonPath,
     StorePath,
+    TranscriptFormat,
     TranscriptPaths,
     help_text,
     number,
@@ -57,6 +58,8 @@ def register(app: typer.Typer) -> None:
 def import_transcripts(
     paths: TranscriptPaths,
     store: StorePath,
+    *,
+    format: TranscriptFormat = "auto",
     config: ConfigPath = None,
     json_path: JsonPath = None,
 ) -> int:
@@ -78,7 +81,7 @@ def import_transcripts(
     skipped: Counter[str] = Counter()
     for path in find_transcripts(paths):
         try:
-            logs = [log for log in read(path) if log.messages]
+            logs = [log for log in read(path, format=format) if log.messages]
             rows += anyio.run(partial(_import_all, logs, settings))
         except TranscriptError as error:
             unreadable.append(error)

@@ -64,6 +64,13 @@ TranscriptPaths = Annotated[
     typer.Argument(metavar="PATH", help="Transcripts of any known format, folders of them, or - for the input."),
 ]
 
+TranscriptFormat = Annotated[
+    str,
+    typer.Option(
+        "--format", metavar="NAME", help="Format of the transcripts, such as codex or messages, if it is told wrongly."
+    ),
+]
+
 
 class Status(IntEnum):
     """Exit statuses of the command line."""

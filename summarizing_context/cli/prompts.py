@@ -17,6 +17,7 @@ from summarizing_context.cli.output import (
     InputError,
     JsonPath,
     Status,
+    TranscriptFormat,
     help_text,
     number,
     plain,
@@ -242,6 +243,7 @@ def render(
         Path | None, typer.Argument(metavar="[TRANSCRIPT]", help="A .jsonl or .jsonl.gz file of messages.")
     ] = None,
     *,
+    format: TranscriptFormat = "auto",
     session: Annotated[str | None, typer.Option(metavar="ID", help="A stored session instead, with --store.")] = None,
     store: Annotated[
         Path | None, typer.Option(metavar="FILE", envvar="SUMMARIZING_CONTEXT_STORE", help="Where it is stored.")
@@ -269,7 +271,8 @@ def render(
         raise InputError(f"{prompt.name} is not sent with parts of a session; those are {', '.join(RENDERED)}")
     if prompt.name == "focus" and not topic.strip():
         raise InputError("a focus prompt is about a topic; name one with --topic")
-    messages, settings = _messages(transcript, session, store), Settings.load(store=":memory:", summarizer="extractive")
+    messages = _messages(transcript, session, store, format)
+    settings = Settings.load(store=":memory:", summarizer="extractive")
     jobs = anyio.run(partial(jobs_for, messages, settings, purpose=prompt.name, topic=topic, rank=rank))
     rendered = render_request(prompt, jobs, number, counter.count)
     if json_path is not None:
@@ -345,7 +348,7 @@ def _counter() -> TokenCounter:
     return anyio.run(choose_counter, "auto")
 
 
-def _messages(transcript: Path | None, session: str | None, store: Path | None) -> list[dict[str, Any]]:
+def _messages(transcript: Path | None, session: str | None, store: Path | None, format: str) -> list[dict[str, Any]]:
     if (transcript is None) == (session is None):
         raise InputError("name what to render for: a transcript, or --session with --store")
     if transcript is not None:
@@ -354,7 +357,7 @@ def _messages(transcript: Path | None, session: str | None, store: Path | None) 
         files = find_transcripts([transcript])
         if len(files) > 1:
             raise InputError(f"{transcript} holds {len(files)} transcripts; name one of them")
-        return list(read_session(files[0]).messages)
+        return list(read_session(files[0], format=format).messages)
     return _stored(session or "", store)
 
 

@@ -19,6 +19,7 @@ from summarizing_context.cli.output import (
     InputError,
     JsonPath,
     Status,
+    TranscriptFormat,
     TranscriptPaths,
     dollars,
     help_text,
@@ -302,6 +303,7 @@ def replay(
         typer.Option(metavar="N[,N]", help="Tokens that a view may use, such as 16000 or 8k,16k; each is replayed."),
     ],
     *,
+    format: TranscriptFormat = "auto",
     strategy: _Strategies = None,
     summarizer: SummarizerName = None,
     store: Annotated[
@@ -339,7 +341,7 @@ def replay(
     own = OwnSettings(config, prompts, summarizer, model)
     named: list[str | None] = [*_names(strategy or ())]
     variants = [own.load(base_url, store=store, strategy=name) for name in named or [None]]
-    plan = Plan(_budgets(budget), variants[0], live, tuple(dict.fromkeys(one.strategy for one in variants)))
+    plan = Plan(_budgets(budget), variants[0], live, tuple(dict.fromkeys(one.strategy for one in variants)), format)
     if dry and len(plan.strategies) > 1:
         raise InputError("--dry-run: it works out one --strategy at a time; name one")
     if dry:

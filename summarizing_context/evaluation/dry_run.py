@@ -80,7 +80,7 @@ def forecast_files(paths: Sequence[Path], plan: Plan) -> Iterator[list[Forecast]
     new: dict[SummaryKey, str] = {}
     for path in paths:
         try:
-            logs = read_named(path).items()
+            logs = read_named(path, format=plan.format).items()
             yield [row for name, log in logs for row in anyio.run(partial(forecast_log, name, log, plan, new))]
         except TranscriptError as error:
             yield error

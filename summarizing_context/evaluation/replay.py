@@ -159,6 +159,7 @@ class Plan:
     settings: Settings
     live: bool = False  # views are taken at once, whether or not the summaries are ready
     strategies: tuple[str, ...] = ()  # in place of the settings' own
+    format: str = "auto"  # of the transcripts
 
     @property
     def variants(self) -> list[Settings]:
@@ -292,9 +293,8 @@ async def replay_log(name: str, log: Transcript, plan: Plan, *, costs: Costs | N
 
 def replay_file(path: Path, plan: Plan) -> list[Tally]:
     """Replay each session of one transcript file as the plan says, in an event loop of its own."""
-    return [
-        tally for name, log in read_named(path).items() for tally in anyio.run(partial(replay_log, name, log, plan))
-    ]
+    logs = read_named(path, format=plan.format).items()
+    return [tally for name, log in logs for tally in anyio.run(partial(replay_log, name, log, plan))]
 
 
 def replay_files(paths: Sequence[Path], plan: Plan, *, jobs: int = 1) -> Iterator[list[Tally] | TranscriptError]:

@@ -25,7 +25,7 @@ def read_gemini(content: Content) -> Iterator[Draft]:
     for key in ("systemInstruction", "system_instruction"):
         if text := _system(request.get(key)):
             draft.add({"role": "system", "content": text})
-    reader = _Reader(draft)
+    reader = GeminiReader(draft)
     for line, item in _contents(content):
         parts = mapping(item).get("parts")
         if not isinstance(parts, list):
@@ -46,7 +46,7 @@ def _contents(content: Content) -> list[tuple[int, Any]]:
     return [(0, item) for item in found] if isinstance(found, list) else []
 
 
-class _Reader:
+class GeminiReader:
     """Turns contents into chat messages."""
 
     def __init__(self, draft: Draft) -> None:

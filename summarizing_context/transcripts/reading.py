@@ -10,8 +10,10 @@ from summarizing_context.transcripts import chat
 from summarizing_context.transcripts.base import AUTO, LISTED, Content, Draft, Format, Transcript
 from summarizing_context.transcripts.claude_code import is_claude_code, read_claude_code
 from summarizing_context.transcripts.codex import is_codex, read_codex
+from summarizing_context.transcripts.copilot import is_copilot, read_copilot
 from summarizing_context.transcripts.files import STDIN, load
 from summarizing_context.transcripts.gemini import is_gemini, read_gemini
+from summarizing_context.transcripts.gemini_cli import is_gemini_cli, read_gemini_cli
 from summarizing_context.transcripts.langchain import is_langchain, read_langchain
 from summarizing_context.transcripts.opencode import is_database, is_opencode, read_opencode
 from summarizing_context.transcripts.responses import is_responses, read_responses
@@ -21,6 +23,8 @@ _OPENCODE = "opencode"  # a database, and so no row of the table
 _TABLE = (  # the first that fits is taken
     Format("claude-code", is_claude_code, read_claude_code, appended=True),
     Format("codex", is_codex, read_codex, appended=True),
+    Format("gemini-cli", is_gemini_cli, read_gemini_cli, appended=True),
+    Format("copilot", is_copilot, read_copilot, appended=True),
     Format("openai-finetune", chat.is_finetune, chat.read_finetune),
     Format("openai-responses", is_responses, read_responses),
     Format("gemini", is_gemini, read_gemini),
@@ -56,12 +60,12 @@ def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
         yield _finished(draft, path, name)
 
 
-def read_session(path: Path, session_id: str = "") -> Transcript:
+def read_session(path: Path, session_id: str = "", *, format: str = AUTO) -> Transcript:
     """One session of a file: the named one, else the only one; of Claude Code the session without its sidechains.
 
     Raises `TranscriptError` where the file holds others, and as `read` does.
     """
-    found = list(read(path))
+    found = list(read(path, format=format))
     named = [each for each in found if each.session_id == session_id]
     if named or len(found) == 1 or (found and found[0].format == "claude-code" and not session_id):
         return (named or found)[0]
@@ -69,12 +73,12 @@ def read_session(path: Path, session_id: str = "") -> Transcript:
     raise TranscriptError(f"{path}:1: holds {len(found)} sessions ({names}); name a file with one")
 
 
-def read_named(path: Path) -> dict[str, Transcript]:
+def read_named(path: Path, *, format: str = AUTO) -> dict[str, Transcript]:
     """The sessions of a file by the name that reports give them: the file's, and their own where there are several.
 
     Sessions without any message are left out, unless the file holds nothing else.
     """
-    found = list(read(path))
+    found = list(read(path, format=format))
     spoken = [each for each in found if each.messages] or found[:1]
     return {str(path) if len(spoken) == 1 else f"{path}{LISTED}{each.session_id}": each for each in spoken}
 

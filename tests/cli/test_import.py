@@ -41,3 +41,15 @@ def test_a_bad_file_is_named_and_the_others_are_imported(run: Runner, tmp_path):
     assert [row["session_id"] for row in ran.document["sessions"]] == ["b"]
     assert [error.startswith(f"{bad}:3: ") for error in ran.document["unreadable"]] == [True]
     assert run("import", bad, "--store", tmp_path / "logs.db").status == 2
+
+
+def test_a_named_format_stands_in_the_place_of_the_one_that_is_seen(run: Runner, tmp_path):
+    path = write_transcript(tmp_path / "log.jsonl", [{"role": "user", "content": "hello", "parts": [{"text": "hi"}]}])
+    for named, words in ((None, "hello"), ("gemini", "hi")):
+        store = tmp_path / f"{named}.db"
+        ran = run("import", path, "--store", store, *(["--format", named] if named else []), "--json", "-")
+        assert ran.document["sessions"][0]["format"] == (named or "messages")
+        assert words in run("search", words, "--store", store).out
+    assert run("import", path, "--store", tmp_path / "x.db", "--format", "gemnii").status == 2
+    assert run("replay", path, "--budget", "4k", "--format", "gemini").status == 0
+    assert run("prompts", "render", "segment", path, "--format", "codxe").status == 2

@@ -1,4 +1,4 @@
-"""Logs that Claude Code, Codex and OpenCode wrote; `tests/data/clients/README.md` tells how."""
+"""Logs that coding clients wrote; `tests/data/clients/README.md` tells how."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from summarizing_context.transcripts import Transcript, find_transcripts, read, 
 CLIENTS = Path(__file__).parents[1] / "data" / "clients"
 CLAUDE_CODE = next((CLIENTS / "claude-code").glob("*.jsonl"))
 CODEX = CLIENTS / "codex" / "rollout-2026-11-23.jsonl"
+GEMINI = CLIENTS / "gemini-cli" / "session-2026-11-24.jsonl"
+COPILOT = CLIENTS / "copilot" / "events.jsonl"
 ENDED = ["divide now returns 1.5 for 3 and 2; both tests pass.", "divide(-3, 2) is -1.5, as it should be."]
 
 
@@ -224,4 +226,63 @@ def test_a_database_of_something_else_and_a_broken_record_are_told(opencode, tmp
 
 
 def test_the_home_of_a_client_is_searched_for_its_sessions():
-    assert len(find_transcripts([CLIENTS])) == 3
+    assert len(find_transcripts([CLIENTS])) == 5
+
+
+def test_a_chat_of_gemini_cli_is_its_records_put_together():
+    log = read_session(GEMINI)
+    assert (log.format, log.session_id) == ("gemini-cli", lines_of(GEMINI)[0]["sessionId"])
+    assert human(log) == ["Now divide -3 by 2."]  # the client wrote the first row by itself
+    assert [message["role"] for message in log.messages] == ["user", "user", "assistant", "tool", "tool", "assistant"]
+    assert unanswered(log) == []
+    assert log.skipped == {"part:thought": 1}
+    assert len(log.lines) == len(log.messages)
+
+
+def test_what_a_user_of_gemini_cli_takes_back_is_no_message(tmp_path: Path):
+    rows = lines_of(GEMINI)
+    second = next(row["id"] for row in rows if row.get("content") == [{"text": "Now divide -3 by 2."}])
+    rows += [{"$rewindTo": second}, {"id": "u9", "type": "user", "content": [{"text": "Leave it."}]}]
+    log = read_session(written(tmp_path / "session.jsonl", [*rows, {"id": "i1", "type": "info", "content": "Saved."}]))
+    assert human(log) == ["Leave it."]
+    assert len(log.messages) == 2
+    assert (log.skipped["rewound"], log.skipped["message:info"]) == (4, 1)
+
+
+def test_a_chat_that_gemini_cli_wrote_as_one_record_is_read_too(tmp_path: Path):
+    head, whole = lines_of(GEMINI)[:2]
+    said = {"id": "u1", "type": "user", "content": "Mend it."}
+    path = tmp_path / "session.json"
+    path.write_text(json.dumps({**head, "messages": [*whole["$set"]["messages"], said]}), encoding="utf8")
+    log = read_session(path)
+    assert (log.format, human(log)) == ("gemini-cli", ["Mend it."])
+
+
+def test_a_session_of_copilot_is_read_as_it_was_spoken():
+    log = read_session(COPILOT)
+    assert (log.format, log.session_id) == ("copilot", lines_of(COPILOT)[0]["data"]["sessionId"])
+    assert human(log) == ["Mend divide in calc.py. Always keep the tests green.", "Now divide -3 by 2."]
+    calls = [len(read_message(message).calls) for message in log.messages if message["role"] == "assistant"]
+    assert calls == [2, 0, 2, 0]
+    assert unanswered(log) == []
+    assert "tests pass" in str(log.messages[4]["content"])
+    assert log.skipped["tool.execution_start"] == 4
+
+
+def test_rewinds_subagents_and_compactions_of_copilot(tmp_path: Path):
+    rows = lines_of(COPILOT)
+    last = next(at for at in reversed(range(len(rows))) if rows[at]["type"] == "user.message")
+    gone = [row["id"] for row in rows[last:]]
+    sizes = {"success": True, "preCompactionTokens": 900, "postCompactionTokens": 90, "summaryContent": "Mended."}
+    rows += [
+        {"type": "session.snapshot_rewind", "id": "r1", "data": {"eventIds": gone, "eventsRemoved": len(gone)}},
+        {"type": "session.compaction_complete", "id": "k1", "data": sizes},
+        {"type": "user.message", "id": "a1", "agentId": "scout", "data": {"content": "Look around."}},
+    ]
+    log, scout = read(written(tmp_path / "events.jsonl", rows))
+    assert human(log) == ["Mend divide in calc.py. Always keep the tests green."]
+    assert log.skipped["rewound"] == len(gone)
+    (compaction,) = log.compactions
+    assert (compaction.at, compaction.tokens_before, compaction.tokens_after) == (len(log.messages), 900, 90)
+    assert compaction.summary == "Mended."
+    assert (scout.session_id, len(scout.messages), human(scout)) == (f"{log.session_id}:scout", 1, [])
