@@ -15,7 +15,7 @@ GATE_REPLIES ?= 10000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo proxy-demo test test-hosts test-hosts-oldest coverage lint lint-hosts format docs laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-checkpoints bench-scorers tune simulate clean
+.PHONY: help demo fleet-demo proxy-demo test test-hosts test-hosts-oldest coverage lint lint-hosts format docs laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-checkpoints bench-scorers tune simulate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -34,6 +34,9 @@ proxy-demo: $(READY) ## watch a client's 200 steps pass the proxy, with pictures
 
 demo: $(READY) ## watch a long session being summarized inside a small budget
 	$(BIN)/summarizing-context demo
+
+fleet-demo: $(READY) ## a server, three hosts and two workers on this machine, one of them killed (a minute)
+	$(BIN)/python -m evals.performance.fleet_demo
 
 test: $(READY) ## every test
 	$(BIN)/python -m pytest -n 2 --dist worksteal

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -66,8 +66,11 @@ from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import Extracts, SummaryCache
 from summarizing_context.worker.worker import Origin, Worker
 
-if TYPE_CHECKING:  # its driver is installed on demand
+if TYPE_CHECKING:  # their packages are installed on demand
+    from summarizing_context.pool.asking import PoolCaller
     from summarizing_context.stores.postgres.store import PostgresStore
+
+_ASKED_AT_ONCE = 32  # of a pool of workers, by one session
 
 
 @asynccontextmanager
@@ -142,7 +145,7 @@ class _Base:
     options: Options
     clock: Clock
     counter: TokenCounter
-    caller: AnyCaller
+    caller: AnyCaller | PoolCaller
     recipe: Recipe
     redact: Redaction | None
     foreground: Foreground
@@ -174,7 +177,8 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
     background = WorkerThread(
         "background", Steps(foreground).yield_now
     )  # one: several that compute hold the event loop up
-    caller = make_caller(settings, options.summarizer, clock, read_only=options.read_only, background=background)
+    asks_only = options.read_only or settings.workers == "pool"  # then it calls nobody, and needs no key
+    caller = make_caller(settings, options.summarizer, clock, read_only=asks_only, background=background)
     prices = load_prices(settings.prices)  # a wrong file is told on opening, whoever summarizes
     price = FREE if isinstance(caller, ExtractiveCaller) else prices.price_of(caller.model)
     redact = None if options.redact is None else Redaction(options.redact)
@@ -184,6 +188,8 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
         store = await open_store(settings.store, read_only=options.read_only, gives_way=lambda: foreground.is_busy)
     try:
         base = _Base(settings, options, clock, counter, caller, recipe, redact, foreground, store)
+        if settings.workers != "own":
+            base = _with_pool(base, caller)
         meaning = make_meaning(base)
         counting = WorkerThread("counting")
         session = make_session(base, counting, background)
@@ -196,6 +202,14 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
     return SummarizingContext(
         session, calls=caller.statistics, price=price, redact=recipe.redact, meaning=meaning, closing=closing
     )
+
+
+def _with_pool(base: _Base, caller: AnyCaller) -> _Base:
+    """The same with a pool of workers that makes the summaries, alone or beside this process."""
+    from summarizing_context.pool.making import make_asking
+
+    asking = make_asking(base.settings, base.store, None if isinstance(caller, ExtractiveCaller) else caller)
+    return replace(base, caller=asking, recipe=replace(base.recipe, asks_pool=True))
 
 
 def make_session(base: _Base, counting: WorkerThread, background: WorkerThread) -> Session:
@@ -391,7 +405,7 @@ def make_worker(
         caller=base.caller,
         recipe=base.recipe,
         clock=base.clock,
-        concurrency=settings.concurrency,
+        concurrency=settings.concurrency if settings.workers == "own" else max(settings.concurrency, _ASKED_AT_ONCE),
         cooldown=settings.breaker_cooldown,
         start_messages=start_messages,
         foreground=base.foreground,

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +36,7 @@ class Server:
 
     def __init__(self, binaries: Path, folder: Path, *, port: int = 5432, options: tuple[str, ...] = ()) -> None:
         self._binaries, self._folder, self._options, self._port = binaries, folder, options, port
-        self._user = {"user": NOBODY, "group": NOBODY} if os.getuid() == 0 else {}
+        self._user: dict[str, Any] = {"user": NOBODY, "group": NOBODY} if os.getuid() == 0 else {}
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"postgresql://postgres@/postgres?host={folder}&port={port}"
 
@@ -50,7 +51,12 @@ class Server:
         """Start it, and wait until it takes connections."""
         import psycopg
 
-        settings = ("listen_addresses=", f"unix_socket_directories={self._folder}", f"port={self._port}", "fsync=off")
+        settings: tuple[str, ...] = (
+            "listen_addresses=",
+            f"unix_socket_directories={self._folder}",
+            f"port={self._port}",
+            "fsync=off",
+        )
         settings += ("max_connections=200", "shared_buffers=32MB", *self._options)
         command = [str(self._binaries / "postgres"), "-D", "data", *(f"--{one}" for one in settings)]
         until = time.monotonic() + PATIENCE

@@ -21,6 +21,7 @@ from summarizing_context.cli import (
     sessions,
     tune,
     view,
+    worker,
 )
 from summarizing_context.cli.output import PROGRAM, InputError, Status, help_text
 
@@ -59,7 +60,22 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(about)
-    for family in (demo, replay, imports, migrate, sessions, view, inspect, commands, mcp, proxy, eval, prompts, tune):
+    for family in (
+        demo,
+        replay,
+        imports,
+        migrate,
+        sessions,
+        view,
+        inspect,
+        commands,
+        mcp,
+        proxy,
+        eval,
+        prompts,
+        tune,
+        worker,
+    ):
         family.register(app)
     _register_completion(app)
     return app

@@ -227,7 +227,7 @@ class ModelMemoryReader:
     async def read(self, pieces: Sequence[LogPiece]) -> MemoryItems | None:
         (piece,) = pieces
         key = SummaryKey(piece.hash, self._recipe.memory)
-        async with paid_once(self._store, self._place, key, by_model=True):
+        async with paid_once(self._store, self._place, key, claims=self._recipe.claims):
             found = (
                 (await self._store.find_summaries(self._session_id, [key])).get(key) if self._recipe.shared else None
             )
@@ -253,7 +253,18 @@ class ModelMemoryReader:
             most = self._recipe.memory_tokens
             instructions = self._recipe.instructions("memory", 0, most)
             tokens = estimate_text(content)
-            return SummaryJob("memory", instructions, content, most, 0, piece.start, piece.stop, tokens, piece.hash)
+            return SummaryJob(
+                "memory",
+                instructions,
+                content,
+                most,
+                0,
+                piece.start,
+                piece.stop,
+                tokens,
+                piece.hash,
+                recipe_hash=self._recipe.memory,
+            )
 
         return await anyio.to_thread.run_sync(made, abandon_on_cancel=True)
 

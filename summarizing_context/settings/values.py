@@ -125,6 +125,7 @@ class Settings:
     merge_max_tokens: int | None = _setting(None, Maybe(Whole(16, _MOST)))  # None: by `max_tokens`
 
     # the background work
+    workers: Literal["own", "pool", "both"] = _setting("own", Choice(("own", "pool", "both")))  # that make summaries
     concurrency: int = _setting(8, Whole(1, 1_000))  # summaries in flight
     call_timeout: float = _setting(60.0, Number(0, _DAY, open_ends=True))  # seconds
     job_timeout: float = _setting(180.0, Number(0, _DAY, open_ends=True))  # seconds

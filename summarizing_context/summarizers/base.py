@@ -21,6 +21,7 @@ class SummaryJob:
     source_tokens: int  # estimate of `content`
     range_hash: str  # hex; names the content
     attempt: int = 1
+    recipe_hash: str = ""  # hex; with `range_hash` the key under which the store shares the summary
 
     @property
     def prompt(self) -> str:

@@ -64,6 +64,16 @@ class Recipe:
     memory_tokens: int = FIRST_CAP
     rules: str = ""  # of replies on standing rules
     earlier: tuple[str, ...] = ()  # hashes of recipes whose summaries of segments serve too, the best first
+    asks_pool: bool = False  # a pool's workers claim what they pay for; this process claims nothing
+
+    @property
+    def claims(self) -> bool:
+        """Whether this process holds the claim of a key while its summary is made."""
+        return self.maker == "model" and not self.asks_pool
+
+    def hash_of(self, prompted: Prompted) -> str:
+        """The recipe hash of what is asked for."""
+        return str(getattr(self, prompted))
 
 
 class Jobs:
@@ -162,6 +172,7 @@ class Jobs:
             stop=entries.stop,
             source_tokens=source,
             range_hash=hash,
+            recipe_hash=self._recipe.hash_of(prompted),
         )
 
     def _most(self, source: int, cap: int) -> int:

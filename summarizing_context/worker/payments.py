@@ -12,15 +12,16 @@ _DEADLINE = 300.0  # seconds; other hosts wait no longer for one that lives
 
 
 @asynccontextmanager
-async def paid_once(store: Store, place: Hashable, key: SummaryKey, *, by_model: bool) -> AsyncIterator[None]:
+async def paid_once(store: Store, place: Hashable, key: SummaryKey, *, claims: bool) -> AsyncIterator[None]:
     """Hold a key while it is looked up in the store, paid for, and kept.
 
-    `place` is the store's name, or what stands for a session that shares nothing. Nothing is paid unless `by_model`.
+    `place` is the store's name, or what stands for a session that shares nothing. Without `claims` other hosts are not
+    held off: nothing is paid here.
     """
-    claims = getattr(store, "claims", None) if by_model and place == store.name else None  # a store may have none
+    hosts = getattr(store, "claims", None) if claims and place == store.name else None  # a store may have none
     async with single_flight((place, key)):
-        if claims is None:
+        if hosts is None:
             yield
             return
-        async with claims.held(key, _DEADLINE):
+        async with hosts.held(key, _DEADLINE):
             yield

@@ -179,7 +179,7 @@ class RuleCalls:
         """What the model says of a batch, or has said in any session that asked the same."""
         job = await self._background.run(partial(self._job, batch))
         key = SummaryKey(job.range_hash, self._recipe.rules)
-        async with paid_once(self._store, self._place, key, by_model=True):
+        async with paid_once(self._store, self._place, key, claims=self._recipe.claims):
             if (found := await self._find(key)) is not None:
                 return await self._background.run(partial(self._read, batch, SummaryReply(found.text)))
             reply = await self._caller.summarize(job)
@@ -253,6 +253,7 @@ class RuleCalls:
             stop=spoken[-1].place + 1,
             source_tokens=estimate_text(batch.content),
             range_hash=output_hash(batch.content),
+            recipe_hash=self._recipe.rules,
         )
 
     def _read(self, batch: _Batch, reply: SummaryReply) -> dict[bytes, Verdict]:

@@ -277,8 +277,8 @@ class Worker:
         began = self._clock.now()
         try:
             await self._foreground.wait_gap()
-            by_model = self._recipe.maker == "model"
-            async with paid_once(self._store, self._place, self._jobs.key(want), by_model=by_model):
+            key = self._jobs.key(want)
+            async with paid_once(self._store, self._place, key, claims=self._recipe.claims):
                 if not (await self._find([want]) or self._take_made(want)):
                     job = await self._job(want)
                     if job is None:

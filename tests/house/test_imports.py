@@ -32,6 +32,8 @@ HOMES = {
     "numpy": ("stores/vectors.py",),
     "openai": ("summarizers/openai.py",),
     "opentelemetry": ("adapters/opentelemetry.py",),
+    "pgqueuer": ("stores/postgres/queue.py",),
+    "prometheus_client": ("pool/metrics.py",),
     "psycopg": ("stores/postgres/",),
     "pydantic_ai": ("adapters/pydantic_ai.py",),
     "pydantic_core": ("adapters/pydantic_ai.py",),
@@ -118,7 +120,7 @@ CONTRACTS = {
     contract["id"]: contract
     for contract in tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
 }
-SHARED_BY_STORES = ("base", "private_files", "vectors")  # modules of `stores` that are no backend
+SHARED_BY_STORES = ("base", "private_files", "requests", "vectors")  # modules of `stores` that are no backend
 
 
 def below_assembly() -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
@@ -68,6 +69,26 @@ def end_leases(address: str) -> None:
     """As if every host had been silent for long."""
     with sql(address) as connection:
         connection.execute("update writers set until = now() - interval '1 second'")
+
+
+async def test_a_claim_whose_taker_is_cancelled_is_free(address):
+    async with opened(address) as store, opened(another_host(address)) as other:
+        assert store.claims is not None
+        assert other.claims is not None
+
+        async def take() -> None:
+            async with store.claims.held(key("a"), 600):
+                await anyio.sleep_forever()
+
+        for steps in range(4):
+            task = asyncio.create_task(take())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task])
+            with anyio.fail_after(10):
+                async with other.claims.held(key("a"), 600):
+                    pass
 
 
 # One writer

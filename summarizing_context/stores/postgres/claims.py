@@ -31,11 +31,17 @@ class PostgresClaims:
                 await self._notices.wait(_payload(key))
         except StoreError as error:
             logger.warning("a summary is made without a claim", extra={"cause": type(error).__name__})
+        except asyncio.CancelledError:
+            self._let_go(key)  # the claim may have been taken meanwhile
+            raise
         try:
             yield
         finally:
-            with suppress(StoreError):  # closed: then its claims are gone too
-                self._access.submit(lambda connection: self._give_up(connection, key)).add_done_callback(_settled)
+            self._let_go(key)
+
+    def _let_go(self, key: SummaryKey) -> None:
+        with suppress(StoreError):  # closed: then its claims are gone too
+            self._access.submit(lambda connection: self._give_up(connection, key)).add_done_callback(_settled)
 
     def _give_up(self, connection: PostgresConnection, key: SummaryKey) -> None:
         values = {"writer": connection.writer, "channel": self._notices.channel, "payload": _payload(key)}

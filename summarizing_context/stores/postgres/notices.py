@@ -28,15 +28,15 @@ class Notices:
         self._waiting: dict[str, tuple[asyncio.Event, int]] = {}  # with how many wait
         self._listening: asyncio.Task[None] | None = None
 
-    async def wait(self, payload: str) -> None:
-        """Wait for a notice with this payload; a second at most."""
+    async def wait(self, payload: str, seconds: float = _LOOK_AGAIN) -> None:
+        """Wait for a notice with this payload; so many seconds at most."""
         if self._listening is None:
             self._listening = asyncio.create_task(self._listen(), name="notices of other hosts")
         event, users = self._waiting.get(payload, (asyncio.Event(), 0))
         self._waiting[payload] = event, users + 1
         try:
             with suppress(TimeoutError):
-                await asyncio.wait_for(event.wait(), _LOOK_AGAIN)
+                await asyncio.wait_for(event.wait(), seconds)
         finally:
             _, users = self._waiting.pop(payload)
             if users > 1:

@@ -27,6 +27,7 @@ _TABLES = (
     "rules",
     "memories",
     "vectors",
+    "requests",
 )
 
 
@@ -50,6 +51,7 @@ def remove_session(connection: PostgresConnection, session_id: str, schema: str,
     _trim(connection, connection.run("needed_of_disowned").fetchall())
     connection.run("forget_activations", {**known, "keep": 0})
     forget_history(connection, session_id)
+    connection.run("remove_requests", known)
     connection.run("remove_own_summaries", known)
     connection.run("remove_uses", known)
     connection.commit_work()
@@ -64,6 +66,7 @@ def remove_unneeded(connection: PostgresConnection, schema: str) -> int:
     connection.begin_work()
     connection.run("guard_removal")
     freed = _trim(connection, connection.run("needed_by_heads").fetchall())
+    connection.run("remove_failed_requests")
     connection.run("remove_stale_uses")
     row = connection.run("remove_unused_summaries").fetchone()
     freed += int(row[0]) if row else 0

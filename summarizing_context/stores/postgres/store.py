@@ -23,6 +23,7 @@ from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.postgres.claims import PostgresClaims
 from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.engine import Engine
+from summarizing_context.stores.postgres.requests import PostgresFleet, PostgresRequests
 from summarizing_context.stores.postgres.search import PostgresSearchIndex
 from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.activations import RelationalActivations, add_to_history
@@ -33,6 +34,7 @@ from summarizing_context.stores.relational.rules import RelationalRules
 from summarizing_context.stores.relational.summaries import find_summaries, note_uses, save_summary
 from summarizing_context.stores.relational.vectors import RelationalVectors
 from summarizing_context.stores.relational.writer import Writer
+from summarizing_context.stores.requests import SummaryQueue
 
 Result = TypeVar("Result")
 
@@ -64,6 +66,24 @@ class PostgresStore:
     def claims(self) -> PostgresClaims | None:
         """Who pays for a summary; nobody where nothing may be written."""
         return None if self._engine is None or self.read_only else PostgresClaims(self, self._engine.notices)
+
+    @property
+    def requests(self) -> PostgresRequests:
+        """What is asked of a pool of workers. The store must be open."""
+        if self._engine is None:
+            raise StoreError(f"{self.name}: the store is {'closed' if self._is_closed else 'not open yet'}")
+        return PostgresRequests(self, self._engine.notices)
+
+    @property
+    def fleet(self) -> PostgresFleet:
+        """The caps on calls of all workers."""
+        return PostgresFleet(self)
+
+    def queue(self, maker: str) -> SummaryQueue:
+        """The jobs for the workers of a model. Raises `MissingExtraError` where no queue is installed."""
+        from summarizing_context.stores.postgres.queue import PostgresQueue  # its package is installed on demand
+
+        return PostgresQueue(self._address, maker, self.requests)
 
     async def open(self) -> None:
         """Connect, creating the schema if needed and bringing it up to date."""

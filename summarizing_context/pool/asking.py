@@ -1,0 +1,119 @@
+"""The side of a host: ask the pool for a summary, and take it when it is there.
+
+A pool that is down costs nothing but stand-ins: a request waits in the database, and views wait for nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import asdict
+from typing import Protocol
+
+from summarizing_context.errors import StoreError, SummarizerError
+from summarizing_context.stores.base import StoredSummary, SummaryClaims, SummaryKey
+from summarizing_context.stores.requests import PoolStore, SummaryQueue
+from summarizing_context.summarizers.base import SummaryJob, SummaryReply
+
+CLAIM = 300.0  # seconds that a summary may take before another host or worker pays for it
+
+_PATIENCE = 2.0  # seconds until a host that also makes summaries itself makes one
+
+_FIRST_LOOK, _LONGEST_LOOK = 1.0, 10.0  # seconds between two looks at a request, where no notice comes
+
+
+class Caller(Protocol):
+    """How this host has summaries made by itself."""
+
+    recipe: str | None
+    model: str | None
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply: ...
+
+    def ready_in(self) -> float | None: ...
+
+
+class PoolCaller:
+    """Has the summaries of one session made by the pool; with `own` also by this host, where the pool is behind."""
+
+    def __init__(self, store: PoolStore, session_id: str, queue: SummaryQueue, inner: Caller, *, own: int) -> None:
+        self.recipe, self.model = inner.recipe, inner.model
+        self._store = store
+        self._session_id = session_id
+        self._queue = queue
+        self._inner = inner
+        self._own = asyncio.Semaphore(own) if own else None
+
+    def ready_in(self) -> float | None:
+        """A request may always be made."""
+        return 0.0
+
+    async def summarize(self, job: SummaryJob) -> SummaryReply:
+        """The summary of a job, whoever makes it. Raises `SummarizerError` where the attempt failed."""
+        key = SummaryKey(job.range_hash, job.recipe_hash)
+        try:
+            await self._queue.install()
+            asked = asyncio.ensure_future(self._ask(key, job))
+            try:
+                if self._own is not None:
+                    return await self._ask_or_make(asked, self._own, key, job)
+                return await asked
+            finally:
+                asked.cancel()
+        except StoreError as error:
+            raise SummarizerError("the pool's queue is out of reach") from error
+
+    async def _ask_or_make(
+        self, asked: asyncio.Future[SummaryReply], own: asyncio.Semaphore, key: SummaryKey, job: SummaryJob
+    ) -> SummaryReply:
+        await asyncio.wait([asked], timeout=_PATIENCE)
+        made = asyncio.ensure_future(self._make(own, key, job))
+        try:
+            await asyncio.wait([asked, made], return_when=asyncio.FIRST_COMPLETED)
+            for first, other in ((made, asked), (asked, made)):
+                if first.done() and first.exception() is None:
+                    return first.result()
+                if first.done():  # what failed here may succeed there
+                    return await other
+            raise AssertionError("neither has ended")
+        finally:
+            made.cancel()
+
+    async def _ask(self, key: SummaryKey, job: SummaryJob) -> SummaryReply:
+        requests, text = self._store.requests, encode(job)
+        while True:
+            await self._queue.ask(self._session_id, key, text)
+            look = _FIRST_LOOK
+            while (state := await requests.state(key)) is not None:
+                if state.error is not None:
+                    raise SummarizerError(state.error)
+                await requests.wait(key, look)
+                look = min(look * 1.5, _LONGEST_LOOK)
+            if (found := await self._found(key)) is not None:
+                return found
+
+    async def _make(self, own: asyncio.Semaphore, key: SummaryKey, job: SummaryJob) -> SummaryReply:
+        """Make it here, unless a worker has begun; then wait for that."""
+        claims: SummaryClaims | None = self._store.claims
+        assert claims is not None
+        async with own, claims.held(key, CLAIM):
+            if (found := await self._found(key)) is not None:
+                return found
+            reply = await self._inner.summarize(job)
+            made = StoredSummary(reply.text, job.rank, reply.input_tokens or 0, reply.output_tokens or 0)
+            await self._store.requests.answer(self._session_id, key, made, {key: (job.start, job.stop)})
+            return reply
+
+    async def _found(self, key: SummaryKey) -> SummaryReply | None:
+        kept = (await self._store.find_summaries(self._session_id, [key])).get(key)
+        return None if kept is None else SummaryReply(kept.text, kept.input_tokens, kept.output_tokens)
+
+
+def encode(job: SummaryJob) -> bytes:
+    """A job as the store keeps it; lone surrogates are escaped."""
+    return json.dumps(asdict(job)).encode()
+
+
+def decode(text: bytes) -> SummaryJob:
+    """A job as a host has asked for it."""
+    return SummaryJob(**json.loads(text))

@@ -1,0 +1,135 @@
+"""The job queue between hosts and workers: PgQueuer's tables in the schema of the store.
+
+A job carries a key. A request is not queued twice. A job whose worker gives no sign of
+life goes to another one; times are the server's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+
+from summarizing_context.errors import MissingExtraError
+from summarizing_context.stores.base import SummaryKey
+from summarizing_context.stores.postgres.address import Address
+from summarizing_context.stores.postgres.faults import translate
+from summarizing_context.stores.postgres.requests import PostgresRequests
+from summarizing_context.stores.requests import JobReleased, Make
+
+try:
+    from pgqueuer.adapters.persistence.qb import QueryBuilderEnvironment, QueryQueueBuilder
+    from pgqueuer.db import PsycopgDriver, SyncPsycopgDriver
+    from pgqueuer.domain.settings import DBSettings
+    from pgqueuer.errors import RetryRequested
+    from pgqueuer.models import Job
+    from pgqueuer.qm import QueueManager
+    from pgqueuer.queries import Queries, SyncQueries
+    from pgqueuer.types import Channel
+except ImportError as error:
+    raise MissingExtraError("pool", "a pool of workers needs the package pgqueuer") from error
+
+_LOOK_AGAIN = timedelta(seconds=2)  # where no notice comes, and for jobs whose worker is gone
+_RETRY = 0.5  # seconds
+
+logger = logging.getLogger(__name__)
+
+
+class PostgresQueue:
+    """The jobs of one store for the workers of one model; `name` is the queue's."""
+
+    def __init__(self, address: Address, name: str, requests: PostgresRequests) -> None:
+        self.is_connected = False
+        self._address = address
+        self._name = name
+        self._requests = requests
+        self._settings = DBSettings(db_schema=address.schema, channel=Channel(f"{address.schema[:50]}_jobs"))
+        self._is_installed = False
+
+    async def ask(self, session_id: str, key: SummaryKey, text: bytes) -> None:
+        """Keep a request and put its job into the queue, in one transaction."""
+        await self._requests.ask(session_id, key, text, self._name, self._put)
+
+    async def remind(self) -> None:
+        """Put the jobs of requests that have waited for long into the queue, unless they are there."""
+        await self._requests.remind(self._name, self._put)
+
+    def _put(self, connection: psycopg.Connection[Any], key: SummaryKey, number: str) -> None:
+        """Put the job of a key into the queue, within the transaction of a connection; the same number only once."""
+        queries = SyncQueries(SyncPsycopgDriver(connection), qbq=QueryQueueBuilder(self._settings))
+        queries.enqueue(self._name, " ".join(key).encode(), dedupe_key=number, on_conflict="skip")
+
+    async def install(self) -> None:
+        """Make the tables, or bring them up to date."""
+        if self._is_installed:
+            return
+        try:
+            async with await self._connection() as connection:
+                queries = self._queries(connection)
+                async with queries.schema_lock():
+                    if not await queries.schema_is_installed():
+                        await queries.install(create_schema=False)
+                await queries.upgrade()
+        except psycopg.Error as error:
+            raise translate(error, self._address.name) from error
+        self._is_installed = True
+
+    async def run(self, make: Make, *, concurrency: int, stopping: asyncio.Event) -> None:
+        """Have jobs made until told to stop, and then wait for those that are under way."""
+        while not stopping.is_set():
+            try:
+                await self.install()
+                async with await self._connection() as connection:
+                    await self._run_on(connection, make, concurrency, stopping)
+            except Exception as error:  # whatever a lost connection looks like from within the queue
+                logger.warning("the queue is out of reach for now", extra={"cause": type(error).__name__})
+            finally:
+                self.is_connected = False
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), _RETRY)
+
+    async def _run_on(self, connection: Any, make: Make, concurrency: int, stopping: asyncio.Event) -> None:
+        manager = QueueManager(self._queries(connection), channel=Channel(self._settings.channel))
+
+        @manager.entrypoint(self._name, accepts_context=False)
+        async def run(job: Job) -> None:
+            range_hash, recipe_hash = (job.payload or b"").decode().split(" ")
+            try:
+                await make(SummaryKey(range_hash, recipe_hash))
+            except JobReleased as released:
+                raise RetryRequested(timedelta(seconds=released.seconds)) from released
+
+        async def stop() -> None:
+            await stopping.wait()
+            manager.shutdown.set()
+
+        watching = asyncio.create_task(stop())
+        self.is_connected = True
+        try:
+            await manager.run(
+                dequeue_timeout=_LOOK_AGAIN,
+                batch_size=max(1, concurrency // 2),
+                max_concurrent_tasks=max(2, concurrency),
+                heartbeat_timeout=timedelta(seconds=self._address.lease),
+            )
+        finally:
+            watching.cancel()
+
+    def _queries(self, connection: Any) -> Queries:
+        settings = self._settings
+        return Queries(
+            PsycopgDriver(connection), qbe=QueryBuilderEnvironment(settings), qbq=QueryQueueBuilder(settings)
+        )
+
+    async def _connection(self) -> psycopg.AsyncConnection[Any]:
+        return await psycopg.AsyncConnection.connect(
+            self._address.url,
+            autocommit=True,
+            prepare_threshold=None,
+            connect_timeout=5,
+            application_name="summarizing-context worker",
+        )

@@ -1,0 +1,72 @@
+-- The queries about requests for the pool's workers and the caps of a fleet, each under its name and purpose.
+
+-- ask: one that failed gets a job of its own, for its earlier one may be about to end; the number of the job
+insert into store.requests (range_hash, recipe_hash, session_id, queue, request)
+values (:range_hash, :recipe_hash, :session_id, :queue, :request)
+on conflict (range_hash, recipe_hash) do update set request = excluded.request, error = null, asked_at = now(),
+number = case when requests.error is null then requests.number else gen_random_uuid() end
+returning cast(number as text);
+
+-- find_waiting: of a queue, the oldest that have waited for a minute
+select range_hash, recipe_hash, cast(number as text) from store.requests
+where queue = :queue and error is null and asked_at < now() - interval '1 minute' order by asked_at limit 200;
+
+-- find_request: with the session that asked
+select session_id, request from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash;
+
+-- find_error: of a request that waits; no row where none does
+select error from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash;
+
+-- note_error: of a request; who waits is told
+with failed as (
+    update store.requests set error = :error
+    where range_hash = :range_hash and recipe_hash = :recipe_hash returning 1
+)
+select pg_notify(:channel, :payload) from failed;
+
+-- remove_request: it is answered; who waits is told
+with gone as (
+    delete from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash returning 1
+)
+select pg_notify(:channel, :payload) from gone;
+
+-- count_requests: those that wait, and those that failed
+select count(*) filter (where error is null), count(*) filter (where error is not null) from store.requests;
+
+-- remove_requests: of one session
+delete from store.requests where session_id = :session_id;
+
+-- remove_failed_requests: nobody asks for them any longer
+delete from store.requests where error is not null;
+
+-- read_caps: of the fleet, held until the transaction ends
+select calls_at_once, calls_per_minute from store.fleet for update;
+
+-- write_caps: those that are told; null leaves one as it is, a negative number removes it
+update store.fleet set
+calls_at_once = case when :calls_at_once < 0 then null else coalesce(:calls_at_once, calls_at_once) end,
+calls_per_minute = case when :calls_per_minute < 0 then null else coalesce(:calls_per_minute, calls_per_minute) end;
+
+-- count_calls: those under way by living workers, those of the last minute, and the seconds until the oldest is older
+select
+    count(*) filter (where not ended and exists (
+        select 1 from store.writers where writers.id = calls.writer and writers.until > clock_timestamp()
+    )),
+    count(*) filter (where began > clock_timestamp() - interval '1 minute'),
+    cast(coalesce(
+        60 - extract(epoch from clock_timestamp() - min(began) filter (
+            where began > clock_timestamp() - interval '1 minute'
+        )), 0
+    ) as double precision)
+from store.calls;
+
+-- begin_call: of a worker
+insert into store.calls (writer) values (:writer) returning id;
+
+-- end_call: of a worker
+update store.calls set ended = true where id = :id;
+
+-- tidy_calls: that count no longer
+delete from store.calls where began < clock_timestamp() - interval '1 minute' and (ended or not exists (
+    select 1 from store.writers where writers.id = calls.writer and writers.until > clock_timestamp()
+));

@@ -1,0 +1,102 @@
+"""What the page on operating a pool shows: the compose file, backup and restore, and how a worker ends."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psycopg
+import pytest
+import typer.main
+import yaml
+
+from summarizing_context.assembly import open_store
+from summarizing_context.cli.app import build_app
+from summarizing_context.stores.postgres.address import read_address
+from tests import postgres_server
+from tests.contract.store_builders import log_of
+from tests.pool.test_pool import Model, host, rows, talk, until, working
+
+PAGE = Path(__file__).parents[2] / "docs" / "operate" / "pool.md"
+
+
+def test_the_compose_file_of_the_page_starts_a_worker_as_the_program_takes_it():
+    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    compose: dict[str, Any] = yaml.safe_load(text)
+    services = compose["services"]
+    program, name, *arguments = shlex.split(services["worker"]["command"])
+    assert (program, name) == ("summarizing-context", "worker")
+    group = typer.main.get_group(build_app())
+    command = group.commands[name]
+    parsed = command.make_context(name, arguments).params
+    assert (
+        read_address(parsed["store"]).url == f"postgresql://{services['db']['environment']['POSTGRES_USER']}@db/agents"
+    )
+    drain = next(one.default for one in command.params if one.name == "drain")
+    assert int(services["worker"]["stop_grace_period"].removesuffix("s")) > drain
+    assert set(services["worker"]["depends_on"]) <= set(services)
+    mounted = services["db"]["volumes"][0].partition(":")[0]
+    assert mounted in compose["volumes"]
+    assert "summarizing-context[pool]" in services["worker"]["build"]["dockerfile_inline"]
+
+
+@pytest.mark.anyio
+async def test_a_restored_dump_holds_the_sessions_and_the_requests_that_wait(postgres, tmp_path):
+    address = postgres_server.address_for(tmp_path)
+    programs = next((place for place in postgres_server.binaries() if (place / "pg_dump").exists()), None)
+    if programs is None:
+        pytest.skip("pg_dump is not installed")
+    async with host(address) as context:
+        await talk(context, 6)
+        await until(lambda: rows(address, "select count(*) from requests")[0][0] > 1)
+        known = read_address(address)
+        dump = str(tmp_path / "dump")
+        done = await anyio.run_process(
+            [str(programs / "pg_dump"), "--format=custom", f"--schema={known.schema}", f"--file={dump}", known.url],
+            check=False,
+        )
+        if b"server version mismatch" in done.stderr:
+            pytest.skip("the server is newer than pg_dump")
+        assert done.returncode == 0, done.stderr
+    store = await open_store(address, read_only=True)
+    log = await log_of(store)
+    await store.close()
+    with psycopg.connect(known.url, autocommit=True) as connection:
+        connection.execute(f"drop schema {known.schema} cascade".encode())
+    await anyio.run_process([str(programs / "pg_restore"), f"--dbname={known.url}", dump])
+    await until(lambda: rows(address, "select count(*) from writers where until > now()") == [(0,)])  # the leases
+    model = Model()
+    async with host(address) as context, working(address, model):
+        store = await open_store(address, read_only=True)
+        assert await log_of(store) == log
+        await store.close()
+        await until(lambda: context.statistics().summaries_pending == 0)
+        assert rows(address, "select count(*) from requests") == [(0,)]
+    assert len(model.asked) > 1
+    assert model.paid_twice() == 0
+
+
+def test_the_command_ends_by_sigterm_and_says_so(postgres, tmp_path):
+    address = postgres_server.address_for(tmp_path)
+    command = [sys.executable, "-m", "summarizing_context", "worker", "--store", address, "--model", "m"]
+    with subprocess.Popen(
+        [*command, "--listen", "127.0.0.1:0", "--fleet-calls", "3"],
+        env={"OPENAI_API_KEY": "none", "PYTHONPATH": str(Path(__file__).parents[2]), "PATH": ""},
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as worker:
+        try:
+            assert worker.stderr is not None
+            assert "/health and /metrics" in worker.stderr.readline()
+            assert rows(address, "select calls_at_once, calls_per_minute from fleet") == [(3, None)]
+            worker.send_signal(signal.SIGTERM)
+            assert worker.wait(30) == 0
+            assert "has ended" in worker.stderr.read()
+        finally:
+            worker.kill()

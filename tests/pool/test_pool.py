@@ -1,0 +1,334 @@
+"""Workers of a pool make what hosts ask for: once, also when hosts or workers are gone, and never in a host's way."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psycopg
+import pytest
+
+from summarizing_context import Settings, SettingsError, SummarizingContext, SummaryJob, open_context
+from summarizing_context.assembly import open_store
+from summarizing_context.errors import SummarizerError
+from summarizing_context.fleet import pool_worker
+from summarizing_context.pool.metrics import PoolMetrics, serving
+from summarizing_context.pool.worker import PoolWorker
+from summarizing_context.stores.postgres.address import read_address
+from tests import postgres_server
+from tests.making import assistant, user
+
+pytestmark = pytest.mark.anyio
+
+SMALL: dict[str, Any] = {
+    "segment_min": 150,
+    "segment_target": 300,
+    "segment_max": 600,
+    "summary_max_tokens": 60,
+    "max_tokens": 1_000,
+    "safety_margin": 0,
+    "start_at": 0.01,
+    "breaker_cooldown": 0.05,
+}
+SECRET = "tulip-7781"
+
+
+class Model:
+    """A model that hosts and workers know by one name; it keeps what it was asked."""
+
+    recipe = "pool-tests/1"
+
+    def __init__(self, seconds: float = 0.0, fails: int = 0) -> None:
+        self.asked: list[SummaryJob] = []
+        self.running = self.most_running = 0
+        self._seconds, self._fails = seconds, fails
+
+    async def summarize(self, job: SummaryJob) -> str:
+        self.asked.append(job)
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        try:
+            await asyncio.sleep(self._seconds)
+        finally:
+            self.running -= 1
+        if job.kind == "segment" and self._fails:
+            self._fails -= 1
+            raise SummarizerError("the model is down")
+        return f"## Done\n- made {job.range_hash[:8]}"
+
+    def paid_twice(self) -> int:
+        keys = [(job.range_hash, job.recipe_hash) for job in self.asked if job.kind != "rules"]  # none can be read
+        return len(keys) - len(set(keys))
+
+
+@pytest.fixture
+def address(postgres: str, tmp_path: Path) -> str:
+    return postgres_server.address_for(tmp_path)
+
+
+def settings(address: str, workers: str, session: str = "s", **more: Any) -> Settings:
+    return Settings(store=address, session_id=session, workers=workers, **{**SMALL, **more})
+
+
+@asynccontextmanager
+async def host(
+    address: str, workers: str = "pool", session: str = "s", model: Model | None = None, **options: Any
+) -> AsyncIterator[SummarizingContext]:
+    """A host whose model must not be asked unless it makes summaries itself."""
+    given = settings(f"{address}&application_name=host-{session}", workers, session)
+    async with open_context(given, summarizer=model or Model(), **options) as context:
+        yield context
+
+
+@asynccontextmanager
+async def opened_worker(
+    given: Settings, model: Model | None, metrics: PoolMetrics | None = None, **options: Any
+) -> AsyncIterator[PoolWorker]:
+    store = await open_store(given.store)
+    try:
+        async with pool_worker(given, store, metrics or PoolMetrics(), summarizer=model, **options) as worker:
+            yield worker
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def working(address: str, model: Model, name: str = "worker", **more: Any) -> AsyncIterator[PoolWorker]:
+    """A worker for the length of the block."""
+    drain_within = more.pop("drain_within", 5.0)
+    given = settings(f"{address}&application_name={name}", "own", **more)
+    async with opened_worker(given, model, drain_within=drain_within) as worker:
+        running = asyncio.create_task(worker.run())
+        try:
+            yield worker
+        finally:
+            worker.drain()
+            with anyio.fail_after(20):
+                await running
+
+
+async def talk(context: SummarizingContext, turns: int = 12, about: str = "tulips") -> None:
+    for number in range(turns):
+        await context.add_message(user(f"Plant bed {number} with {about}. " * 12))
+        await context.add_message(assistant(f"Bed {number} is planted."))
+        await context.get_messages_for_request()
+
+
+async def until(holds: Callable[[], Any], seconds: float = 20) -> None:
+    with anyio.fail_after(seconds):
+        while not holds():  # noqa: ASYNC110 - of a worker, or of the database
+            await asyncio.sleep(0.02)
+
+
+def rows(address: str, query: str) -> list[tuple[Any, ...]]:
+    known = read_address(address)
+    with psycopg.connect(known.url, autocommit=True) as connection:
+        connection.execute(f"set search_path = {known.schema}".encode())
+        return connection.execute(query.encode()).fetchall()
+
+
+async def test_a_worker_makes_what_a_host_asks_for_and_the_host_shows_it(address):
+    mine, model = Model(), Model()
+    async with host(address, model=mine) as context, working(address, model):
+        await talk(context)
+        assert await context.wait_idle(20)
+        assert context.statistics().summaries_pending == 0
+        await talk(context, 6)  # views take what is ready at their next activation
+        view = str(await context.get_messages_for_request())
+        assert mine.asked == []
+        assert len(model.asked) > 3
+        assert model.paid_twice() == 0
+        assert "made " in view
+    assert rows(address, "select count(*) from requests") == [(0,)]
+
+
+async def test_a_pool_that_is_down_costs_stand_ins_alone_and_catches_up(address):
+    mine, model = Model(), Model()
+    async with host(address, model=mine) as context:
+        with anyio.fail_after(10):
+            await talk(context)
+        assert context.statistics().activations
+        assert context.statistics().stand_ins > 0
+        assert mine.asked == []
+        async with working(address, model):
+            assert await context.wait_idle(20)
+        assert model.paid_twice() == 0
+        assert context.statistics().summaries_pending == 0
+
+
+async def test_summaries_are_made_when_the_host_that_asked_is_gone(address):
+    model = Model()
+    async with host(address) as context:
+        await talk(context)
+        await until(lambda: rows(address, "select count(*) from requests")[0][0] > 3)
+    async with working(address, model):
+        await until(lambda: rows(address, "select count(*) from requests") == [(0,)])
+    made = len(model.asked)
+    assert made > 3
+    again = Model()
+    async with host(address, "own", model=again) as context:
+        assert await context.wait_idle(20)
+        assert context.statistics().summaries_ready >= made
+    assert model.paid_twice() == 0
+
+
+async def test_nothing_is_paid_twice_where_hosts_and_workers_make_summaries(address):
+    model = Model(seconds=0.02)  # one for all, so that it sees every call
+    async with (
+        working(address, model, "one"),
+        working(address, model, "two"),
+        host(address, "both", "a", model) as first,
+        host(address, "both", "b", model) as second,
+        host(address, "own", "c", model) as third,
+    ):
+        async with anyio.create_task_group() as tasks:
+            for context in (first, second, third):
+                tasks.start_soon(talk, context)
+        for context in (first, second, third):
+            assert await context.wait_idle(20)
+    assert len(model.asked) > 3
+    assert model.paid_twice() == 0
+
+
+async def test_a_host_with_both_makes_summaries_itself_while_the_pool_is_down(address):
+    model = Model()
+    async with host(address, "both", model=model) as context:
+        await talk(context, 6)
+        assert await context.wait_idle(20)
+        assert len(model.asked) > 1
+    assert rows(address, "select count(*) from requests") == [(0,)]
+
+
+async def test_a_failure_reaches_the_host_and_is_tried_again(address):
+    model = Model(fails=2)
+    async with host(address) as context, working(address, model, attempts=1):
+        await talk(context, 6)
+        await until(lambda: context.statistics().summaries_failed)
+        await until(lambda: context.statistics().summaries_pending == 0)
+
+
+async def test_what_is_redacted_reaches_neither_the_database_nor_the_worker(address):
+    model = Model()
+    redact = lambda text: text.replace(SECRET, "[gone]")  # noqa: E731
+    async with host(address, redact=redact) as context:
+        await talk(context, 6, SECRET)
+        await until(lambda: rows(address, "select count(*) from requests")[0][0] > 1)
+        asked = rows(address, "select request from requests")
+        async with working(address, model):
+            assert await context.wait_idle(20)
+    assert all(SECRET not in bytes(request).decode() for (request,) in asked)
+    assert all(SECRET not in job.prompt for job in model.asked)
+    assert any("[gone]" in job.prompt for job in model.asked)
+
+
+async def test_deleting_a_session_removes_what_it_asked(address):
+    async with host(address) as context:
+        await talk(context, 6)
+        await until(lambda: rows(address, "select count(*) from requests")[0][0] > 1)
+    store = await open_store(address)
+    await store.delete_session("s")
+    await store.close()
+    assert rows(address, "select count(*) from requests") == [(0,)]
+    model = Model()
+    async with working(address, model):
+        await until(lambda: rows(address, "select count(*) from pgqueuer") == [(0,)])
+    assert model.asked == []
+
+
+async def test_a_worker_that_drains_finishes_what_it_makes(address):
+    model, next_one = Model(seconds=0.3), Model()
+    async with host(address) as context:
+        await talk(context)
+        async with working(address, model, concurrency=2) as worker:
+            await until(lambda: model.running)
+            worker.drain()
+            assert worker.health == "draining"
+        assert model.running == 0
+        made = rows(address, "select count(*) from summaries")[0][0]
+        assert made == len(model.asked)  # all that was begun was kept
+        async with working(address, next_one, "next"):
+            assert await context.wait_idle(20)
+    model.asked += next_one.asked
+    assert model.paid_twice() == 0
+
+
+async def test_a_worker_that_may_not_wait_gives_its_jobs_back(address):
+    silent, next_one = Model(seconds=600), Model()
+    async with host(address) as context:
+        await talk(context, 6)
+        with anyio.fail_after(15):
+            async with working(address, silent, drain_within=0.1) as worker:
+                await until(lambda: silent.running)
+                assert worker.health == "ok"
+        async with working(address, next_one, "next"):
+            assert await context.wait_idle(20)
+        assert context.statistics().summaries_pending == 0
+
+
+async def test_the_caps_of_the_fleet_hold_for_all_workers(address):
+    model = Model(seconds=0.05)
+    async with host(address) as context:
+        await talk(context, 8)
+        store: Any = await open_store(address)
+        await store.fleet.set(2, None)
+        async with working(address, model, "one"), working(address, model, "two"):
+            assert await context.wait_idle(20)
+        assert model.most_running == 2
+        most = len(model.asked) + 1  # in the last minute, those that were made included
+        await store.fleet.set(-1, most)
+        async with working(address, model, "three"):
+            await talk(context, 12, "roses")
+            await until(lambda: len(model.asked) == most)
+            await asyncio.sleep(0.3)
+        assert rows(address, "select count(*) > 0 from requests") == [(True,)]
+        assert len(model.asked) == most
+        await store.close()
+
+
+async def test_a_worker_tells_its_health_and_its_figures(address):
+    model = Model()
+    metrics = PoolMetrics()
+
+    def read(url: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(url, timeout=5) as reply:
+                return reply.status, reply.read().decode()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.read().decode()
+
+    async with host(address) as context:
+        await talk(context, 6)
+        given = settings(f"{address}&application_name=worker", "own")
+        async with opened_worker(given, model, metrics) as worker:
+            with serving("127.0.0.1", 0, metrics, lambda: worker.health) as place:
+                assert await anyio.to_thread.run_sync(read, f"{place}/health") == (503, "unreachable\n")
+                running = asyncio.create_task(worker.run())
+                assert await context.wait_idle(20)
+                assert await anyio.to_thread.run_sync(read, f"{place}/health") == (200, "ok\n")
+                made = f'summarizing_context_worker_jobs_total{{outcome="made"}} {len(model.asked)}.0'
+                with anyio.fail_after(10):
+                    while made not in (await anyio.to_thread.run_sync(read, f"{place}/metrics"))[1]:  # noqa: ASYNC110
+                        await asyncio.sleep(0.02)
+                assert (await anyio.to_thread.run_sync(read, f"{place}/sessions"))[0] == 404
+                worker.drain()
+                assert await anyio.to_thread.run_sync(read, f"{place}/health") == (503, "draining\n")
+                await running
+
+
+async def test_a_pool_needs_a_shared_store_and_a_model_with_a_name(address, tmp_path):
+    with pytest.raises(SettingsError, match="needs a store that hosts share"):
+        async with open_context(settings(str(tmp_path / "run.db"), "pool"), summarizer=Model()):
+            pass
+    with pytest.raises(SettingsError, match="needs a summarizer that workers have too"):
+        async with open_context(settings(address, "pool")):
+            pass
+    with pytest.raises(SettingsError, match="a worker asks a model"):
+        async with opened_worker(settings(address, "own"), None):
+            pass
