@@ -76,7 +76,8 @@ async def test_a_restored_dump_holds_the_sessions_and_the_requests_that_wait(pos
         store = await open_store(address, read_only=True)
         assert await log_of(store) == log
         await store.close()
-        await until(lambda: context.statistics().summaries_pending == 0)
+        assert await context.wait_idle(20)
+        assert context.statistics().summaries_pending == 0
         assert rows(address, "select count(*) from requests") == [(0,)]
     assert len(model.asked) > 1
     assert model.paid_twice() == 0

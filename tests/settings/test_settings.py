@@ -72,6 +72,7 @@ DEFAULTS: dict[str, Any] = dict.fromkeys(UNSET) | {
     "segment_min": 2_000,
     "segment_target": 4_000,
     "segment_max": 8_000,
+    "workers": "own",
     "concurrency": 8,
     "call_timeout": 60.0,
     "job_timeout": 180.0,
