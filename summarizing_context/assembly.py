@@ -16,7 +16,9 @@ from summarizing_context.concurrency import (
     Pace,
     Steps,
     WorkerThread,
+    YieldNow,
     choose_clock,
+    never_yield,
     running_loop,
 )
 from summarizing_context.context import SummarizingContext
@@ -251,10 +253,10 @@ def make_extracts(settings: Settings) -> Extracts:
     """The extractive passes of a session, whoever makes its summaries."""
     parameters = load_parameters(settings.extractive_parameters)
 
-    def thorough(content: str, *, kind: str, max_tokens: int) -> str:
+    def thorough(content: str, *, kind: str, max_tokens: int, yield_now: YieldNow = never_yield) -> str:
         made: Literal["segment", "rollup"] = "rollup" if kind == "rollup" else "segment"
         return summarize_extractively(
-            content, kind=made, max_tokens=max_tokens, count=estimate_text, parameters=parameters
+            content, kind=made, max_tokens=max_tokens, count=estimate_text, parameters=parameters, yield_now=yield_now
         )
 
     return Extracts(

@@ -233,6 +233,7 @@ class Pace:
         self._kept: dict[Hashable, Any] = {}
         self._decisions = 0  # one within another
         self._may_pause = False
+        self._may_part = False
         self._spent = 0
         self._apart = 0  # pieces of work that were done in threads
 
@@ -248,13 +249,13 @@ class Pace:
                 self._kept, self._apart = {}, 0
 
     @contextmanager
-    def slice(self) -> Iterator[None]:
-        """One attempt at a decision that may pause."""
-        self._may_pause, self._spent = True, 0
+    def slice(self, *, is_last: bool = False) -> Iterator[None]:
+        """One attempt at a decision that may pause. The last one pauses for work in threads only."""
+        self._may_pause, self._may_part, self._spent = not is_last, True, 0
         try:
             yield
         finally:
-            self._may_pause = False
+            self._may_pause = self._may_part = False
 
     def spend(self, work: int = 1) -> None:
         """Count work whose result is kept, and pause when the slice is used up."""
@@ -285,7 +286,7 @@ class Pace:
 
         The work must leave a trace of its result. After `MOST_APART` pauses of one decision it runs at once.
         """
-        if self._may_pause and self._apart < MOST_APART:
+        if self._may_part and self._apart < MOST_APART:
             self._apart += 1
             raise Pause(work)
         work()

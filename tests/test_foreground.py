@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -13,7 +11,7 @@ import anyio.to_thread
 import pytest
 
 from summarizing_context import Settings, SummarizingContext, SummaryJob, open_context
-from summarizing_context.concurrency import SHARE, SLICE, STEP, Foreground, Steps, holding_long
+from summarizing_context.concurrency import SHARE, STEP, Foreground, Steps, holding_long
 from summarizing_context.extraction.rules import CueRules
 from summarizing_context.extraction.values import find_drops
 from summarizing_context.log.entries import make_entry
@@ -21,7 +19,6 @@ from summarizing_context.log.intake import Intake
 from summarizing_context.log.ledger import CallReader, Detectors
 from summarizing_context.log.rules import RuleReader
 from summarizing_context.log.segments import render_entries
-from summarizing_context.log.tree import NodeText
 from summarizing_context.messages.counters import EstimateCounter
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.rendering import render_children
@@ -30,7 +27,6 @@ from summarizing_context.settings.ledger_rules import LedgerRules
 from summarizing_context.summarizers.extractive.quotes import error_line, quotes
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 from summarizing_context.views.tail import Reads
-from summarizing_context.worker.summary_cache import SummaryCache
 
 pytestmark = pytest.mark.anyio
 
@@ -163,37 +159,6 @@ async def test_a_view_in_many_slices_looks_at_each_message_of_a_step_a_few_times
         reads.clear()
         await context.get_messages_for_request()
     assert calls < len(reads) < 8 * calls
-
-
-@pytest.mark.parametrize("making", ["_stand_in", "_merge"])
-async def test_a_first_view_of_a_long_log_makes_a_few_texts_between_two_turns_of_the_event_loop(
-    making: str, monkeypatch: pytest.MonkeyPatch
-):
-    turn = 0
-    made: Counter[int] = Counter()
-    make = getattr(SummaryCache, making)
-
-    def noted(self: SummaryCache, what: Any) -> NodeText:
-        made[turn] += 1
-        text: NodeText = make(self, what)
-        return text
-
-    async def count_turns() -> None:
-        nonlocal turn
-        while True:
-            await anyio.lowlevel.checkpoint()
-            turn += 1
-
-    monkeypatch.setattr(SummaryCache, making, noted)
-    settings = Settings(max_tokens=8_000, token_counter="estimate", start_at=1.0)
-    async with open_context(settings) as context, anyio.create_task_group() as tasks:
-        await context.set_messages([{"role": "user", "content": f"{at}: {'word ' * 700}"} for at in range(600)])
-        tasks.start_soon(count_turns)
-        await anyio.sleep(0.01)
-        await context.get_messages_for_request()
-        tasks.cancel_scope.cancel()
-    assert made.total() > (20 if making == "_stand_in" else 3)
-    assert max(made.values()) <= SLICE // 40
 
 
 async def test_replacing_the_log_leaves_the_event_loop_a_turn_after_every_hundred_messages():

@@ -10,7 +10,6 @@ import base64
 import re
 import zlib
 from functools import cache
-from itertools import groupby
 from typing import NamedTuple
 
 from summarizing_context.messages.script_tables import PACKED
@@ -125,6 +124,7 @@ def _tables() -> _Tables:
 
 def _ranges(bits: bytes, size: int) -> str:
     """Ranges, as regular expressions write them, of the characters whose bits are set; a bit stands for `size`."""
-    known = [n for n in range(len(bits) * 8) if bits[n >> 3] >> (n & 7) & 1 and n * size >= 0x80]
-    runs = [[n for _, n in run] for _, run in groupby(enumerate(known), lambda item: item[1] - item[0])]
-    return "".join(f"{chr(run[0] * size)}-{chr((run[-1] + 1) * size - 1)}" for run in runs)
+    first = 0x80 // size
+    marks = f"{int.from_bytes(bits, 'little') >> first:b}"[::-1]
+    runs = (run.span() for run in re.finditer("1+", marks))
+    return "".join(f"{chr((first + start) * size)}-{chr((first + stop) * size - 1)}" for start, stop in runs)

@@ -271,7 +271,7 @@ class Session:
     def wake(self) -> None:
         """Have the background look for work, from the size of the log on from which a view may soon show summaries."""
         self._waking = None
-        self.worker.wake(self._start_tokens())
+        self.worker.wake(self._start_tokens(), self.views.soon_covered())
         if self.learner is not None and not self.closed:
             self.learner.wake()
 
@@ -397,19 +397,18 @@ class Session:
 
     async def _decided(self, decide: _Decide) -> Change | None:
         """What is decided, in slices, so that no decision keeps the event loop for long. Of a log that others change
-        all the while it is decided in one go at last."""
+        all the while it is decided in one go at last, but for what threads work out."""
         pace = self.views.pace
         name, changes = self.log.name, 0
         with pace.decision(), self.foreground.call():
-            while changes <= _MOST_CHANGES:
+            while True:
                 try:
-                    with pace.slice():
+                    with pace.slice(is_last=changes > _MOST_CHANGES):
                         return decide()
                 except Pause as pause:
                     await (asyncio.sleep(0) if pause.work is None else self._in_thread(pause.work))
                 if self.log.name != name:
                     name, changes = self.log.name, changes + 1
-            return decide()
 
     def statistics(self, calls: CallFigures, cost: float | None, search_error: str | None) -> Statistics:
         """The figures as they stand now, with those of the calls to a model and what they cost in dollars."""

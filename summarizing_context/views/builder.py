@@ -399,8 +399,19 @@ class Viewer:
         if self.latest is None:
             return self._thresholds(Room(max(0, max_tokens - self.system_rows.tokens), self._policy.shares)).high(0)
         state = self.latest.state
-        room = Room(state.room, self._policy.shares).setting_aside(state.staying)
-        return self._thresholds(room).high(state.head_tokens)
+        return self._thresholds(self._room_of(state)).high(state.head_tokens)
+
+    def soon_covered(self) -> range:
+        """The segments that the next activation of the newest view may cover; none while that is not near."""
+        if self.latest is None:
+            return range(0)
+        state, room = self.latest.state, self._room_of(self.latest.state)
+        near = self._thresholds(room).high(state.head_tokens) - room.min_free
+        is_near = state.head_tokens + self.latest.tail.tokens > near
+        return range(state.leaves, len(self._log.segments)) if is_near else range(0)
+
+    def _room_of(self, state: ActivationState) -> Room:
+        return Room(state.room, self._policy.shares).setting_aside(state.staying)
 
     def _thresholds(self, room: Room) -> Thresholds:
         """Where the next activation is due: a function of the log, the settings and the room alone."""
@@ -468,8 +479,8 @@ class Viewer:
         self._summaries.keep_headers(map(self._header_place, states))
 
     def _header_place(self, state: ActivationState) -> HeaderPlace:
-        room = Room(state.room, self._policy.shares).setting_aside(state.staying)
-        return HeaderPlace(next((node for node, _ in state.tree_nodes), None), room.header_target)
+        target = self._room_of(state).header_target
+        return HeaderPlace(next((node for node, _ in state.tree_nodes), None), target)
 
     def _fed(self, provider_view: ProviderView, room: Room) -> tuple[Tail, int]:
         """The tail with what is new. A backlog far larger than the room is not shown first only to be covered then:

@@ -45,10 +45,6 @@ Place = Literal["before", "header", "after"]  # messages before the header, its 
 
 _RULES_ALONE = "(nothing but rules, which are listed apart)"
 
-_SKIMMED = 48  # times what it takes to show a message, to look a segment through, or to merge summaries
-
-_READ = 240  # the same, to read a segment at leisure
-
 _HUMANS = 2  # times the pin share, that human messages may take where all are kept
 
 _NOTES = 3  # the note about a topic takes at most this part of the header's share
@@ -111,8 +107,7 @@ class Draft:
         if sources.policy.truncate:
             return left_out(plan)
         texts, reads = _PacedTexts(sources.summaries, sources.reads.pace), sources.reads
-        for number in range(tree[-1][0].stop if tree else 0, cut.leaves):
-            texts.text_of(Node.leaf(number))
+        texts.work_out(list(map(Node.leaf, range(tree[-1][0].stop if tree else 0, cut.leaves))))
         written: Written = reads.pace.once(("written", reads.log.name), dict)
         return choose_summaries(plan, texts, self.room, sources.style, written)
 
@@ -293,7 +288,7 @@ SECTIONS = (
 
 
 class _PacedTexts:
-    """The texts of a log's nodes; of a log that nobody has summarized, a few are made in a slice."""
+    """The texts of a log's nodes. What the extractive pass has to read for them is read in a thread."""
 
     def __init__(self, summaries: SummaryCache, pace: Pace) -> None:
         self.brief, self.entries = summaries.brief, summaries.entries
@@ -301,17 +296,27 @@ class _PacedTexts:
         self._summaries, self._pace = summaries, pace
 
     def provisional(self, piece: range, max_tokens: int) -> NodeText:
-        return _without_rules(self._summaries.provisional(piece, max_tokens))
+        made = self._summaries.ready_piece(piece, max_tokens)
+        if made is None:
+            name = ("piece", self._summaries.open.hash_of(piece), max_tokens)
+            made = self._pace.once_apart(name, self._summaries.piece_reader(piece, max_tokens))
+        return _without_rules(made)
 
     def text_of(self, node: Node) -> NodeText:
-        if self._summaries.is_known(node):
-            return _without_rules(self._summaries.text_of(node))
-        for child in node.children:
-            self.text_of(child)
-        work = _READ if node.rank == 0 and self._summaries.is_at_leisure else _SKIMMED
-        made = self._summaries.text_of(node)
-        self._pace.spend(work)
-        return _without_rules(made)
+        if not self._summaries.is_known(node):
+            self.work_out([node])
+        return _without_rules(self._summaries.text_of(node))
+
+    def work_out(self, nodes: Sequence[Node]) -> None:
+        """Have the texts of these nodes; all of a rank in one pause."""
+        summaries = self._summaries
+        unknown = [node for node in nodes if not summaries.is_known(node)]
+        if children := [child for node in unknown for child in node.children]:
+            self.work_out(children)
+        if (work := summaries.reader(unknown)) is not None:
+            self._pace.apart(work)
+        for node in unknown:
+            summaries.text_of(node)
 
 
 def _without_rules(made: NodeText) -> NodeText:

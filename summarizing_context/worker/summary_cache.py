@@ -7,11 +7,13 @@ as seen, so that `unseen_tokens` can prove that no text left the raw tail unread
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, get_args
 
+from summarizing_context.concurrency import YieldNow
 from summarizing_context.extraction.values import find_drops
 from summarizing_context.log.digests import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.segments import Sources, render_entries
 from summarizing_context.log.tree import HeaderNode, Maker, Node, NodeText, stand_ins
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.rendering import render_children
@@ -28,10 +30,13 @@ _SKIM_TOKENS = 100
 _SHORT = 60  # tokens below which a provisional text is skimmed
 
 
-class Extract(Protocol):
-    """The extractive pass over a rendered content; reads all of it."""
+_Pass = Literal["thorough", "skim", "rollup"]
 
-    def __call__(self, content: str, *, kind: str, max_tokens: int) -> str: ...
+
+class Extract(Protocol):
+    """The extractive pass over a rendered content; reads all of it. A background thread calls `yield_now` meanwhile."""
+
+    def __call__(self, content: str, *, kind: str, max_tokens: int, yield_now: YieldNow = ...) -> str: ...
 
 
 class Extracts(NamedTuple):
@@ -62,7 +67,10 @@ class SummaryCache:
         self._requested: tuple[Node, ...] = ()  # merges that a view would show which has not been made
         self._tokens: dict[str, int] = {}  # of ready summaries of segments, by range hash
         self._ready: dict[str, NodeText] = {}  # by range hash
-        self._made: dict[str, NodeText] = {}  # extractive ones, by range hash
+        self._made: dict[str, NodeText] = {}  # extractive ones of segments, by range hash, until a summary is ready
+        self._merged: dict[Node, tuple[str, NodeText]] = {}  # extractive merges with their hashes, likewise
+        self._read: dict[tuple[str, _Pass], str] = {}  # what was read ahead of need in threads, by range hash
+        self._passes: dict[str, _Pass] = {}  # by which segments are read that have no text yet
         self._nodes: dict[Node, NodeText] = {}
         self._rollup_hashes: dict[Node, str] = {}
         self._seen: set[str] = set()
@@ -77,6 +85,7 @@ class SummaryCache:
     def begin(self) -> None:
         """An activation begins: it may read so much at leisure."""
         self._allowance = _FULL_READ
+        self._passes.clear()
 
     def request(self, view: CoveredRange, focus: Focus | None) -> None:
         """Have the model make what such a view would show."""
@@ -112,6 +121,7 @@ class SummaryCache:
         self._nodes.clear()
         self._rollup_hashes.clear()
         self._drops.clear()
+        self._read.clear()
         self.keep_headers(())
         self._seen_stop = self._unread_leaf = 0
         self.notes.reset()
@@ -149,10 +159,44 @@ class SummaryCache:
         """Whether the text of a node is one of the session's own maker: that of the extractive pass is made at once."""
         return self.is_ready(node) or self._maker == "extractive"
 
-    @property
-    def is_at_leisure(self) -> bool:
-        """Whether the next segment without a summary may be read thoroughly."""
-        return self._allowance > 0
+    def reader(self, nodes: Iterable[Node]) -> Callable[[], None] | None:
+        """Read in any thread what `text_of` has to read for those of these nodes that have no text yet; None where
+        that is nothing. The children of a merge have their texts."""
+        works: dict[tuple[str, _Pass], Callable[[], str]] = {}
+        for node in nodes:
+            if not self.is_known(node):
+                key, work = self._leaf_reader(node.start) if node.width == 1 else self._merge_reader(node)
+                if key not in self._read and self._merge_of(key[0]) is None:
+                    works[key] = work
+
+        def read() -> None:
+            for key, work in works.items():
+                self._read[key] = work()
+
+        return read if works else None
+
+    def reader_ahead(self, leaves: Iterable[int], sources: Sources, yield_now: YieldNow) -> Callable[[], None] | None:
+        """Read in a background thread what an activation that covers these segments would read at leisure; None where
+        that is nothing. What it reads changes no text: it is there earlier."""
+        works: dict[str, Callable[[], str]] = {}
+        left = _FULL_READ
+        for leaf in leaves:
+            segment, hash = self._log.segments[leaf], self._log.hashes[leaf]
+            if hash in works or self.is_known(Node.leaf(leaf)):
+                continue
+            left -= segment.size // segment.parts
+            if left < 0:
+                break
+            if segment.parts == 1 and (hash, "thorough") not in self._read:
+                works[hash] = self._log.source(leaf, sources)
+
+        def read() -> None:
+            for hash, source in works.items():
+                self._read[hash, "thorough"] = self._extracts.thorough(
+                    source(), kind="segment", max_tokens=self._cap, yield_now=yield_now
+                )
+
+        return read if works else None
 
     def passes_of_new(self, node: Node) -> int:
         """Through how many summarizations a summary of `node` made now has gone."""
@@ -162,6 +206,7 @@ class SummaryCache:
         """A summary has been made, or was found. The first for a hash stays."""
         self._ready.setdefault(hash, text)
         self._seen.add(hash)
+        self._release(node, hash)
         if self.hash_of(node) == hash:
             self._forget(node)
         else:  # the log was replaced meanwhile: the content may stand somewhere else now
@@ -229,17 +274,31 @@ class SummaryCache:
         return found[1]
 
     def provisional(self, piece: range, max_tokens: int) -> NodeText:
-        """What stands for groups that fill no segment yet: the model's summary, or what the extractive pass finds."""
-        self._seen_stop = max(self._seen_stop, piece.stop)
-        if (made := self.open.text_of(piece)) is not None and max_tokens > 0:
-            fits = estimate_text(made.text) <= max_tokens
-            return made if fits else made._replace(text=self._extracts.brief(made.text, max_tokens))
-        return NodeText(self._read(self._log.render(piece.start, piece.stop), max_tokens), "provisional", 1)
+        """What stands for groups that fill no segment yet."""
+        return self.ready_piece(piece, max_tokens) or self.piece_reader(piece, max_tokens)()
 
-    def _read(self, content: str, max_tokens: int) -> str:
-        if max_tokens < _SHORT:
-            return self._extracts.skim(content, max(0, max_tokens)) if max_tokens > 0 else ""
-        return self._extracts.thorough(content, kind="segment", max_tokens=max_tokens)
+    def ready_piece(self, piece: range, max_tokens: int) -> NodeText | None:
+        """A model's summary of groups that fill no segment yet; None where the extractive pass is to read them, by
+        `piece_reader`."""
+        self._seen_stop = max(self._seen_stop, piece.stop)
+        if max_tokens <= 0:
+            return NodeText("", "provisional", 1)
+        if (made := self.open.text_of(piece)) is None:
+            return None
+        fits = estimate_text(made.text) <= max_tokens
+        return made if fits else made._replace(text=self._extracts.brief(made.text, max_tokens))
+
+    def piece_reader(self, piece: range, max_tokens: int) -> Callable[[], NodeText]:
+        """What gives the extractive text of such groups, in any thread."""
+        entries, extracts = self._log.entries[piece.start : piece.stop], self._extracts
+
+        def read() -> NodeText:
+            content = render_entries(entries)
+            if max_tokens < _SHORT:
+                return NodeText(extracts.skim(content, max_tokens), "provisional", 1)
+            return NodeText(extracts.thorough(content, kind="segment", max_tokens=max_tokens), "provisional", 1)
+
+        return read
 
     def unseen_tokens(self, covered: int) -> int:
         """Tokens of the first `covered` segments that nobody has read."""
@@ -261,26 +320,49 @@ class SummaryCache:
         return found
 
     def _stand_in(self, leaf: int) -> NodeText:
-        segment = self._log.segments[leaf]
-        content = self._log.content(leaf)
-        self._allowance -= segment.size // segment.parts
-        if self._allowance < 0:
-            return NodeText(self._extracts.skim(content, min(_SKIM_TOKENS, self._cap)), "stand-in", 1)
-        text = self._extracts.thorough(content, kind="segment", max_tokens=self._cap)
-        return NodeText(text, "extractive" if self._maker == "extractive" else "stand-in", 1)
+        (hash, by), work = self._leaf_reader(leaf)
+        text = self._read_ahead((hash, by), work)
+        del self._passes[hash]
+        own = by == "thorough" and self._maker == "extractive"
+        return NodeText(text, "extractive" if own else "stand-in", 1)
+
+    def _leaf_reader(self, leaf: int) -> tuple[tuple[str, _Pass], Callable[[], str]]:
+        """What reads a segment: thoroughly as long as the activation's allowance lasts. The pass is chosen once."""
+        hash, segment = self._log.hashes[leaf], self._log.segments[leaf]
+        if hash not in self._passes:
+            self._allowance -= segment.size // segment.parts
+            self._passes[hash] = "thorough" if self._allowance >= 0 else "skim"
+        by, source, extracts, cap = self._passes[hash], self._log.source(leaf), self._extracts, self._cap
+        if by == "skim":
+            return (hash, by), lambda: extracts.skim(source(), min(_SKIM_TOKENS, cap))
+        return (hash, by), lambda: extracts.thorough(source(), kind="segment", max_tokens=cap)
+
+    def _read_ahead(self, key: tuple[str, _Pass], work: Callable[[], str]) -> str:
+        """What a thread has read, or else what is read now."""
+        found = self._read.pop(key, None)
+        return work() if found is None else found
 
     def _merge(self, node: Node) -> NodeText:
         children = [self.text_of(child) for child in node.children]
-        hash = rollup_hash(node.rank, [output_hash(child.text) for child in children])
-        if (found := self._ready.get(hash) or self._made.get(hash)) is not None:
+        key, work = self._merge_reader(node)
+        if (found := self._merge_of(key[0])) is not None:
             return found
-        text = self._extracts.thorough(
-            render_children([child.text for child in children]), kind="rollup", max_tokens=self._sizes.merge
-        )
         own = self._maker == "extractive" and all(child.made_by != "stand-in" for child in children)
-        found = NodeText(text, "extractive" if own else "stand-in", 1 + max(child.passes for child in children))
-        self._made[hash] = found
+        made_by: Maker = "extractive" if own else "stand-in"
+        found = NodeText(self._read_ahead(key, work), made_by, 1 + max(child.passes for child in children))
+        self._merged[node] = key[0], found
         return found
+
+    def _merge_of(self, hash: str) -> NodeText | None:
+        """A merge of these texts that is there, wherever it stands."""
+        made = (text for known, text in self._merged.values() if known == hash)
+        return self._ready.get(hash) or next(made, None)
+
+    def _merge_reader(self, node: Node) -> tuple[tuple[str, _Pass], Callable[[], str]]:
+        """What merges the texts of a node's children."""
+        texts, extracts, most = [self.text_of(child).text for child in node.children], self._extracts, self._sizes.merge
+        hash = rollup_hash(node.rank, list(map(output_hash, texts)))
+        return (hash, "rollup"), lambda: extracts.thorough(render_children(texts), kind="rollup", max_tokens=most)
 
     def _is_own_summary(self, leaf: Node) -> bool:
         """Whether a segment is so short that its own text stands for it; then that is ready."""
@@ -292,6 +374,13 @@ class SummaryCache:
         if hash not in self._ready:
             self._ready[hash] = NodeText(self._log.render(segment.start, segment.stop, apart=False), "verbatim", 0)
         return True
+
+    def _release(self, node: Node, hash: str) -> None:
+        """A summary is ready: what stood in for it is not needed any longer."""
+        self._made.pop(hash, None)
+        self._merged.pop(node, None)
+        for by in get_args(_Pass):
+            self._read.pop((hash, by), None)
 
     def _forget(self, node: Node) -> None:
         """A node says something new: so does every merge of it."""

@@ -20,6 +20,7 @@ from summarizing_context.errors import StoreError, SummarizerError, SummarizerNo
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.planning import Planner, Want
+from summarizing_context.log.segments import Sources
 from summarizing_context.log.tree import NOTE, OPEN, Maker, Node, NodeText
 from summarizing_context.stores.base import Places, Store, StoredSummary, SummaryKey
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
@@ -121,6 +122,9 @@ class Worker:
         self._stopped = False
         self._is_reading = False  # ahead, for the ledger
         self._is_asking = False  # for rules
+        self._sources = Sources(yield_now=background.yield_now)  # of what the next views may need
+        self._stand_ins: Callable[[], None] | None = None  # reads such segments
+        self._is_extracting = False
         self._unsaved: dict[SummaryKey, str] = {}  # summaries that the store failed to take, oldest first
         self._has_logged_unreadable = False  # in the log, that reading for the ledger has failed
         self.failed = 0
@@ -137,12 +141,15 @@ class Worker:
         """The log was replaced."""
         self._planner.reset()
 
-    def wake(self, start_tokens: float | None = None) -> None:
+    def wake(self, start_tokens: float | None = None, soon_covered: range = range(0)) -> None:
         """Have the owner look for work; it is started when there is some. It begins when the log has more than
-        `start_tokens`, if given."""
+        `start_tokens`, if given. Of segments that may be covered soon it reads what stands in for their summaries."""
         if start_tokens is not None:
             self.start_tokens = start_tokens
-        if self._stopped or not (self._startable(1) or self._reads_on() or self._asks_on()):
+        if soon_covered and self._recipe.maker == "model" and self._past_start() and not self._extracts_on():
+            yield_now = self._background.yield_now
+            self._stand_ins = self._summaries.reader_ahead(soon_covered, self._sources, yield_now)
+        if self._stopped or not self._has_work():
             return
         if self._owner is None or self._owner.done():
             self._owner = asyncio.create_task(self._own(), name="summarizing worker")
@@ -151,7 +158,7 @@ class Worker:
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs or could run."""
-        return self._stopped or not (self._running or self._startable(1) or self._reads_on() or self._asks_on())
+        return self._stopped or not (self._running or self._has_work())
 
     async def wait_idle(self, timeout: float | None = None) -> bool:
         """Wait until nothing runs or could run; False when that took longer than `timeout` seconds, or was stopped."""
@@ -202,7 +209,10 @@ class Worker:
                 if self._rules is not None and self._asks_on() and not self._is_asking:
                     self._is_asking = True
                     tasks.start_soon(self._ask_rules, self._rules)
-                if not (self._running or self._is_reading or self._is_asking):
+                if self._stand_ins is not None and not self._is_extracting:
+                    self._is_extracting = True
+                    tasks.start_soon(self._read_stand_ins, self._stand_ins)
+                if not (self._running or self._is_reading or self._is_asking or self._is_extracting):
                     self._signal()
                 with anyio.move_on_after(self._next_delay()):
                     await self._awake.wait()
@@ -226,6 +236,18 @@ class Worker:
                 self._has_logged_unreadable = True
                 logger.error("messages could not be read for the ledger", extra={"cause": self.last_error})
 
+    async def _read_stand_ins(self, read: Callable[[], None]) -> None:
+        """Read segments whose summaries may be missing when a view covers them. A fault in it must not end the worker:
+        the view that needs such a text tells it."""
+        try:
+            await self._foreground.wait_gap()
+            await self._background.run(read)
+        except Exception as error:
+            self.last_error = type(error).__name__
+        finally:
+            self._stand_ins, self._is_extracting = None, False
+            self._awake.set()
+
     async def _ask_rules(self, rules: RuleCalls) -> None:
         """One call for standing rules."""
         try:
@@ -235,6 +257,14 @@ class Worker:
         finally:
             self._is_asking = False
             self._awake.set()
+
+    def _has_work(self) -> bool:
+        """Whether there is anything to do."""
+        return bool(self._startable(1)) or self._reads_on() or self._asks_on() or self._extracts_on()
+
+    def _extracts_on(self) -> bool:
+        """Whether segments are read that the next view may cover, or are to be."""
+        return self._stand_ins is not None
 
     def _past_start(self) -> bool:
         """Whether the log is large enough to be worked on."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.log.digests import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Node, NodeText
@@ -24,7 +25,8 @@ class Pass:
     def extracts(self) -> Extracts:
         return Extracts(self.thorough, self.skim, self.brief, self.key_lines, self.about, self.excerpt)
 
-    def thorough(self, content: str, *, kind: str, max_tokens: int) -> str:
+    def thorough(self, content: str, *, kind: str, max_tokens: int, yield_now: YieldNow = never_yield) -> str:
+        yield_now(len(content))
         self.read.append(content)
         return f"{kind} of {len(content)}"
 
