@@ -285,6 +285,7 @@ class SessionLedger:
         self._next = 0  # first entry that has not been read, behind the gap
         self._gap = (0, 0)  # entries that were passed over
         self._version = 0  # of the log: how often it was replaced
+        self._arrived: tuple[Ahead, Sequence[Touch], Exception | None] | None = None  # read in a thread for a view
 
     @property
     def lags(self) -> bool:
@@ -292,8 +293,41 @@ class SessionLedger:
         tokens, stop = self._log.tokens, self._log.closed_groups_stop
         return self._gap[0] < self._gap[1] or tokens[stop] - tokens[self._next] >= _EAGER
 
+    def reader(self) -> Callable[[], None] | None:
+        """Read, in any thread, what `current` would read; None where that is little, or has been read."""
+        self._pass_over()
+        self._take_arrived()
+        tokens, start, stop = self._log.tokens, self._next, self._log.closed_groups_stop
+        if tokens[stop] - tokens[start] < _EAGER or self._arrived is not None:
+            return None
+        groups = [(first, self._log.entries[first:end]) for first, end in self._groups(start, stop)]
+        ahead = Ahead(start, stop, groups, self._reader, self._version)
+
+        def read() -> None:
+            self._arrived = ahead, *ahead.read(never_yield)
+
+        return read
+
     def current(self) -> Ledger:
         """The ledger of the closed groups; of a long backlog only of its newest part."""
+        self._pass_over()
+        self._take_arrived()
+        self._next, self._arrived = self._read_from(self._next, self._log.closed_groups_stop), None
+        return self._ledger
+
+    def _take_arrived(self) -> None:
+        """Note what a thread has read, if it is what comes next. What failed is read again, and told then."""
+        if self._arrived is None:
+            return
+        ahead, touches, failure = self._arrived
+        if (ahead.version, ahead.start) != (self._version, self._next):
+            self._arrived = None
+        elif failure is None:
+            self._note(touches)
+            self._next, self._arrived = ahead.stop, None
+
+    def _pass_over(self) -> None:
+        """Of a long backlog go on with its newest part."""
         tokens, stop = self._log.tokens, self._log.closed_groups_stop
         if self._gap[0] == self._gap[1] and tokens[stop] - tokens[self._next] > _BACKLOG:
             first = bisect_left(tokens, tokens[stop] - _BACKLOG, hi=stop)
@@ -301,8 +335,6 @@ class SessionLedger:
             if at < len(self._log.group_starts):
                 start = self._log.group_starts[at]
                 self._gap, self._next = (self._next, start), start
-        self._next = self._read_from(self._next, stop)
-        return self._ledger
 
     def ahead(self) -> Ahead:
         """Some of what has not been read, to be read ahead of need."""

@@ -236,6 +236,8 @@ def ledger(draft: Draft) -> Iterable[str]:
     sources, room = draft.sources, draft.room
     cap = 0 if room.squeeze else int(sources.policy.ledger_share * room.shared)
     if sources.ledger is not None and cap:
+        if (read := sources.ledger.reader()) is not None:
+            sources.reads.pace.apart(read)
         known = "\n".join(node.text for node in draft.summaries.shown)
         yield ledger_block(sources.ledger.current(), draft.cut.stop, known, cap, sources.price.count)
 
