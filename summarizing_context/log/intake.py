@@ -38,8 +38,8 @@ class Intake:
 
     async def one(self, message: object) -> Entry:
         """The entry of a message. Raises `MessageError`."""
-        if (copied := snapshot(message)) is not None:
-            return await self._in_thread(lambda: self._made(check_message(copied)))
+        if (copy := snapshot(message)) is not None:
+            return await self._in_thread(lambda: self._made(check_message(copy())))
         return await self._entry(check_message(message))
 
     async def all(self, messages: object, known: Sequence[Entry]) -> list[Entry]:

@@ -10,8 +10,8 @@ import json
 import marshal
 import math
 import re
-from collections.abc import Iterable, Mapping
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import msgspec
 
@@ -69,15 +69,31 @@ def _checked(message: object) -> Message:
     return _copied(message, "message", 1)
 
 
-def snapshot(message: object) -> object | None:
-    """A copy of a message of very many blocks or calls, made at once, to be checked in another thread. None for one of
-    fewer, and for one that holds more than plain values."""
-    if type(message) is not dict or not any(type(value) is list and len(value) > _WIDE for value in message.values()):
+def snapshot(message: object) -> Callable[[], Message] | None:
+    """The bytes of a message of very many blocks or calls, written at once; what is returned makes the copy of them, in
+    any thread, in short steps. None for a message of fewer, and for one that holds more than plain values."""
+    if type(message) is not dict or not any(map(_is_wide, message.values())) or not set(map(type, message)) <= {str}:
         return None
     try:
-        return cast(object, marshal.loads(marshal.dumps(message)))
+        parts = {key: list(map(marshal.dumps, _runs(value))) for key, value in message.items()}
     except ValueError:  # values with methods of their own, or too deep
         return None
+    wide = {key for key, value in message.items() if _is_wide(value)}
+
+    def copy() -> Message:
+        runs = {key: list(map(marshal.loads, data)) for key, data in parts.items()}
+        return {key: [one for run in made for one in run] if key in wide else made[0] for key, made in runs.items()}
+
+    return copy
+
+
+def _is_wide(value: object) -> bool:
+    return type(value) is list and len(value) > _WIDE
+
+
+def _runs(value: Any) -> list[Any]:
+    """A wide list in short ones; any other value as it is."""
+    return [value[at : at + _WIDE] for at in range(0, len(value), _WIDE)] if _is_wide(value) else [value]
 
 
 def check_messages(messages: object) -> list[Message]:
@@ -120,18 +136,40 @@ def decode_message(data: bytes) -> Message:
 def decode_in_steps(data: bytes) -> Message:
     """What `decode_message` returns, in many short calls: for messages of megabytes, in background threads.
 
-    Ten times slower, but one call of `decode_message` would hold the interpreter lock for as long as it takes.
+    Slower, but one call of `decode_message` would hold the interpreter lock for as long as it takes.
     """
     message: Message = _StepwiseDecoder().decode(data.decode())
     return message
 
 
+_RUN = re.compile(  # of a JSON string, so much that reading it is short; it ends in no escape, nor between surrogates
+    r"""(?:[^"\\]{1,500}
+    | \\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}
+    | \\u[0-9a-fA-F]{4}
+    | \\[^u])
+    {0,500}""",
+    re.VERBOSE,
+)
+
+
+def _scan_string(text: str, start: int, strict: bool = True) -> tuple[str, int]:
+    """The string whose opening quote stands before `start`, and where it ends, read run by run."""
+    runs: list[str] = []
+    at = start
+    while (found := _RUN.match(text, at)) and found.end() > at:
+        runs.append(json.decoder.scanstring(found[0] + '"', 0, strict)[0])  # type: ignore[attr-defined]
+        at = found.end()
+    if text[at : at + 1] != '"':
+        raise json.JSONDecodeError("a string does not end", text, start - 1)
+    return "".join(runs), at + 1
+
+
 class _StepwiseDecoder(json.JSONDecoder):
-    """The standard library's decoder without its C code."""
+    """The standard library's decoder without its C code, but for short runs of strings."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.parse_string = json.decoder.py_scanstring  # type: ignore[attr-defined]
+        self.parse_string = _scan_string
         self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined]
 
 

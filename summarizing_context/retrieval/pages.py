@@ -44,7 +44,7 @@ def excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count) 
     kept: set[int] = set()
     left = tokens - 2
     misses = 0
-    for at in sorted(range(len(lines)), key=lambda at: (-worth[at], at)):
+    for at in _best_first(worth):
         if misses == _MOST_MISSES or (worth[at] <= 0 and kept):
             break
         misses += 1
@@ -60,6 +60,16 @@ def excerpt(text: str, weights: Mapping[str, float], tokens: int, count: Count) 
     if not kept:
         return cut_middle(lines[max(range(len(lines)), key=worth.__getitem__)], tokens * 2, tokens, count)
     return "\n".join(lines[at] if at - 1 in kept or not at else f"… {lines[at]}" for at in sorted(kept))
+
+
+def _best_first(worth: Sequence[float]) -> Iterator[int]:
+    """Places by worth, equal ones in their order; sorted by the few worths, for sorting hundreds of thousands of places
+    would hold every other thread up."""
+    places: dict[float, list[int]] = {}
+    for at, value in enumerate(worth):
+        places.setdefault(value, []).append(at)
+    for value in sorted(places, reverse=True):
+        yield from places[value]
 
 
 def _held(text: str, words: Iterable[str]) -> set[str]:

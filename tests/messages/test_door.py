@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import marshal
 from collections import UserDict
 from enum import IntEnum, StrEnum
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -189,14 +191,15 @@ def wide(last: object) -> dict[str, object]:
 
 def test_a_wide_message_of_plain_values_is_copied_at_once():
     message = wide({"type": "text", "text": "\ud800 half"})
-    copied = snapshot(message)
-    assert copied == message
+    copy = snapshot(message)
+    assert copy is not None
     message["content"].clear()
-    assert check_message(copied) == wide({"type": "text", "text": "\ud800 half"})
+    assert check_message(copy()) == wide({"type": "text", "text": "\ud800 half"})
 
 
 @pytest.mark.parametrize(
-    "message", [{"role": "user", "content": ["hi"]}, wide(object()), wide(type("Text", (str,), {})())]
+    "message",
+    [{"role": "user", "content": ["hi"]}, wide(object()), wide(type("Text", (str,), {})()), {**wide(""), 1: "key"}],
 )
 def test_other_messages_are_not(message: object):
     assert snapshot(message) is None
@@ -204,5 +207,40 @@ def test_other_messages_are_not(message: object):
 
 def test_what_no_message_may_hold_is_refused_of_a_copy_too():
     for value in (("a", "tuple"), float("nan"), {1: "key"}, b"bytes"):
+        copy = snapshot(wide(value))
+        assert copy is not None
         with pytest.raises(MessageError):
-            check_message(snapshot(wide(value)))
+            check_message(copy())
+
+
+def test_a_wide_message_is_copied_in_short_steps(monkeypatch: pytest.MonkeyPatch):
+    message = {"role": "user", "content": [{"type": "text", "text": f"line {at}"} for at in range(5_000)]}
+    size, steps, loads = len(marshal.dumps(message)), list[int](), marshal.loads
+    copy = snapshot(message)
+    assert copy is not None
+    monkeypatch.setattr(marshal, "loads", lambda data: (steps.append(len(data)), loads(data))[1])
+    assert copy() == message
+    assert max(steps) < size / 5
+
+
+@pytest.mark.parametrize("text", ['line \\ " of it\n', "\ud83d\ude00", "é\u2028 \ud800", "x", "\ud800"])
+@pytest.mark.parametrize("shift", range(3))
+def test_a_long_text_is_read_run_by_run(text: str, shift: int, monkeypatch: pytest.MonkeyPatch):
+    runs: list[int] = []
+    scan = json.decoder.scanstring
+
+    def noted(text: str, *how: Any) -> tuple[str, int]:
+        found: tuple[str, int] = scan(text, *how)
+        runs.append(len(found[0]))
+        return found
+
+    monkeypatch.setattr(json.decoder, "scanstring", noted)
+    message = {"role": "user", "content": "a" * shift + text * 100_000}
+    for data in (json.dumps(message).encode(), encode_message(message)):
+        expected = json.loads(data)
+        runs.clear()
+        assert decode_in_steps(data) == expected
+        assert len(runs) > 3
+        assert max(runs) < 500_000
+    with pytest.raises(ValueError, match="does not end"):
+        decode_in_steps(json.dumps(message).encode()[:-3])

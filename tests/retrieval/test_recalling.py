@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, SettingsError, SummarizingContext, open_context
-from summarizing_context.retrieval.pages import excerpt, parts_of_line
+from summarizing_context.retrieval.pages import _best_first, excerpt, parts_of_line
 from tests.laws.builders import assistant, call, count, result, session, user
 from tests.laws.judge import SMALL
 
@@ -185,3 +185,8 @@ def test_the_parts_of_a_long_line_are_read_once_and_hold_all_of_it(words: int, g
     assert line.taken < 2 * len(line)
     assert "".join("".join(parts).split()) == "".join(line.split())
     assert max(map(len, parts)) <= 400
+
+
+def test_lines_are_looked_at_by_worth_and_of_equal_worth_in_their_order() -> None:
+    worth = [0.0, 2.0, 0.5, 2.0, 0.0, 0.5]
+    assert list(_best_first(worth)) == sorted(range(len(worth)), key=lambda at: (-worth[at], at))
