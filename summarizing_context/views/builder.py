@@ -95,9 +95,7 @@ class Viewer:
     @property
     def covers(self) -> bool:
         """Whether any view shows summaries in place of messages."""
-        return any(
-            provider_view.state.stop > self._log.leading_count for provider_view in self._provider_views.values()
-        )
+        return any(one.state.stop > self._log.leading_count for one in self._provider_views.values())
 
     def pin_anew(self) -> None:
         """What is pinned by calls has changed: the next view of each provider shows it, if that fits."""
@@ -275,7 +273,7 @@ class Viewer:
     ) -> Change:
         """The change to a view of `tokens` tokens that covers what is planned."""
         if reason is None:
-            before = Room(provider_view.state.room, self._policy.shares).setting_aside(provider_view.state.staying)
+            before = self._room_of(provider_view.state)
             reason = "budget_lowered" if room.tokens < before.tokens and tokens <= before.high else "high_water"
         system = self.system_rows.tokens
         sizes = system + tokens, system + plan.tokens, tokens - plan.tokens
@@ -403,12 +401,11 @@ class Viewer:
 
     def soon_covered(self) -> range:
         """The segments that the next activation of the newest view may cover; none while that is not near."""
-        if self.latest is None:
+        if (latest := self.latest) is None:
             return range(0)
-        state, room = self.latest.state, self._room_of(self.latest.state)
-        near = self._thresholds(room).high(state.head_tokens) - room.min_free
-        is_near = state.head_tokens + self.latest.tail.tokens > near
-        return range(state.leaves, len(self._log.segments)) if is_near else range(0)
+        near = self.high_water(0) - self._room_of(latest.state).min_free
+        is_near = latest.state.head_tokens + latest.tail.tokens > near
+        return range(latest.state.leaves, len(self._log.segments)) if is_near else range(0)
 
     def _room_of(self, state: ActivationState) -> Room:
         return Room(state.room, self._policy.shares).setting_aside(state.staying)
@@ -457,17 +454,12 @@ class Viewer:
 
     def _start_over(self, provider_view: ProviderView, reason: Reason) -> None:
         old = provider_view.state
+        stop, repeats = self._log.leading_count, len(self._log)
         provider_view.state = ActivationState(
-            serial=old.serial,
-            room=old.room,
-            stop=self._log.leading_count,
-            counter=self._counter,
-            repeats_stop=len(self._log),
+            serial=old.serial, room=old.room, stop=stop, counter=self._counter, repeats_stop=repeats
         )
         room = Room(old.room, self._policy.shares)
-        provider_view.tail = Tail(
-            self._log.leading_count, room, self._price, repeats_stop=provider_view.state.repeats_stop
-        )
+        provider_view.tail = Tail(stop, room, self._price, repeats_stop=repeats)
         provider_view.pending, provider_view.attempted_at, provider_view.counted = reason, None, 0
         provider_view.pins_changed = bool(self._log.pinned.texts)
 
@@ -504,6 +496,5 @@ class Viewer:
 
     def _too_small(self, provider_view: ProviderView, budget: int, now: int) -> BudgetError:
         """The floor does not fit: the newest group is still open and cannot be shrunk further."""
-        tail = provider_view.tail
-        rows = [(item.seq, item.tokens) for item in tail.items[-5:]]
+        rows = [(item.seq, item.tokens) for item in provider_view.tail.items[-5:]]
         return BudgetError(self.system_rows.tokens + now, budget, rows, "newest messages")
