@@ -149,13 +149,13 @@ def _count(url: str) -> tuple[int, int]:
 
 def _report(console: Console, model: Model, told: list[dict[str, Any]], end: dict[str, int]) -> bool:
     shown = Table(box=SIMPLE_HEAD, padding=(0, 1))
-    for name in ("process", "messages", "segments", "activations", "stand-ins", "view p50", "calls", "end"):
+    for name in ("process", "messages", "activations", "stand-ins", "view p50", "calls", "end"):
         shown.add_column(name, justify="left" if name in ("process", "end") else "right", no_wrap=True)
     for number, one in enumerate(told, 1):
-        figures = (str(one[name]) for name in ("messages", "segments", "activations", "stand_ins"))
+        figures = (str(one[name]) for name in ("messages", "activations", "stand_ins"))
         shown.add_row(f"host-{number}", *figures, f"{one['view_p50_ms']} ms", str(one["calls"]), "left")
     for number, how in ((1, "[red]killed[/red]"), (2, "drained")):
-        shown.add_row(f"worker-{number}", *[""] * 5, str(model.calls(f"worker-{number}")), how)
+        shown.add_row(f"worker-{number}", *[""] * 4, str(model.calls(f"worker-{number}")), how)
     console.print(shown)
     again, segments = model.asked_again("worker-1"), sum(one["segments"] for one in told)
     checks = {
