@@ -53,8 +53,12 @@ def read_opencode(path: Path) -> Iterator[Draft]:
             query = "SELECT id, parent_id FROM session ORDER BY time_created, id"
             for name, parent in database.execute(query).fetchall():
                 reader = _Reader(Draft(str(name)), is_agent=parent is not None)
-                for message in _messages(database, str(name), path):
-                    reader.add(message)
+                reverted = _reverted(database, str(name), path)
+                for made, message in _messages(database, str(name), path):
+                    if reverted and made >= reverted:
+                        reader.draft.skipped["reverted"] += 1
+                    else:
+                        reader.add(message)
                 yield reader.draft
     except sqlite3.Error as error:
         raise TranscriptError(f"{path}:1: the database cannot be read ({error}); close OpenCode or copy it") from error
@@ -64,11 +68,19 @@ def _opened(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 
-def _messages(database: sqlite3.Connection, session: str, path: Path) -> Iterator[_Message]:
+def _reverted(database: sqlite3.Connection, session: str, path: Path) -> str:
+    """The first message that the user has taken back; OpenCode keeps it until the next prompt. Ids rise with time."""
+    columns = {name for _, name, *_ in database.execute("PRAGMA table_info(session)")}
+    query = "SELECT revert FROM session WHERE id = ?"
+    (found,) = database.execute(query, (session,)).fetchone() if "revert" in columns else (None,)
+    return str(_object(found, path, session).get("messageID") or "") if found else ""
+
+
+def _messages(database: sqlite3.Connection, session: str, path: Path) -> Iterator[tuple[str, _Message]]:
     query = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
     for name, data in database.execute(query, (session,)).fetchall():
         parts = database.execute("SELECT id, data FROM part WHERE message_id = ? ORDER BY id", (name,)).fetchall()
-        yield _Message(_object(data, path, name), [_object(part, path, made) for made, part in parts])
+        yield str(name), _Message(_object(data, path, name), [_object(part, path, made) for made, part in parts])
 
 
 def _object(data: Any, path: Path, name: object) -> dict[str, Any]:

@@ -211,6 +211,21 @@ def test_a_compaction_of_opencode_is_a_mark_with_its_summary_and_sizes(opencode)
     assert "calc.py line 5 was edited" in compaction.summary
 
 
+def test_what_a_user_of_opencode_has_reverted_is_no_message(opencode):
+    with closing(sqlite3.connect(opencode)) as database, database:
+        (session,) = database.execute("SELECT id FROM session WHERE parent_id IS NULL").fetchone()
+        query = "SELECT id FROM message WHERE session_id = ? ORDER BY time_created, id"
+        names = [name for (name,) in database.execute(query, (session,))]
+        told = json.dumps({"messageID": names[4], "snapshot": "0", "diff": ""})  # as OpenCode 1.18.33 wrote it
+        whole = read_session(opencode, session).messages
+        database.execute("UPDATE session SET revert = ? WHERE id = ?", (told, session))
+        database.commit()
+        log = read_session(opencode, session)
+    assert log.skipped["reverted"] == len(names) - 4
+    assert log.messages == whole[: len(log.messages)]
+    assert 0 < len(log.messages) < len(whole)
+
+
 def test_a_database_of_something_else_and_a_broken_record_are_told(opencode, tmp_path):
     with closing(sqlite3.connect(tmp_path / "other.db")) as database:
         database.execute("CREATE TABLE session (id)")
