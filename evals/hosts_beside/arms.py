@@ -1,0 +1,40 @@
+"""The arms: whose module opens a host, in which environment it runs, and which of its own settings is searched."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, NamedTuple
+
+
+class Arm(NamedTuple):
+    module: str
+    environment: str  # of `evals.performance.pins`; "" for the one that runs this
+    packages: tuple[str, ...]  # whose versions are told
+    searched: str
+    start: int  # found for 300 turns and views of 8,000 tokens; the search begins here
+
+
+ARMS = {
+    "LangChain": Arm("langchain_host", "", ("langchain",), 'trigger=("tokens", N)', 13_000),
+    "deepagents": Arm(
+        "langchain_host", "deepagents", ("deepagents", "langchain"), "max_input_tokens of the model", 14_000
+    ),
+    "ours in LangChain": Arm("langchain_host", "", ("langchain",), "max_tokens", 14_000),
+    "Pydantic AI": Arm(
+        "pydantic_host", "pydantic-ai-harness", ("pydantic-ai-harness", "pydantic-ai-slim"), "max_tokens", 13_000
+    ),
+    "Pydantic AI in the background": Arm(
+        "pydantic_host", "pydantic-ai-harness", ("pydantic-ai-harness", "pydantic-ai-slim"), "context_window", 14_000
+    ),
+    "ours in Pydantic AI": Arm("pydantic_host", "", ("pydantic-ai-slim",), "max_tokens", 14_000),
+    "OpenAI": Arm("openai_host", "", ("openai-agents",), "items that make a compaction due", 40),
+    "ours in OpenAI Agents": Arm("openai_host", "", ("openai-agents",), "max_tokens", 14_000),
+}
+
+_HOSTS = {"langchain_host": "LangChainHost", "pydantic_host": "PydanticHost", "openai_host": "OpenAIHost"}
+
+
+def host_of(arm: str) -> Any:
+    """The class of its host. Needs the packages of its environment."""
+    module = ARMS[arm].module
+    return getattr(importlib.import_module(f"evals.hosts_beside.{module}"), _HOSTS[module])
