@@ -10,12 +10,13 @@ CORPUS ?=
 BUDGETS ?= 8000,16000,64000
 LAWS_OPERATIONS ?= 1000000
 GATE_REPLIES ?= 10000
+TURNS ?= 300
 
 # Without compiled files each process that a test starts would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo fleet-demo proxy-demo test test-hosts test-hosts-oldest coverage lint lint-hosts format docs laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-checkpoints bench-scorers tune simulate clean
+.PHONY: help demo fleet-demo proxy-demo test test-hosts test-hosts-oldest coverage lint lint-hosts format docs laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-checkpoints bench-scorers bench-hosts tune simulate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -127,10 +128,14 @@ bench-scorers: $(READY) ## how long 10,000 probes take to be scored without a mo
 bench-peers: $(READY) ## everything beside the peers, each in an environment of its own (about 40 minutes; goes on where it was)
 	$(BIN)/python -m evals.performance.compare
 
+bench-hosts: $(HOSTS)/.ready ## the hosts' own compaction and this package in the same runtimes (TURNS=300, up to an hour; goes on where it was)
+	@mkdir -p evals/hosts_beside/.results
+	$(HOSTS)/bin/python -m evals.hosts_beside --turns $(TURNS) --json evals/hosts_beside/.results/$(TURNS)-turns.json
+
 simulate: $(READY) ## what a step costs in sessions of 4.4M and 44M tokens, on a virtual clock (about 15 minutes)
 	$(BIN)/python -m evals.performance.simulation --json evals/performance/results/simulation.json
 
 clean: ## remove what was made here, the environment too
 	rm -rf $(VENV) $(HOSTS) $(OLDEST) build dist .coverage .coverage.* .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf evals/performance/.environments eval-report tune-report site proxy-demo evals/clients/.programs
+	rm -rf evals/performance/.environments eval-report tune-report site proxy-demo evals/clients/.programs evals/hosts_beside/.results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -28,7 +28,6 @@ Item = dict[str, Any]
 class OpenAIHost:
     def __init__(self, stage: Stage) -> None:
         self._stage = stage
-        self._service = Service(stage.reader)
 
     async def __aenter__(self) -> OpenAIHost:
         @function_tool(description_override=DESCRIPTION)
@@ -53,6 +52,7 @@ class OpenAIHost:
         return self
 
     def _compacting(self) -> OpenAIResponsesCompactionSession:
+        self._service = Service(self._stage.reader)
         self._service.start()
         self._client = AsyncOpenAI(base_url=self._service.address, api_key="none", max_retries=0)
 
