@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -24,6 +25,10 @@ from summarizing_context.cli.output import (
     table,
 )
 from summarizing_context.cli.own_settings import OwnSettings, SummarizerModel
+from summarizing_context.cli.proxy_setup import DryRun, NoService, Shell, Yes, disable
+from summarizing_context.cli.proxy_setup import enable as enable_proxy
+from summarizing_context.cli.proxy_watch import watch_lines, watch_screen
+from summarizing_context.cli.view import stop_asked
 from summarizing_context.settings.providers import NAMED
 
 if TYPE_CHECKING:
@@ -44,6 +49,10 @@ summarizing-context proxy --store proxy.db --budget 60k --summarizer client
 summarizing-context proxy --store proxy.db --shadow    [dim]# changes nothing, tells what it would save[/dim]
 
 summarizing-context proxy run --store proxy.db -- claude    [dim]# a free port for one command[/dim]
+
+summarizing-context proxy enable --store ~/.local/share/proxy.db    [dim]# for all clients; disable takes it back[/dim]
+
+summarizing-context proxy watch
 
 summarizing-context proxy status
 """
@@ -70,6 +79,9 @@ Summarizer = Annotated[
     typer.Option("--summarizer", metavar="NAME", help=f"extractive, {NAMED}, or client: the client's own model."),
 ]
 Shadow = Annotated[bool, typer.Option("--shadow", help="Change nothing; tell what a view would save.")]
+ShadowPays = Annotated[
+    bool, typer.Option("--shadow-pays", help="With --shadow: pay for summaries by the model that was named.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -77,11 +89,14 @@ def register(app: typer.Typer) -> None:
     family = typer.Typer(help=help_text(serve), epilog=_EXAMPLES, invoke_without_command=True, rich_markup_mode="rich")
     family.callback()(serve)
     family.command("status", help=help_text(status))(status)
+    family.command("watch", help=help_text(watch))(watch)
     family.command(
         "run",
         help=help_text(run),
         context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
     )(run)
+    family.command("enable", help=help_text(enable))(enable)
+    family.command("disable", help=help_text(disable))(disable)
     app.add_typer(family, name="proxy")
 
 
@@ -105,6 +120,7 @@ def serve(
     model: SummarizerModel = None,
     token: Token = None,
     shadow: Shadow = False,
+    shadow_pays: ShadowPays = False,
     config: ConfigPath = None,
 ) -> int:
     """Serve a local proxy that keeps the sessions of unmodified clients inside the model's window.
@@ -123,6 +139,7 @@ def serve(
         _given(anthropic, openai, budget),
         token=token,
         shadow=shadow,
+        shadow_pays=shadow_pays,
     )
     from summarizing_context.proxy.serving import address_of, bound_socket
     from summarizing_context.proxy.serving import serve as serve_proxy
@@ -145,23 +162,82 @@ def run(
     summarizer: Summarizer = None,
     model: SummarizerModel = None,
     shadow: Shadow = False,
+    shadow_pays: ShadowPays = False,
     config: ConfigPath = None,
 ) -> int:
     """Run one command behind a proxy of its own, at a free port; its exit status is the command's."""
     import anyio
 
-    proxy = _settings(
-        store, OwnSettings(config, None, summarizer, model), _given(anthropic, openai, budget), shadow=shadow
-    )
+    own, given = OwnSettings(config, None, summarizer, model), _given(anthropic, openai, budget)
+    proxy = _settings(store, own, given, shadow=shadow, shadow_pays=shadow_pays)
     from summarizing_context.proxy.running import run_behind
 
     return anyio.run(run_behind, proxy, command)
+
+
+def enable(
+    *,
+    store: StorePath,
+    listen: Address = _LISTEN,
+    anthropic: Anthropic = None,
+    openai: OpenAI = None,
+    budget: Budget = None,
+    summarizer: Summarizer = None,
+    model: SummarizerModel = None,
+    shadow: Shadow = False,
+    shadow_pays: ShadowPays = False,
+    config: ConfigPath = None,
+    shell: Shell = None,
+    no_service: NoService = False,
+    yes: Yes = False,
+    dry_run: DryRun = False,
+) -> int:
+    """Send every client of yours through a proxy that starts with your login.
+
+    The lines for the shell and the service are shown in full before they are written. `proxy disable` takes both back.
+    """
+    own = OwnSettings(config, None, summarizer, model)
+    proxy = _settings(store, own, _given(anthropic, openai, budget), shadow=shadow)
+    given = {
+        "--store": store if store == ":memory:" or "://" in store else str(Path(store).expanduser().absolute()),
+        "--anthropic": anthropic,
+        "--openai": openai,
+        "--budget": budget,
+        "--summarizer": summarizer,
+        "--model": model,
+        "--config": None if config is None else str(config.expanduser().absolute()),
+    }
+    words = [word for option, value in given.items() if value is not None for word in (option, value)]
+    return enable_proxy(
+        [*words, *(["--shadow"] if shadow else []), *(["--shadow-pays"] if shadow_pays else [])],
+        listen=listen,
+        summarizer=None if proxy.lends else proxy.settings.summarizer,
+        upstreams={"--anthropic": anthropic, "--openai": openai},
+        shell=shell,
+        no_service=no_service,
+        yes=yes,
+        dry_run=dry_run,
+    )
 
 
 def status(listen: Address = _LISTEN, token: Token = None, json_path: JsonPath = None) -> int:
     """Tell what a running proxy does: its sessions, what was sent, kept and paid."""
     told = _asked(listen, token)
     show_result(json_path, told, _sessions(told))
+    return Status.OK
+
+
+def watch(
+    listen: Address = _LISTEN,
+    *,
+    token: Token = None,
+    once: Annotated[bool, typer.Option("--once", help="Show what there is, and end.")] = False,
+    lines: Annotated[bool, typer.Option("--json", help="Each request as one line of JSON.")] = False,
+) -> int:
+    """Watch a running proxy: requests as they come, activations, prefix kept, cost. Ctrl-C ends it."""
+    show = watch_lines if lines else watch_screen
+    with stop_asked() as asked:
+        show(lambda after: _asked(listen, token, after), once=once, stop=asked)
     return Status.OK
 
 
@@ -181,7 +257,7 @@ def _settings(store: str, own: OwnSettings, given: dict[str, Any], **flags: Any)
     return ProxySettings(settings, lends=lends, **given, **flags)
 
 
-def _asked(listen: str, token: str | None) -> dict[str, Any]:
+def _asked(listen: str, token: str | None, after: int = 0) -> dict[str, Any]:
     import json
     from urllib.error import URLError
     from urllib.request import ProxyHandler, Request, build_opener
@@ -190,7 +266,8 @@ def _asked(listen: str, token: str | None) -> dict[str, Any]:
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     headers = {} if token is None else {"x-summarizing-context-token": token}
     try:
-        with build_opener(ProxyHandler({})).open(Request(f"{address}/_status", headers=headers), timeout=5) as answer:
+        request = Request(f"{address}/_status?after={after}", headers=headers)
+        with build_opener(ProxyHandler({})).open(request, timeout=5) as answer:
             told: dict[str, Any] = json.load(answer)
             return told
     except (URLError, ValueError, OSError) as error:

@@ -205,7 +205,7 @@ def status(
     given: dict[str, Any] = {} if budget is None else {"max_tokens": read_tokens(budget)}
     given |= {} if model is None else {"model": model}
     shown: SessionInfo | None = None
-    stop: AbstractContextManager[list[int]] = _stop_asked() if watch else nullcontext([])
+    stop: AbstractContextManager[list[int]] = stop_asked() if watch else nullcontext([])
     with stop as asked:
         while not asked:
             info = find_session(store, session)
@@ -223,7 +223,7 @@ def status(
 
 
 @contextmanager
-def _stop_asked() -> Iterator[list[int]]:
+def stop_asked() -> Iterator[list[int]]:
     """Gets an element when the user presses Ctrl-C. A second Ctrl-C interrupts at once.
 
     An interrupt in the middle of a look could be lost: a session that is being closed finishes that first.

@@ -6,7 +6,7 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from summarizing_context.errors import MissingExtraError
@@ -42,6 +42,7 @@ class ProxySettings:
     budget: int | None = None  # tokens; None: by the model's window
     lends: bool = False  # summaries by the client's own model and credentials
     shadow: bool = False  # views are made and told of, and never sent
+    shadow_pays: bool = False  # also with summaries by a model, which cost money; else by `extractive`
     token: str | None = field(default=None, repr=False)
 
 
@@ -49,7 +50,9 @@ def make_app(proxy: ProxySettings, host: str) -> Any:
     """The application for a server that listens on `host`. Raises `SettingsError`."""
     guard = Guard(host, proxy.token)
     upstream = Upstream(proxy.anthropic, proxy.openai)
-    rewriter = Rewriter(proxy.settings, upstream, budget=proxy.budget, lends=proxy.lends and not proxy.shadow)
+    if proxy.shadow and not proxy.shadow_pays:
+        proxy = replace(proxy, lends=False, settings=replace(proxy.settings, summarizer="extractive"))
+    rewriter = Rewriter(proxy.settings, upstream, budget=proxy.budget, lends=proxy.lends)
     feed = Feed(
         load_prices(proxy.settings.prices),
         anthropic=proxy.anthropic,

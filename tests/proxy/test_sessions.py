@@ -218,6 +218,19 @@ async def test_shadow_changes_nothing_and_tells_what_it_would_do():
     assert sum(record["activation"] is not None for record in told["records"]) >= 1
 
 
+@pytest.mark.parametrize("pays", [False, True])
+async def test_shadow_asks_no_model_unless_it_is_to_pay(pays: bool):
+    fake = Fake()
+    options: dict[str, Any] = {"budget": BUDGET, "shadow": True, "lends": True, "shadow_pays": pays}
+    async with served(fake) as upstream, proxied(upstream, **options) as address:
+        client = AnthropicAgent(address)
+        for step in range(40):
+            await client.step(f"step {step}")
+        told = await status(address)
+    assert any("session_record" in each["raw"].decode() for each in fake.seen) is pays
+    assert told["summarizer"] == ("client" if pays else "extractive")
+
+
 async def test_summaries_by_the_clients_own_model(tmp_path: Path):
     fake = Fake()
     async with served(fake) as upstream, proxied(upstream, tmp_path / "run.db", budget=BUDGET, lends=True) as address:

@@ -1,0 +1,205 @@
+"""What `proxy enable` writes and `proxy disable` removes: lines of a shell, and a service of the user's.
+
+Only `Edit.apply` and `read_file` touch files. Starting and stopping the service is the caller's work.
+"""
+
+from __future__ import annotations
+
+import os
+import plistlib
+import re
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from summarizing_context.errors import SettingsError
+
+SHELLS = ("bash", "zsh", "fish")
+
+_BEGIN, _END = "# >>> summarizing-context proxy >>>", "# <<< summarizing-context proxy <<<"
+
+_NEW_FILE, _NEW_LINE = " new file", " new line"  # what `enable` had to add besides, for `disable` to take away
+
+_BLOCK = re.compile(
+    rf"^{_BEGIN}({_NEW_FILE}|{_NEW_LINE})?\n.*?^{_END}\n?".encode(),
+    re.MULTILINE | re.DOTALL,
+)
+
+_UNIT, _LABEL = "summarizing-context-proxy.service", "io.github.summarizing-context.proxy"
+
+_MADE = "# made by `summarizing-context proxy enable`; `summarizing-context proxy disable` removes this file"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of one file. None stands for a file that is not there."""
+
+    path: Path
+    before: bytes | None
+    after: bytes | None
+    shown: str  # the text that is written or removed, in full
+
+    def apply(self) -> None:
+        """Write or remove the file, whole or not at all. Raises `SettingsError` where it has changed meanwhile."""
+        if read_file(self.path) != self.before:
+            raise SettingsError(f"{self.path} has changed meanwhile; nothing was written to it, call it again")
+        if self.after is None:
+            self.path.unlink()
+            return
+        place = self.path.resolve()  # a link to a file kept elsewhere stays a link
+        place.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(self.after)
+            if self.before is not None:
+                os.chmod(name, place.stat().st_mode & 0o7777)
+            os.replace(name, place)
+        except BaseException:
+            os.unlink(name)
+            raise
+
+
+class Command(NamedTuple):
+    """A call of the system's service manager."""
+
+    words: Sequence[str]
+    may_fail: bool = False
+
+
+class Service(NamedTuple):
+    """A proxy that the system starts when its user logs in."""
+
+    path: Path
+    text: bytes
+    start: Sequence[Command]
+    restart: Sequence[Command]
+    stop: Sequence[Command]  # before the file is removed
+    forget: Sequence[Command]  # after it
+
+
+def read_file(path: Path) -> bytes | None:
+    """The bytes of a file; None where there is none."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def shell_files(shell: str, home: Path, environ: Mapping[str, str], platform: str) -> list[Path]:
+    """The files that a shell reads at its start; the first is the one that is written."""
+    if shell == "bash":  # a terminal of macOS starts a login shell
+        names = (".bash_profile", ".bashrc") if platform == "darwin" else (".bashrc", ".bash_profile")
+        return [home / name for name in names]
+    if shell == "zsh":
+        return [Path(environ.get("ZDOTDIR") or home) / ".zshrc"]
+    return [Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "fish" / "config.fish"]
+
+
+def base_urls(address: str) -> dict[str, str]:
+    """What clients read, for a proxy at this address."""
+    return {"ANTHROPIC_BASE_URL": address, "OPENAI_BASE_URL": f"{address}/v1"}
+
+
+def add_lines(path: Path, shell: str, address: str) -> Edit | None:
+    """The marked block with the proxy's addresses, at the end of a file; None where it stands there already."""
+    before, word = read_file(path), "set -gx {} {}" if shell == "fish" else "export {}={}"
+    lines = [word.format(name, url) for name, url in base_urls(address).items()]
+    held = before or b""
+    found = _only_block(path, held)
+    if found is not None:
+        note = (found[1] or b"").decode()
+    else:
+        note = _NEW_FILE if before is None else _NEW_LINE if held and not held.endswith(b"\n") else ""
+    block = "\n".join((_BEGIN + note, *lines, _END)) + "\n"
+    start, stop = (len(held), len(held)) if found is None else found.span()
+    gap = b"\n" if found is None and note == _NEW_LINE else b""
+    after = held[:start] + gap + block.encode() + held[stop:]
+    return None if after == before else Edit(path, before, after, block)
+
+
+def remove_lines(path: Path) -> Edit | None:
+    """The file as it was before its marked block was added; None where it has none."""
+    before = read_file(path)
+    if before is None or (found := _only_block(path, before)) is None:
+        return None
+    (start, stop), note = found.span(), (found[1] or b"").decode()
+    if note == _NEW_LINE and stop == len(before):
+        start -= 1
+    rest = before[:start] + before[stop:]
+    after = None if note == _NEW_FILE and not rest else rest
+    return Edit(path, before, after, found[0].decode("utf-8", "replace"))
+
+
+def service_of(platform: str, home: Path, environ: Mapping[str, str], command: Sequence[str]) -> Service:
+    """The service that runs a command, of launchd on macOS and of systemd elsewhere. Raises `SettingsError`."""
+    if any(char in word for word in command for char in "\n\r\0"):
+        raise SettingsError("a service cannot be given a word with a line end in it")
+    return _of_launchd(home, command) if platform == "darwin" else _of_systemd(home, environ, command)
+
+
+def add_service(service: Service) -> Edit | None:
+    """The file of a service; None where it stands there already. Raises `SettingsError` for one of somebody else."""
+    before = read_file(service.path)
+    if before is not None and not _is_ours(before):
+        raise SettingsError(f"{service.path} was not made by `proxy enable`; move it away, or give --no-service")
+    return None if before == service.text else Edit(service.path, before, service.text, service.text.decode())
+
+
+def remove_service(service: Service) -> Edit | None:
+    """The removal of the file of a service; None where there is none that `proxy enable` has made."""
+    before = read_file(service.path)
+    if before is None or not _is_ours(before):
+        return None
+    return Edit(service.path, before, None, before.decode("utf-8", "replace"))
+
+
+def _only_block(path: Path, held: bytes) -> re.Match[bytes] | None:
+    begins, ends = held.count(_BEGIN.encode()), held.count(_END.encode())
+    found = _BLOCK.search(held)
+    if (begins, ends) not in ((0, 0), (1, 1)) or (begins == 1 and found is None):
+        raise SettingsError(f"{path}: the lines between {_BEGIN!r} and {_END!r} are not whole; remove them by hand")
+    return found
+
+
+def _is_ours(text: bytes) -> bool:
+    return text.startswith(_MADE.encode()) or f"<string>{_LABEL}</string>".encode() in text
+
+
+def _of_systemd(home: Path, environ: Mapping[str, str], command: Sequence[str]) -> Service:
+    folder = Path(environ.get("XDG_CONFIG_HOME") or home / ".config") / "systemd" / "user"
+    lines = [
+        *(_MADE, "[Unit]", "Description=Local proxy that keeps long sessions of clients inside the model's window", ""),
+        *("[Service]", f"ExecStart={' '.join(map(_for_systemd, command))}", "Restart=on-failure", "TimeoutStopSec=10"),
+        *("UMask=0077", "NoNewPrivileges=yes", "", "[Install]", "WantedBy=default.target", ""),
+    ]
+
+    def call(*words: str, may_fail: bool = False) -> Command:
+        return Command(("systemctl", "--user", *words), may_fail)
+
+    ready = [call("daemon-reload"), call("enable", _UNIT)]
+    return Service(
+        folder / _UNIT,
+        "\n".join(lines).encode(),
+        start=[*ready, call("start", _UNIT)],
+        restart=[*ready, call("restart", _UNIT)],
+        stop=[call("disable", "--now", _UNIT)],
+        forget=[call("daemon-reload")],
+    )
+
+
+def _for_systemd(word: str) -> str:
+    """A word of a command as systemd reads it."""
+    kept = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("$", "$$")
+    return f'"{kept}"'
+
+
+def _of_launchd(home: Path, command: Sequence[str]) -> Service:
+    path, domain = home / "Library" / "LaunchAgents" / f"{_LABEL}.plist", f"gui/{os.getuid()}"
+    asked = {"Label": _LABEL, "ProgramArguments": list(command), "RunAtLoad": True, "Umask": 0o077}
+    text = plistlib.dumps({**asked, "KeepAlive": {"SuccessfulExit": False}})
+    begin = Command(("launchctl", "bootstrap", domain, str(path)))
+    end = Command(("launchctl", "bootout", f"{domain}/{_LABEL}"), may_fail=True)
+    return Service(path, text, start=[begin._replace(may_fail=True)], restart=[end, begin], stop=[end], forget=[])

@@ -1,0 +1,202 @@
+"""`proxy enable` and `disable`: what is shown, what is written, and that a home is afterwards as it was before."""
+
+from __future__ import annotations
+
+import plistlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from summarizing_context.cli import main
+from summarizing_context.proxy.installation import add_lines, remove_lines, service_of
+
+UNIT = Path(".config/systemd/user/summarizing-context-proxy.service")
+
+MANAGER = """#!/bin/sh
+echo "$(basename "$0") $*" >> "$HOME/calls"
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty home of a Linux user, whose service managers only note how they are called."""
+    home, programs = tmp_path / "home", tmp_path / "programs"
+    home.mkdir()
+    programs.mkdir()
+    for name in ("systemctl", "launchctl"):
+        (programs / name).write_text(MANAGER)
+        (programs / name).chmod(0o755)
+    for name in ("XDG_CONFIG_HOME", "ZDOTDIR", "ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("SHELL", "/bin/bash")
+    monkeypatch.setenv("PATH", f"{programs}:/usr/bin:/bin")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.chdir(home)
+    return home
+
+
+def contents(home: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(home)): path.read_bytes() for path in home.rglob("*") if path.is_file()}
+
+
+def calls(home: Path) -> list[str]:
+    return (home / "calls").read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    ("shell", "file", "line"),
+    [
+        ("bash", ".bashrc", "export ANTHROPIC_BASE_URL=http://127.0.0.1:8377"),
+        ("zsh", ".zshrc", "export OPENAI_BASE_URL=http://127.0.0.1:8377/v1"),
+        ("fish", ".config/fish/config.fish", "set -gx OPENAI_BASE_URL http://127.0.0.1:8377/v1"),
+    ],
+)
+def test_both_are_shown_in_full_and_written(
+    shell: str, file: str, line: str, home: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["proxy", "enable", "--store", "p.db", "--shell", shell, "--budget", "60k", "--yes"]) == 0
+    shown = capsys.readouterr().out
+    for path in (file, UNIT):
+        assert str(home / path) in shown
+        assert (home / path).read_text().strip() in shown
+    assert line in (home / file).read_text().splitlines()
+    unit = (home / UNIT).read_text()
+    assert f'"--store" "{home}/p.db" "--budget" "60k" "--listen" "127.0.0.1:8377"' in unit
+    assert calls(home)[-1] == "systemctl --user restart summarizing-context-proxy.service"
+
+
+@pytest.mark.parametrize("before", [b"# mine\nexport A=1\n", b"export A=1", b"", None, b"\xff\xfe not text\r\n"])
+def test_a_home_is_afterwards_as_it_was_before(before: bytes | None, home: Path):
+    if before is not None:
+        (home / ".bashrc").write_bytes(before)
+        (home / ".bashrc").chmod(0o640)
+    (home / ".zshrc").write_text("# of another shell\n")
+    there = contents(home)
+    assert main(["proxy", "enable", "--store", "p.db", "--yes"]) == 0
+    assert contents(home).keys() - there.keys() == {"calls", str(UNIT)} | ({".bashrc"} if before is None else set())
+    assert main(["proxy", "disable", "--yes"]) == 0
+    assert "systemctl --user disable --now summarizing-context-proxy.service" in calls(home)
+    (home / "calls").unlink()
+    assert contents(home) == there
+    assert before is None or (home / ".bashrc").stat().st_mode & 0o777 == 0o640
+
+
+def test_twice_is_as_once_and_another_address_takes_the_place_of_the_first(home: Path):
+    enable = ["proxy", "enable", "--store", "p.db", "--yes"]
+    assert [main(enable), main(enable)] == [0, 0]
+    once = (home / ".bashrc").read_bytes()
+    assert calls(home)[-1].endswith("start summarizing-context-proxy.service")
+    with (home / ".bashrc").open("a") as file:
+        file.write("export LATER=1\n")
+    assert main([*enable, "--listen", "9000"]) == 0
+    assert (home / ".bashrc").read_bytes() == once.replace(b"8377", b"9000") + b"export LATER=1\n"
+    assert [main(["proxy", "disable", "--yes"]), main(["proxy", "disable", "--yes"])] == [0, 0]
+    assert (home / ".bashrc").read_text() == "export LATER=1\n"
+
+
+def test_a_line_without_an_end_stays_apart_from_what_was_added_later(home: Path):
+    (home / ".bashrc").write_bytes(b"export A=1")
+    main(["proxy", "enable", "--store", "p.db", "--yes", "--no-service"])
+    with (home / ".bashrc").open("a") as file:
+        file.write("export LATER=1\n")
+    main(["proxy", "disable", "--yes"])
+    assert (home / ".bashrc").read_text() == "export A=1\nexport LATER=1\n"
+
+
+def test_a_linked_file_stays_a_link(home: Path, tmp_path: Path):
+    (tmp_path / "kept").write_text("# kept elsewhere\n")
+    (home / ".bashrc").symlink_to(tmp_path / "kept")
+    main(["proxy", "enable", "--store", "p.db", "--yes", "--no-service"])
+    assert (home / ".bashrc").is_symlink()
+    assert "ANTHROPIC_BASE_URL" in (tmp_path / "kept").read_text()
+    main(["proxy", "disable", "--yes"])
+    assert (tmp_path / "kept").read_text() == "# kept elsewhere\n"
+
+
+@pytest.mark.parametrize("arguments", [["enable", "--store", "p.db"], ["disable"]])
+def test_nothing_is_written_without_an_answer_and_by_a_dry_run(
+    arguments: list[str], home: Path, monkeypatch: pytest.MonkeyPatch
+):
+    if arguments == ["disable"]:
+        main(["proxy", "enable", "--store", "p.db", "--yes"])
+    there = contents(home)
+    assert main(["proxy", *arguments, "--dry-run"]) == 0
+    assert contents(home) == there
+    with open("/dev/null") as nothing:
+        monkeypatch.setattr(sys, "stdin", nothing)
+        assert main(["proxy", *arguments]) == 2
+    assert contents(home) == there
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "words"),
+    [
+        (["--listen", "0.0.0.0:8377"], {}, "loopback"),
+        (["--listen", "0"], {}, "loopback"),
+        (["--summarizer", "anthropic", "--model", "m"], {}, "no key"),
+        (["--shell", "csh"], {}, "bash, zsh, fish"),
+        ([], {"ANTHROPIC_BASE_URL": "https://gateway.example"}, "--anthropic https://gateway.example"),
+        ([], {"OPENAI_BASE_URL": "https://gateway.example/v1"}, "--openai https://gateway.example/v1"),
+    ],
+)
+def test_what_would_not_work_is_refused(
+    arguments: list[str],
+    environment: dict[str, str],
+    words: str,
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+):
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    assert main(["proxy", "enable", "--store", "p.db", "--yes", *arguments]) == 2
+    assert words in capsys.readouterr().err
+    assert contents(home) == {}
+
+
+def test_a_file_of_somebody_else_and_a_half_block_are_left_alone(home: Path, capsys: pytest.CaptureFixture[str]):
+    (home / UNIT).parent.mkdir(parents=True)
+    (home / UNIT).write_text("[Service]\nExecStart=/bin/true\n")
+    (home / ".bashrc").write_text("# >>> summarizing-context proxy >>>\nexport A=1\n")
+    there = contents(home)
+    assert main(["proxy", "enable", "--store", "p.db", "--yes"]) == 2
+    assert main(["proxy", "disable", "--yes"]) == 2
+    assert "by hand" in capsys.readouterr().err
+    (home / ".bashrc").unlink()
+    assert main(["proxy", "enable", "--store", "p.db", "--yes"]) == 2
+    assert "--no-service" in capsys.readouterr().err
+    assert contents(home) == {name: held for name, held in there.items() if name != ".bashrc"}
+
+
+def test_a_service_manager_that_fails_is_told(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (tmp_path / "programs" / "systemctl").write_text("#!/bin/sh\necho no bus >&2\nexit 1\n")
+    assert main(["proxy", "enable", "--store", "p.db", "--yes"]) == 4
+    assert "daemon-reload failed (no bus)" in capsys.readouterr().err
+    assert (home / UNIT).exists()
+
+
+def test_words_reach_the_service_as_they_are(tmp_path: Path):
+    words = ["/opt/my python", "--store", 'a"b\\c$HOME%h']
+    unit = service_of("linux", tmp_path, {}, words).text.decode()
+    assert 'ExecStart="/opt/my python" "--store" "a\\"b\\\\c$$HOME%%h"' in unit.splitlines()
+    agent = service_of("darwin", tmp_path, {}, words)
+    assert plistlib.loads(agent.text)["ProgramArguments"] == words
+    assert agent.path.parent == tmp_path / "Library" / "LaunchAgents"
+    assert [call.words[1] for call in (*agent.restart, *agent.stop)] == ["bootout", "bootstrap", "bootout"]
+
+
+def test_the_lines_are_read_by_a_real_shell(tmp_path: Path):
+    file = tmp_path / ".bashrc"
+    edit = add_lines(file, "bash", "http://127.0.0.1:8377")
+    assert edit is not None
+    edit.apply()
+    asking = f". {file}; echo $ANTHROPIC_BASE_URL $OPENAI_BASE_URL"
+    said = subprocess.run(["bash", "-c", asking], capture_output=True, text=True, timeout=20, check=True).stdout
+    assert said.split() == ["http://127.0.0.1:8377", "http://127.0.0.1:8377/v1"]
+    undone = remove_lines(file)
+    assert undone is not None
+    undone.apply()
+    assert not file.exists()
