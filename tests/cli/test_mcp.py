@@ -25,7 +25,9 @@ def test_a_port_alone_is_one_of_the_loopback(written: str, address: tuple[str, i
     assert read_address(written) == address
 
 
-@pytest.mark.parametrize(("written", "reason"), [("example.org:80", "no IP address"), ("127.0.0.1:x", "no port")])
+@pytest.mark.parametrize(
+    ("written", "reason"), [("example.org:80", "not an IP address"), ("127.0.0.1:x", "not a port")]
+)
 def test_a_wrong_address_is_told(run: Runner, tmp_path: Path, written: str, reason: str):
     done = run("mcp", "--store", tmp_path / "run.db", "--http", written)
     assert (done.status, done.out) == (2, "")

@@ -153,7 +153,7 @@ def test_prompts_of_ones_own_are_the_start_and_a_cap_stops_before_one_call_more(
     [
         (["--try", "mine", "--gepa"], "give one of them"),
         ([], "say what to try"),
-        (["--try", "nowhere"], "no file of figures"),
+        (["--try", "nowhere"], "neither a file of figures"),
     ],
 )
 def test_what_cannot_be_tuned_is_bad_input(

@@ -125,7 +125,7 @@ def test_rendering_refuses_missing_and_unknown_values(tmp_path: Path, values: di
         (front(placeholders="size, more") + "{{size}}", "declares more, size"),
         (front() + "{{size}} {{more}}", "its text has more, size"),
         (front(more="colour: red\n") + "{{size}}", "'colour: red'"),
-        (front(more="name: segment\n") + "{{size}}", "second"),
+        (front(more="name: segment\n") + "{{size}}", "repeats a key"),
         (front(more="focus_2: x\n") + "{{size}}", "without a gap"),
         (front(more="focus_1: x\n") + "{{size}}", "1 focuses"),
         ("---\nname: segment\n---\ntext", "lacks placeholders, purpose, version"),
