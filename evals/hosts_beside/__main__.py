@@ -144,7 +144,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--view", type=int, default=8_000, help="tokens of the mean request")
     parser.add_argument("--latency", type=float, default=3.0, help="steps of the agent that a summary takes")
     parser.add_argument("--summary-tokens", type=int, default=1_500, help="most that a summary has")
-    parser.add_argument("--rule", choices=RULES, default="values", help="which lines a summary repeats")
+    parser.add_argument("--rule", choices=RULES, default="ranked", help="which lines a summary repeats")
     parser.add_argument("--arms", default="", help="separated by commas; all if left out")
     parser.add_argument("--setting", type=int, default=None, help="no search: one run of one arm")
     parser.add_argument("--jobs", type=int, default=2, help="arms at the same time")

@@ -15,20 +15,20 @@ class Arm(NamedTuple):
 
 
 ARMS = {
-    "LangChain": Arm("langchain_host", "", ("langchain",), 'trigger=("tokens", N)', 14_200),
+    "LangChain": Arm("langchain_host", "", ("langchain",), 'trigger=("tokens", N)', 12_639),
     "deepagents": Arm(
-        "langchain_host", "deepagents", ("deepagents", "langchain"), "max_input_tokens of the model", 16_000
+        "langchain_host", "deepagents", ("deepagents", "langchain"), "max_input_tokens of the model", 16_479
     ),
-    "ours in LangChain": Arm("langchain_host", "", ("langchain",), "max_tokens", 13_000),
+    "ours in LangChain": Arm("langchain_host", "", ("langchain",), "max_tokens", 11_790),
     "Pydantic AI": Arm(
-        "pydantic_host", "pydantic-ai-harness", ("pydantic-ai-harness", "pydantic-ai-slim"), "max_tokens", 12_500
+        "pydantic_host", "pydantic-ai-harness", ("pydantic-ai-harness", "pydantic-ai-slim"), "max_tokens", 11_470
     ),
     "Pydantic AI in the background": Arm(
         "pydantic_host", "pydantic-ai-harness", ("pydantic-ai-harness", "pydantic-ai-slim"), "context_window", 13_600
     ),
-    "ours in Pydantic AI": Arm("pydantic_host", "", ("pydantic-ai-slim",), "max_tokens", 13_000),
-    "OpenAI": Arm("openai_host", "", ("openai-agents",), "items that make a compaction due", 60),
-    "ours in OpenAI Agents": Arm("openai_host", "", ("openai-agents",), "max_tokens", 13_000),
+    "ours in Pydantic AI": Arm("pydantic_host", "", ("pydantic-ai-slim",), "max_tokens", 11_760),
+    "OpenAI": Arm("openai_host", "", ("openai-agents",), "items that make a compaction due", 57),
+    "ours in OpenAI Agents": Arm("openai_host", "", ("openai-agents",), "max_tokens", 11_816),
 }
 
 _HOSTS = {"langchain_host": "LangChainHost", "pydantic_host": "PydanticHost", "openai_host": "OpenAIHost"}

@@ -93,8 +93,8 @@ class LangChainHost:
             for checkpoints in spaces.values():
                 for old in sorted(checkpoints)[:-1]:
                     del checkpoints[old]
-        newest = self._saver.get_tuple(CONFIG)
-        versions = newest.checkpoint["channel_versions"] if newest else {}
+        (newest,) = self._saver.storage[CONFIG["configurable"]["thread_id"]][""].values()
+        versions = self._saver.serde.loads_typed(newest[0])["channel_versions"]  # without what the channels hold
         for key in list(self._saver.blobs):
             if versions.get(key[2]) != key[3]:
                 del self._saver.blobs[key]

@@ -23,7 +23,7 @@ class Play:
     turns: int = 300
     latency: float = 3.0  # steps of the agent that a summary takes
     limit: int = 1_500  # tokens of a summary
-    rule: str = "values"
+    rule: str = "ranked"
 
 
 class Host(Protocol):

@@ -1,14 +1,21 @@
 """The model that summarizes, the same for every arm: it repeats lines of the session that it was sent, and no others.
 
-It knows which lines were ever said, so that it never repeats an instruction. By `values` it chooses the lines with most
-numbers and paths, and what says of itself that it is a decision, a correction or a rule; equals by chance. By `first`
-it takes lines from the beginning. It writes at most `limit` tokens, or fewer where a request asks for fewer.
+It knows which lines were ever said, so that it never repeats an instruction. It writes at most `limit` tokens, or fewer
+where a request asks for fewer. Which lines it repeats was fixed before any figure of this rule was seen. By `ranked`:
+
+1. rules: lines that begin with "From now on, ";
+2. decisions and corrections: lines that begin with "Decision: " or "Correction: ", as equals;
+3. lines with an exact value: a number of at least four digits, or a path;
+4. all others.
+
+Within each of the four the newest come first: those that the session said last, wherever they stand in the request. A
+line that does not fit is left out, and the next is tried. By `first` it takes lines from the beginning until one does
+not fit. Either way it writes the lines in the order of the request.
 """
 
 from __future__ import annotations
 
 import re
-import zlib
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -17,11 +24,14 @@ from evals.hosts_beside.clock import Clock
 from evals.hosts_beside.rows import Row, tokens, wire
 from evals.hosts_beside.watching import Watch
 
-RULES = ("values", "first")
+RULES = ("ranked", "first")
 _START = 16  # characters by which a line is found
 _WORD = re.compile(r"(?<!\w)\w")
-_VALUE = re.compile(r"\d{3,}|\w[\w-]*/[\w./-]+")
-_CUE = re.compile(r"Decision: |Correction: |From now on, ")
+_RANKS = (
+    re.compile(r"^From now on, "),
+    re.compile(r"^(Decision|Correction): "),
+    re.compile(r"\d{4,}|\w[\w-]*/[\w./-]+"),
+)
 
 
 @dataclass
@@ -31,12 +41,14 @@ class Reader:
     clock: Clock
     latency: float  # steps
     limit: int = 1_500  # tokens of a summary
-    rule: str = "values"
+    rule: str = "ranked"
+    _place: dict[str, int] = field(default_factory=dict)  # in the session, where it was said last
     _known: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
 
     def __post_init__(self) -> None:
-        for line in self.lines:
+        for place, line in enumerate(self.lines):
             self._known[line[:_START]].add(line)
+            self._place[line] = place
 
     async def summarize(self, request: list[Row], limit: int | None = None) -> str:
         """Read a request, take as long as the run says, and write. Raises `ValueError` where no line is known."""
@@ -73,7 +85,7 @@ class Reader:
         return list(found)
 
     def choose(self, lines: list[str], limit: int) -> str:
-        order = lines if self.rule == "first" else sorted(lines, key=_worth)
+        order = lines if self.rule == "first" else sorted(lines, key=self._rank)
         left, chosen = limit, set()
         for line in order:
             size = tokens(line + "\n")
@@ -84,7 +96,7 @@ class Reader:
                 break
         return "\n".join(line for line in lines if line in chosen)
 
-
-def _worth(line: str) -> tuple[int, int]:
-    """Best first; equals by a chance that has nothing to do with their place."""
-    return -len(_VALUE.findall(line)) - 3 * bool(_CUE.match(line)), zlib.crc32(line.encode())
+    def _rank(self, line: str) -> tuple[int, int]:
+        """First what comes first."""
+        kind = next((at for at, pattern in enumerate(_RANKS) if pattern.search(line)), len(_RANKS))
+        return kind, -self._place[line]

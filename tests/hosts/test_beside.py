@@ -157,6 +157,25 @@ def test_the_reader_repeats_what_was_said_and_no_instruction() -> None:
         asyncio.run(reader.summarize([Row("user", "Summarize this.")]))
 
 
+def test_the_reader_ranks_rules_then_decisions_and_corrections_then_values_the_newest_first() -> None:
+    said = [
+        "I look at part 7 now.",
+        "From now on, keep it short.",
+        "measured: 12345 ms",
+        "Decision: the queue stays.",
+        "Correction: 54321, not 12345.",
+        "The settings are in conf/queue.toml alone.",
+        "From now on, ask me first.",
+    ]
+    session = make_session(TURNS)
+    reader = Reader(said, Watch(session), Clock(), 1)
+    sent = said[::-1]  # the place in the request is no matter
+    best = [said[at] for at in (6, 1, 4, 3, 5, 2, 0)]
+    for number in range(1, len(best) + 1):
+        limit = sum(tokens(line + "\n") for line in best[:number])
+        assert reader.choose(sent, limit) == "\n".join(line for line in sent if line in best[:number])
+
+
 def test_calls_and_results_that_are_no_pair_are_told() -> None:
     both = Row("assistant", "", (Call("a", "x"), Call("b", "y")))
     answers = [Row("tool", "", answers="a"), Row("tool", "", answers="b")]
