@@ -128,7 +128,7 @@ bench-scorers: $(READY) ## how long 10,000 probes take to be scored without a mo
 bench-peers: $(READY) ## everything beside the peers, each in an environment of its own (about 40 minutes; goes on where it was)
 	$(BIN)/python -m evals.performance.compare
 
-bench-hosts: $(HOSTS)/.ready ## the hosts' own compaction and this package in the same runtimes (TURNS=300, up to an hour; goes on where it was)
+bench-hosts: $(HOSTS)/.ready ## the hosts' own compaction and this package in the same runtimes (TURNS=300, ten minutes; goes on where it was)
 	@mkdir -p evals/hosts_beside/.results
 	$(HOSTS)/bin/python -m evals.hosts_beside --turns $(TURNS) --json evals/hosts_beside/.results/$(TURNS)-turns.json
 
