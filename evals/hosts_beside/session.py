@@ -50,7 +50,10 @@ _REMARKS = (
 
 @dataclass(frozen=True)
 class Fact:
-    """Something that is said once and may be needed later. It is kept where its value is seen word for word."""
+    """Something that is said once and may be needed later. It is kept where its value is seen word for word.
+
+    The value of a whole line has no full stop: who quotes a sentence may leave it out.
+    """
 
     kind: str
     turn: int
@@ -129,7 +132,7 @@ class _Maker:
             self._turn(number, topic, said, found, answered)
 
     def _fact(self, kind: str, turn: int, line: str, value: str = "", outdated: str = "") -> str:
-        self.session.facts.append(Fact(kind, turn, line, value or line, outdated))
+        self.session.facts.append(Fact(kind, turn, line, value or line.removesuffix("."), outdated))
         return line
 
     def _turn(self, number: int, topic: str, said: list[str], found: list[str], answered: list[str]) -> None:

@@ -111,7 +111,7 @@ def test_what_an_arm_waits_and_pays_and_loses_is_what_a_naive_count_finds(
 
 
 def _rules_by(facts: list[Any], turn: int) -> list[str]:
-    return [fact.line for fact in facts if fact.line in RULES and fact.turn <= turn]
+    return [fact.line[:-1] for fact in facts if fact.line in RULES and fact.turn <= turn]
 
 
 def _host(arm: str) -> Any:
@@ -155,6 +155,16 @@ def test_the_reader_repeats_what_was_said_and_no_instruction() -> None:
     assert reader.choose([plain, decision.line], 15) == plain
     with pytest.raises(ValueError, match="no line of the session"):
         asyncio.run(reader.summarize([Row("user", "Summarize this.")]))
+
+
+def test_a_rule_is_kept_where_it_is_quoted_without_its_full_stop() -> None:
+    session = make_session(TURNS)
+    watch = Watch(session)
+    first = next(fact for fact in session.facts if fact.kind == "rule")
+    watch.begin(first.turn)
+    for text in (f'- must "{first.line[:-1]}"', first.line, first.line[:-2]):
+        watch.request([Row("user", text)])
+    assert (watch.counts["rules_due"], watch.counts["rules_missing"]) == (3, 1)
 
 
 def test_the_reader_ranks_rules_then_decisions_and_corrections_then_values_the_newest_first() -> None:
