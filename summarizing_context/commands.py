@@ -19,7 +19,7 @@ from summarizing_context.retrieval.pages import Page
 from summarizing_context.sessions.budget import BudgetReport
 from summarizing_context.sessions.statistics import Statistics
 from summarizing_context.stores.base import Checkpoint, SearchHit
-from summarizing_context.views.activation import ActivationRecord, ActivationReport
+from summarizing_context.views.activation import REASON_WORDS, ActivationRecord, ActivationReport
 
 
 class CommandTarget(Protocol):
@@ -190,22 +190,28 @@ async def _activations(context: CommandTarget, rest: str) -> CommandResult:
 def activations_told(records: Sequence[ActivationRecord]) -> CommandResult:
     """The activations of a session, the newest last."""
     rows = [
-        [one.number, one.time[:19].replace("T", " "), _reason(one), one.tokens_before, one.tokens_after, _covered(one)]
+        [
+            one.number,
+            one.time[:16].replace("T", " "),
+            one.tokens_before,
+            one.tokens_after,
+            one.prefix_kept,
+            f"{one.covered_from} to {one.covered_to}",
+            told_reason(one),
+        ]
         for one in records
     ]
-    heads = ("no.", "time (UTC)", "reason", "before", "after", "covered")
+    heads = ("no.", "time (UTC)", "before", "after", "kept", "covered", "why")
     text = text_table(heads, rows) if rows else "No activations yet: the whole log is in the view."
     return CommandResult(text, {"activations": [one._asdict() for one in records]})
 
 
-def _reason(record: ActivationRecord) -> str:
+def told_reason(record: ActivationRecord) -> str:
+    """Why a view changed, and whether that was undone."""
     if record.undoes is not None:
         return f"undo of {record.undoes}"
-    return f"{record.reason} (undone)" if record.is_undone else record.reason
-
-
-def _covered(record: ActivationRecord) -> str:
-    return f"{record.covered_from} to {record.covered_to}"
+    why = REASON_WORDS[record.reason]
+    return f"{why}, undone" if record.is_undone else why
 
 
 async def _undo(context: CommandTarget, rest: str) -> CommandResult:
@@ -289,8 +295,8 @@ async def _memory(context: CommandTarget, rest: str) -> CommandResult:
 
 async def _ledger(context: CommandTarget, rest: str) -> CommandResult:
     found = [fact for fact in context.ledger() if rest.lower() in f"{fact.kind} {fact.value}".lower()]
-    rows = [[fact.kind, fact.value, _operation(fact), _messages(fact.start, fact.stop)] for fact in found]
-    text = text_table(("kind", "what", "last", "messages"), rows) if rows else "The ledger holds nothing like that."
+    rows = [[fact.kind, _operation(fact), _messages(fact.start, fact.stop), fact.value] for fact in found]
+    text = text_table(("kind", "last", "messages", "what"), rows) if rows else "The ledger holds nothing like that."
     return CommandResult(text, {"facts": [fact._asdict() for fact in found]})
 
 

@@ -164,7 +164,21 @@ def ledger(
     json_path: JsonPath = None,
 ) -> int:
     """Paths, commands, errors, URLs and rules of a session, and what became of them; read without a model."""
-    return _run(f"ledger {words}", store, session, None, json_path)
+
+    def rows(data: Mapping[str, Any]) -> Table:
+        made = table(f"Ledger of {plain(session)}", "kind", "last", "#messages", "what", wide="what")
+        made.columns[-1].no_wrap, made.columns[-1].overflow = False, "fold"  # a path is of use whole only
+        for fact in data["facts"]:
+            last = fact["stop"] - 1
+            where = str(last) if last == fact["start"] else f"{fact['start']}–{last}"
+            operation = f"{fact['operation']} (superseded)" if fact["superseded"] else fact["operation"]
+            style = "dim" if fact["superseded"] else ""
+            made.add_row(fact["kind"], operation, where, plain(fact["value"]), style=style)
+        if not data["facts"]:
+            made.caption = "nothing like that"
+        return made
+
+    return _run(f"ledger {words}", store, session, None, json_path, text_of=rows)
 
 
 def budget(session: SessionName, store: StorePath, tokens: LastBudget = None, json_path: JsonPath = None) -> int:
@@ -180,7 +194,7 @@ def _run(
     json_path: str | None,
     *,
     writes: bool = False,
-    text_of: Callable[[Mapping[str, Any]], str] | None = None,  # where a shell needs another text than a host
+    text_of: Callable[[Mapping[str, Any]], str | Table] | None = None,  # where a shell needs another text than a host
 ) -> int:
     import anyio
 

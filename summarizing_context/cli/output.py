@@ -206,6 +206,11 @@ def number(value: float | None) -> str:
     return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
 
 
+def counted(count: int, name: str) -> str:
+    """A number of things that have this name."""
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
+
+
 def dollars(value: float | None) -> str:
     """US dollars; small sums keep the places that tell something."""
     if value is None:

@@ -21,6 +21,7 @@ from summarizing_context.cli.output import (
     Status,
     TranscriptFormat,
     TranscriptPaths,
+    counted,
     dollars,
     help_text,
     notices,
@@ -209,7 +210,7 @@ def _forecasts(paths: Sequence[Path], plan: Plan) -> tuple[list[Forecast], list[
 
     files = find_transcripts(paths)
     if not notices().is_terminal:
-        notices().print(f"Dry run of {len(files)} files at {', '.join(map(number, plan.budgets))} tokens.")
+        notices().print(f"Dry run of {counted(len(files), 'file')} at {', '.join(map(number, plan.budgets))} tokens.")
     rows: list[Forecast] = []
     unreadable: list[TranscriptError] = []
     with progress_bar("files", remaining=True) as bar:
@@ -356,7 +357,7 @@ def replay(
 def _stopped(tallies: Sequence[Tally], unreadable: Sequence[TranscriptError], files: int) -> Status:
     """Tell that Ctrl-C ended a replay, and how far it had come."""
     read = len({tally.file for tally in tallies}) + len(unreadable)
-    notices().print(f"Stopped after {read} of {files} files; the figures are theirs.")
+    notices().print(f"Stopped after {read} of {counted(files, 'file')}; the figures are theirs.")
     return Status.INTERRUPTED
 
 
@@ -409,7 +410,7 @@ def _run(paths: Sequence[Path], plan: Plan, jobs: int | None) -> _Replayed:
 
     files = find_transcripts(paths)
     if not notices().is_terminal:
-        notices().print(f"Replaying {len(files)} files at {', '.join(map(number, plan.budgets))} tokens.")
+        notices().print(f"Replaying {counted(len(files), 'file')} at {', '.join(map(number, plan.budgets))} tokens.")
     tallies: list[Tally] = []
     unreadable: list[TranscriptError] = []
     with progress_bar("files", remaining=True) as bar:

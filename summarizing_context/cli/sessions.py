@@ -89,6 +89,8 @@ def list_sessions(store: StorePath, json_path: JsonPath = None) -> int:
             info.session_id, plain(info.project or "–"), number(info.messages), number(info.summaries),
             moment(info.updated_at), _writer(info),
         )  # fmt: skip
+    if not found:
+        shown.caption = "it holds no session yet"
     show_result(json_path, {"store": shown_store(store), "sessions": [asdict(info) for info in found]}, shown)
     return Status.OK
 
@@ -242,6 +244,8 @@ def list_checkpoints(session: SessionName, store: StorePath, json_path: JsonPath
     shown = table(f"Checkpoints of {session}", "id", "#messages", "made", "name", wide="name")
     for one in found:
         shown.add_row(one.id, number(one.seq), moment(one.created_at), plain(one.name or "–"))
+    if not found:
+        shown.caption = "none yet"
     show_result(json_path, {"session": session, "checkpoints": [asdict(one) for one in found]}, shown)
     return Status.OK
 

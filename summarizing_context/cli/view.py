@@ -198,7 +198,7 @@ def status(
 ) -> int:
     """Show how full a session's view is, and how far its summaries have come.
 
-    The session is opened for reading only; counts of activations and calls are those of this look, not of its writer.
+    The session is opened for reading only; counts of calls are those of this look, not of its writer.
     """
     import anyio
 
@@ -250,6 +250,7 @@ async def _look_at_status(settings: Settings) -> dict[str, Any]:
         last = context.last_view
         statistics = asdict(context.statistics())
         nodes = [(str(node.made_by), node.rank) for node in context.explain(drops=False)]
+        records = context.activations()
     return {
         "budget": settings.max_tokens,
         "view_tokens": 0 if last is None else last.tokens,
@@ -257,6 +258,8 @@ async def _look_at_status(settings: Settings) -> dict[str, Any]:
         "header_nodes": {
             made_by: sum(1 for by, _ in nodes if by == made_by) for made_by in dict.fromkeys(by for by, _ in nodes)
         },
+        "activations": len(records),
+        "last_activation": records[-1]._asdict() if records else None,
         "statistics": _json_values(statistics),
     }
 
@@ -303,13 +306,23 @@ def _status_table(document: Mapping[str, Any]) -> Table:
             number(sum(document["header_nodes"].values())),
             f"nodes: {nodes}" if nodes else "nothing is covered",
         ),
-        ("activations", number(known["activations"]), _listed(known["activations_by_reason"]) or "none in this look"),
+        ("activations", number(document["activations"]), _last_activation(document["last_activation"])),
         ("repairs", number(sum(known["repairs"].values())), _listed(known["repairs"]) or "none needed"),
         ("estimated cost", *_cost_words(document["cost"])),
         ("lag", number(known["lag_tokens"]), "tokens that wait for a summary"),
         ("store", "", f"{plain(str(known['store']))}, {holder}, changed {changed}"),
     ]
     return facts(f"Session {session['session_id']}", rows)
+
+
+def _last_activation(record: Mapping[str, Any] | None) -> str:
+    from summarizing_context.views.activation import REASON_WORDS
+
+    if record is None:
+        return "none yet: the whole log is in the view"
+    undone = record["undoes"]
+    why = REASON_WORDS[record["reason"]] if undone is None else f"undo of {undone}"
+    return f"the last {moment(record['time'])}: {why}"
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -26,6 +26,17 @@ Reason = Literal[
     "restored",
 ]
 
+REASON_WORDS: dict[Reason, str] = {
+    "high_water": "nearly full",
+    "budget_lowered": "smaller budget",
+    "provider_changed": "other provider",
+    "system_changed": "other system prompt",
+    "log_replaced": "log replaced",
+    "idle": "cache was cold",
+    "explicit": "asked for",
+    "restored": "gone back",
+}
+
 
 class ActivationPlan(NamedTuple):
     """A view's prefix and tail as an activation would make them."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import subprocess
 from collections.abc import Awaitable, Callable
@@ -167,3 +168,24 @@ async def test_compress_in_another_process_waits_for_the_model_as_summarize_does
         assert len(model.jobs) > before
         assert (report.data["activated"], report.data["stand_ins"]) == (True, 0)
         assert report.data["freed"] == report.data["tokens_before"] - report.data["tokens_after"]
+
+
+def test_the_tables_of_a_session_fit_into_80_columns_and_cut_no_path(run: Runner, tmp_path: Path, monkeypatch):
+    path = f"src/{'deeply/' * 8}parser.py"
+    call = {"role": "assistant", "tool_calls": [{"id": "1", "type": "function", "function": read_of(path)}]}
+    answer = {"role": "tool", "tool_call_id": "1", "content": "x = 1"}
+    store = fill_store(tmp_path / "run.db", "s1", [says("user", "Read it."), call, answer, *LOG], max_tokens=4_000)
+    monkeypatch.setenv("COLUMNS", "80")
+    ledger = run("ledger", "s1", "--store", store)
+    assert path in "".join(ledger.out.split())
+    activations = run("activations", "s1", "--store", store)
+    assert activations.out.splitlines()[2].endswith("  nearly full")
+    status = run("status", "s1", "--store", store)
+    assert ": nearly full" in status.out
+    for shown in (ledger, activations, status):
+        assert max(map(len, shown.out.splitlines())) <= 80
+    assert "none yet" in run("checkpoints", "s1", "--store", store).out
+
+
+def read_of(path: str) -> dict[str, str]:
+    return {"name": "read_file", "arguments": json.dumps({"path": path})}

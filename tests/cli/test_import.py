@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 from cli.commands import Runner, says, write_transcript
+
+from summarizing_context.transcripts import read
 
 CODEX = Path(__file__).parents[1] / "data" / "clients" / "codex"
 SHORT = [says("user", "hello"), says("assistant", "hi")]
@@ -53,3 +56,31 @@ def test_a_named_format_stands_in_the_place_of_the_one_that_is_seen(run: Runner,
     assert run("import", path, "--store", tmp_path / "x.db", "--format", "gemnii").status == 2
     assert run("replay", path, "--budget", "4k", "--format", "gemini").status == 0
     assert run("prompts", "render", "segment", path, "--format", "codxe").status == 2
+
+
+def test_ctrl_c_in_an_import_shows_what_is_in_the_store_and_a_second_run_goes_on(run: Runner, tmp_path, monkeypatch):
+    for name in "abc":
+        write_transcript(tmp_path / f"{name}.jsonl", SHORT)
+
+    def stopped(path, *, format):
+        if path.name == "b.jsonl":
+            signal.raise_signal(signal.SIGINT)
+        return read(path, format=format)
+
+    monkeypatch.setattr("summarizing_context.transcripts.read", stopped)
+    store = tmp_path / "logs.db"
+    ran = run("import", tmp_path, "--store", store, "--json", "-")
+    assert (ran.status, [row["session_id"] for row in ran.document["sessions"]]) == (130, ["a"])
+    assert "Stopped after 1 of 3 files; the same command goes on." in ran.err
+    monkeypatch.undo()
+    again = run("import", *sorted(tmp_path.glob("*.jsonl")), "--store", store, "--json", "-")
+    assert [(row["session_id"], row["added"]) for row in again.document["sessions"]] == [("a", 0), ("b", 2), ("c", 2)]
+
+
+def test_an_import_shows_on_a_terminal_how_far_it_is(run: Runner, tmp_path, monkeypatch):
+    path = write_transcript(tmp_path / "log.jsonl", SHORT)
+    assert run("import", path, "--store", tmp_path / "logs.db").err == "Importing 1 file.\n"
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    shown = run("import", path, "--store", tmp_path / "more.db").err
+    assert "0/1" in shown
+    assert "2 new messages" in shown
