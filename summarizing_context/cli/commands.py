@@ -30,7 +30,8 @@ from summarizing_context.cli.output import (
     show_result,
     table,
 )
-from summarizing_context.cli.sessions import LastBudget, SessionName, find_session, settings_for, with_store
+from summarizing_context.cli.sessions import LastBudget, SessionName
+from summarizing_context.cli.stored import find_session, settings_for, with_store
 
 if TYPE_CHECKING:
     from summarizing_context.commands import CommandResult

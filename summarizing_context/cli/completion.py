@@ -10,6 +10,7 @@ from pathlib import Path
 
 import typer
 
+from summarizing_context.cli.stored import with_store
 from summarizing_context.errors import SummarizingContextError
 
 _STORE = "SUMMARIZING_CONTEXT_STORE"
@@ -18,8 +19,6 @@ _STRATEGIES = ("hierarchical", "summarize", "truncate", "importance")
 
 def session_names(context: typer.Context, incomplete: str) -> list[str]:
     """Sessions of the store that `--store` names before the cursor, or that the environment names."""
-    from summarizing_context.cli.sessions import with_store
-
     store = context.params.get("store") or os.environ.get(_STORE)
     if not store:
         return []

@@ -27,9 +27,11 @@ from summarizing_context.cli.eval_model import (
     Refresh,
     Replicates,
 )
-from summarizing_context.cli.eval_run import RunRequest, execute
+from summarizing_context.cli.eval_real import recorded_suite, run_recorded
+from summarizing_context.cli.eval_run import RunRequest, comparison_table, run_literal
 from summarizing_context.cli.output import (
     ConfigPath,
+    InputError,
     JsonPath,
     Status,
     help_text,
@@ -173,7 +175,7 @@ def run(
         redact=redact,
         record=recording,
     )
-    return execute(request, options)
+    return _execute(request, options)
 
 
 def record(
@@ -233,7 +235,18 @@ def record(
         max_calls=max_calls,
         max_input_tokens=max_input_tokens,
     )
-    return execute(request, options)
+    return _execute(request, options)
+
+
+def _execute(request: RunRequest, options: ModelOptions) -> int:
+    """Run what is named, by its kind; the exit status."""
+    if any(request.own) and not (request.cases or request.dataset):
+        raise InputError(
+            "--config, --prompts, --summarizer and --model are for --cases and --dataset, as a suite has its own; a "
+            "reader's model is named by --reader-model"
+        )
+    recorded = recorded_suite(request, options)
+    return run_literal(request, options) if recorded is None else run_recorded(request, options, recorded)
 
 
 def report(
@@ -259,7 +272,6 @@ def compare(
     json_path: JsonPath = None,
 ) -> int:
     """Compare two runs session by session. Exit status 1 if the second is worse outside of an interval."""
-    from summarizing_context.cli.eval_run import comparison_table
     from summarizing_context.evaluation.report.files import read_run
 
     rows = _differences(read_run(first), read_run(second), arm)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from summarizing_context.cli import eval_model
+from summarizing_context.cli.eval_model import ModelOptions
+from summarizing_context.cli.eval_run import RunRequest, gates_table
 from summarizing_context.cli.output import (
     InputError,
     Status,
@@ -20,8 +24,6 @@ from summarizing_context.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from summarizing_context.cli.eval_model import ModelOptions
-    from summarizing_context.cli.eval_run import RunRequest
     from summarizing_context.evaluation.real.recording import Recording
     from summarizing_context.evaluation.real.scores import ArmScore, RealOutcome
     from summarizing_context.evaluation.suites import LoadedSuite
@@ -29,9 +31,22 @@ if TYPE_CHECKING:
 _LISTED = 12  # views
 
 
+def recorded_suite(request: RunRequest, options: ModelOptions) -> LoadedSuite | None:
+    """The suite or the folder that is named, if it has recorded answers."""
+    from summarizing_context.evaluation.suites import load_suite, recorded_folder
+
+    if request.cases or request.dataset or request.suite is None:
+        return None
+    if (own := recorded_folder(Path(request.suite))) is not None:
+        if options.mode != "replay" or options.names_model:
+            raise InputError("a folder of recorded answers is only shown again; `eval ask` records into it")
+        return own
+    loaded = load_suite(request.suite, Path.cwd())
+    return loaded if loaded.suite.recording else None
+
+
 def run_recorded(request: RunRequest, options: ModelOptions, loaded: LoadedSuite) -> int:
     """Replay the recording of a suite, once what is missing was recorded if that is asked for; the exit status."""
-    from summarizing_context.cli.eval_run import gates_table
     from summarizing_context.evaluation.real.arms import ARMS, OPTIONAL, USUAL
     from summarizing_context.evaluation.real.bounds import check_bounds
     from summarizing_context.evaluation.real.recording import Recording
@@ -80,7 +95,6 @@ def _record(
     """Send what is missing to models; False for a forecast, which is shown."""
     import anyio
 
-    from summarizing_context.cli import eval_model
     from summarizing_context.evaluation.real.asking import open_asking
     from summarizing_context.evaluation.runner import Plan
 

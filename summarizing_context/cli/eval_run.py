@@ -14,7 +14,6 @@ from rich.text import Text
 
 from summarizing_context.cli import eval_model
 from summarizing_context.cli.eval_model import ModelOptions
-from summarizing_context.cli.eval_real import run_recorded
 from summarizing_context.cli.output import (
     InputError,
     Status,
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes.requests import Spent
     from summarizing_context.evaluation.intervals import Interval
     from summarizing_context.evaluation.outcomes import GateOutcome, RunOutcome, SessionOutcome
-    from summarizing_context.evaluation.suites import LoadedSuite, Task
+    from summarizing_context.evaluation.suites import Task
 
 
 _SHOWN = (
@@ -154,19 +153,12 @@ class RunRequest:
     own: OwnSettings = field(default_factory=OwnSettings)
 
 
-def execute(request: RunRequest, options: ModelOptions) -> int:
-    """Run, write the reports, show them; the exit status."""
+def run_literal(request: RunRequest, options: ModelOptions) -> int:
+    """Run a suite without recorded answers, or data of the user's; write the reports, show them; the exit status."""
     from summarizing_context.evaluation.gates import has_failed
     from summarizing_context.evaluation.report.files import HTML, table_document, write_reports
     from summarizing_context.evaluation.suites import accept as accept_run
 
-    if any(request.own) and not (request.cases or request.dataset):
-        raise InputError(
-            "--config, --prompts, --summarizer and --model are for --cases and --dataset, as a suite has its own; a "
-            "reader's model is named by --reader-model"
-        )
-    if (recorded := _recorded_suite(request, options)) is not None:
-        return run_recorded(request, options, recorded)
     task = make_task(request, options)
     _check(request, options, task)
     started = time.perf_counter()
@@ -187,20 +179,6 @@ def execute(request: RunRequest, options: ModelOptions) -> int:
         if cassette is not None:
             screen().print(f"Recorded: {eval_model.spent_words(cassette, task.plan)}.")
     return Status.LAW_BROKEN if has_failed(found) else Status.OK
-
-
-def _recorded_suite(request: RunRequest, options: ModelOptions) -> LoadedSuite | None:
-    """The suite or the folder that is named, if it has recorded answers."""
-    from summarizing_context.evaluation.suites import load_suite, recorded_folder
-
-    if request.cases or request.dataset or request.suite is None:
-        return None
-    if (own := recorded_folder(Path(request.suite))) is not None:
-        if options.mode != "replay" or options.names_model:
-            raise InputError("a folder of recorded answers is only shown again; `eval ask` records into it")
-        return own
-    loaded = load_suite(request.suite, Path.cwd())
-    return loaded if loaded.suite.recording else None
 
 
 def make_task(request: RunRequest, options: ModelOptions) -> Task:

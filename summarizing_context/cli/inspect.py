@@ -8,7 +8,7 @@ import typer
 
 from summarizing_context.cli.mcp import read_address
 from summarizing_context.cli.output import ConfigPath, Status, StorePath, help_text, notices
-from summarizing_context.cli.sessions import with_store
+from summarizing_context.cli.stored import with_store
 
 _EXAMPLES = """[bold]Examples[/bold]
 

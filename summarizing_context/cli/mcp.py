@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from summarizing_context.cli.output import ConfigPath, InputError, Status, StorePath, help_text, notices, plain
-from summarizing_context.cli.sessions import with_store
+from summarizing_context.cli.stored import with_store
 
 _EXAMPLES = """[bold]Examples[/bold]
 

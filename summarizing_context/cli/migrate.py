@@ -19,7 +19,7 @@ from summarizing_context.cli.output import (
     show_result,
     table,
 )
-from summarizing_context.cli.sessions import check_store
+from summarizing_context.cli.stored import check_store
 from summarizing_context.settings.addresses import is_address, shown_store
 
 

@@ -365,7 +365,7 @@ def _stored(session: str, store: Path | None) -> list[dict[str, Any]]:
     import anyio
 
     from summarizing_context.assembly import open_context
-    from summarizing_context.cli.sessions import find_session
+    from summarizing_context.cli.stored import find_session
     from summarizing_context.settings.values import Settings
 
     if store is None:

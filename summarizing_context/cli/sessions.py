@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
-from dataclasses import asdict, replace
-from difflib import get_close_matches
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,14 +21,12 @@ from summarizing_context.cli.output import (
     show_result,
     table,
 )
-from summarizing_context.errors import StoreError, StoreReadOnlyError
-from summarizing_context.settings.addresses import is_address, shown_store
+from summarizing_context.cli.stored import check_store, find_session, with_store
+from summarizing_context.settings.addresses import shown_store
 
 if TYPE_CHECKING:
-    from summarizing_context.settings.values import Settings
     from summarizing_context.stores.base import Place, SessionInfo, SessionStore, StoredProviderView
 
-T = TypeVar("T")
 SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.", autocompletion=session_names)]
 LastBudget = Annotated[
     str | None,
@@ -122,78 +116,6 @@ def purge(store: StorePath, yes: _YES = False, json_path: JsonPath = None) -> in
     freed = with_store(store, lambda opened: opened.purge())
     show_result(json_path, {"freed_bytes": freed}, f"Freed {freed:,} bytes.")
     return Status.OK
-
-
-def find_session(store: str | Path, session: str) -> SessionInfo:
-    """What the store knows of a session; an error that names the nearest one if it has none of this name."""
-    known = {info.session_id: info for info in with_store(store, lambda opened: opened.sessions(), read_only=True)}
-    if session in known:
-        return known[session]
-    near = get_close_matches(session, known, n=1, cutoff=0.4)
-    hint = (
-        f"did you mean {near[0]!r}?"
-        if near
-        else "it holds none"
-        if not known
-        else "see: summarizing-context sessions list"
-    )
-    raise InputError(f"{shown_store(store)}: there is no session {plain(session, 60)!r}; {hint}")
-
-
-def settings_for(info: SessionInfo, config: Path | None = None, **given: Any) -> Settings:
-    """Settings for a look at a session. Its budget is the one that was set, else the one of its last request."""
-    from summarizing_context.settings.values import Settings
-
-    settings = Settings.load(config, session_id=info.session_id, **given)
-    if settings.max_tokens_is_set or info.budget is None:
-        return settings
-    return replace(settings, max_tokens=info.budget)
-
-
-def check_store(store: str | Path) -> None:
-    """Refuse a store that is not there, rather than make one."""
-    if not (is_address(store) or Path(store).exists()):
-        raise StoreError(f"{shown_store(store)}: there is no such file; check --store")
-
-
-def with_store(store: str | Path, act: Callable[[SessionStore], Awaitable[T]], *, read_only: bool = False) -> T:
-    """What `act` makes of the opened store. One of an older version is brought up to date, as by any opening."""
-    import anyio
-
-    check_store(store)
-
-    async def run(read_only: bool) -> T:
-        async with _opened(store, read_only=read_only) as opened:
-            return await act(opened)
-
-    try:
-        return anyio.run(run, read_only)
-    except StoreReadOnlyError as reason:
-        if not read_only:
-            raise
-        try:
-            return anyio.run(run, False)
-        except StoreReadOnlyError as error:
-            raise reason from error  # it tells more, such as that the file is of an older version
-
-
-@asynccontextmanager
-async def _opened(store: str | Path, *, read_only: bool) -> AsyncIterator[SessionStore]:
-    from summarizing_context.assembly import open_store
-    from summarizing_context.errors import StoreReadOnlyError
-
-    try:
-        opened = await open_store(store, read_only=read_only)
-    except StoreReadOnlyError as reason:  # of an older version: opening it to write brings it up to date
-        try:
-            await (await open_store(store)).close()
-        except StoreReadOnlyError as error:
-            raise reason from error
-        opened = await open_store(store, read_only=read_only)
-    try:
-        yield opened
-    finally:
-        await opened.close()
 
 
 def _confirm(question: str, yes: bool) -> None:

@@ -31,7 +31,8 @@ from summarizing_context.cli.output import (
     show_result,
     table,
 )
-from summarizing_context.cli.sessions import LastBudget, SessionName, find_session, moment, settings_for
+from summarizing_context.cli.sessions import LastBudget, SessionName, moment
+from summarizing_context.cli.stored import find_session, settings_for
 
 if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.cases.model import KINDS, Call, Probe, Read
+from summarizing_context.evaluation.cases.verdicts import Text
 from summarizing_context.evaluation.cassettes.requests import Request
-from summarizing_context.evaluation.scoring.verdicts import Text
 from summarizing_context.messages.fencing import fence, neutral
 from summarizing_context.messages.redaction import Redaction, load_redaction
 from summarizing_context.settings.providers import PROVIDERS

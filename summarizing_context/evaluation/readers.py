@@ -17,6 +17,8 @@ from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_aft
 from summarizing_context.errors import SummarizerError, SummarizerRefused, SummarizingContextError
 from summarizing_context.evaluation.arms.views import ArmView
 from summarizing_context.evaluation.cases.model import Probe
+from summarizing_context.evaluation.cases.verdicts import Text, folded
+from summarizing_context.evaluation.cases.verdicts import judge as look_for
 from summarizing_context.evaluation.cassettes import Cassette, CassetteSummarizer, Mode, Reply, Request
 from summarizing_context.evaluation.cassettes.cassette import maker_of
 from summarizing_context.evaluation.outcomes import AnswerOutcome
@@ -30,8 +32,6 @@ from summarizing_context.evaluation.questions import (
     reader_request,
     view_text,
 )
-from summarizing_context.evaluation.scoring.verdicts import Text, folded
-from summarizing_context.evaluation.scoring.verdicts import judge as look_for
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import SummaryReply

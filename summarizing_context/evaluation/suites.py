@@ -23,6 +23,7 @@ from summarizing_context.evaluation.cases.generator.sessions import Recipe
 from summarizing_context.evaluation.cases.model import KINDS
 from summarizing_context.evaluation.cases.sources import CaseSource, Generated, folder_sources
 from summarizing_context.evaluation.cassettes import Cassette
+from summarizing_context.evaluation.defects import try_defects
 from summarizing_context.evaluation.gates import (
     Gate,
     baseline_of,
@@ -37,7 +38,6 @@ from summarizing_context.evaluation.readers import summarizes_by_model
 from summarizing_context.evaluation.real.bounds import Bound
 from summarizing_context.evaluation.real.recording import CASES
 from summarizing_context.evaluation.runner import Plan, run_sources
-from summarizing_context.evaluation.scoring.defects import try_defects
 from summarizing_context.evaluation.scoring.figures import FIGURES
 from summarizing_context.settings.values import Settings
 

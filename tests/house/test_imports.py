@@ -120,7 +120,12 @@ CONTRACTS = {
     contract["id"]: contract
     for contract in tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
 }
+MOST_FLOORS = 12
 SHARED_BY_STORES = ("base", "private_files", "requests", "vectors")  # modules of `stores` that are no backend
+
+
+def test_the_house_has_at_most_twelve_floors():
+    assert len(CONTRACTS["layers"]["layers"]) <= MOST_FLOORS
 
 
 def below_assembly() -> set[str]:

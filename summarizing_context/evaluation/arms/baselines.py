@@ -21,7 +21,7 @@ from summarizing_context.evaluation.arms.views import (
     with_summaries,
 )
 from summarizing_context.evaluation.cases.model import Case, Cut, Probe
-from summarizing_context.evaluation.scoring.verdicts import Text
+from summarizing_context.evaluation.cases.verdicts import Text
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
 
 _RAW_SHARE = 0.4  # of a masked view: results that stay whole where not all calls fit

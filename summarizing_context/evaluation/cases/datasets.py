@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from summarizing_context.errors import TranscriptError
 from summarizing_context.evaluation.cases.model import Case, Cut, Message, Probe, read_session, tail_start
-from summarizing_context.evaluation.scoring.verdicts import text_of
+from summarizing_context.evaluation.cases.verdicts import text_of
 
 _CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop"}  # of LoCoMo; others are not asked
 _TURN_ID = re.compile(r"D\d+:\d+")

@@ -20,7 +20,7 @@ from summarizing_context.evaluation.cases.model import (
     read_session,
     tail_start,
 )
-from summarizing_context.evaluation.scoring.verdicts import Text, text_of
+from summarizing_context.evaluation.cases.verdicts import Text, text_of
 from summarizing_context.extraction.values import Entity, find_entities
 
 _NUMBERED = re.compile(r"^[ ]*(\d{1,9})(?=[\t→:|])", re.MULTILINE)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from summarizing_context.evaluation.cases.model import Call, Read
-from summarizing_context.evaluation.scoring.verdicts import folded
+from summarizing_context.evaluation.cases.verdicts import folded
 
 _LONGEST = 4_000  # characters of a command
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 from summarizing_context.evaluation.arms.views import ArmView
 from summarizing_context.evaluation.cases.model import KINDS, MEANING, Probe, Read
+from summarizing_context.evaluation.cases.verdicts import Text, Verdict, judge
 from summarizing_context.evaluation.scoring.artifacts import ledger_operations, operations_in_view, score_artifacts
 from summarizing_context.evaluation.scoring.support import Source, check_support
-from summarizing_context.evaluation.scoring.verdicts import Text, Verdict, judge
 
 _UNASKED = ("used", "abstention")  # kinds that are not retention of planted literals
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from summarizing_context.evaluation.scoring.verdicts import Text, folded
+from summarizing_context.evaluation.cases.verdicts import Text, folded
 from summarizing_context.extraction.values import find_entities
 
 _OWN_WORDS = re.compile(

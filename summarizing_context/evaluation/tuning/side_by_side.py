@@ -13,9 +13,9 @@ import msgspec
 
 from summarizing_context.evaluation.cases.model import Case
 from summarizing_context.evaluation.cases.sources import CaseSource
+from summarizing_context.evaluation.cases.verdicts import Text
 from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.cassettes.cassette import scrub_case
-from summarizing_context.evaluation.scoring.verdicts import Text
 from summarizing_context.evaluation.tuning.trials import load, views_of
 from summarizing_context.settings.values import Settings
 

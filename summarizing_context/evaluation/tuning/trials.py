@@ -19,12 +19,12 @@ from summarizing_context.evaluation.arms.strategies import StrategyArm, open_arm
 from summarizing_context.evaluation.arms.views import ArmView
 from summarizing_context.evaluation.cases.model import Case, Cut, Probe, read_session, tokens_before
 from summarizing_context.evaluation.cases.sources import CaseSource
+from summarizing_context.evaluation.cases.verdicts import Verdict
 from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.cassettes.cassette import scrub_case
 from summarizing_context.evaluation.intervals import Interval, mean_of
 from summarizing_context.evaluation.readers import open_models, summarizes_by_model
 from summarizing_context.evaluation.scoring.figures import score_retention
-from summarizing_context.evaluation.scoring.verdicts import Verdict
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import Summarizer

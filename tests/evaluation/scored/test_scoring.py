@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from summarizing_context.evaluation.cases.model import read_session
+from summarizing_context.evaluation.cases.verdicts import Text, judge
+from summarizing_context.evaluation.defects import try_defects
 from summarizing_context.evaluation.scoring.artifacts import (
     claimed_operations,
     last_operations,
     ledger_operations,
     score_artifacts,
 )
-from summarizing_context.evaluation.scoring.defects import try_defects
 from summarizing_context.evaluation.scoring.support import Source, check_support
-from summarizing_context.evaluation.scoring.verdicts import Text, judge
 from tests.evaluation.scored.building import call, generated, probe
 
 

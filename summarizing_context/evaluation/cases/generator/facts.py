@@ -28,7 +28,7 @@ from summarizing_context.evaluation.cases.model import (
     read_session,
     tail_start,
 )
-from summarizing_context.evaluation.scoring.verdicts import Text, judge, text_of
+from summarizing_context.evaluation.cases.verdicts import Text, judge, text_of
 
 _SLOT = re.compile(r"\{([a-z_]+)(\d*)\}")
 

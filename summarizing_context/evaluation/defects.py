@@ -15,11 +15,11 @@ from typing import NamedTuple
 from summarizing_context.evaluation.arms.views import ArmView, Node, Piece
 from summarizing_context.evaluation.cases.lint import lint_case
 from summarizing_context.evaluation.cases.model import Case, Cut, Probe, Read, read_session, tokens_before
+from summarizing_context.evaluation.cases.verdicts import Text
 from summarizing_context.evaluation.outcomes import DefectOutcome
 from summarizing_context.evaluation.scoring.artifacts import last_operations
 from summarizing_context.evaluation.scoring.figures import FIGURES, Ground, score_view
 from summarizing_context.evaluation.scoring.support import Source
-from summarizing_context.evaluation.scoring.verdicts import Text
 from summarizing_context.messages.estimate import estimate_text
 
 _VERBS = {"made": "created", "changed": "edited", "gone": "deleted"}
