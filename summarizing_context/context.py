@@ -110,6 +110,17 @@ class SummarizingContext:
         are the definitions of tools that will be sent along, in any provider's form: they only leave less room.
         Raises `BudgetError` when system rows and tools leave no room, and `SettingsError` for other arguments.
         """
+        return (await self.next_view(token_budget, provider, system=system, tools=tools)).messages
+
+    async def next_view(
+        self,
+        token_budget: int | None = None,
+        provider: Any | None = None,
+        *,
+        system: Prompt | None = None,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+    ) -> View:
+        """The same with its figures, for who need not copy it: `shared` are its messages, to be read only."""
         self._check()
         window = NO_PROVIDER if provider is None else read_provider(provider)
         budget = self._budgets.choose(token_budget, window)
@@ -121,7 +132,7 @@ class SummarizingContext:
         self._last_view = view = await session.view(key, budget, memories, begin=lead)
         if self._budgets.note(window, budget):
             await self._gauge.save(budget)
-        return view.messages
+        return view
 
     async def get_messages(self) -> list[Message]:
         """The whole log, as received, as fresh copies."""

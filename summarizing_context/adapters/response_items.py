@@ -48,6 +48,24 @@ def rows_of(items: Sequence[Any]) -> Iterator[Row]:
         yield _named(_response_message(said, paired), said)
 
 
+class Ids(NamedTuple):
+    """Ids of calls and of outputs."""
+
+    all: frozenset[str]
+    of_pairs: frozenset[str]  # those that are read otherwise where their other half is missing
+
+
+def ids_of(items: Sequence[Any]) -> Ids:
+    """The ids of the calls and outputs among items."""
+    every, paired = set[str](), set[str]()
+    for item in items:
+        if isinstance(item, Mapping) and (id := _call_id(item) or _output_id(item)) is not None:
+            every.add(id)
+            if _kind(item).removesuffix("_output") not in _TEXTUAL:
+                paired.add(id)
+    return Ids(frozenset(every), frozenset(paired))
+
+
 def _named(message: Message, items: Sequence[Item]) -> Row:
     """The row with a name made of its items: the same in every process, whatever stands before it."""
     digest = hashlib.blake2b(canonical_json(items).encode(), digest_size=12).hexdigest()

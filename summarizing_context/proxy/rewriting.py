@@ -6,6 +6,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,10 +22,10 @@ from summarizing_context.proxy.dialects.base import (
     Fields,
     Memory,
     PassUnchanged,
+    Shown,
     bare,
     by_key,
     digest,
-    shown_as_sent,
 )
 from summarizing_context.proxy.feed import Record
 from summarizing_context.proxy.names import Client, Names, client_of
@@ -67,11 +68,27 @@ class Rewritten:
 
 
 @dataclass(slots=True)
+class _Sent:
+    """What was sent to a model last."""
+
+    names: list[str] = field(default_factory=list)  # of its messages
+    known: dict[int, _Named] = field(default_factory=dict)  # by the identities of a view's messages
+
+
+class _Named(NamedTuple):
+    """A message of a view, which later views share, and what names it: its row's key, where it is shown as it is."""
+
+    message: Message
+    name: str
+    is_row: bool
+
+
+@dataclass(slots=True)
 class _Known:
     """What is remembered of a session between its requests."""
 
     keys: list[str] = field(default_factory=list)  # of the history that was followed last
-    sent: dict[str, list[str]] = field(default_factory=dict)  # of what was sent last, by model
+    sent: dict[str, _Sent] = field(default_factory=dict)  # by model
     ceilings: dict[str, int] = field(default_factory=dict)  # tokens that a model took at most, by model
     summarizer: ClientSummarizer | None = None
 
@@ -186,17 +203,17 @@ class Rewriter:
         provider = ModelWindow(dialect.name, asked.model, asked_now.window, asked.max_output)
         async with self._sessions.use(record.session, known.summarizer) as context:
             await context.follow([row.message for row in asked.rows], keys=keys)
-            view = await context.get_messages_for_request(min(limits, default=None), provider, tools=asked.beside)
+            view = await context.next_view(min(limits, default=None), provider, tools=asked.beside)
             known.keys = keys
             if asked_now.client.id is None:
                 self._names.remember(record.session, keys)
             _note(record, context, keys)
-        shown = _shown_keys(view, asked)
-        before, known.sent[asked.model] = known.sent.get(asked.model), shown
-        record.prefix_kept = _kept(before, shown)
-        record.changed = shown != keys
-        record.sent_messages = len(view)
-        return replace(asked_now, body=dialect.write(asked, view)) if record.changed else asked_now
+        shown, sent = _matched(view.shared, asked, known.sent.get(asked.model))
+        record.prefix_kept = _kept(known.sent.get(asked.model), sent.names)
+        known.sent[asked.model] = sent
+        record.changed = sent.names != keys
+        record.sent_messages = len(shown)
+        return replace(asked_now, body=dialect.write(asked, shown)) if record.changed else asked_now
 
 
 def _note(record: Record, context: SummarizingContext, keys: Sequence[str]) -> None:
@@ -209,21 +226,30 @@ def _note(record: Record, context: SummarizingContext, keys: Sequence[str]) -> N
             record.activation = view.activation.reason
 
 
-def _shown_keys(view: Sequence[Message], asked: Asked) -> list[str]:
-    """What names the messages of a view: the client's keys, where they stand as the client sent them."""
+def _matched(view: Sequence[Message], asked: Asked, before: _Sent | None) -> tuple[list[Shown], _Sent]:
+    """The messages of a view with the client's rows, where they stand as the client sent them."""
     rows = by_key(asked.rows)
-    return [
-        digest(msgspec.json.encode(bare(message))) if row is None else row.key
-        for message, row in ((message, shown_as_sent(message, rows)) for message in view)
-    ]
+    known, sent, shown = before.known if before is not None else {}, _Sent(), list[Shown]()
+    for message in view:
+        named = known.get(id(message))
+        if named is None or named.message is not message:
+            row = rows.get(message.get(KEY, ""))
+            is_row = row is not None and message == row.message
+            name = row.key if row is not None and is_row else digest(msgspec.json.encode(bare(message)))
+            named = _Named(message, name, is_row)
+        sent.names.append(named.name)
+        sent.known[id(message)] = named
+        shown.append((message, rows.get(named.name) if named.is_row else None))
+    return shown, sent
 
 
-def _kept(before: Sequence[str] | None, now: Sequence[str]) -> float | None:
+def _kept(before: _Sent | None, now: Sequence[str]) -> float | None:
     """The share of what was sent before with which this begins."""
-    if not before:
+    if before is None or not before.names:
         return None
-    same = next((at for at, (one, other) in enumerate(zip(before, now, strict=False)) if one != other), None)
-    return round((min(len(before), len(now)) if same is None else same) / len(before), 4)
+    names = before.names
+    same = next((at for at, (one, other) in enumerate(zip(names, now, strict=False)) if one != other), None)
+    return round((min(len(names), len(now)) if same is None else same) / len(names), 4)
 
 
 def _share(answer: str) -> float:

@@ -52,7 +52,8 @@ async def rest_of(body: Body, receive: Receive) -> AsyncIterator[bytes]:
 async def _parts(receive: Receive) -> AsyncIterator[bytes]:
     while True:
         try:
-            message = await asyncio.wait_for(receive(), _BETWEEN)
+            async with asyncio.timeout(_BETWEEN):
+                message = await receive()
         except TimeoutError:
             raise SlowBody from None
         if message["type"] == "http.disconnect":

@@ -348,7 +348,7 @@ class Viewer:
         return True
 
     def view(self, key: str, activation: ActivationReport | None) -> View:
-        """The view as `change` has left it, as fresh copies: what came since then is for the next one."""
+        """The view as `change` has left it: what came since then is for the next one."""
         provider_view = self._provider_views[key]
         self._provider_views.move_to_end(key)
         self.latest = provider_view
@@ -367,7 +367,7 @@ class Viewer:
             stable = common_prefix(provider_view.merged, messages)
             provider_view.merged = messages
             tokens += self._price.of_merging(provider_view.last, messages)
-        return View(msgspec.to_builtins(messages), tokens, stable, activation, self.system_rows.fixed_tokens)
+        return View(messages, tokens, stable, activation, self.system_rows.fixed_tokens)
 
     def tokens(self, key: str, budget: int) -> tuple[int, float]:
         """What the whole view costs, and its high water."""

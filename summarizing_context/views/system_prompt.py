@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
 from summarizing_context.errors import MessageError, SettingsError
 from summarizing_context.log.digests import output_hash
 from summarizing_context.log.entries import Facts, Role
@@ -39,7 +41,7 @@ class SystemRows:
         self._row: Message | None = None
         self._row_tokens = 0
         self.name = ""  # of the prompt; empty where the log's own rows lead
-        self._tools: list[str] = []  # as JSON
+        self._tools = ""  # as JSON
         self.tool_tokens = 0
         self.fixed_tokens = 0  # of what the request has brought: prompt and tools
         self._shown = _LogRows(None, [], [], 0)
@@ -50,8 +52,7 @@ class SystemRows:
         Raises `SettingsError`, and then nothing has changed.
         """
         row = None if prompt is None else _prompt_row(prompt)
-        definitions = _checked_list("tools", tools) if tools else []
-        self._bring_tools([canonical_json(definition) for definition in definitions])
+        self._bring_tools(tools)
         content = None if row is None else row["content"]
         text = content if content is None or isinstance(content, str) else canonical_json(content)
         if text != self._prompt:
@@ -85,9 +86,14 @@ class SystemRows:
         rows = [*([self._row_tokens] if self._row else []), *self._log_rows().costs]
         return list(enumerate(rows))
 
-    def _bring_tools(self, tools: list[str]) -> None:
-        if tools != self._tools:
-            self._tools, self.tool_tokens = tools, sum(map(self._price.count, tools))
+    def _bring_tools(self, tools: Sequence[Mapping[str, Any]] | None) -> None:
+        """Count the tools, unless they are written as those of the last request."""
+        written = _written(tools) if tools else ""
+        if written is not None and written == self._tools:
+            return
+        definitions = _checked_list("tools", tools) if tools else []
+        self.tool_tokens = sum(self._price.count(canonical_json(definition)) for definition in definitions)
+        self._tools = canonical_json(definitions) if definitions else ""
 
     def _log_rows(self) -> _LogRows:
         """The log's leading rows that are shown, and their tokens."""
@@ -103,6 +109,15 @@ class SystemRows:
 def _stays(row: Facts) -> bool:
     """Whether a leading row of the log is shown behind a prompt that the request brings."""
     return row.role != Role.SYSTEM or row.hook
+
+
+def _written(tools: object) -> str | None:
+    """Definitions as JSON; None where they are not checked by writing them."""
+    plain = isinstance(tools, list | tuple) and set(map(type, tools)) == {dict}
+    try:
+        return canonical_json(tools) if plain else None
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        return None
 
 
 def _prompt_row(prompt: object) -> Message:

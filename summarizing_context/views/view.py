@@ -35,11 +35,17 @@ class View:
     together stay within the budget.
     """
 
-    messages: list[Message]
+    shared: Sequence[Message]  # to be read only: later views show the same ones
     tokens: int
     stable_prefix_messages: int
     activation: ActivationReport | None = None
     fixed_tokens: int = 0
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages, as fresh copies."""
+        copies: list[Message] = msgspec.to_builtins(self.shared)
+        return copies
 
 
 class ActivationState(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -21,14 +21,13 @@ from summarizing_context.proxy.dialects.base import (
     Out,
     PassUnchanged,
     Row,
+    Shown,
     bare,
-    by_key,
     decoded,
     digest,
     encoded,
     listed,
     objects,
-    shown_as_sent,
     whole,
 )
 
@@ -45,8 +44,9 @@ class Anthropic:
     name = "anthropic"
 
     def read(self, fields: Fields, memory: Memory) -> Asked:
-        rows = [memory.get(self.name, data, _row) for data in listed(fields, "messages")]
-        start = 1 + max((at for at, row in enumerate(rows) if _is_compacted(row.message)), default=-1)
+        made = listed(self.name, fields, "messages", memory, _row).made
+        rows = [row for row, _ in made]
+        start = 1 + max((at for at, (_, is_compacted) in enumerate(made) if is_compacted), default=-1)
         if start == len(rows):
             raise PassUnchanged("the server's own compaction ends the history")
         system, tools = decoded(fields, "system", memory), objects(decoded(fields, "tools", memory))
@@ -61,21 +61,22 @@ class Anthropic:
             has_tools=bool(tools),
         )
 
-    def write(self, asked: Asked, view: Sequence[Message]) -> bytes:
-        rows = by_key(asked.rows)
-        shown = [(message, shown_as_sent(message, rows)) for message in view]
+    def write(self, asked: Asked, shown: Sequence[Shown]) -> bytes:
         items = [bare(message) if row is None else row.sent[0] for message, row in shown]
-        header = next((at for at, message in enumerate(view) if KEY not in message), None)
+        header = next((at for at, (message, _) in enumerate(shown) if KEY not in message), None)
         beside = [_MARK in asked.fields, *(_MARK in block for block in asked.beside)]
         return encoded(asked.fields, "messages", [*asked.lead, *_marked(items, header, sum(beside))])
 
 
-def _row(data: bytes) -> Row:
+def _row(data: bytes) -> tuple[Row, bool]:
+    """The row of a message, and whether the server's compaction stands in it, which stands for all before it."""
     message = _unmarked(check_message(msgspec.json.decode(data)))
+    is_compacted = any(block.get("type") == "compaction" for block in objects(message.get("content")))
     if message["role"] == "system":  # a reminder among the messages, which the client wrote by itself
         message = {**message, "metadata": HOOK}
     said = msgspec.json.encode(bare(message), order="deterministic")
-    return Row({**message, KEY: digest(said)}, (data,))
+    key = digest(said)
+    return Row({**message, KEY: key}, (data,), key), is_compacted
 
 
 def _unmarked(message: Message) -> Message:
@@ -93,11 +94,6 @@ def _without_mark(block: Message) -> Message:
     if isinstance(inner, list):  # of a result
         block = {**block, "content": [_without_mark(each) if isinstance(each, dict) else each for each in inner]}
     return {name: value for name, value in block.items() if name != _MARK}
-
-
-def _is_compacted(message: Message) -> bool:
-    """Whether the server's compaction stands in it, which stands for all before it."""
-    return any(block.get("type") == "compaction" for block in objects(message.get("content")))
 
 
 def _marked(items: list[Out], header: int | None, others: int) -> list[Out]:

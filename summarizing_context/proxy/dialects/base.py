@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -34,11 +34,10 @@ class Row(NamedTuple):
 
     message: Message
     sent: tuple[bytes, ...]
+    key: str  # equal for messages that say the same
 
-    @property
-    def key(self) -> str:
-        """Equal for messages that say the same."""
-        return str(self.message[KEY])
+
+Shown = tuple[Message, Row | None]  # a message of a view, and the row that it shows just as it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +53,94 @@ class Asked:
     has_tools: bool
 
 
+@dataclass(slots=True)
+class History(Generic[Value]):
+    """The items of a list that a client sends with each request, and what was made of each."""
+
+    kind: str
+    items: list[bytes]  # their JSON
+    made: list[Value]
+    kept: int  # so many of them an earlier request had already, in front
+    grouped: Any = None  # what a dialect has made of several items together, for an earlier request
+
+
 class Memory:
-    """Values made of bytes that come again with each request: the older half is forgotten at `most` bytes."""
+    """What was made of earlier requests: a session sends most of it again with the next one.
 
-    def __init__(self, most: int = 64_000_000) -> None:
-        self._most = most // 2
-        self._young: dict[tuple[str, bytes], Any] = {}
-        self._old: dict[tuple[str, bytes], Any] = {}
-        self._size = 0
+    Of a list only the items are read with which it differs from an earlier one. The oldest are forgotten.
+    """
 
-    def get(self, kind: str, data: bytes, make: Callable[[bytes], Value]) -> Value:
-        """What `make` makes of the bytes, or has made of equal ones; to be read only."""
-        name = (kind, data)
-        found: Value | None = self._young.get(name)
-        if found is None:
-            found = self._old.get(name)
-            if found is None:
-                found = make(data)
-            if self._size > self._most:
-                self._old, self._young, self._size = self._young, {}, 0
-            self._young[name] = found
-            self._size += len(data)
+    def __init__(self, *, most_lists: int = 64, most_bytes: int = 64_000_000, most_fields: int = 256) -> None:
+        self._most_lists, self._most_bytes, self._most_fields = most_lists, most_bytes, most_fields
+        self._fields: dict[bytes, Any] = {}
+        self._histories: list[tuple[History[Any], int]] = []  # each with its bytes, the newest at the end
+
+    def field(self, data: bytes) -> Any:
+        """The value of this JSON; to be read only."""
+        found = self._fields.pop(data, None)
+        self._fields[data] = found = msgspec.json.decode(data) if found is None else found
+        if len(self._fields) > self._most_fields:
+            del self._fields[next(iter(self._fields))]
         return found
+
+    def history(self, kind: str, data: bytes, make: Callable[[bytes], Value]) -> History[Value]:
+        """The items of a JSON list, each with what `make` makes of it; to be read only.
+
+        Raises `msgspec.DecodeError` for what is no list, and whatever `make` raises.
+        """
+        before, kept, stop = None, 0, 0
+        for at, (history, _) in enumerate(self._histories):
+            same, end = _same_items(data, history.items) if history.kind == kind else (0, 0)
+            if same > kept:
+                before, kept, stop = at, same, end
+        rest = data if before is None else b"[" + data[stop:].lstrip(b", \t\r\n")
+        new = [bytes(item) for item in msgspec.json.decode(rest, type=list[msgspec.Raw])]
+        found = History(kind, new, list(map(make, new)), 0)
+        if before is not None:
+            history = self._histories[before][0]
+            found = History(kind, history.items[:kept] + new, history.made[:kept] + found.made, kept, history.grouped)
+            if kept >= len(history.items) - _MOST_CHANGED:  # else another session goes on from there too
+                del self._histories[before]
+        if all(item.startswith(b"{") for item in new):  # anything else does not end with itself
+            self._histories.append((found, len(data)))
+            self._forget()
+        return found
+
+    def _forget(self) -> None:
+        size = sum(size for _, size in self._histories)
+        while len(self._histories) > 1 and (len(self._histories) > self._most_lists or size > self._most_bytes):
+            size -= self._histories.pop(0)[1]
+
+
+_MOST_CHANGED = 4  # newest items that a client writes otherwise in its next request: marks, reminders
+
+
+def _same_items(data: bytes, items: Sequence[bytes]) -> tuple[int, int]:
+    """How many of the items a JSON list begins with, and where the last of them ends.
+
+    Items are objects, which end with themselves. Where clients part them in several ways, only the first counts.
+    """
+    at = _after_space(data, 1)
+    between, same, end = b"", 0, 0
+    for item in items:
+        if not data.startswith(item, at):
+            break
+        same, end = same + 1, at + len(item)
+        if not between:
+            between = data[end : _after_space(data, end + 1)]
+        if not data.startswith(between, end):
+            break
+        at = end + len(between)
+    return same, end
+
+
+def _after_space(data: bytes, at: int) -> int:
+    while data[at : at + 1] in _SPACE:
+        at += 1
+    return at
+
+
+_SPACE = (b" ", b"\t", b"\r", b"\n")
 
 
 class Dialect(Protocol):
@@ -86,7 +151,7 @@ class Dialect(Protocol):
     def read(self, fields: Fields, memory: Memory) -> Asked:
         """A request, from the JSON of its fields. Raises `PassUnchanged`, and `ValueError` for what is no request."""
 
-    def write(self, asked: Asked, view: Sequence[Message]) -> bytes:
+    def write(self, asked: Asked, shown: Sequence[Shown]) -> bytes:
         """The body of the same request with a view of its rows."""
 
 
@@ -98,17 +163,16 @@ def digest(*texts: bytes) -> str:
     return made.hexdigest()
 
 
-def listed(fields: Fields, name: str) -> list[bytes]:
-    """The JSON of each item of a field that is a list. Raises `PassUnchanged` where it is none."""
-    try:
-        return [bytes(item) for item in msgspec.json.decode(fields[name], type=list[msgspec.Raw])]
-    except (KeyError, msgspec.DecodeError) as error:
-        raise PassUnchanged(f"{name} is not a list") from error
+def listed(kind: str, fields: Fields, name: str, memory: Memory, make: Callable[[bytes], Value]) -> History[Value]:
+    """The items of a field that is a list. Raises `PassUnchanged` where it is none, and as `make` does."""
+    if name not in fields or not (data := bytes(fields[name])).startswith(b"["):
+        raise PassUnchanged(f"{name} is not a list")
+    return memory.history(kind, data, make)
 
 
 def decoded(fields: Fields, name: str, memory: Memory) -> Any:
     """The value of a field; None where it is missing. To be read only."""
-    return memory.get("field", bytes(fields[name]), msgspec.json.decode) if name in fields else None
+    return memory.field(bytes(fields[name])) if name in fields else None
 
 
 def objects(value: object) -> list[Mapping[str, Any]]:
@@ -135,9 +199,3 @@ def encoded(fields: Fields, name: str, items: Sequence[Out]) -> bytes:
 def by_key(rows: Sequence[Row]) -> dict[str, Row]:
     """The rows by their keys: of those that say the same, the newest."""
     return {row.key: row for row in rows}
-
-
-def shown_as_sent(message: Message, rows: Mapping[str, Row]) -> Row | None:
-    """The row that a view shows just as it is."""
-    row = rows.get(message.get(KEY, ""))
-    return row if row is not None and message == row.message else None

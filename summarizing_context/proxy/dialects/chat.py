@@ -6,21 +6,20 @@ from collections.abc import Sequence
 
 import msgspec
 
-from summarizing_context.messages.validation import Message, check_message
+from summarizing_context.messages.validation import check_message
 from summarizing_context.proxy.dialects.base import (
     KEY,
     Asked,
     Fields,
     Memory,
     Row,
+    Shown,
     bare,
-    by_key,
     decoded,
     digest,
     encoded,
     listed,
     objects,
-    shown_as_sent,
     whole,
 )
 
@@ -33,7 +32,7 @@ class Chat:
     name = "chat"
 
     def read(self, fields: Fields, memory: Memory) -> Asked:
-        rows = [memory.get(self.name, data, _row) for data in listed(fields, "messages")]
+        rows = listed(self.name, fields, "messages", memory, _row).made
         start = next((at for at, row in enumerate(rows) if row.message["role"] not in _SYSTEM), len(rows))
         tools = objects(decoded(fields, "tools", memory)) + objects(decoded(fields, "functions", memory))
         limits = (decoded(fields, name, memory) for name in ("max_completion_tokens", "max_tokens"))
@@ -47,9 +46,7 @@ class Chat:
             has_tools=bool(tools),
         )
 
-    def write(self, asked: Asked, view: Sequence[Message]) -> bytes:
-        rows = by_key(asked.rows)
-        shown = ((message, shown_as_sent(message, rows)) for message in view)
+    def write(self, asked: Asked, shown: Sequence[Shown]) -> bytes:
         items = [bare(message) if row is None else row.sent[0] for message, row in shown]
         return encoded(asked.fields, "messages", [*asked.lead, *items])
 
@@ -57,4 +54,5 @@ class Chat:
 def _row(data: bytes) -> Row:
     message = check_message(msgspec.json.decode(data))
     said = msgspec.json.encode(bare(message), order="deterministic")
-    return Row({**message, KEY: digest(said)}, (data,))
+    key = digest(said)
+    return Row({**message, KEY: key}, (data,), key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -14,16 +14,16 @@ from summarizing_context.proxy.dialects.base import (
     KEY,
     Asked,
     Fields,
+    History,
     Memory,
     Out,
     PassUnchanged,
     Row,
-    by_key,
+    Shown,
     decoded,
     encoded,
     listed,
     objects,
-    shown_as_sent,
     whole,
 )
 
@@ -43,8 +43,8 @@ class Responses:
         for name in _ON_SERVER:
             if decoded(fields, name, memory) is not None:
                 raise PassUnchanged(f"with {name} the server keeps the history")
-        data = listed(fields, "input")
-        items = [memory.get(self.name, item, msgspec.json.decode) for item in data]
+        history = listed(self.name, fields, "input", memory, msgspec.json.decode)
+        data, items = history.items, history.made
         kinds = [item.get("type") if isinstance(item, Mapping) else None for item in items]
         if "item_reference" in kinds or "compaction_trigger" in kinds:
             raise PassUnchanged("the server is asked to look up or to compact items")
@@ -56,16 +56,14 @@ class Responses:
         return Asked(
             fields=fields,
             lead=data[:start],
-            rows=_rows(items[start:], data[start:]),
+            rows=_rows(history, start),
             beside=[*prompt, *tools, *items[:start]],
             model=str(decoded(fields, "model", memory) or ""),
             max_output=whole(decoded(fields, "max_output_tokens", memory)),
             has_tools=bool(tools) or "additional_tools" in kinds,
         )
 
-    def write(self, asked: Asked, view: Sequence[Message]) -> bytes:
-        rows = by_key(asked.rows)
-        shown = [(message, shown_as_sent(message, rows)) for message in view]
+    def write(self, asked: Asked, shown: Sequence[Shown]) -> bytes:
         changed = [message for message, row in shown if row is None]
         found = list(_behind(changed, asked.rows))
         items: list[Out] = []
@@ -84,21 +82,49 @@ def _first_row(items: Sequence[Any], kinds: Sequence[Any]) -> int:
     return len(items)
 
 
-def _rows(items: Sequence[Any], data: Sequence[bytes]) -> list[Row]:
-    rows, at = [], 0
-    for message, own in response_items.rows_of(items):
-        named = {**message, KEY: message[response_items.NAME]}
+class _Grouped(NamedTuple):
+    """The rows that an earlier request was made of."""
+
+    start: int  # item at which the first begins
+    rows: list[Row]
+    ids: response_items.Ids
+
+
+def _rows(history: History[Any], start: int) -> list[Row]:
+    """The rows of the items from `start` on. Those of an earlier request are taken over, as far as nothing that came
+    since belongs to them."""
+    rows, ids, at = list[Row](), response_items.Ids(frozenset(), frozenset()), start
+    before: _Grouped | None = history.grouped
+    if before is not None and before.start == start:
+        for row in before.rows:
+            if at + len(row.sent) > history.kept:
+                break
+            rows.append(row)
+            at += len(row.sent)
+        if rows and rows[-1].message["role"] == "assistant":  # its response may go on
+            at -= len(rows.pop().sent)
+        ids = before.ids
+    new = response_items.ids_of(history.made[at:])
+    if new.of_pairs & ids.all or new.all & ids.of_pairs:  # what was read without its other half
+        rows, at, ids = [], start, response_items.Ids(frozenset(), frozenset())
+        new = response_items.ids_of(history.made[at:])
+    for message, own in response_items.rows_of(history.made[at:]):
+        key = message[response_items.NAME]
+        named = {**message, KEY: key}
         if message["role"] in _SYSTEM:
             named["metadata"] = HOOK
-        rows.append(Row(named, tuple(data[at : at + len(own)])))
+        rows.append(Row(named, tuple(history.items[at : at + len(own)]), key))
         at += len(own)
+    history.grouped = _Grouped(start, rows, response_items.Ids(ids.all | new.all, ids.of_pairs | new.of_pairs))
     return rows
 
 
 def _behind(changed: Sequence[Message], rows: Sequence[Row]) -> Iterator[response_items.Row]:
     """The rows that a view has changed, and those with the calls that it answers."""
-    keys = {message.get(KEY) for message in changed}
+    keys = {message[KEY] for message in changed if KEY in message}
     answered = {message["tool_call_id"] for message in changed if message["role"] == "tool"}
+    if not keys and not answered:
+        return
     for row in rows:
         if row.key in keys or any(call["id"] in answered for call in row.message.get("tool_calls", ())):
             yield response_items.Row(row.message, [msgspec.json.decode(item) for item in row.sent])
