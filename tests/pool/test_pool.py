@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from summarizing_context.errors import SummarizerError
 from summarizing_context.fleet import pool_worker
 from summarizing_context.pool.metrics import PoolMetrics, serving
 from summarizing_context.pool.worker import PoolWorker
+from summarizing_context.stores.postgres import queue
 from summarizing_context.stores.postgres.address import read_address
 from tests import postgres_server
 from tests.making import assistant, user
@@ -145,6 +147,7 @@ async def test_a_worker_makes_what_a_host_asks_for_and_the_host_shows_it(address
         assert len(model.asked) > 3
         assert model.paid_twice() == 0
         assert "made " in view
+        assert await context.wait_idle(20)
     assert rows(address, "select count(*) from requests") == [(0,)]
 
 
@@ -169,7 +172,7 @@ async def test_summaries_are_made_when_the_host_that_asked_is_gone(address):
         await until(lambda: rows(address, "select count(*) from requests")[0][0] > 3)
     async with working(address, model):
         await until(lambda: rows(address, "select count(*) from requests") == [(0,)])
-    made = len(model.asked)
+    made = sum(job.kind != "rules" for job in model.asked)
     assert made > 3
     again = Model()
     async with host(address, "own", model=again) as context:
@@ -239,6 +242,17 @@ async def test_deleting_a_session_removes_what_it_asked(address):
     async with working(address, model):
         await until(lambda: rows(address, "select count(*) from pgqueuer") == [(0,)])
     assert model.asked == []
+
+
+async def test_a_worker_hears_of_a_job_apart_from_its_queries(address, monkeypatch):
+    monkeypatch.setattr(queue, "_LOOK_AGAIN", timedelta(seconds=600))
+    listening = "select application_name from pg_stat_activity where query = 'listen ' || current_schema() || '_jobs'"
+    model = Model()
+    async with host(address) as context, working(address, model):
+        await until(lambda: rows(address, listening))
+        assert rows(address, listening) == [("summarizing-context",)]  # a wait there holds no query of the queue up
+        await talk(context, 6)
+        await until(lambda: model.asked)
 
 
 async def test_a_worker_that_drains_finishes_what_it_makes(address):

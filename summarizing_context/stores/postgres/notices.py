@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 
 import psycopg
@@ -20,18 +21,18 @@ logger = logging.getLogger(__name__)
 
 
 class Notices:
-    """The notices of one channel. Belongs to its event loop; begins to listen when somebody waits."""
+    """The notices of one store, on one connection. Belongs to its event loop; begins to listen when somebody waits."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
         self.channel = f"{address.schema[:50]}_summaries"
+        self._told: dict[str, Callable[[str], None]] = {self.channel: self._wake}
         self._waiting: dict[str, tuple[asyncio.Event, int]] = {}  # with how many wait
         self._listening: asyncio.Task[None] | None = None
 
     async def wait(self, payload: str, seconds: float = _LOOK_AGAIN) -> None:
         """Wait for a notice with this payload; so many seconds at most."""
-        if self._listening is None:
-            self._listening = asyncio.create_task(self._listen(), name="notices of other hosts")
+        self._start()
         event, users = self._waiting.get(payload, (asyncio.Event(), 0))
         self._waiting[payload] = event, users + 1
         try:
@@ -42,11 +43,27 @@ class Notices:
             if users > 1:
                 self._waiting[payload] = event if not event.is_set() else asyncio.Event(), users - 1
 
+    def hear(self, channel: str, told: Callable[[str], None]) -> None:
+        """Call `told` with the payload of each notice of another channel; its earlier one is forgotten."""
+        if channel not in self._told and self._listening is not None:
+            self._listening.cancel()
+            self._listening = None
+        self._told[channel] = told
+        self._start()
+
     async def stop(self) -> None:
         """End listening."""
         if self._listening is not None:
             self._listening.cancel()
             await asyncio.wait([self._listening])
+
+    def _start(self) -> None:
+        if self._listening is None:
+            self._listening = asyncio.create_task(self._listen(), name="notices of other hosts")
+
+    def _wake(self, payload: str) -> None:
+        if payload in self._waiting:
+            self._waiting[payload][0].set()
 
     async def _listen(self) -> None:
         while True:
@@ -54,10 +71,10 @@ class Notices:
                 async with await psycopg.AsyncConnection.connect(
                     self._address.url, autocommit=True, prepare_threshold=None, application_name="summarizing-context"
                 ) as connection:
-                    await connection.execute(f"listen {self.channel}".encode())
+                    for channel in self._told:
+                        await connection.execute(f"listen {channel}".encode())
                     async for notice in connection.notifies():
-                        if notice.payload in self._waiting:
-                            self._waiting[notice.payload][0].set()
+                        self._told[notice.channel](notice.payload)
             except psycopg.Error as error:  # looking again is enough
                 logger.info("no notices of other hosts for now", extra={"cause": type(error).__name__})
             await asyncio.sleep(_RETRY)

@@ -18,6 +18,7 @@ from summarizing_context.errors import MissingExtraError
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.stores.postgres.address import Address
 from summarizing_context.stores.postgres.faults import translate
+from summarizing_context.stores.postgres.notices import Notices
 from summarizing_context.stores.postgres.requests import PostgresRequests
 from summarizing_context.stores.requests import JobReleased, Make
 
@@ -27,6 +28,7 @@ try:
     from pgqueuer.domain.settings import DBSettings
     from pgqueuer.errors import RetryRequested
     from pgqueuer.models import Job
+    from pgqueuer.ports.driver import NotifyCallback
     from pgqueuer.qm import QueueManager
     from pgqueuer.queries import Queries, SyncQueries
     from pgqueuer.types import Channel
@@ -39,14 +41,30 @@ _RETRY = 0.5  # seconds
 logger = logging.getLogger(__name__)
 
 
+class QueueDriver(PsycopgDriver):
+    """PgQueuer's driver; its notices come by the connection of `Notices`.
+
+    On one connection for both, each query would wait up to a second for the end of a wait for notices.
+    """
+
+    def __init__(self, connection: psycopg.AsyncConnection[Any], notices: Notices) -> None:
+        super().__init__(connection)
+        self._notices = notices
+
+    async def add_listener(self, channel: str, callback: NotifyCallback) -> None:
+        """Have the callback told the payload of each notice of a channel."""
+        self._notices.hear(channel, callback)
+
+
 class PostgresQueue:
     """The jobs of one store for the workers of one model; `name` is the queue's."""
 
-    def __init__(self, address: Address, name: str, requests: PostgresRequests) -> None:
+    def __init__(self, address: Address, name: str, requests: PostgresRequests, notices: Notices) -> None:
         self.is_connected = False
         self._address = address
         self._name = name
         self._requests = requests
+        self._notices = notices
         self._settings = DBSettings(db_schema=address.schema, channel=Channel(f"{address.schema[:50]}_jobs"))
         self._is_installed = False
 
@@ -122,7 +140,9 @@ class PostgresQueue:
     def _queries(self, connection: Any) -> Queries:
         settings = self._settings
         return Queries(
-            PsycopgDriver(connection), qbe=QueryBuilderEnvironment(settings), qbq=QueryQueueBuilder(settings)
+            QueueDriver(connection, self._notices),
+            qbe=QueryBuilderEnvironment(settings),
+            qbq=QueryQueueBuilder(settings),
         )
 
     async def _connection(self) -> psycopg.AsyncConnection[Any]:

@@ -83,7 +83,8 @@ class PostgresStore:
         """The jobs for the workers of a model. Raises `MissingExtraError` where no queue is installed."""
         from summarizing_context.stores.postgres.queue import PostgresQueue  # its package is installed on demand
 
-        return PostgresQueue(self._address, maker, self.requests)
+        requests = self.requests
+        return PostgresQueue(self._address, maker, requests, requests.notices)
 
     async def open(self) -> None:
         """Connect, creating the schema if needed and bringing it up to date."""
