@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from types import FrameType
 from typing import Any
 
@@ -121,7 +122,7 @@ async def test_views_between_the_results_of_a_row_of_calls_cost_a_few_steps_for_
 async def slices(log: list[Message]) -> list[int]:
     """Steps taken on the event loop between its turns, while the first view of a log is made; of turns in which it
     only waits there may be any number, and they are left out."""
-    found: list[int] = []
+    taken = [0]
     settings = Settings(max_tokens=500, strategy="truncate")
     async with open_context(settings, count_tokens=Counter()) as context:
         await context.set_messages(log)
@@ -129,14 +130,14 @@ async def slices(log: list[Message]) -> list[int]:
 
             async def turns() -> None:
                 while True:
-                    found.append(steps.taken - sum(found))
+                    taken.append(steps.taken)
                     await asyncio.sleep(0)
 
             turning = asyncio.create_task(turns())
             assert await context.get_messages_for_request()
-            found.append(steps.taken - sum(found))
+            taken.append(steps.taken)
         turning.cancel()
-    return [taken for taken in found if taken > IDLE]
+    return [after - before for before, after in pairwise(taken) if after - before > IDLE]
 
 
 @pytest.mark.parametrize("shape", ["rows of results", "one row of results", "mixed"])
