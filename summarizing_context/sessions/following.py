@@ -49,19 +49,30 @@ class Follower:
     async def follow(self, messages: object, keys: Sequence[str] | None, prompt: object) -> FollowReport:
         """Bring the log in step. Raises `MessageError` and `SettingsError`; then nothing is changed."""
         history = _listed(messages)
-        named = None if keys is None else _checked_keys(keys, len(history))
+        named = None if keys is None else _listed_keys(keys, len(history))
         if prompt is not None:
             history.insert(0, check_message({"role": "system", "content": prompt}))
             if named is not None:
                 named.insert(0, canonical_json(history[0]))
         async with self._turn:
-            return await self._follow(history, named)
+            same = 0 if named is None else self._same_keys(named)
+            return await self._follow(history, named, same)
 
-    async def _follow(self, history: list[object], keys: list[str] | None) -> FollowReport:
+    def _same_keys(self, keys: list[str]) -> int:
+        """How many keys from the first on are those of the history before. Raises `SettingsError` for a wrong one."""
+        shared = min(len(keys), len(self._keys))
+        if keys[:shared] == (self._keys if shared == len(self._keys) else self._keys[:shared]):
+            same = shared
+        else:
+            same = next(at for at in range(shared) if keys[at] != self._keys[at])
+        _check_keys(keys, same)
+        return same
+
+    async def _follow(self, history: list[object], keys: list[str] | None, same: int) -> FollowReport:
         log = self._session.log
         while True:
             name, present = log.name, _in_order(log)
-            kept = await self._kept(history, keys, present)
+            kept = same if keys is not None and self._name == name else await self._kept(history, present)
             new = [await self._entry(history[at], at) for at in range(kept, len(history))]
             if log.name == name:
                 break  # else somebody else changed the log meanwhile
@@ -72,16 +83,12 @@ class Follower:
         elif new:
             await finish_despite_cancellation(self._session.append(new))
         if keys is not None and len(log) + len(log.ephemeral) == len(history):
-            self._keys, self._name = keys, log.name
+            self._keys[same:] = keys[same:]  # the others stay: freeing thousands of strings takes time
+            self._name = log.name
         return FollowReport(len(new), kept, kept if lost else None)
 
-    async def _kept(self, history: list[object], keys: list[str] | None, present: Sequence[Entry]) -> int:
-        """How many messages from the first on the host has left as they are."""
-        if keys is not None and self._name == self._session.log.name:
-            shared = min(len(keys), len(self._keys))
-            if keys[:shared] == self._keys[:shared]:
-                return shared
-            return next(at for at in range(shared) if keys[at] != self._keys[at])
+    async def _kept(self, history: list[object], present: Sequence[Entry]) -> int:
+        """How many messages from the first on the host has left as they are, by their content."""
         for at, (message, entry) in enumerate(zip(history, present, strict=False)):
             if not _is_same(message, entry, at):
                 return at
@@ -102,16 +109,19 @@ def _listed(messages: object) -> list[object]:
     return list(messages)
 
 
-def _checked_keys(keys: Sequence[str], count: int) -> list[str]:
+def _listed_keys(keys: Sequence[str], count: int) -> list[str]:
     if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable):
         raise SettingsError(f"keys is {briefly(keys)}; it is a list of strings, one for each message")
     named = list(keys)
     if len(named) != count:
         raise SettingsError(f"keys has {len(named)} of them for {count} messages; give one for each")
-    if not set(map(type, named)) <= {str}:
-        wrong = next(at for at, key in enumerate(named) if type(key) is not str)
-        raise SettingsError(f"keys[{wrong}] is {briefly(named[wrong])}; a key is a string")
     return named
+
+
+def _check_keys(keys: list[str], start: int) -> None:
+    for at in range(start, len(keys)):
+        if type(keys[at]) is not str:
+            raise SettingsError(f"keys[{at}] is {briefly(keys[at])}; a key is a string")
 
 
 def _in_order(log: MessageLog) -> Sequence[Entry]:
