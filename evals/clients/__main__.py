@@ -30,11 +30,13 @@ _ZERO = (  # rows of the table: what has to be zero
     ("prefix broken without an activation", "unexplained"),
     ("results of tools lost", "lost"),
     ("let pass after a failure of the proxy", "unchanged_by_failure"),
+    ("sessions with more than one history", "mixed"),
 )
 
 _FIGURES = (
     ("requests", "requests"),
     ("sessions told apart", "sessions"),
+    ("of these, of subagents alone", "agents"),
     ("activations", "activations"),
     ("largest request, tokens", "most_tokens"),
     ("tokens of all requests", "tokens"),
@@ -86,6 +88,7 @@ def table(verdicts: list[Verdict]) -> Table:
         made.add_column(f"{verdict.client} {verdict.version}", justify="right")
     for words, name in (*_ZERO, *_FIGURES):
         made.add_row(words, *(f"{getattr(verdict, name):,}" for verdict in verdicts))
+    made.add_row("own compactions taken up", *(f"{v.taken_up} of {v.compactions}" for v in verdicts))
     made.add_row("last words arrived", *("yes" if verdict.final_arrived else "no" for verdict in verdicts))
     made.add_row("legs right", *(f"{verdict.legs_right} of {verdict.legs}" for verdict in verdicts))
     return made

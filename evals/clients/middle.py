@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import socket
@@ -117,6 +118,20 @@ def free_port() -> int:
 def _read(url: str) -> dict[str, Any]:
     told: dict[str, Any] = json.loads(_OPENER.open(url, timeout=10).read())
     return told
+
+
+async def answering(url: str, process: asyncio.subprocess.Process) -> None:
+    """Wait until a server answers there. Raises `RuntimeError` where it ends or takes too long.
+
+    One that takes connections may not answer yet: what OpenCode is asked in its first moments it never answers.
+    """
+    loop = asyncio.get_running_loop()
+    ends = loop.time() + _PATIENCE
+    while loop.time() < ends and process.returncode is None:
+        with contextlib.suppress(OSError):
+            return await asyncio.to_thread(lambda: _OPENER.open(url, timeout=5).close())
+        await asyncio.sleep(0.1)
+    raise RuntimeError("the server did not answer")
 
 
 def post(url: str, body: bytes, *, timeout: float) -> bytes:

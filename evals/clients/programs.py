@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 FOLDER = Path(__file__).parent / ".programs"
 
 PINS = {  # of npm, as measured last
-    "claude": ("@anthropic-ai/claude-code", "2.1.197"),
+    "claude": ("@anthropic-ai/claude-code", "2.1.332"),
     "codex": ("@openai/codex", "0.169.0"),
     "opencode": ("opencode-ai", "1.18.33"),
 }
@@ -97,20 +97,23 @@ class Claude(Program):
 
 
 class Codex(Program):
-    """Codex. It has no command for compaction without a screen: the last leg runs with a low limit of its own."""
+    """Codex."""
 
     dialect = "responses"
 
-    compact_at: int | None = None  # tokens
-
     def say(self, text: str) -> Ready:
-        environment = {**self.environment(), "OPENAI_API_KEY": _KEY, "CODEX_HOME": str(self.folder / "home" / ".codex")}
-        self._configure(Path(environment["CODEX_HOME"]))
         given = ["--json", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"]
-        if self.compact_at is not None:
-            given += ["-c", f"model_auto_compact_token_limit={self.compact_at}"]
         resumed = ["resume", *given, self.session, text] if self.session else [*given, text]
-        return Ready([str(self.program), "exec", *resumed], environment)
+        return Ready([str(self.program), "exec", *resumed], self._environment())
+
+    def serve(self) -> Ready:
+        """Its server, which compacts a session as `/compact` does on the screen."""
+        return Ready([str(self.program), "app-server"], self._environment())
+
+    def _environment(self) -> dict[str, str]:
+        home = self.folder / "home" / ".codex"
+        self._configure(home)
+        return {**self.environment(), "OPENAI_API_KEY": _KEY, "CODEX_HOME": str(home)}
 
     def _configure(self, home: Path) -> None:
         home.mkdir(parents=True, exist_ok=True)

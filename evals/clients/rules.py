@@ -1,4 +1,4 @@
-"""What the providers refuse: pairs of calls and results, roles, thinking, ids, cache marks, unknown fields.
+"""What the providers refuse: pairs of calls and results, roles, thinking, ids, cache marks, places, unknown fields.
 
 `problem` returns what a provider would say of a request, or nothing. A `Seal` signs thinking, so that a signature that
 belongs to another text, or was made up, is found.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 import json
 import re
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 Body = Mapping[str, Any]
@@ -18,6 +19,8 @@ Body = Mapping[str, Any]
 _ID = re.compile(r"^[a-zA-Z0-9_-]{1,64}$")
 
 _MOST_MARKS = 4
+
+_EFFORTS = {"mid-conversation-output-config-2026-07-01", "per-turn-control-2026-07-01"}  # allow it in a message
 
 _BLOCKS = {  # fields of Anthropic's blocks: those that must be there, and those that may
     "text": ({"text"}, {"cache_control", "citations"}),
@@ -69,10 +72,13 @@ class Seal:
         return isinstance(text, str) and isinstance(signature, str) and hmac.compare_digest(self.sign(text), signature)
 
 
-def problem(dialect: str, body: Any, seal: Seal, cut: Container[str] = ()) -> str:
-    """What is wrong with a request; empty where nothing is. `cut` are items behind which a reply broke off."""
+def problem(dialect: str, body: Any, seal: Seal, cut: Container[str] = (), betas: Iterable[str] = ()) -> str:
+    """What is wrong with a request; empty where nothing is. `cut` are items behind which a reply broke off.
+
+    `betas` are what the client asks of Anthropic by header.
+    """
     try:
-        _CHECKS[dialect](body, seal, cut)
+        _CHECKS[dialect](body, seal, _EFFORTS.intersection(betas) if dialect == "anthropic" else cut)
     except Refused as refused:
         return str(refused)
     except (KeyError, TypeError, AttributeError) as error:
@@ -88,7 +94,7 @@ def _must(holds: object, words: str) -> None:
 # Anthropic Messages ------------------------------------------------------------------------------------------------
 
 
-def _anthropic(body: Body, seal: Seal, cut: Container[str]) -> None:
+def _anthropic(body: Body, seal: Seal, efforts: Container[str]) -> None:
     rows = body["messages"]
     _must(rows, "messages: at least one message is required")
     _must(rows[0]["role"] == "user", "messages: first message must use the user role")
@@ -97,14 +103,18 @@ def _anthropic(body: Body, seal: Seal, cut: Container[str]) -> None:
     _unique((tool["name"] for tool in body.get("tools") or ()), "tools: tool names must be unique")
     _must(_marks(body) <= _MOST_MARKS, f"a maximum of {_MOST_MARKS} blocks with cache_control may be provided")
     for at, row in enumerate(rows):
-        _must(set(row) == {"role", "content"}, f"messages.{at}: extra inputs are not permitted: {sorted(row)}")
+        allowed = {"role", "content", *(["output_config"] if efforts and row["role"] == "system" else [])}
+        extra = sorted(set(row) - allowed)
+        _must(not extra, f"messages.{at}: extra inputs are not permitted: {extra}")
         _must(row["role"] in ("user", "assistant", "system"), f"messages.{at}.role: unexpected {row['role']}")
+        _must(row["content"] or "output_config" in row, f"messages.{at}: content must not be empty")
         for number, block in enumerate(_blocks(row)):
             _block(block, row["role"], f"messages.{at}.content.{number}", seal)
     calls = [block for row in rows for block in _blocks(row) if block["type"] == "tool_use"]
     _unique((call["id"] for call in calls), "messages: `tool_use` ids must be unique")
     _must(not calls or body.get("tools"), "requests which include `tool_use` blocks must define tools")
     _pairs(rows)
+    _placed(rows)
     if body.get("thinking", {}).get("type") in ("enabled", "adaptive"):
         _thinks_first(rows)
 
@@ -150,6 +160,24 @@ def _pairs(rows: Sequence[Body]) -> None:
         _must(set(leading) <= {"tool_result"}, f"messages.{at}: `tool_result` blocks must come first")
         waiting = [block["id"] for block in blocks if block["type"] == "tool_use"]
     _must(not waiting, f"`tool_use` ids were found without `tool_result` blocks: {waiting}")
+
+
+def _placed(rows: Sequence[Body]) -> None:
+    """What the system says among the messages follows one of the user's, and nothing of the user's follows it.
+
+    A message with nothing but an effort may stand anywhere, unless it is beside one with words.
+    """
+    runs = [list(run) for _, run in itertools.groupby(enumerate(rows), lambda pair: pair[1]["role"])]
+    for before, run, behind in zip([[], *runs], runs, [*runs[1:], []], strict=False):
+        at, first = run[0]
+        if first["role"] != "system" or not any(row["content"] for _, row in run):
+            continue
+        words = f"messages.{at}: a `system` message must immediately follow a `user` message"
+        _must(before and before[-1][1]["role"] == "user", words)
+        words = f"messages.{at}: a `system` message must precede an `assistant` message or end the array"
+        _must(not behind or behind[0][1]["role"] == "assistant", words)
+        words = f"messages.{at}: consecutive `system` messages are not allowed"
+        _must(sum(bool(row["content"]) for _, row in run) == 1, words)
 
 
 def _thinks_first(rows: Sequence[Body]) -> None:
@@ -272,7 +300,7 @@ def _unique(names: Iterator[str] | Sequence[str], words: str) -> None:
         seen.add(name)
 
 
-_CHECKS: dict[str, Callable[[Body, Seal, Container[str]], None]] = {
+_CHECKS: dict[str, Callable[[Body, Seal, Any], None]] = {
     "anthropic": _anthropic,
     "chat": _chat,
     "responses": _responses,

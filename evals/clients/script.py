@@ -147,7 +147,13 @@ def is_compaction(text: str) -> bool:
 
 def wanted_summary(number: int) -> str:
     """What the model answers to that."""
-    return f"<summary>SUMMARY {number}: the files of src are being read one by one; no push to main.</summary>"
+    words = "the files of src are being read one by one; no push to main."
+    return f"<summary>{summary_name(number)} {words}</summary>"
+
+
+def summary_name(number: int) -> str:
+    """What a summary begins with, to be found in the requests that hold it."""
+    return f"SUMMARY {number}:"
 
 
 def _file(step: int) -> str:

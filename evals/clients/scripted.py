@@ -43,6 +43,8 @@ class Agent:
     agent: str | None = None
     history: list[dict[str, Any]] = field(default_factory=list)
     model: str = "claude-opus-4-8"
+    opening: str = ""  # what its system says behind the first words, as Claude Code tells its machine and its agents
+    effort: str = "medium"
 
     async def say(self, text: str) -> str:
         """Say something and do what is asked for, until the model only talks; its last words."""
@@ -57,10 +59,11 @@ class Agent:
             ]
 
     async def _reply(self, said: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        self.history.append({"role": "user", "content": said})
         marked = [*said[:-1], {**said[-1], "cache_control": {"type": "ephemeral"}}]
-        sent: Any = [*self.history[:-1], {"role": "user", "content": marked}]
-        named = {"x-claude-code-session-id": self.session}
+        told = self._system()
+        sent: Any = [*self.history, {"role": "user", "content": marked}, *told]
+        self.history += [{"role": "user", "content": said}, *told]
+        named = {"x-claude-code-session-id": self.session, "anthropic-beta": "per-turn-control-2026-07-01"}
         if self.agent is not None:
             named["x-claude-code-agent-id"] = self.agent
         began = time.perf_counter()
@@ -78,6 +81,14 @@ class Agent:
         blocks = [{"type": b.type, **{name: getattr(b, name) for name in _FIELDS[b.type]}} for b in message.content]
         self.history.append({"role": "assistant", "content": blocks})
         return blocks
+
+    def _system(self) -> list[dict[str, Any]]:
+        """What the system says behind the newest words: the opening, and later an effort that has changed."""
+        efforts = [row["output_config"]["effort"] for row in self.history if "output_config" in row]
+        if not self.opening or efforts[-1:] == [self.effort]:
+            return []
+        said = [] if self.history else [{"type": "text", "text": self.opening}]
+        return [{"role": "system", "content": said, "output_config": {"effort": self.effort}}]
 
     async def _done(self, call: Mapping[str, Any]) -> str:
         if call["name"] == "Agent":

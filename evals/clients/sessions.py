@@ -9,9 +9,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from evals.clients.compacting import compact, started
 from evals.clients.judge import Verdict, judge
-from evals.clients.middle import Middle, between, free_port, listening, post
-from evals.clients.programs import PINS, PROGRAMS, Claude, Codex, OpenCode, Program, Ready
+from evals.clients.middle import Middle, between
+from evals.clients.programs import PINS, PROGRAMS, Program, Ready
 from evals.clients.script import Plan, source_files
 from evals.clients.upstream import Provider, provided
 
@@ -99,7 +100,7 @@ class _Legs:
         """Say something, and send the client a signal in the middle of a reply."""
         self._verdict.legs += 1
         self._tell(f"{text} (interrupted)")
-        process = await self._start(self._client.say(text))
+        process = await started(self._client.say(text), self._work)
         reading = asyncio.ensure_future(process.communicate())
         pausing = asyncio.ensure_future(self._provider.pausing.wait())
         await asyncio.wait({reading, pausing}, timeout=_A_LEG, return_when=asyncio.FIRST_COMPLETED)
@@ -112,52 +113,24 @@ class _Legs:
         self._provider.resumed.set()
 
     async def _compact(self) -> None:
-        client, before = self._client, self._compactions()
+        before = self._compactions()
         self._verdict.legs += 1
         self._tell("its own compaction")
-        if isinstance(client, Codex):
-            client.compact_at = 22_000
-            self._verdict.legs_right += 1  # whether it happened is seen from the next leg's requests
-            return
-        if isinstance(client, Claude):
-            await self._run(client.compact())
-        elif isinstance(client, OpenCode):
-            await self._compact_by_server(client)
+        try:
+            await compact(self._client, self._work)
+        except (OSError, RuntimeError, TimeoutError) as error:
+            self._verdict.problems.append(f"the client did not compact: {error!r}")
         if self._compactions() > before:
             self._verdict.legs_right += 1
         else:
             self._verdict.problems.append("no compaction was asked for")
 
-    async def _compact_by_server(self, client: OpenCode) -> None:
-        port = free_port()
-        process = await self._start(client.serve(port))
-        reading = asyncio.ensure_future(process.communicate())
-        try:
-            await listening(port, process)
-            url, body = f"http://127.0.0.1:{port}{client.compaction_path}", client.compaction_body
-            await asyncio.to_thread(post, url, body.encode(), timeout=_A_LEG)
-        except OSError as error:
-            self._verdict.problems.append(f"the client's server did not compact: {error!r}")
-        finally:
-            process.terminate()
-            await self._ended(process, reading)
-
     def _compactions(self) -> int:
         return sum(seen.kind == "compaction" for seen in self._provider.seen)
 
     async def _run(self, ready: Ready) -> tuple[str, str]:
-        process = await self._start(ready)
+        process = await started(ready, self._work)
         return await self._ended(process, asyncio.ensure_future(process.communicate()))
-
-    async def _start(self, ready: Ready) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            *ready.arguments,
-            cwd=self._work,
-            env=ready.environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
 
     async def _ended(
         self, process: asyncio.subprocess.Process, reading: asyncio.Future[tuple[bytes, bytes]]

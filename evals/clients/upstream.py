@@ -105,7 +105,8 @@ class Provider:
         kept = kept_items(before, said)
         sizes = sizes[:kept] + [item_tokens(item) for item in items[kept:]]
         own = fixed_tokens(body)
-        found = problem(dialect, body, self._seal, self._cut)
+        betas = headers.get("anthropic-beta", "").split(",")
+        found = problem(dialect, body, self._seal, self._cut, betas)
         cached = (own if own == fixed else 0) + sum(sizes[:kept]) if before else 0
         seen = Seen(self._number, dialect, name, kind, said, own + sum(sizes), cached, size, found)
         self.seen.append(seen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from evals.clients import rules
 from evals.clients.counting import kept_items, request_tokens, tokens
 from evals.clients.judge import Verdict, judge
-from evals.clients.script import Plan, source_files
+from evals.clients.script import Plan, source_files, wanted_summary
 from evals.clients.scripted import Agent, sdk
 from evals.clients.upstream import UNIQUE, Provider, Seen, provided
 from tests.proxy.clients import proxied, status
@@ -41,6 +42,28 @@ async def test_a_scripted_session_of_25_steps_holds():
     assert verdict.cached > verdict.tokens / 2
 
 
+@pytest.mark.anyio
+async def test_what_a_clients_system_said_first_stands_in_every_view_with_the_effort_of_now():
+    plan, opening = Plan(24, cuts=(12,), with_agent=False), "The folder is /shop. Agents: Explore, Plan."
+    provider = Provider(plan)
+    async with provided(provider) as upstream, proxied(upstream, budget=6_000) as address:
+        client = sdk(address)
+        agent = Agent(client, source_files(plan.seed, size=1_500), opening=opening)
+        await agent.say("Read the files of src.")
+        agent.effort = "low"
+        await agent.say("Go on.")
+        await client.close()
+        told = await status(address)
+    assert [each.problem for each in provider.seen if each.problem] == []
+    requests = [[json.loads(item) for item in each.items] for each in provider.seen]
+    system = [[item for item in items if item["role"] == "system"] for items in requests]
+    assert all(opening in json.dumps(items[0]) for items in system)
+    efforts = [items[-1]["output_config"]["effort"] for items in system]
+    assert efforts == ["medium"] * 13 + ["low"] * 13
+    assert sum(record["activation"] is not None for record in told["records"]) >= 2
+    assert len(system[-1]) == 1  # the row with the new effort has left the view
+
+
 def seen(number: int, items: list[str], **more: Any) -> Seen:
     values = {"dialect": "chat", "thread": "t", "kind": "agent", "tokens": 10, "cached": 0, "size": 9, **more}
     return Seen(number, items=items, **values)
@@ -65,10 +88,20 @@ def test_a_prefix_may_break_at_an_activation_alone():
     assert judged(requests, [record(1), record(2, "high_water"), record(3)]).unexplained == 1
 
 
-def test_a_history_that_the_client_has_compacted_begins_anew():
-    requests = [seen(1, ["a"]), seen(2, ["a", "ask"], kind="compaction", thread="c"), seen(3, ["summary"])]
+def test_a_history_that_the_client_has_compacted_begins_anew_with_its_summary():
+    asked = seen(2, ["a", "ask"], kind="compaction", thread="compaction:t", ended=True)
+    requests = [seen(1, ["a"]), asked, seen(3, [wanted_summary(2)])]
     verdict = judged(requests, [record(1), record(2), record(3)])
-    assert (verdict.unexplained, verdict.compacted) == (0, 1)
+    assert (verdict.unexplained, verdict.compactions, verdict.taken_up, verdict.mixed) == (0, 1, 1, 0)
+    requests = [seen(1, ["a"]), asked, seen(3, ["something else"])]
+    assert judged(requests, []).taken_up == 0
+
+
+def test_a_session_of_the_proxy_holds_one_history_of_the_client():
+    requests = [seen(1, ["a"]), seen(2, ["b"], thread="t:agent", kind="subagent")]
+    apart = judged(requests, [record(1), {**record(2), "session": "s-2"}])
+    assert (apart.sessions, apart.agents, apart.mixed) == (2, 1, 0)
+    assert judged(requests, [record(1), record(2)]).mixed == 1
 
 
 def test_what_must_not_be_is_counted():

@@ -72,6 +72,35 @@ def test_what_anthropic_refuses(rows: Any, words: str):
     assert words in problem("anthropic", messages(*rows), SEAL)
 
 
+EFFORT = {"role": "system", "content": [], "output_config": {"effort": "low"}}
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ("us", ""),
+        ("usau", ""),
+        ("ueau", ""),
+        ("uaeu", ""),
+        ("useau", ""),
+        ("su", "first message"),
+        ("uus u", "precede an `assistant`"),
+        ("uasu", "follow a `user`"),
+        ("ussau", "consecutive"),
+        ("seuau", "first message"),
+        ("useu", "precede an `assistant`"),
+    ],
+)
+def test_the_system_may_speak_behind_the_user_and_before_the_model(rows: str, words: str):
+    said = {"u": {"role": "user", "content": "hi"}, "a": {"role": "assistant", "content": "yes"}, "e": EFFORT}
+    said["s"] = {"role": "system", "content": "The folder is /shop."}
+    body = {**messages(), "messages": [said[row] for row in rows.replace(" ", "")]}
+    found = problem("anthropic", body, SEAL, betas=["per-turn-control-2026-07-01"])
+    assert words in found
+    assert bool(found) == bool(words)
+    assert ("output_config" in problem("anthropic", body, SEAL)) == ("e" in rows and rows[0] == "u")
+
+
 CHAT: dict[str, Any] = {
     "messages": [
         {"role": "user", "content": "hi"},

@@ -2,6 +2,9 @@
 
 Clients mark the newest message for the cache and take the mark away later; so marks enter neither keys nor the log.
 A view gets two of them: one where its header ends, which stays until the next activation, and one at its end.
+
+What a client's system says before the model's first words belongs to its system prompt: the machine, its agents, the
+effort. Every view has it, where providers allow it: behind the user and before the model.
 """
 
 from __future__ import annotations
@@ -33,6 +36,8 @@ from summarizing_context.proxy.dialects.base import (
 
 _MARK = "cache_control"
 
+_EFFORT = "output_config"  # of a message of the system: holds from there on
+
 _MOST_MARKS = 4  # of a request
 
 _UNMARKABLE = ("thinking", "redacted_thinking")
@@ -49,13 +54,15 @@ class Anthropic:
         start = 1 + max((at for at, (_, is_compacted) in enumerate(made) if is_compacted), default=-1)
         if start == len(rows):
             raise PassUnchanged("the server's own compaction ends the history")
+        opening, others = _opened(rows[start:])
         system, tools = decoded(fields, "system", memory), objects(decoded(fields, "tools", memory))
         prompt = [{"type": "text", "text": system}] if isinstance(system, str) else objects(system)
         return Asked(
             fields=fields,
             lead=[row.sent[0] for row in rows[:start]],
-            rows=rows[start:],
-            beside=[*prompt, *tools, *(row.message for row in rows[max(0, start - 1) : start])],
+            opening=opening,
+            rows=others,
+            beside=[*prompt, *tools, *(row.message for row in [*rows[max(0, start - 1) : start], *opening])],
             model=str(decoded(fields, "model", memory) or ""),
             max_output=whole(decoded(fields, "max_tokens", memory)),
             has_tools=bool(tools),
@@ -64,8 +71,42 @@ class Anthropic:
     def write(self, asked: Asked, shown: Sequence[Shown]) -> bytes:
         items = [bare(message) if row is None else row.sent[0] for message, row in shown]
         header = next((at for at, (message, _) in enumerate(shown) if KEY not in message), None)
+        if (opening := _opening(asked, shown)) is not None:
+            at = next((at for at, (message, _) in enumerate(shown) if message["role"] == "assistant"), len(items))
+            beside_it = bool(at) and shown[at - 1][0]["role"] == "system"  # two may not stand beside each other
+            items[at - beside_it : at] = [_joined([opening, items[at - 1]]) if beside_it else opening]
         beside = [_MARK in asked.fields, *(_MARK in block for block in asked.beside)]
         return encoded(asked.fields, "messages", [*asked.lead, *_marked(items, header, sum(beside))])
+
+
+def _opened(rows: Sequence[Row]) -> tuple[list[Row], Sequence[Row]]:
+    """What the system says before the model's first words, and the other rows."""
+    end = next((at for at, row in enumerate(rows) if row.message["role"] == "assistant"), len(rows))
+    opening = [row for row in rows[:end] if row.message["role"] == "system"]
+    others = [row for row in rows[:end] if row.message["role"] != "system"]
+    return (opening, [*others, *rows[end:]]) if opening and others else ([], rows)
+
+
+def _opening(asked: Asked, shown: Sequence[Shown]) -> Out | None:
+    """The opening as a view has it, with the effort that was set last in what the view leaves out."""
+    sent = {row.key for _, row in shown if row is not None}
+    efforts = [row.message[_EFFORT] for row in asked.rows if _EFFORT in row.message and row.key not in sent]
+    if len(asked.opening) == 1 and not efforts:
+        return asked.opening[0].sent[0]
+    said: list[Out] = [row.sent[0] for row in asked.opening]
+    said += [{"role": "system", "content": [], _EFFORT: effort} for effort in efforts[-1:]]
+    return _joined(said) if said else None
+
+
+def _joined(items: Sequence[Out]) -> Message:
+    """Messages of the system as one; of their efforts the last holds."""
+    blocks, effort = list[Any](), dict[str, Any]()
+    for item in items:
+        message = msgspec.json.decode(item) if isinstance(item, bytes) else item
+        content = message["content"]
+        blocks += [{"type": "text", "text": content}] if isinstance(content, str) else content
+        effort |= {name: message[name] for name in (_EFFORT,) if name in message}
+    return {"role": "system", "content": blocks, **effort}
 
 
 def _row(data: bytes) -> tuple[Row, bool]:

@@ -46,6 +46,7 @@ class Asked:
 
     fields: Fields
     lead: Sequence[bytes]  # of the history: what stays in front, as it came
+    opening: Sequence[Row]  # of the history: what stays before the model's first words
     rows: Sequence[Row]
     beside: Sequence[Mapping[str, Any]]  # what is sent beside the rows, and only takes room
     model: str

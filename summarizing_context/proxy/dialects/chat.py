@@ -39,6 +39,7 @@ class Chat:
         return Asked(
             fields=fields,
             lead=[row.sent[0] for row in rows[:start]],
+            opening=(),
             rows=rows[start:],
             beside=[*(row.message for row in rows[:start]), *tools],
             model=str(decoded(fields, "model", memory) or ""),

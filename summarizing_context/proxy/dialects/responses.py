@@ -56,6 +56,7 @@ class Responses:
         return Asked(
             fields=fields,
             lead=data[:start],
+            opening=(),
             rows=_rows(history, start),
             beside=[*prompt, *tools, *items[:start]],
             model=str(decoded(fields, "model", memory) or ""),
