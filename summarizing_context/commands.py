@@ -19,7 +19,7 @@ from summarizing_context.retrieval.pages import Page
 from summarizing_context.sessions.budget import BudgetReport
 from summarizing_context.sessions.statistics import Statistics
 from summarizing_context.stores.base import Checkpoint, SearchHit
-from summarizing_context.views.activation import REASON_WORDS, ActivationRecord, ActivationReport
+from summarizing_context.views.activation import ActivationRecord, ActivationReport, told_reason
 
 
 class CommandTarget(Protocol):
@@ -204,14 +204,6 @@ def activations_told(records: Sequence[ActivationRecord]) -> CommandResult:
     heads = ("no.", "time (UTC)", "before", "after", "kept", "covered", "why")
     text = text_table(heads, rows) if rows else "No activations yet: the whole log is in the view."
     return CommandResult(text, {"activations": [one._asdict() for one in records]})
-
-
-def told_reason(record: ActivationRecord) -> str:
-    """Why a view changed, and whether that was undone."""
-    if record.undoes is not None:
-        return f"undo of {record.undoes}"
-    why = REASON_WORDS[record.reason]
-    return f"{why}, undone" if record.is_undone else why
 
 
 async def _undo(context: CommandTarget, rest: str) -> CommandResult:

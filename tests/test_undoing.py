@@ -12,7 +12,7 @@ import pytest
 from summarizing_context import Settings, SummarizingContext, UndoError, open_context
 from summarizing_context.assembly import open_store
 from summarizing_context.errors import ContextClosedError, SessionInUseError, StoreReadOnlyError
-from summarizing_context.sessions.activations import undo_stored
+from summarizing_context.sessions.activations import undo_outlook, undo_stored
 from tests.laws.builders import assistant, count, session, user, words
 from tests.laws.judge import SMALL
 from tests.laws.summarizers import Counting
@@ -199,8 +199,41 @@ async def test_an_undo_in_the_store_that_would_not_last_is_refused(tmp_path: Pat
         assert len(await store.activations.listed("s")) == len(before)
         with pytest.raises(UndoError, match="no activation to undo"):
             await undo_stored(store, "another")
+        with pytest.raises(UndoError, match="does not fit"):
+            await undo_outlook(store, "s")
     finally:
         await store.close()
+    store = await open_store(path)
+    try:
+        assert (await undo_stored(store, "s", 4 * BUDGET)).undoes == before[-1].number
+    finally:
+        await store.close()
+
+
+async def test_an_undo_in_the_store_tells_before_what_it_comes_to_and_counts_no_thinking_that_views_leave_out(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "a.db"
+    async with opened(store=path) as context:
+        await until_activated(context, 14)
+        thinking = {"type": "thinking", "thinking": words_of(3) * 90, "signature": "x"}
+        for number in range(3):
+            said = [thinking, {"type": "text", "text": "Done."}]
+            await context.add_message({"role": "assistant", "content": said})
+            await context.add_message(user(f"Go on with {number}."))
+        await context.get_messages_for_request()
+    store = await open_store(path)
+    try:
+        told = await undo_outlook(store, "s")
+        assert len(await store.activations.listed("s")) == 1
+        assert (await undo_stored(store, "s", BUDGET))._replace(time=told.time) == told
+    finally:
+        await store.close()
+    async with opened(store=path, max_tokens=2 * BUDGET) as context:
+        await context.get_messages_for_request()
+        assert context.last_view is not None
+        assert context.activations()[-1].undoes == 1, "the view of before fits"
+        assert abs(told.tokens_after - context.last_view.tokens) < 0.1 * context.last_view.tokens
 
 
 async def undo_times(context: SummarizingContext, times: int) -> None:
@@ -213,14 +246,14 @@ async def test_the_slash_commands_list_and_undo() -> None:
         assert "No activations yet" in (await context.handle_command("/context activations")).text
         await until_activated(context, 12)
         listed = await context.handle_command("/context activations")
-        assert "high_water" in listed.text
+        assert "nearly full" in listed.text
         assert listed.data["activations"][0]["number"] == 1
         undone = await context.handle_command("/context undo")
         assert undone.ok
         assert undone.data["undid"] == 1
         told = (await context.handle_command("/context activations")).text
         assert "undo of 1" in told
-        assert "high_water (undone)" in told
+        assert "nearly full, undone" in told
         refused = await context.handle_command("/context undo")
         assert not refused.ok
 

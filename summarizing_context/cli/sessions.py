@@ -17,6 +17,7 @@ from summarizing_context.cli.output import (
     help_text,
     number,
     plain,
+    read_tokens,
     shell_line,
     show_result,
     table,
@@ -216,7 +217,7 @@ def list_activations(session: SessionName, store: StorePath, json_path: JsonPath
     return Status.OK
 
 
-def undo(session: SessionName, store: StorePath, json_path: JsonPath = None) -> int:
+def undo(session: SessionName, store: StorePath, budget: LastBudget = None, json_path: JsonPath = None) -> int:
     """Take back a session's last activation. The view of before it stays until it needs another one.
 
     The session must not be open elsewhere. Again, the activation before is taken back too.
@@ -224,9 +225,10 @@ def undo(session: SessionName, store: StorePath, json_path: JsonPath = None) -> 
     from summarizing_context.sessions.activations import undo_stored
 
     find_session(store, session)
-    made = with_store(store, lambda opened: undo_stored(opened, session))
-    said = f"Undid activation {made.undoes}: the view goes back from {number(made.tokens_before)} tokens to about "
-    show_result(json_path, {"session": session, **made._asdict()}, f"{said}{number(made.tokens_after)}.")
+    tokens = None if budget is None else read_tokens(budget)
+    made = with_store(store, lambda opened: undo_stored(opened, session, tokens))
+    said = f"Undid activation {made.undoes}: the view goes back from about {number(made.tokens_before)} to about "
+    show_result(json_path, {"session": session, **made._asdict()}, f"{said}{number(made.tokens_after)} tokens.")
     return Status.OK
 
 

@@ -245,6 +245,7 @@ def stop_asked() -> Iterator[list[int]]:
 
 async def _look_at_status(settings: Settings) -> dict[str, Any]:
     from summarizing_context.assembly import open_context
+    from summarizing_context.views.activation import told_reason
 
     async with open_context(settings, read_only=True) as context:
         await context.get_messages_for_request(token_budget=settings.max_tokens)
@@ -260,7 +261,7 @@ async def _look_at_status(settings: Settings) -> dict[str, Any]:
             made_by: sum(1 for by, _ in nodes if by == made_by) for made_by in dict.fromkeys(by for by, _ in nodes)
         },
         "activations": len(records),
-        "last_activation": records[-1]._asdict() if records else None,
+        "last_activation": {**records[-1]._asdict(), "why": told_reason(records[-1])} if records else None,
         "statistics": _json_values(statistics),
     }
 
@@ -317,13 +318,9 @@ def _status_table(document: Mapping[str, Any]) -> Table:
 
 
 def _last_activation(record: Mapping[str, Any] | None) -> str:
-    from summarizing_context.views.activation import REASON_WORDS
-
     if record is None:
         return "none yet: the whole log is in the view"
-    undone = record["undoes"]
-    why = REASON_WORDS[record["reason"]] if undone is None else f"undo of {undone}"
-    return f"the last {moment(record['time'])}: {why}"
+    return f"the last {moment(record['time'])}: {record['why']}"
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -47,6 +47,7 @@ _STATIC = {
     "dom.js": "text/javascript",
     "ribbon.js": "text/javascript",
     "panels.js": "text/javascript",
+    "dialogs.js": "text/javascript",
     "inspector.js": "text/javascript",
     "icon.svg": "image/svg+xml",
 }
@@ -94,9 +95,11 @@ def inspector_app(
         Route("/api/session", pages.overview),
         Route("/api/ledger", pages.ledger),
         Route("/api/messages", pages.messages),
-        Route("/api/segment", pages.segment),
+        Route("/api/text", pages.text),
+        Route("/api/block", pages.block),
         Route("/api/activation", pages.activation),
         Route("/api/search", pages.search),
+        Route("/api/undo", pages.outlook),
         Route("/api/undo", pages.undo, methods=["POST"]),
     ]
     return Starlette(routes=routes, middleware=[Middleware(Guard, checks_host=checks_host)])
@@ -141,9 +144,17 @@ class _Pages:
         start, stop = _number(request, "start"), _number(request, "stop")
         return await self._read(partial(self._reader.messages, _id(request), start, stop))
 
-    async def segment(self, request: Request) -> Response:
+    async def text(self, request: Request) -> Response:
+        message, start = _number(request, "message"), _number(request, "start")
+        return await self._read(partial(self._reader.text, _id(request), message, start))
+
+    async def block(self, request: Request) -> Response:
         start, stop = _number(request, "start"), _number(request, "stop")
-        return await self._read(partial(self._reader.segment, _id(request), start, stop))
+        is_segment = request.query_params.get("of") == "segments"
+        return await self._read(partial(self._reader.block, _id(request), start, stop, is_segment=is_segment))
+
+    async def outlook(self, request: Request) -> Response:
+        return await self._read(partial(self._reader.undo_outlook, _id(request)))
 
     async def activation(self, request: Request) -> Response:
         return await self._read(partial(self._reader.activation, _id(request), _number(request, "number")))

@@ -21,10 +21,11 @@ from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text, estimate_texts
 from summarizing_context.messages.parts import Part
 from summarizing_context.messages.reading import message_text_parts, read_message
+from summarizing_context.sessions.activations import undo_outlook
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.prices import load_prices
-from summarizing_context.views.activation import ActivationRecord
+from summarizing_context.views.activation import ActivationRecord, told_reason
 from summarizing_context.views.view import decode_state
 
 _MOST_BINS = 480  # that the ribbon of a log has
@@ -32,6 +33,8 @@ _MOST_BINS = 480  # that the ribbon of a log has
 _MOST_MESSAGES = 60  # of a page of messages
 
 _MOST_TEXT = 20_000  # characters of a message
+
+_MOST_MORE = 200_000  # characters of a message that are asked for at once
 
 _HEADER = 8_000  # characters of the header
 
@@ -128,13 +131,24 @@ class Reader:
         rows = [row_of(log[at], "log", at, most=_MOST_TEXT) for at in range(start, end)]
         return {"messages": rows, "next": end if end < min(stop, len(log)) else None}
 
-    async def segment(self, session_id: str, start: int, stop: int) -> Json:
-        """A segment's own summary as it stands now."""
+    async def text(self, session_id: str, message: int, start: int) -> Json:
+        """A message word for word, from a character on."""
         async with self._opened(session_id) as context:
-            for node in context.summaries():
+            log = await context.get_messages()
+        if message >= len(log):
+            raise NodeNotFoundError(f"session {session_id} has no message {message}")
+        text = told_text(log[message])
+        stop = start + _MOST_MORE
+        return {"text": text[start:stop], "left": max(0, len(text) - stop)}
+
+    async def block(self, session_id: str, start: int, stop: int, *, is_segment: bool) -> Json:
+        """A block of the header, or a segment's own summary, as it stands now."""
+        async with self._opened(session_id) as context:
+            for node in context.summaries() if is_segment else context.explain(drops=False):
                 if (node.start, node.stop) == (start, stop):
-                    return {**block_of(node), "text": node.text, "drops": list(context.dropped_values(node))}
-        raise NodeNotFoundError(f"there is no segment of messages {start} to {stop - 1} any longer")
+                    return whole_block_of(node, context)
+        what = "segment" if is_segment else "summary in the view"
+        raise NodeNotFoundError(f"there is no {what} of messages {start} to {stop - 1} any longer")
 
     async def activation(self, session_id: str, number: int) -> Json:
         """One activation: the messages that left the view, and the blocks that stand for the past since."""
@@ -150,12 +164,16 @@ class Reader:
             return {
                 **self._record(record),
                 "left": [row_of(log[at], "log", at) for at in left],
-                "blocks": None
-                if nodes is None
-                else [
-                    {**block_of(node), "text": node.text, "drops": list(context.dropped_values(node))} for node in nodes
-                ],
+                "blocks": None if nodes is None else [whole_block_of(node, context) for node in nodes],
             }
+
+    async def undo_outlook(self, session_id: str) -> Json:
+        """What an undo of the last activation would come to. Raises `UndoError`."""
+        store = await open_store(self.store, read_only=True)
+        try:
+            return (await undo_outlook(store, session_id))._asdict()
+        finally:
+            await store.close()
 
     async def search(self, session_id: str, query: str) -> Json:
         """Messages and summaries of the session that hold the words, the best first."""
@@ -186,7 +204,8 @@ class Reader:
         """A record, with the tokens that its view had to send outside of the prompt cache, and their price."""
         sent = max(0, record.tokens_after - record.prefix_kept)
         price = load_prices(self._settings.prices).price_of(self._settings.model)
-        return {**record._asdict(), "resent": sent, "cost": None if price is None else price.cost(sent, 0)}
+        told = {**record._asdict(), "why": told_reason(record)}
+        return {**told, "resent": sent, "cost": None if price is None else price.cost(sent, 0)}
 
     @asynccontextmanager
     async def _opened(self, session_id: str, *, looks: bool = True) -> AsyncIterator[SummarizingContext]:
@@ -228,7 +247,7 @@ def size_of(message: Json) -> int:
 
 def row_of(message: Json, part: str, at: int | None, *, most: int = _WORDS) -> Json:
     """A message of a list: the beginning of its text, and where it stands in the log."""
-    text = "\n".join(map(_told, read_message(message).parts))
+    text = told_text(message)
     return {
         "part": part,
         "kind": kind_of(message),
@@ -236,8 +255,13 @@ def row_of(message: Json, part: str, at: int | None, *, most: int = _WORDS) -> J
         "message": at,
         "tokens": size_of(message),
         "text": text[:most],
-        "cut": len(text) > most,
+        "left": max(0, len(text) - most),  # characters
     }
+
+
+def told_text(message: Json) -> str:
+    """All that a message says, calls with their tools."""
+    return "\n".join(map(_told, read_message(message).parts))
 
 
 def _told(part: Part) -> str:
@@ -259,6 +283,11 @@ def block_of(node: HeaderNode) -> Json:
         "made_by": node.made_by,
         "tokens": node.tokens or estimate_text(node.text),
     }
+
+
+def whole_block_of(node: HeaderNode, context: SummarizingContext) -> Json:
+    """A summary with its text, and what it does not hold of its source."""
+    return {**block_of(node), "text": node.text, "drops": list(context.dropped_values(node))}
 
 
 def _warning(records: Sequence[ActivationRecord], nodes: Sequence[HeaderNode]) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -16,11 +16,12 @@ from summarizing_context.errors import StoreError, UndoError
 from summarizing_context.log.entries import Entry, decode_entry
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import stand_ins
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text, estimate_texts
 from summarizing_context.messages.provider_bindings import Bounds
+from summarizing_context.messages.reading import read_message
 from summarizing_context.stores.base import NewActivation, SessionStore, StoredActivation
 from summarizing_context.views.activation import ActivationRecord, Reason
-from summarizing_context.views.budget import Shares
+from summarizing_context.views.budget import Room, Shares
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.view import ActivationState, Change, decode_state, encode_state, gone_back
 
@@ -146,10 +147,30 @@ def _shapes(before: ActivationState, state: ActivationState) -> bool:
     return (before.stop, before.folded, before.nodes) != (state.stop, state.folded, state.nodes)
 
 
-async def undo_stored(store: SessionStore, session_id: str) -> ActivationRecord:
+async def undo_stored(store: SessionStore, session_id: str, budget: int | None = None) -> ActivationRecord:
     """Undo the last activation of a session that nobody has open: the next one who opens it goes on from the view of
-    before. Raises `SessionInUseError` and `UndoError`."""
+    before. `budget` is that of its last request if not given. Raises `SessionInUseError` and `UndoError`."""
     await store.claim(session_id)
+    undo = await _planned(store, session_id, budget)
+    made = stored_form(undo.record, undo.present)
+    await store.save_activation(session_id, undo.record.provider, encode_state(undo.back), made)
+    return undo.record
+
+
+async def undo_outlook(store: SessionStore, session_id: str) -> ActivationRecord:
+    """The record that an undo would make now. Nothing is written. Raises `UndoError`."""
+    return (await _planned(store, session_id, None)).record
+
+
+class _Undo(NamedTuple):
+    """What an undo leads from and to, and its record."""
+
+    present: ActivationState
+    back: ActivationState
+    record: ActivationRecord
+
+
+async def _planned(store: SessionStore, session_id: str, budget: int | None) -> _Undo:
     stored = await store.load(session_id)
     if stored is None:
         raise StoreError(f"{store.name} holds no session {session_id!r} any longer")
@@ -163,27 +184,37 @@ async def undo_stored(store: SessionStore, session_id: str) -> ActivationRecord:
     state = decode_state(present)
     entries = [decode_entry(one.message, one.facts, estimate_text, state.counter) for one in stored.entries]
     back = gone_back(decode_state(data), state, _bounds(entries))
-    if _least_tokens(back, entries) > state.room:
-        raise UndoError("the view of before, with what was said since, does not fit the budget any longer")
+    noted = next(one.budget for one in reversed(history.records) if one.provider == undone.provider)
+    system = max(0, noted - state.room)  # tokens of the system rows, which no state holds
+    asked = budget or await _last_budget(store, session_id) or system + state.room
+    before, after = (system + _least_tokens(one, entries, asked - system) for one in (state, back))
+    if after > asked:
+        raise UndoError(
+            f"the view of before, with what was said since, takes about {after:,} tokens, and does not fit the budget "
+            f"of {asked:,}; give a larger one, or restore a checkpoint"
+        )
     record = ActivationRecord(
         number=history.records[-1].number + 1,
         time=now(),
         provider=undone.provider,
         reason="restored",
-        tokens_before=undone.tokens_after,
-        tokens_after=undone.tokens_before,
+        tokens_before=before,
+        tokens_after=after,
         covered_from=state.stop,
         covered_to=back.stop,
         messages=len(stored.entries),
         blocks=len(back.nodes),
         stand_ins=stand_ins(back.nodes),
         prefix_kept=0,
-        budget=undone.budget,
+        budget=asked,
         log_version=stored.log_version,
         undoes=undone.number,
     )
-    await store.save_activation(session_id, undone.provider, encode_state(back), stored_form(record, state))
-    return record
+    return _Undo(state, back, record)
+
+
+async def _last_budget(store: SessionStore, session_id: str) -> int | None:
+    return next((info.budget for info in await store.sessions() if info.session_id == session_id), None)
 
 
 def _bounds(entries: Sequence[Entry]) -> Bounds:
@@ -192,10 +223,20 @@ def _bounds(entries: Sequence[Entry]) -> Bounds:
     return Bounds(len(entries), humans[-1] if humans else 0)
 
 
-def _least_tokens(state: ActivationState, entries: Sequence[Entry]) -> int:
-    """About what a view takes at least: a long message is shown shrunk."""
-    most = int(Shares().message_share * state.room)
-    return state.head_tokens + sum(min(entry.facts.text_tokens, most) for entry in entries[state.stop :])
+def _least_tokens(state: ActivationState, entries: Sequence[Entry], tokens: int) -> int:
+    """About what a view takes at least beside its system rows: a long message is shown shrunk, thinking may go."""
+    room = Room(tokens, Shares(), state.squeeze)
+    tail = (min(_said(entry), room.message_cap(0)) for entry in entries[state.stop :])
+    return state.head_tokens + sum(tail)
+
+
+def _said(entry: Entry) -> int:
+    """Tokens of a message without its thinking."""
+    parts = read_message(entry.message()).parts
+    if not any(part.kind == "thinking" for part in parts):
+        return entry.facts.text_tokens
+    said = MESSAGE_TOKENS + sum(estimate_texts(part.texts) for part in parts if part.kind != "thinking")
+    return min(said, entry.facts.text_tokens)
 
 
 def now() -> str:

@@ -360,7 +360,7 @@ class Session:
                 raise UndoError("the view of before is not kept any longer, or its log is cut otherwise by now")
             change = await self._decided(partial(self._undoing, undone.provider, there))
             if change is None:
-                raise UndoError("the view of before, with what was said since, does not fit the budget; raise it first")
+                raise UndoError("the view of before, with what was said since, does not fit; give a larger budget")
             return await finish_despite_cancellation(self._undone(change, self._recorded(change, undone.number), began))
 
     def _undoing(self, key: str, there: ActivationState) -> Change | None:

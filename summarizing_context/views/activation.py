@@ -26,7 +26,7 @@ Reason = Literal[
     "restored",
 ]
 
-REASON_WORDS: dict[Reason, str] = {
+_REASON_WORDS: dict[Reason, str] = {
     "high_water": "nearly full",
     "budget_lowered": "smaller budget",
     "provider_changed": "other provider",
@@ -99,6 +99,15 @@ class ActivationRecord(NamedTuple):
     undoes: int | None = None  # the number of the activation that it took back
     is_undone: bool = False
     can_undo: bool = False  # whether `undo_activation` could take it back once it is the last one
+
+
+def told_reason(record: ActivationRecord) -> str:
+    """Why a view changed, in a few words, and whether that was undone."""
+    if record.undoes is not None:
+        return f"undo of {record.undoes}"
+    moved = record.covered_from != record.covered_to
+    why = _REASON_WORDS[record.reason] if moved or record.reason != "high_water" else "newest did not fit"
+    return f"{why}, undone" if record.is_undone else why
 
 
 class ActivationRequest(NamedTuple):

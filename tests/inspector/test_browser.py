@@ -9,19 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.inspector.sessions import HOSTILE, RULE, fill_store, run_apart, started, writing
+from tests.inspector.browsing import Opened, browser, needs_chromium
+from tests.inspector.sessions import RULE, fill_store, run_apart, started, writing
 
-api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-CHROMIUM = Path("/usr/bin/chromium")
-pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="chromium is not installed")
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
-        yield browser
-        browser.close()
+__all__ = ["browser"]
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
@@ -30,28 +22,6 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path
     store = fill_store(folder / "run.db")
     with started(store, folder) as (url, _):
         yield url, store
-
-
-class Opened:
-    """A page, and what went wrong in it."""
-
-    def __init__(self, browser: Any, url: str, **options: Any) -> None:
-        self.page = browser.new_page(**options)
-        self.troubles: list[str] = []
-        self.asked: list[str] = []
-        self.page.on("pageerror", lambda error: self.troubles.append(str(error)))
-        self.page.on("console", lambda line: line.type == "error" and self.troubles.append(line.text))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.on("dialog", lambda dialog: self.troubles.append(dialog.message))
-        self.page.goto(url)
-        self.page.wait_for_selector("body[data-messages]")
-
-    def __enter__(self) -> Any:
-        return self.page
-
-    def __exit__(self, *_: object) -> None:
-        self.page.close()
-        assert self.troubles == []
 
 
 def test_the_page_shows_all_of_a_session(browser: Any, served: tuple[str, Path]) -> None:
@@ -128,7 +98,7 @@ def test_an_undo_needs_the_typed_name(browser: Any, tmp_path: Path) -> None:
         page.get_by_label("to confirm").fill("mine")
         button.click()
         page.wait_for_selector(f"body[data-activations='{before + 1}']")
-        assert f"undo of #{before}" in page.inner_text("#panel-activations")
+        assert f"undo of {before}" in page.inner_text("#panel-activations")
         assert f"Activation {before} is undone" in page.inner_text("#notice")
 
 
@@ -180,47 +150,3 @@ def test_nothing_stands_beyond_the_edge(browser: Any, served: tuple[str, Path], 
                 box = inside.bounding_box()
                 assert box is None or box["x"] + box["width"] <= width
         assert page.locator("#pick").is_visible() == (width < 760)
-
-
-PLACES = ("user", "assistant", "tool", "system")
-
-
-def hostile_rows() -> list[dict[str, Any]]:
-    call = {"type": "tool_use", "id": HOSTILE, "name": HOSTILE, "input": {HOSTILE: HOSTILE}}
-    todos = [{"content": HOSTILE, "status": "in_progress"}]
-    return [
-        {"role": "user", "content": f"Never run {HOSTILE} again. {HOSTILE}"},
-        {"role": "assistant", "content": [{"type": "text", "text": HOSTILE}, call]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": HOSTILE, "content": HOSTILE}]},
-        {"role": HOSTILE, "content": HOSTILE},
-        {"role": "assistant", "content": [{"type": HOSTILE, "text": HOSTILE}]},
-        {"role": "assistant", "content": [{**call, "id": "t", "name": "TodoWrite", "input": {"todos": todos}}]},
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": HOSTILE}]},
-    ]
-
-
-def test_a_hostile_transcript_stays_text_wherever_it_is_shown(browser: Any, tmp_path: Path) -> None:
-    store = fill_store(tmp_path / "run.db", "s1", 80, *hostile_rows())
-    with started(store, tmp_path) as (url, _), Opened(browser, url) as page:
-        for tab in ("View", "Rules", "Plan", "Ledger", "Search"):
-            page.get_by_role("tab", name=tab).click()
-            if tab == "Search":
-                page.get_by_label("Words in messages").fill("stolen")
-                page.keyboard.press("Enter")
-                page.wait_for_selector("#hits .link")
-            assert page.locator("[role=tabpanel]:visible script, [role=tabpanel]:visible img").count() == 0
-        page.get_by_role("group", name="Log").locator("button").nth(1).click()
-        page.wait_for_selector("dialog .said")
-        assert "<script>" in page.inner_text("dialog")
-        page.keyboard.press("Escape")
-        page.get_by_role("tab", name="Activations").click()
-        page.locator("#panel-activations .link").last.click()
-        page.wait_for_selector("dialog .cards")
-        assert page.locator("main img, main svg, main script, dialog img, dialog svg, dialog script").count() == 0
-        assert "stolen" not in page.title()
-
-
-def test_a_hostile_address_chooses_no_session_and_runs_nothing(browser: Any, served: tuple[str, Path]) -> None:
-    for fragment in ("<img src=x onerror=alert(1)>", "javascript:alert(1)", "none", "%3Cscript%3E"):
-        with Opened(browser, f"{served[0]}#{fragment}") as page:
-            assert page.inner_text("#title") == "s1"

@@ -76,18 +76,29 @@ async def test_an_activation_tells_what_left_the_view_and_what_stands_for_it(sto
         assert gone.status_code == 404
 
 
-async def test_messages_segments_search_and_ledger(store: Path) -> None:
+async def test_messages_search_and_ledger(store: Path) -> None:
     async with asking(app_of(store)) as client:
         page = (await client.get("/api/messages", params={"id": "s1", "start": 0, "stop": 100})).json()
         assert len(page["messages"]) == page["next"] < 100
         assert RULE in page["messages"][0]["text"]
-        segment = (await client.get("/api/session", params={"id": "s1"})).json()["segments"][0]
-        asked = {"id": "s1", "start": segment["start"], "stop": segment["stop"]}
-        assert (await client.get("/api/segment", params=asked)).json()["text"]
         hits = (await client.get("/api/search", params={"id": "s1", "query": "push to main"})).json()["hits"]
         assert hits[0]["start"] == 0
         facts = (await client.get("/api/ledger", params={"id": "s1"})).json()["facts"]
         assert RULE in [fact["value"] for fact in facts]
+
+
+async def test_each_summary_is_told_whole_those_of_segments_and_merges(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    await fill(path, "s1", 400)
+    async with asking(app_of(path)) as client:
+        told = (await client.get("/api/session", params={"id": "s1"})).json()
+        assert any(block["rank"] > 0 for block in told["blocks"]), "a merge, which no segment is"
+        for of, blocks in (("tree", told["blocks"]), ("segments", told["segments"][:2])):
+            for block in blocks:
+                asked = {"id": "s1", "of": of, "start": block["start"], "stop": block["stop"]}
+                assert (await client.get("/api/block", params=asked)).json()["text"]
+        gone = await client.get("/api/block", params={"id": "s1", "of": "segments", "start": 1, "stop": 2})
+        assert (gone.status_code, "no segment" in gone.json()["error"]) == (404, True)
 
 
 @pytest.mark.parametrize(
@@ -135,7 +146,7 @@ async def test_every_answer_says_what_a_browser_may_do(store: Path, path: str) -
 
 async def test_the_page_asks_nothing_of_other_hosts(store: Path) -> None:
     async with asking(app_of(store)) as client:
-        names = ("inspector.css", "inspector.js", "dom.js", "panels.js", "ribbon.js")
+        names = ("inspector.css", "inspector.js", "dom.js", "dialogs.js", "panels.js", "ribbon.js")
         texts = [(await client.get(path)).text for path in ("/", *(f"/static/{name}" for name in names))]
     for text in texts:
         assert "http://" not in text.replace("http://www.w3.org/", "")
@@ -148,11 +159,21 @@ async def test_the_page_asks_nothing_of_other_hosts(store: Path) -> None:
 @pytest.mark.parametrize("ink", ["text", "soft", "accent", "danger"])
 @pytest.mark.parametrize("paper", ["ground", "card", "code"])
 def test_texts_stand_out_from_their_ground(theme: str, ink: str, paper: str) -> None:
+    assert contrast(theme, ink, paper) >= 4.5
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("ink", ["user", "assistant", "tool", "system", "model", "extractive", "verbatim", "pin"])
+def test_the_colours_of_the_ribbon_stand_out_from_the_card(theme: str, ink: str) -> None:
+    assert contrast(theme, ink, "card") >= 3
+
+
+def contrast(theme: str, ink: str, paper: str) -> float:
     css = (files("summarizing_context.inspector") / "static" / "inspector.css").read_text()
     rule = css.partition(f'[data-theme="{theme}"] {{')[2].partition("}")[0]
     colours = dict(re.findall(r"--([\w-]+): #(\w{6})", rule))
     light, dark = sorted((luminance(colours[ink]), luminance(colours[paper])), reverse=True)
-    assert (light + 0.05) / (dark + 0.05) >= 4.5
+    return (light + 0.05) / (dark + 0.05)
 
 
 def luminance(colour: str) -> float:
@@ -184,13 +205,43 @@ async def test_an_undo_has_to_be_confirmed_by_name(store: Path) -> None:
         assert (await undo(client, content=json.dumps(right))).status_code == 415
         assert (await undo(client, json={**right, "more": "x" * 5_000})).status_code == 413
         assert (await undo(client, json=right, headers={"origin": "http://evil.example"})).status_code == 403
-        assert (await client.get("/api/undo")).status_code == 405
         before = (await client.get("/api/session", params={"id": "s1"})).json()
-        assert not any(one["is_undone"] for one in before["activations"])
+        told = (await client.get("/api/undo", params={"id": "s1"})).json()
+        assert (told["undoes"], told["covered_to"]) == (
+            before["activations"][0]["number"],
+            before["activations"][0]["covered_from"],
+        )
+        now = (await client.get("/api/session", params={"id": "s1"})).json()
+        assert now == before, "the question alone undoes nothing"
         assert (await undo(client, json=right)).json() == {"undone": "s1"}
         after = (await client.get("/api/session", params={"id": "s1"})).json()
     assert after["covered"] == before["activations"][0]["covered_from"] < before["covered"]
     assert [one["is_undone"] for one in after["activations"][:2]] == [False, True]
+    assert (after["activations"][0]["tokens_after"], after["covered"]) == (told["tokens_after"], told["covered_to"])
+
+
+async def test_why_nothing_can_be_undone_is_told_before_it_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "run.db"
+    await fill(path, "s1", 3)
+    async with asking(app_of(path)) as client:
+        refused = await client.get("/api/undo", params={"id": "s1"})
+        assert (refused.status_code, refused.json()["error"]) == (409, "there is no activation to undo")
+
+
+async def test_a_long_message_comes_in_parts_until_it_is_whole(tmp_path: Path) -> None:
+    path, long = tmp_path / "run.db", "".join(f"line {number}\n" for number in range(40_000))
+    await fill(path, "s1", 3, {"role": "user", "content": long})
+    async with asking(app_of(path)) as client:
+        row = (await client.get("/api/messages", params={"id": "s1", "start": 1, "stop": 2})).json()["messages"][0]
+        text, left = row["text"], row["left"]
+        assert len(text) + left == len(long)
+        while left:
+            asked = {"id": "s1", "message": 1, "start": len(text)}
+            more = (await client.get("/api/text", params=asked)).json()
+            text, left = text + more["text"], more["left"]
+        assert text == long
+        gone = await client.get("/api/text", params={"id": "s1", "message": 999})
+        assert gone.status_code == 404
 
 
 async def test_a_session_that_is_open_elsewhere_is_not_undone(store: Path) -> None:

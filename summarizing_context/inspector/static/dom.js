@@ -10,9 +10,14 @@ export function make(tag, attributes = {}, ...children) {
     else if (name === "class") node.className = value;
     else node.setAttribute(name, value === true ? "" : String(value));
   }
-  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false).map(inert));
   return node;
 }
+
+// What would hide text or turn it round is shown as a dot.
+const UNSHOWABLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]/g;
+
+export const inert = (value) => (value instanceof Node ? value : String(value).replace(UNSHOWABLE, "·"));
 
 export const number = (value) => Number(value).toLocaleString("en");
 
@@ -24,10 +29,16 @@ export function span(start, stop) {
   return stop - start === 1 ? `message ${start}` : `messages ${start}–${stop - 1}`;
 }
 
-export function moment(iso) {
+export const upper = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+const TO_THE_SECOND = { dateStyle: "medium", timeStyle: "medium" };
+
+export const TO_THE_MINUTE = { day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" };
+
+export function moment(iso, form = TO_THE_SECOND) {
   const date = new Date(iso);
   if (Number.isNaN(date.getTime())) return "";
-  const words = date.toLocaleString("en-GB", { dateStyle: "medium", timeStyle: "short" });
+  const words = date.toLocaleString("en-GB", form);
   return make("time", { datetime: iso, title: iso }, words);
 }
 
@@ -55,18 +66,42 @@ async function told(answer) {
   return value;
 }
 
-export function spoken(row, attributes = {}) {
+// A message of a list; the rest of a long one comes when it is asked for.
+export function spoken(id, row) {
   const where = row.message === null ? null : make("span", { class: "where" }, `#${row.message}`);
-  return make("article", { class: `said ${row.kind}`, ...attributes },
+  const text = make("pre", {}, row.text);
+  const said = make("article", { class: `said ${row.kind}` },
     make("header", {}, make("b", {}, row.kind === "tool" ? "tool result" : row.role), where,
-      make("span", { class: "size" }, tokens(row.tokens))),
-    make("pre", {}, row.text + (row.cut ? " …" : "")));
+      make("span", { class: "size" }, tokens(row.tokens))), text);
+  if (row.left && row.message !== null) said.append(rest(id, row.message, text, row.text.length, row.left));
+  else if (row.left) text.append(` … (${number(row.left)} more characters)`);
+  return said;
+}
+
+function rest(id, message, text, at, left) {
+  const failed = make("span", { role: "alert" });
+  const button = make("button", { type: "button", class: "link", onclick: async () => {
+    button.disabled = true;
+    try {
+      const more = await ask("text", { id, message, start: at });
+      text.append(inert(more.text));
+      if (more.left) line.replaceWith(rest(id, message, text, at + more.text.length, more.left)); else line.remove();
+    } catch (error) { failed.textContent = error.message; button.disabled = false; }
+  } }, `Show the rest (${number(left)} characters)`);
+  const line = make("p", { class: "rest" }, "… ", button, failed);
+  return line;
 }
 
 export function openDialog(title, ...content) {
   const dialog = byId("dialog");
-  byId("dialog-title").textContent = title;
-  byId("dialog-body").replaceChildren(...content);
+  byId("dialog-title").textContent = inert(title);
+  byId("dialog-body").replaceChildren(...content.filter(Boolean));
   if (!dialog.open) dialog.showModal();
+  byId("dialog-body").scrollTop = 0;
   byId("dialog-title").focus();
 }
+
+// An act of a button; what goes wrong in it is told.
+export const safely = (work) => async (...given) => {
+  try { await work(...given); } catch (error) { openDialog("That did not work", make("p", { role: "alert" }, upper(error.message))); }
+};

@@ -1,26 +1,22 @@
 // The page: which session is shown, news of changes, tabs, theme.
 
-import { ask, byId, make, number } from "./dom.js";
-import { askUndo, drawActivations, drawFigures, drawLedger, drawPlan, drawRules, drawSearch, drawView, showActivation, showBlock, showMessages } from "./panels.js";
+import { ask, byId, inert, make, moment, number, safely, TO_THE_MINUTE } from "./dom.js";
+import { askUndo, showActivation, showBlock, showMessages } from "./dialogs.js";
+import { drawActivations, drawFigures, drawLedger, drawPlan, drawRules, drawSearch, drawView } from "./panels.js";
 import { drawRibbon } from "./ribbon.js";
 
 const TABS = ["activations", "view", "search", "rules", "plan", "ledger"];
 const page = { sessions: [], id: null, tab: "activations", state: null, busy: false, again: false, drawn: {}, said: null };
 
-const safely = (work) => async (...given) => {
-  try { await work(...given); } catch (error) { notice(error.message); }
-};
-
 const open = {
   messages: safely((start, stop) => showMessages(page.id, start, stop)),
-  segment: safely((one) => showBlock(page.id, one)),
-  block: safely((one) => showBlock(page.id, one)),
+  block: safely((blocks, at, of) => showBlock(page.id, blocks, at, of)),
   activation: safely((one) => showActivation(page.id, one)),
   tab: (name) => chooseTab(name, true),
 };
 
 function notice(text) {
-  byId("notice").textContent = text ?? "";
+  byId("notice").textContent = inert(text ?? "");
   byId("notice").hidden = !text;
 }
 
@@ -31,7 +27,7 @@ async function refresh() {
   try {
     const { sessions, store } = await ask("sessions");
     page.sessions = sessions;
-    byId("store").textContent = store;
+    byId("store").textContent = inert(store);
     if (!sessions.some((one) => one.session_id === page.id)) page.id = sessions[0]?.session_id ?? null;
     drawSessions();
     if (page.id !== null) await show(page.id);
@@ -51,18 +47,18 @@ async function show(id) {
   const fresh = page.state?.session !== id;
   page.state = state;
   notice(state.warning ?? page.said);
-  document.title = `${id} · inspector`;
-  byId("title").textContent = id;
+  document.title = inert(`${id} · inspector`);
+  byId("title").textContent = inert(id);
   const info = page.sessions.find((one) => one.session_id === id);
   const { log, segments, blocks, view, activations, rules, plan } = state;
   drawFigures(state, info);
   redraw("ribbon", [id, log, segments, blocks, view.length], () => drawRibbon(state, open));
   redraw("activations", [id, activations], () => drawActivations(state, open));
   redraw("view", [id, view], () => drawView(state));
-  redraw("rules", [id, rules], () => drawRules(state));
-  redraw("plan", [id, plan], () => drawPlan(state));
+  redraw("rules", [id, rules], () => drawRules(state, open));
+  redraw("plan", [id, plan], () => drawPlan(state, open));
   if (fresh) drawSearch(id, open);
-  if (page.tab === "ledger") await drawLedger(id);
+  if (page.tab === "ledger") await drawLedger(id, open);
   byId("undo").disabled = !state.activations.some((one) => one.can_undo && !one.is_undone && !one.undoes);
   document.body.dataset.messages = state.messages;
   document.body.dataset.activations = state.activations.length;
@@ -77,16 +73,17 @@ function redraw(name, value, draw) {
 }
 
 function drawSessions() {
-  const text = JSON.stringify([page.id, page.sessions.map((one) => [one.session_id, one.messages, one.writer_pid])]);
+  const text = JSON.stringify([page.id, page.sessions.map((one) => [one.session_id, one.messages, one.updated_at, one.writer_pid])]);
   if (page.drawn.sessions === text) return;
   page.drawn.sessions = text;
   byId("sessions").replaceChildren(...page.sessions.map((one) => make("li", {}, make("button", {
     type: "button", "aria-current": one.session_id === page.id ? "true" : null, onclick: () => choose(one.session_id),
-  }, make("b", {}, one.session_id), make("span", {}, `${number(one.messages)} messages`, one.writer_pid ? make("i", { class: "open", title: `open in process ${one.writer_pid}` }, "open") : null)))));
+  }, make("b", {}, one.session_id), make("span", {}, `${number(one.messages)} messages · `, moment(one.updated_at, TO_THE_MINUTE)), make("span", {}, one.writer_pid ? make("i", { class: "open", title: `open in process ${one.writer_pid}` }, "open") : null)))));
   byId("pick").replaceChildren(...page.sessions.map((one) => make("option", { value: one.session_id, selected: one.session_id === page.id }, `${one.session_id} (${number(one.messages)})`)));
 }
 
 const choose = safely(async (id) => {
+  if (id === page.id) return;
   page.id = id;
   page.state = null;
   page.said = null;
@@ -106,7 +103,7 @@ function chooseTab(name, focus) {
     byId(`panel-${tab}`).hidden = tab !== name;
   }
   if (focus) byId(`tab-${name}`).focus();
-  if (name === "ledger" && page.id !== null) safely(drawLedger)(page.id);
+  if (name === "ledger" && page.id !== null) safely(drawLedger)(page.id, open);
 }
 
 function listen() {
@@ -129,7 +126,7 @@ function theme(wanted) {
 
 byId("theme").addEventListener("click", () => theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"));
 byId("pick").addEventListener("change", (event) => choose(event.target.value));
-byId("undo").addEventListener("click", () => askUndo(page.state, (text) => { page.said = text; refresh(); }));
+byId("undo").addEventListener("click", safely(() => askUndo(page.state, (text) => { page.said = text; refresh(); })));
 byId("close").addEventListener("click", () => byId("dialog").close());
 byId("dialog").addEventListener("click", (event) => { if (event.target === byId("dialog")) byId("dialog").close(); });
 for (const tab of TABS) byId(`tab-${tab}`).addEventListener("click", () => chooseTab(tab));
@@ -137,7 +134,12 @@ document.querySelector("[role=tablist]").addEventListener("keydown", (event) => 
   const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
   if (step) chooseTab(TABS[(TABS.indexOf(page.tab) + step + TABS.length) % TABS.length], true);
 });
-page.id = location.hash ? decodeURIComponent(location.hash.slice(1)) : null;
+function named() {
+  try { return decodeURIComponent(location.hash.slice(1)); } catch { return ""; }
+}
+
+addEventListener("hashchange", () => { if (page.sessions.some((one) => one.session_id === named())) choose(named()); });
+page.id = named() || null;
 theme();
 chooseTab("activations");
 listen();

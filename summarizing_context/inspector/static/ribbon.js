@@ -9,12 +9,12 @@ export function drawRibbon(state, open) {
       ...bin, kind: `mark ${bin.kind}`, act: () => open.messages(bin.start, bin.stop),
       says: `${span(bin.start, bin.stop)}, ${bin.stop - bin.start === 1 ? kindName(bin.kind) + ", " : ""}${tokens(bin.tokens)}`,
     })), places),
-    band("Segments", state.segments.map((one) => ({
-      ...one, kind: `block ${shade(one)}`, act: () => open.segment(one),
+    band("Segments", state.segments.map((one, at) => ({
+      ...one, kind: `block ${shade(one)}`, act: () => open.block(state.segments, at, "segments"),
       says: `segment of ${span(one.start, one.stop)}, its summary ${madeBy(one)}, ${tokens(one.tokens)}`,
     })), places, "Segments are cut as the log grows."),
-    band("Tree", state.blocks.map((one) => ({
-      ...one, kind: `block ${shade(one)}${one.form === "full" ? "" : " short"}`, act: () => open.block(one),
+    band("Tree", state.blocks.map((one, at) => ({
+      ...one, kind: `block ${shade(one)}${one.form === "full" ? "" : " short"}`, act: () => open.block(state.blocks, at, "tree"),
       says: `${one.rank > 0 ? "merge" : "summary"} of ${span(one.start, one.stop)} ${madeBy(one)}, ${one.form}, ${tokens(one.tokens)}, ${number(one.drops.length)} values not in it`,
     })), places, "Nothing is covered: the view holds the whole log."),
     band("View", viewParts(state, open), places),
