@@ -6,7 +6,8 @@ import asyncio
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -253,6 +254,31 @@ async def test_a_worker_hears_of_a_job_apart_from_its_queries(address, monkeypat
         assert rows(address, listening) == [("summarizing-context",)]  # a wait there holds no query of the queue up
         await talk(context, 6)
         await until(lambda: model.asked)
+
+
+async def test_the_queue_is_made_once_for_all_sessions_of_a_process(address, monkeypatch):
+    made: list[bool] = []
+    install, plan = queue.Queries.install, queue.Queries.plan_upgrade
+
+    async def failing(self: Any, **options: Any) -> None:
+        made.append(False)
+        if len(made) == 1:
+            raise psycopg.OperationalError("the server has no time")
+        await install(self, **options)
+
+    async def counted(self: Any) -> Any:
+        made.append(True)
+        return await plan(self)
+
+    monkeypatch.setattr(queue.Queries, "install", failing)
+    monkeypatch.setattr(queue.Queries, "plan_upgrade", counted)
+    given = settings(f"{address}&application_name=hosts", "pool")
+    async with AsyncExitStack() as stack:
+        for number in range(4):
+            one = replace(given, session_id=str(number))
+            context = await stack.enter_async_context(open_context(one, summarizer=Model()))
+            await talk(context, 6, f"tulips of {number}")
+        await until(lambda: made == [False, False, True] and rows(address, "select count(*) from requests")[0][0] > 3)
 
 
 async def test_a_worker_that_drains_finishes_what_it_makes(address):

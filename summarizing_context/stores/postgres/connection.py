@@ -56,6 +56,7 @@ class PostgresConnection:
     def __init__(self, address: Address, writer: str | None, *, is_leaving: Callable[[], bool]) -> None:
         self._address = address
         self._queries = queries_for(address.schema)
+        self.has_pgvector = False
         self._is_leaving = is_leaving
         self._transaction: _Transaction | None = None
         self._is_reading = False
@@ -64,6 +65,11 @@ class PostgresConnection:
         self.writer = writer  # None: it only reads
         self.fences: dict[str, int] = {}
         self.raw = self._connect()
+
+    def use_pgvector(self, place: str) -> None:
+        """Let the server compare vectors: pgvector is in this schema, and vectors are kept for it."""
+        self._queries = {name: text.replace("pgvector.", f"{place}.") for name, text in self._queries.items()}
+        self.has_pgvector = True
 
     # Transactions
 

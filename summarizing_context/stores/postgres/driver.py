@@ -16,6 +16,7 @@ from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.faults import translate
 from summarizing_context.stores.postgres.schema import check_version, known_migrations, migrate
 from summarizing_context.stores.postgres.search import index_before_leaving, index_own
+from summarizing_context.stores.postgres.vectors import find_pgvector
 from summarizing_context.stores.relational import log
 
 _RENEWALS = 3  # in the time of a lease
@@ -41,6 +42,9 @@ class PostgresDriver:
             else:
                 migrate(connection.raw, self._address.schema, self._address.name, known_migrations())
                 self._register(connection)
+            place = find_pgvector(connection.raw, self._address.schema, may_add=writer is not None)
+            if place is not None:
+                connection.use_pgvector(place)
         except BaseException:
             connection.raw.close()
             raise

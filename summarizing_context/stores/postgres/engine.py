@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Coroutine, Hashable
+from typing import Any
 
 from summarizing_context.concurrency import running_loop
 from summarizing_context.stores.postgres.address import Address
@@ -16,6 +17,30 @@ _engines: dict[Hashable, Engine] = {}
 _guard = threading.Lock()  # loops of several threads look here
 
 
+class Once:
+    """Work that is done once for all who ask for it. Where it failed, the next who asks begins it anew."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[None] | None = None
+
+    async def wait_done(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Begin it unless that was done, and wait for its end. Raises what it raises."""
+        if self._task is None:
+            self._task = asyncio.create_task(work())
+            self._task.add_done_callback(self._ended)
+        await asyncio.shield(self._task)
+
+    async def stop(self) -> None:
+        """Cut it short."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        if task.cancelled() or task.exception() is not None:
+            self._task = None
+
+
 class Engine:
     """A writer with the number of stores that use it."""
 
@@ -25,6 +50,7 @@ class Engine:
         driver.is_leaving = lambda: self.writer.is_stopping
         driver.may_index = lambda: not any(gives_way() for gives_way in list(self.giving_way))
         self.notices = Notices(address)
+        self.installing = Once()  # of the queue
         self.giving_way: list[Callable[[], bool]] = []
         self._key = key
         self._users = 0
@@ -57,6 +83,7 @@ class Engine:
                 return
             if _engines.get(self._key) is self:
                 del _engines[self._key]
+        await self.installing.stop()
         await self.notices.stop()
         await self.writer.stop()
         if self._starting is not None:

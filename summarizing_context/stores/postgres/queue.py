@@ -17,6 +17,7 @@ import psycopg
 from summarizing_context.errors import MissingExtraError
 from summarizing_context.stores.base import SummaryKey
 from summarizing_context.stores.postgres.address import Address
+from summarizing_context.stores.postgres.engine import Once
 from summarizing_context.stores.postgres.faults import translate
 from summarizing_context.stores.postgres.notices import Notices
 from summarizing_context.stores.postgres.requests import PostgresRequests
@@ -59,14 +60,16 @@ class QueueDriver(PsycopgDriver):
 class PostgresQueue:
     """The jobs of one store for the workers of one model; `name` is the queue's."""
 
-    def __init__(self, address: Address, name: str, requests: PostgresRequests, notices: Notices) -> None:
+    def __init__(
+        self, address: Address, name: str, requests: PostgresRequests, notices: Notices, installing: Once
+    ) -> None:
         self.is_connected = False
         self._address = address
         self._name = name
         self._requests = requests
         self._notices = notices
         self._settings = DBSettings(db_schema=address.schema, channel=Channel(f"{address.schema[:50]}_jobs"))
-        self._is_installed = False
+        self._installing = installing
 
     async def ask(self, session_id: str, key: SummaryKey, text: bytes) -> None:
         """Keep a request and put its job into the queue, in one transaction."""
@@ -82,19 +85,22 @@ class PostgresQueue:
         queries.enqueue(self._name, " ".join(key).encode(), dedupe_key=number, on_conflict="skip")
 
     async def install(self) -> None:
-        """Make the tables, or bring them up to date."""
-        if self._is_installed:
-            return
+        """Make the tables, or bring them up to date, once for all stores of the process."""
+        await self._installing.wait_done(self._install)
+
+    async def _install(self) -> None:
+        """A transaction holds the lock: behind a pooler, a session's would stay with a connection of others."""
         try:
-            async with await self._connection() as connection:
-                queries = self._queries(connection)
-                async with queries.schema_lock():
+            async with await self._connection() as guard, guard.transaction():
+                await guard.execute("select pg_advisory_xact_lock(hashtextextended(%s, 0))", [self._settings.channel])
+                async with await self._connection() as connection:
+                    queries = self._queries(connection)
                     if not await queries.schema_is_installed():
                         await queries.install(create_schema=False)
-                await queries.upgrade()
+                    for statement in (await queries.plan_upgrade()).statements:
+                        await connection.execute(statement.encode())
         except psycopg.Error as error:
             raise translate(error, self._address.name) from error
-        self._is_installed = True
 
     async def run(self, make: Make, *, concurrency: int, stopping: asyncio.Event) -> None:
         """Have jobs made until told to stop, and then wait for those that are under way."""

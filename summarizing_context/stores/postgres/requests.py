@@ -31,7 +31,7 @@ class PostgresRequests:
 
     def __init__(self, access: Access, notices: Notices) -> None:
         self._access = access
-        self.notices = notices
+        self._notices = notices
 
     async def ask(self, session_id: str, key: SummaryKey, text: bytes, queue: str, enqueue: Enqueue) -> None:
         """Keep a request and put its job into the queue, in one transaction."""
@@ -64,7 +64,7 @@ class PostgresRequests:
 
     async def wait(self, key: SummaryKey, seconds: float) -> None:
         """Wait for a notice about a request; so many seconds at most."""
-        await self.notices.wait(_payload(key), seconds)
+        await self._notices.wait(_payload(key), seconds)
 
     async def answer(self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places) -> StoredSummary:
         """Keep a summary unless there is one, and end its request, in one transaction; the one that is kept."""
@@ -94,7 +94,7 @@ class PostgresRequests:
         connection.run("remove_request", {**key._asdict(), **self._told(key)})
 
     def _told(self, key: SummaryKey) -> dict[str, str]:
-        return {"channel": self.notices.channel, "payload": _payload(key)}
+        return {"channel": self._notices.channel, "payload": _payload(key)}
 
 
 class PostgresFleet:

@@ -17,7 +17,18 @@ from psycopg.errors import DuplicateSchema, UniqueViolation
 from summarizing_context.errors import StoreError, StoreReadOnlyError, StoreVersionError
 from summarizing_context.stores.relational.database import split_queries
 
-_PARTS = ("queries", "activations", "claims", "checkpoints", "search", "memories", "pool", "removal", "migration")
+_PARTS = (
+    "activations",
+    "claims",
+    "checkpoints",
+    "memories",
+    "migration",
+    "pool",
+    "queries",
+    "removal",
+    "search",
+    "vectors",
+)
 _FILENAME = re.compile(r"^(\d{4})_\w+\.sql$")
 _VALUE = re.compile(r"(?<![:\w]):([a-z_]+)")
 

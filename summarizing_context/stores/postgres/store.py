@@ -25,6 +25,7 @@ from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.engine import Engine
 from summarizing_context.stores.postgres.requests import PostgresFleet, PostgresRequests
 from summarizing_context.stores.postgres.search import PostgresSearchIndex
+from summarizing_context.stores.postgres.vectors import PostgresVectors
 from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.activations import RelationalActivations, add_to_history
 from summarizing_context.stores.relational.checkpoints import RelationalCheckpoints
@@ -32,7 +33,6 @@ from summarizing_context.stores.relational.database import Work
 from summarizing_context.stores.relational.memories import RelationalMemories, RelationalPins
 from summarizing_context.stores.relational.rules import RelationalRules
 from summarizing_context.stores.relational.summaries import find_summaries, note_uses, save_summary
-from summarizing_context.stores.relational.vectors import RelationalVectors
 from summarizing_context.stores.relational.writer import Writer
 from summarizing_context.stores.requests import SummaryQueue
 
@@ -60,7 +60,7 @@ class PostgresStore:
         self.memories = RelationalMemories(self)
         self.pins = RelationalPins(self)
         self.rules = RelationalRules(self)
-        self.vectors = RelationalVectors(self)
+        self.vectors = PostgresVectors(self)
 
     @property
     def claims(self) -> PostgresClaims | None:
@@ -83,8 +83,9 @@ class PostgresStore:
         """The jobs for the workers of a model. Raises `MissingExtraError` where no queue is installed."""
         from summarizing_context.stores.postgres.queue import PostgresQueue  # its package is installed on demand
 
-        requests = self.requests
-        return PostgresQueue(self._address, maker, requests, requests.notices)
+        requests, engine = self.requests, self._engine
+        assert engine is not None
+        return PostgresQueue(self._address, maker, requests, engine.notices, engine.installing)
 
     async def open(self) -> None:
         """Connect, creating the schema if needed and bringing it up to date."""

@@ -13,7 +13,7 @@ from summarizing_context.stores.relational.database import Access, Connection
 from summarizing_context.stores.relational.search import POSITION, Shown
 from summarizing_context.stores.vectors import check_numpy, cosines
 
-_AT_ONCE = 4_000  # vectors held in memory for comparing
+AT_ONCE = 4_000  # vectors held in memory for comparing
 
 
 class RelationalVectors:
@@ -76,16 +76,19 @@ class RelationalVectors:
     async def near(self, owner: Owner, recipe: str, numbers: Sequence[int], query: bytes) -> dict[int, float]:
         """The cosine of each vector there is with the query; those of another length are left out."""
         values = {"owner": owner, "recipe": recipe, "numbers": json.dumps(list(numbers))}
-        passing = [(number, self._passing.get((owner, recipe, number), b"")) for number in numbers if self._passing]
+        passing = self._passing_of(owner, recipe, numbers)
 
         def work(connection: Connection) -> dict[int, float]:
             scores: dict[int, float] = {}
             rows = connection.run("vectors_of", values)
-            while some := rows.fetchmany(_AT_ONCE):
+            while some := rows.fetchmany(AT_ONCE):
                 scores |= cosines(some, query)
             return scores | cosines(passing, query)
 
         return await self._access.read(work)
+
+    def _passing_of(self, owner: Owner, recipe: str, numbers: Sequence[int]) -> list[tuple[int, bytes]]:
+        return [(number, self._passing.get((owner, recipe, number), b"")) for number in numbers if self._passing]
 
     async def matches(self, scope: Scope, scores: Mapping[int, float]) -> list[Match]:
         """Messages with their texts, in the order of the scores."""

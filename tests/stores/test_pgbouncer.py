@@ -1,0 +1,126 @@
+"""Behind PgBouncer in transaction mode, where each transaction may get another connection, the store works the same.
+
+Skipped where the program `pgbouncer` is not installed.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from summarizing_context.pool import asking
+from summarizing_context.stores.base import Scope
+from summarizing_context.stores.postgres import notices, queue
+from tests import postgres_server
+from tests.contract.store_builders import entries, log_of, nothing, numbered
+from tests.pool import test_pool as pool
+from tests.stores import test_postgres as direct
+from tests.stores.test_postgres import opened
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.skipif(shutil.which("pgbouncer") is None, reason="pgbouncer is not installed"),
+]
+
+POOL = 3  # connections of the pooler to the server
+HOSTS = 12
+TULIP = '{"role": "user", "content": "Plant a tulip."}'
+
+
+@pytest.fixture(scope="module")
+def pooler(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a pooler before the tests' server."""
+    folder = Path("/tmp") / f"pooler-{os.getpid()}"  # a socket's path is short
+    folder.mkdir(mode=0o777)
+    folder.chmod(0o777)
+    server = conninfo_to_dict(postgres)
+    target = " ".join(f"{name}={server[name]}" for name in ("host", "port", "user") if server.get(name))
+    settings = {
+        "listen_addr": "",
+        "listen_port": "6432",
+        "unix_socket_dir": str(folder),
+        "auth_type": "any",
+        "pool_mode": "transaction",
+        "default_pool_size": str(POOL),
+    }
+    lines = ["[databases]", f"postgres = {target} dbname={server.get('dbname')}", "[pgbouncer]"]
+    (folder / "ini").write_text("\n".join([*lines, *(f"{name} = {value}" for name, value in settings.items()), ""]))
+    user = ["-u", "nobody"] if os.getuid() == 0 else []
+    with subprocess.Popen(["pgbouncer", "-q", *user, str(folder / "ini")], stderr=subprocess.DEVNULL) as process:
+        try:
+            address = f"postgresql://{quote(pwd.getpwuid(os.getuid()).pw_name)}@/postgres?host={folder}&port=6432"
+            _wait_for(address)
+            yield address
+        finally:
+            process.terminate()
+            process.wait(30)
+            shutil.rmtree(folder)
+
+
+def _wait_for(address: str) -> None:
+    until = time.monotonic() + 30
+    while True:
+        try:
+            psycopg.connect(address, autocommit=True).close()
+            return
+        except psycopg.OperationalError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.02)
+
+
+@pytest.fixture
+def address(pooler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A store that is not there yet, behind the pooler. No notice comes: who waits looks again, here at once."""
+    monkeypatch.setattr(notices, "_LOOK_AGAIN", 0.1)
+    monkeypatch.setattr(asking, "_FIRST_LOOK", 0.1)
+    monkeypatch.setattr(queue, "_LOOK_AGAIN", timedelta(seconds=0.1))
+    _, _, ours = postgres_server.address_for(tmp_path).partition("&schema=")
+    return f"{pooler}&schema={ours}"
+
+
+async def test_many_hosts_share_few_connections_of_the_server(address: str):
+    async with AsyncExitStack() as stack:
+        hosts = [f"host-{number}" for number in range(HOSTS)]
+        stores = [await stack.enter_async_context(opened(f"{address}&application_name={one}", one)) for one in hosts]
+        for _ in range(3):
+            for host, store in zip(hosts, stores, strict=True):
+                await store.append(host, entries(TULIP, TULIP), nothing)
+        await stores[0].append(hosts[0], numbered(600), nothing)  # by COPY
+        for host, store in zip(hosts[1:], stores[1:], strict=True):
+            assert await log_of(store, host) == [TULIP] * 6
+        await stores[1].index.complete(Scope(hosts[1], hosts[1]))
+        assert len(await stores[1].index.find(["tulip"], Scope(hosts[1], hosts[1]), 10)) == 6
+        with direct.sql(address) as connection:
+            asked = "select count(*) from pg_stat_activity where application_name like 'host-%'"
+            (served,) = connection.execute(asked).fetchone() or (0,)
+        assert served <= POOL < HOSTS
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        direct.test_a_session_of_another_host_is_refused_and_names_it,
+        direct.test_a_host_that_lost_its_lease_writes_nothing_and_is_told,
+        direct.test_what_is_queued_for_other_sessions_is_written_when_one_was_lost,
+        direct.test_two_hosts_with_the_same_log_pay_for_each_summary_once,
+        direct.test_stores_that_create_one_schema_at_the_same_time_all_succeed,
+        pool.test_a_worker_makes_what_a_host_asks_for_and_the_host_shows_it,
+        pool.test_a_worker_that_may_not_wait_gives_its_jobs_back,
+    ],
+)
+async def test_hosts_and_workers_work_as_without_it(case: Any, address: str):
+    await case(address)
