@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from summarizing_context.settings.addresses import is_address
+from summarizing_context.stores.postgres.address import read_address
 
 PATIENCE = 60  # seconds
 NOBODY = 65534
@@ -39,6 +40,12 @@ class Server:
         self._user: dict[str, Any] = {"user": NOBODY, "group": NOBODY} if os.getuid() == 0 else {}
         self._process: subprocess.Popen[bytes] | None = None
         self.url = f"postgresql://postgres@/postgres?host={folder}&port={port}"
+
+    @property
+    def pid(self) -> int:
+        """The server's own process, whose children serve the connections. It must run."""
+        assert self._process is not None
+        return self._process.pid
 
     def create(self) -> None:
         """Make the files of a new server."""
@@ -118,15 +125,19 @@ def binaries() -> list[Path]:
 
 
 @contextmanager
-def started(*options: str) -> Iterator[Server]:
-    """A server for the length of the block; the test is skipped where none can be started."""
+def started(*options: str, on_disk: bool = False) -> Iterator[Server]:
+    """A server for the length of the block; the test is skipped where none can be started.
+
+    Its files are in memory if that can be, unless it has to wait for a disk: then they are in the folder of `TMPDIR`.
+    """
     if find_spec("psycopg") is None:
         pytest.skip("psycopg is not installed")
     memory = Path("/dev/shm")
-    folder = Path(tempfile.mkdtemp(prefix="pg", dir=memory if os.access(memory, os.W_OK) else None))
+    place = memory if os.access(memory, os.W_OK) and not on_disk else None
+    folder = Path(tempfile.mkdtemp(prefix="pg", dir=place))
     folder.chmod(0o755)
     try:
-        server = _created(folder, options)
+        server = _created(folder, (*options, "fsync=on") if on_disk else options)
         server.start()
         try:
             yield server
@@ -172,6 +183,32 @@ def address_for(path: str | Path) -> str:
     _schemas.add(schema)
     address = os.environ[ADDRESS]
     return f"{address}{'&' if '?' in address else '?'}schema={schema}&lease={LEASE}"
+
+
+def bury(address: str) -> None:
+    """Wait until the server has ended what the dead had sent, and end their leases: no test waits for those."""
+    import psycopg
+
+    known = read_address(address)
+    asked = "select count(*) from pg_stat_activity where application_name = 'summarizing-context'"
+    until = time.monotonic() + PATIENCE
+    with psycopg.connect(known.url, autocommit=True) as connection:
+        while connection.execute(asked).fetchone() != (0,):
+            assert time.monotonic() < until, "the server still works for a host that is dead"
+            time.sleep(0.01)
+        if connection.execute("select to_regclass(%s)", [f"{known.schema}.writers"]).fetchone() == (None,):
+            return
+        connection.execute(f"update {known.schema}.writers set until = now() - interval '1 second'".encode())
+
+
+def drop(address: str) -> None:
+    """Remove the schema of an address, which is not asked for again."""
+    import psycopg
+
+    known = read_address(address)
+    _schemas.discard(known.schema)
+    with psycopg.connect(known.url, autocommit=True) as connection:
+        connection.execute(f"drop schema if exists {known.schema} cascade".encode())
 
 
 def _drop_schemas(address: str) -> None:

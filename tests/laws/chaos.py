@@ -22,6 +22,7 @@ from .builders import DIALECTS, Message, Script, assistant, call, count, result,
 from .faults import FaultyStore, FaultySummarizer
 from .judge import ECONOMY, SMALL, Judge, LawBroken
 from .operations import ODD
+from .places import kept_at
 
 BUDGETS = (100, 150, 300, 700, 1_500, 4_000)
 KINDS = {
@@ -52,7 +53,7 @@ class Chaos:
         self.settings = Settings(
             max_tokens=self.budget,
             strategy=strategy,
-            store=str(path),
+            store=kept_at(path),
             session_id="chaos",
             call_timeout=3_600.0 if self.patient else 0.01,
             job_timeout=36_000.0,
@@ -91,7 +92,7 @@ class Chaos:
         self.done.update(self.judge.repairs)
 
     async def _opened(self) -> SummarizingContext:
-        self.store = FaultyStore(await open_store(self.path), self.rng, self.done, rate=self.rate)
+        self.store = FaultyStore(await open_store(kept_at(self.path)), self.rng, self.done, rate=self.rate)
         options = Options(self.summarizer, count, lambda: self.now, events=self, store=self.store)
         self.context = await start_context(self.settings, options)
         return self.context

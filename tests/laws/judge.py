@@ -24,6 +24,7 @@ from .checkers import (
     tool_safe_problems,
     view_tokens,
 )
+from .places import kept_at
 from .repairs import ALL_REPAIRS
 from .shapes import answered_ids, called_ids, canonical_once, copied, leading_system_rows
 
@@ -233,7 +234,7 @@ async def watched(
     **settings: Any,
 ) -> AsyncIterator[Judge]:
     """A judge over a fresh context with small segments, so that a short log has many of them."""
-    options = {"max_tokens": budget, **SMALL, **settings}
+    options = {"max_tokens": budget, "store": kept_at(), **SMALL, **settings}
     async with open_context(Settings(**options), summarizer=summarizer, count_tokens=count) as context:
         yield Judge(context, budget=budget, repairs=repairs, headers=headers)
 

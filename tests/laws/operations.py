@@ -21,6 +21,7 @@ from summarizing_context import Settings, UndoError, open_context
 
 from .builders import DIALECTS, Message, Script, assistant, call, count, result, results, system, user, words
 from .judge import ECONOMY, SMALL, Judge
+from .places import kept_at, remove
 from .summarizers import Counting, Echoing, Failing, Flaky, Sleeping
 
 T = TypeVar("T")
@@ -97,7 +98,7 @@ class Operations(RuleBasedStateMachine):
         self.settings = Settings(
             max_tokens=budget,
             strategy=self.strategy,
-            store=str(self.folder / "a.db") if in_file else ":memory:",
+            store=kept_at(self.folder / "a.db" if in_file else ":memory:"),
             call_timeout=0.05,
             job_timeout=0.2,
             attempts=1,
@@ -317,6 +318,7 @@ class Operations(RuleBasedStateMachine):
         finally:
             self.loop.run_until_complete(self.loop.shutdown_default_executor())
             self.loop.close()
+            remove(self.folder / "a.db")
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def keep_score(self, judge: Judge) -> None:

@@ -14,6 +14,7 @@ from summarizing_context.messages.estimate import estimate_text
 from .builders import Message, assistant, system, user
 from .checkers import prefix_problems, tool_safe_problems, view_tokens
 from .many_parts import SHAPES, odd_log
+from .places import kept_at
 from .shapes import THINKING_BLOCKS, blocks, canonical, plain_text
 
 pytestmark = pytest.mark.anyio
@@ -87,9 +88,10 @@ async def drive(log: list[Message], budget: int, count: Callable[[str], int]) ->
 
 
 @pytest.mark.parametrize("shape", ["text blocks", "results with words", "calls in flight"])
+@pytest.mark.usefixtures("each_store")
 async def test_the_newest_message_alone_is_shown_again_after_reopening(shape: str, tmp_path: Path) -> None:
     least = price([system("Be brief.")], len) + 40
-    settings = Settings(max_tokens=least, store=str(tmp_path / "a.db"), session_id="one")
+    settings = Settings(max_tokens=least, store=kept_at(tmp_path / "a.db"), session_id="one")
     views = []
     for log in (odd_log(shape, 40), []):
         async with open_context(settings, count_tokens=len) as context:

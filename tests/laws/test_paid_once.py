@@ -20,6 +20,7 @@ from summarizing_context.stores.base import Store
 
 from .builders import Message, assistant, count, session, user, words
 from .judge import SMALL
+from .places import kept_at
 from .summarizers import Counting
 
 pytestmark = pytest.mark.anyio
@@ -28,7 +29,7 @@ LOG = session(34, 250)
 
 @asynccontextmanager
 async def opened(path: Path, summarizer: Counting, session_id: str = "one", **settings: Any) -> Any:
-    options = {"max_tokens": 3_000, "store": str(path), "session_id": session_id, **SMALL, **settings}
+    options = {"max_tokens": 3_000, "store": kept_at(path), "session_id": session_id, **SMALL, **settings}
     async with open_context(Settings(**options), summarizer=summarizer, count_tokens=count) as context:
         yield context
 
@@ -66,6 +67,7 @@ async def test_no_key_is_asked_for_twice_within_a_session(tmp_path: Path) -> Non
     assert set(keys(summarizer).values()) == {1}
 
 
+@pytest.mark.usefixtures("each_store")
 async def test_a_finished_session_costs_nothing_when_it_is_reopened(tmp_path: Path) -> None:
     await finished(tmp_path / "a.db")
     again = Counting("counting/1")
@@ -80,6 +82,7 @@ async def test_a_finished_session_costs_nothing_when_it_is_reopened(tmp_path: Pa
     assert paid(again) == 0
 
 
+@pytest.mark.usefixtures("each_store")
 async def test_the_same_content_in_a_second_session_costs_nothing(tmp_path: Path) -> None:
     await finished(tmp_path / "a.db")
     again = Counting("counting/1")
@@ -94,6 +97,7 @@ async def test_the_same_content_in_a_second_session_costs_nothing(tmp_path: Path
     assert paid(again) == 0
 
 
+@pytest.mark.usefixtures("each_store")
 async def test_another_recipe_is_paid_for_and_a_summarizer_without_one_shares_nothing(tmp_path: Path) -> None:
     await finished(tmp_path / "a.db")
     other, nameless = Counting("counting/2"), Counting()
@@ -116,6 +120,7 @@ class Slow(Counting):
         return reply
 
 
+@pytest.mark.usefixtures("each_store")
 async def test_two_contexts_at_once_pay_each_key_once(tmp_path: Path) -> None:
     summarizer = Slow("slow/1")
     async with (
@@ -200,9 +205,9 @@ async def test_a_piece_that_becomes_a_segment_is_paid_once(tmp_path: Path, recip
     shared = 0
     for number in range(4):
         rng, summarizer = random.Random(number), Counting(recipe)
-        store = NothingFound(await open_store(tmp_path / f"{number}.db"))
+        store = NothingFound(await open_store(kept_at(tmp_path / f"{number}.db")))
         settings = Settings(
-            max_tokens=1_500, max_messages=20, keep_recent=1, store=str(tmp_path / f"{number}.db"), **SMALL
+            max_tokens=1_500, max_messages=20, keep_recent=1, store=kept_at(tmp_path / f"{number}.db"), **SMALL
         )
         context = await start_context(settings, Options(summarizer, count, None, store=store))
         for _ in range(60):

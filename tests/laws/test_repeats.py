@@ -12,6 +12,7 @@ from summarizing_context import Settings, open_context
 from .builders import DIALECTS, Message, assistant, count, session, user
 from .checkers import tail_problems
 from .judge import SMALL, Judge, watched
+from .places import kept_at
 from .repairs import ALL_REPAIRS, REPEATS
 from .summarizers import Counting
 from .test_append_only_between_activations import provider
@@ -135,8 +136,9 @@ async def test_joined_user_rows_hold_the_count() -> None:
         assert [block["text"] for block in row["content"]] == [told(2)["content"], "Rest."]
 
 
+@pytest.mark.usefixtures("each_store")
 async def test_a_restarted_process_sends_the_same_bytes(tmp_path: Path) -> None:
-    settings = Settings(**{**SMALL, "max_tokens": 1_500, "store": str(tmp_path / "a.db"), "session_id": "s"})
+    settings = Settings(**{**SMALL, "max_tokens": 1_500, "store": kept_at(tmp_path / "a.db"), "session_id": "s"})
     async with open_context(settings, count_tokens=count) as context:
         judge = Judge(context, budget=1_500)
         await judge.add(*session(8, 60), *[GO] * 7)

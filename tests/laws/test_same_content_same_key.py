@@ -11,6 +11,7 @@ from summarizing_context import Settings, open_context
 
 from .builders import Message, count, session
 from .judge import SMALL
+from .places import kept_at
 from .processes import told
 from .summarizers import Counting
 
@@ -41,7 +42,7 @@ def test_settled_extractive_views_are_the_same_bytes_under_any_hash_seed(tmp_pat
     assert first["activations"] > 2
     assert len(first["views"]) > 60
     assert told("views", ":memory:", hash_seed="4711") == first
-    assert told("views", str(tmp_path / "v.db"), hash_seed="random") == first
+    assert told("views", kept_at(tmp_path / "v.db"), hash_seed="random") == first
 
 
 async def segment_keys(log: list[Message]) -> list[tuple[int, int, str]]:

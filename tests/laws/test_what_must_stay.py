@@ -16,6 +16,7 @@ from summarizing_context.views.budget import Room, Shares
 
 from .builders import Message, assistant, call, count, result, system, user, words
 from .judge import SMALL, Judge, watched
+from .places import kept_at
 
 pytestmark = pytest.mark.anyio
 
@@ -166,8 +167,9 @@ async def test_rows_that_fill_their_room_cause_no_storm():
         assert judge.context.statistics().activations - before <= tokens / (Shares().min_free * budget) + 1
 
 
+@pytest.mark.usefixtures("each_store")
 async def test_a_session_that_is_opened_again_shows_the_same_bytes_beside_such_rows(tmp_path: Path):
-    rng, options = random.Random(10), Settings(max_tokens=4_000, store=tmp_path / "a.db", **SMALL)
+    rng, options = random.Random(10), Settings(max_tokens=4_000, store=kept_at(tmp_path / "a.db"), **SMALL)
     async with open_context(options, count_tokens=count) as context:
         for row in [user("task"), assistant("ok"), *(critical(user(words(rng, 180))) for _ in range(8))]:
             await context.add_message(row)

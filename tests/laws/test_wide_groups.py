@@ -8,6 +8,7 @@ import pytest
 
 from .builders import DIALECTS, Message, assistant, call, result, results, session, user, words
 from .judge import Judge, watched
+from .places import kept_at
 from .summarizers import Counting
 
 pytestmark = pytest.mark.anyio
@@ -70,11 +71,12 @@ async def test_calls_in_flight_that_do_not_fit_are_folded_and_what_answers_them(
         assert judge.views > 5
 
 
+@pytest.mark.usefixtures("each_store")
 async def test_what_was_folded_is_sent_again_after_reopening(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    place = {"store": str(tmp_path / "a.db"), "session_id": "one"}
-    async with watched(Counting("counting/1"), budget=500, **place) as judge:
+    stored = {"store": kept_at(tmp_path / "a.db"), "session_id": "one"}
+    async with watched(Counting("counting/1"), budget=500, **stored) as judge:
         await judge.add(user("read all"), *wide("openai", 120)[:100])
         before = await judge.view()
         assert judge.repairs["calls_folded"] > 20
-    async with watched(Counting("counting/1"), budget=500, **place) as judge:
+    async with watched(Counting("counting/1"), budget=500, **stored) as judge:
         assert await judge.context.get_messages_for_request() == before

@@ -10,17 +10,14 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
-import psycopg
 import pytest
 
 from summarizing_context import Settings, open_context
 from summarizing_context.stores.base import StoredEntry, SummaryKey
-from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.postgres.store import PostgresStore
 from tests import postgres_server
 from tests.contract.store_builders import log_of, summary
@@ -47,20 +44,6 @@ def crasher() -> Iterator[subprocess.Popen[str]]:
         one.kill()
 
 
-def bury(address: str) -> None:
-    """Wait until the server has ended what the dead had sent, and end their leases: no test waits for those."""
-    known = read_address(address)
-    asked = "select count(*) from pg_stat_activity where application_name = 'summarizing-context'"
-    until = time.monotonic() + 60
-    with psycopg.connect(known.url, autocommit=True) as connection:
-        while connection.execute(asked).fetchone() != (0,):
-            assert time.monotonic() < until, "the server still works for a host that is dead"
-            time.sleep(0.01)
-        if connection.execute("select to_regclass(%s)", [f"{known.schema}.writers"]).fetchone() == (None,):
-            return
-        connection.execute(f"update {known.schema}.writers set until = now() - interval '1 second'".encode())
-
-
 @pytest.mark.parametrize("model", [True, False], ids=["model", "extractive"])
 async def test_a_session_of_a_killed_host_goes_on_at_another(model, crasher, postgres, tmp_path):
     rng = random.Random(model)
@@ -83,7 +66,7 @@ async def kill_and_go_on(witness: Witness, crasher: subprocess.Popen[str], rng: 
     else:
         plan |= {"acks": rng.randint(1, 3), "of": rng.choice(["activation", "summary", "view", "added"])}
     witness.hear(killed(crasher, plan))
-    bury(str(witness.path))
+    postgres_server.bury(str(witness.path))
     if witness.added:
         await witness.check_file()
     await witness.check_going_on(settle=number == 3)
