@@ -1,101 +1,146 @@
-"""What appending costs in PostgreSQL, beside SQLite on the same machine, and many sessions on one server.
+"""What PostgreSQL costs as a store: appends beside SQLite's, vectors beside numpy's.
 
-    python -m evals.performance.postgres postgresql://user@host/database --folder /var/tmp
+    python -m evals.performance.postgres appends
+    python -m evals.performance.postgres vectors
 
-It makes a schema `bench` in the database, and removes it. The server should wait for its disk, as it does by default.
+Each starts a server of its own, which waits for the disk of TMPDIR as SQLite does, unless --address names a database.
+There it makes a schema `bench`, and removes it.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import multiprocessing
+import random
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
 import psycopg
 
+from evals.performance.metrics import percentile
 from summarizing_context.assembly import open_store
+from summarizing_context.retrieval.embeddings import packed
 from summarizing_context.stores.base import SessionStore, StoredEntry
+from summarizing_context.stores.postgres.store import PostgresStore
+from tests import postgres_server
 
-_MESSAGE = StoredEntry(b'{"role": "user", "content": "%s"}' % (b"word " * 200), b"facts" * 10)
+MESSAGE = StoredEntry(b'{"role": "user", "content": "%s"}' % (b"word " * 200), b"facts" * 10)
+ROUNDS = 5  # of both stores in turn, so that both meet what else the machine does
+LOADS = ((1, 100), (16, 50), (100, 15))  # tasks at once, and appends of each
 
 
-async def appends(store: SessionStore, tasks: int, each: int) -> list[float]:
-    """Milliseconds of each append, of so many tasks at once, each in a session of its own."""
+@contextmanager
+def database(address: str | None) -> Iterator[str]:
+    """The address of a database: the one that is named, or that of a server for the length of the block."""
+    if address is None:
+        with postgres_server.started(on_disk=True) as server:
+            yield server.url
+        return
+    try:
+        yield address
+    finally:
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("drop schema if exists bench cascade")
+
+
+def in_schema(address: str) -> str:
+    return f"{address}{'&' if '?' in address else '?'}schema=bench"
+
+
+async def appends(store: SessionStore, name: str, tasks: int, each: int) -> tuple[list[float], float]:
+    """Milliseconds of each append, of so many tasks at once, each in a session of its own; and seconds in all."""
 
     async def add(number: int) -> list[float]:
-        session_id, found = f"s{tasks}-{number}", []
+        session_id, found = f"{name}-{tasks}-{number}", []
         await store.claim(session_id)
         for _ in range(each):
             began = time.perf_counter()
-            await store.append(session_id, [_MESSAGE], lambda: None)
+            await store.append(session_id, [MESSAGE], lambda: None)
             found.append((time.perf_counter() - began) * 1_000)
         return found
 
     began = time.perf_counter()
-    times = sorted(chain.from_iterable(await asyncio.gather(*map(add, range(tasks)))))
-    rate = len(times) / (time.perf_counter() - began)
-    p50, p99 = times[len(times) // 2], times[int(len(times) * 0.99)]
-    print(f"  {tasks:4} tasks: p50 {p50:7.2f} ms  p99 {p99:7.2f} ms  {rate:8,.0f} appends/s")
-    return times
+    times = list(chain.from_iterable(await asyncio.gather(*map(add, range(tasks)))))
+    return times, time.perf_counter() - began
 
 
-async def measure(store: str) -> None:
-    """Appends one after the other, and many at once."""
-    opened = await open_store(store)
-    for tasks, each in ((1, 500), (16, 100), (100, 30)):
-        await appends(opened, tasks, each)
-    await opened.close()
+async def compare_appends(address: str) -> None:
+    """Appends of one task, and of many at once, to both stores in turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        stores = {
+            "SQLite": await open_store(Path(folder) / "bench.db"),
+            "PostgreSQL": await open_store(in_schema(address)),
+        }
+        print(f"{'tasks':>5}  {'store':10}  {'p50':>8}  {'p99':>8}  appends a second")
+        for tasks, each in LOADS:
+            medians = {}
+            for name, (times, seconds) in (await alternate(stores, tasks, each)).items():
+                medians[name] = percentile(times, 0.5)
+                shown = f"{medians[name]:5.2f} ms  {percentile(times, 0.99):5.2f} ms  {len(times) / seconds:,.0f}"
+                print(f"{tasks:5}  {name:10}  {shown}")
+            print(f"{tasks:5}  p50 is {medians['PostgreSQL'] / medians['SQLite']:.1f} times SQLite's")
+        for store in stores.values():
+            await store.close()
 
 
-async def hold(address: str, host: int, sessions: int) -> float:
-    """Open many sessions, as many stores, append to each, and read one back; seconds to open them."""
-    began = time.perf_counter()
-    stores = [await open_store(address) for _ in range(sessions)]
-    await asyncio.gather(*(store.claim(f"h{host}-{at}") for at, store in enumerate(stores)))
-    opened = time.perf_counter() - began
-    for _ in range(10):
-        writes = [store.append(f"h{host}-{at}", [_MESSAGE], lambda: None) for at, store in enumerate(stores)]
-        await asyncio.gather(*writes)
-    loaded = await stores[-1].load(f"h{host}-{sessions - 1}")
-    assert loaded is not None
-    assert len(loaded.entries) == 10
-    await asyncio.gather(*(store.close() for store in stores))
-    return opened
+async def alternate(stores: dict[str, SessionStore], tasks: int, each: int) -> dict[str, tuple[list[float], float]]:
+    """The times of some rounds of each store, and their seconds."""
+    found: dict[str, tuple[list[float], float]] = {name: ([], 0.0) for name in stores}
+    for number in range(ROUNDS):
+        for name, store in stores.items():
+            times, seconds = await appends(store, f"round-{number}", tasks, each)
+            found[name] = found[name][0] + times, found[name][1] + seconds
+    return found
 
 
-def run_host(address: str, host: int, sessions: int) -> float:
-    """One process."""
-    return asyncio.run(hold(address, host, sessions))
+async def compare_vectors(address: str, count: int, dimensions: int) -> None:
+    """Seconds of a search by meaning among so many vectors, compared by numpy, and by pgvector."""
+    rng = random.Random(1)
+    vectors = {number: packed([rng.gauss(0, 1) for _ in range(dimensions)]) for number in range(count)}
+    for extension in (False, True):
+        if extension:
+            with psycopg.connect(address, autocommit=True) as connection:
+                connection.execute("create extension vector")
+        store = PostgresStore(in_schema(address))
+        await store.open()
+        if not extension:
+            await store.vectors.save("row", "bench", vectors)
+        while extension and await lacking(address):
+            await store.vectors.near("row", "bench", list(vectors), vectors[0])
+        times = []
+        for number in range(7):
+            began = time.perf_counter()
+            near = await store.vectors.near("row", "bench", list(vectors), vectors[number])
+            times.append(time.perf_counter() - began)
+            assert len(near) == count
+            assert max(near, key=lambda one: near[one]) == number
+        await store.close()
+        print(f"{'pgvector' if extension else 'numpy':8}  {count:,} vectors of {dimensions}: {min(times):.3f} s")
+
+
+async def lacking(address: str) -> bool:
+    """Whether vectors are not kept for pgvector yet."""
+    async with await psycopg.AsyncConnection.connect(address) as connection:
+        found = await connection.execute("select from bench.vectors where meaning is null limit 1")
+        return await found.fetchone() is not None
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("address")
-    parser.add_argument("--folder", type=Path, default=None, help="where the SQLite file is made")
-    parser.add_argument("--hosts", type=int, default=10)
-    parser.add_argument("--sessions", type=int, default=1_000)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["appends", "vectors"])
+    parser.add_argument("--address", help="postgresql://user@host/database")
+    parser.add_argument("--vectors", type=int, default=10_000)
+    parser.add_argument("--dimensions", type=int, default=768)
     options = parser.parse_args()
-    address = f"{options.address}{'&' if '?' in options.address else '?'}schema=bench"
-    try:
-        with tempfile.TemporaryDirectory(dir=options.folder) as folder:
-            print("SQLite")
-            asyncio.run(measure(str(Path(folder) / "bench.db")))
-        print("PostgreSQL")
-        asyncio.run(measure(address))
-        began = time.perf_counter()
-        each = options.sessions // options.hosts
-        with multiprocessing.get_context("spawn").Pool(options.hosts) as pool:
-            opened = pool.starmap(run_host, [(address, host, each) for host in range(options.hosts)])
-        took = time.perf_counter() - began
-        print(f"{options.sessions} sessions in {options.hosts} processes, 10 appends each: {took:.1f} s in all,")
-        print(f"  {each} sessions opened in {min(opened):.2f} to {max(opened):.2f} s")
-    finally:
-        with psycopg.connect(options.address, autocommit=True) as connection:
-            connection.execute("drop schema if exists bench cascade")
+    with database(options.address) as address:
+        if options.what == "appends":
+            asyncio.run(compare_appends(address))
+        else:
+            asyncio.run(compare_vectors(address, options.vectors, options.dimensions))
 
 
 if __name__ == "__main__":

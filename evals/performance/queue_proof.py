@@ -1,10 +1,11 @@
 """Which job queue loses nothing: summaries asked by hosts, workers killed with SIGKILL, the server restarted twice.
 
-    python -m evals.performance.queue_proof saq pgqueuer --summaries 15000
+    python -m evals.performance.queue_proof saq saq-quick pgqueuer --summaries 15000 --kills 100
 
 Hosts ask for summaries in rounds, a fourth of them also asked by another host. Workers hold the claim of a key while
-they call a model, as the package does, and note each call in a file before it begins and once its summary is kept. It
-needs the packages saq[postgres] and pgqueuer, and the programs of a PostgreSQL server.
+they call a model, as the package does, and note each call in a file before it begins and once its summary is kept.
+Kills and restarts fall on the same numbers of kept summaries for every queue. It needs the packages saq[postgres] and
+pgqueuer, and the programs of a PostgreSQL server.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ CONCURRENCY = 16  # calls of a worker at once
 ROUND = 25  # summaries that a host asks for at once
 CALL = (0.03, 0.08)  # seconds of a call of the model
 CLAIM = 60.0  # seconds
-PATIENCE = 120.0  # seconds without any summary, after which those that are missing are lost
+PATIENCE = 120.0  # seconds without any summary, after which a host goes on without those that are missing
+LOOK = 0.2  # seconds between two looks at how far it is
 LEASE = 3  # seconds
+ALONE = 60  # summaries that are asked one by one at the end
 
 
 def summary_key(name: str) -> SummaryKey:
@@ -173,20 +176,26 @@ def made(url: str) -> int:
         return -1
 
 
-def drive(fleet: Fleet, server: postgres_server.Server, calls: Calls, summaries: int, every: float) -> dict[str, int]:
-    """Kill workers, and restart the server at a third and at two thirds, until the hosts have ended."""
-    rng, kills, restarts = random.Random(7), 0, 0
+def drive(
+    fleet: Fleet, server: postgres_server.Server, calls: Calls, options: argparse.Namespace
+) -> dict[str, int | bool]:
+    """Kill workers, and restart the server at a third and at two thirds, until the hosts or the time have ended."""
+    rng = random.Random(7)
+    marks = sorted(rng.sample(range(1, options.summaries * 19 // 20), options.kills))
     signals = [signal.SIGINT, signal.SIGKILL]
-    while any(host.poll() is None for host in fleet.hosts):
-        time.sleep(every * rng.uniform(0.5, 1.5))
-        if 0 < made(server.url) < summaries:
+    kills = restarts = 0
+    until = time.monotonic() + options.seconds
+    while (is_running := any(host.poll() is None for host in fleet.hosts)) and time.monotonic() < until:
+        time.sleep(LOOK)
+        kept = made(server.url)
+        if kills < len(marks) and kept >= marks[kills]:
             kills += fleet.kill_worker(rng, calls)
-        if restarts < 2 and made(server.url) >= summaries * (restarts + 1) // 3:
+        if restarts < 2 and kept >= options.summaries * (restarts + 1) // 3:
             server.stop(signals[restarts])
             time.sleep(1.0)
             server.start()
             restarts += 1
-    return {"kills": kills, "restarts": restarts}
+    return {"kills": kills, "restarts": restarts, "ended": not is_running}
 
 
 async def settle(queue: str, url: str) -> dict[str, Any]:
@@ -196,7 +205,7 @@ async def settle(queue: str, url: str) -> dict[str, Any]:
     until = time.monotonic() + 60
     while (left := await one.left()) and time.monotonic() < until:  # noqa: ASYNC110 - it is another process's
         await asyncio.sleep(0.5)
-    times = sorted(await ask(one, store, [f"alone-{number}" for number in range(60)], 1))
+    times = sorted(await ask(one, store, [f"alone-{number}" for number in range(ALONE)], 1))
     await store.close()
     return {"jobs_left": left, "alone_p50_ms": _ms(times, 0.5), "alone_p90_ms": _ms(times, 0.9)}
 
@@ -222,35 +231,33 @@ async def prepare(queue: str, url: str) -> None:
     await store.close()
 
 
-def prove(queue: str, summaries: int, every: float) -> dict[str, Any]:
+def prove(queue: str, options: argparse.Namespace) -> dict[str, Any]:
     """One run of one queue on a server of its own that waits for its disk."""
-    with postgres_server.started("fsync=on") as server, tempfile.TemporaryDirectory() as folder:
+    with postgres_server.started(on_disk=True) as server, tempfile.TemporaryDirectory() as folder:
         asyncio.run(prepare(queue, server.url))
         began = time.monotonic()
-        fleet = Fleet(queue, server.url, Path(folder), summaries)
+        fleet = Fleet(queue, server.url, Path(folder), options.summaries)
         try:
-            done = drive(fleet, server, Calls(Path(folder)), summaries, every)
-            took = time.monotonic() - began
-            times = sorted(one for path in Path(folder).glob("times-*") for one in json.loads(path.read_text()))
-            found, spent = made(server.url), paid(Calls(Path(folder)).read())
-            rest = asyncio.run(settle(queue, server.url))
+            done = drive(fleet, server, Calls(Path(folder)), options)
+            took, kept = time.monotonic() - began, made(server.url)
+            figures = {"queue": queue, "summaries": options.summaries, "kept": kept, **done}
+            figures |= {"seconds": round(took, 1), "per_second": round(kept / took, 1)}
+            if done["ended"]:
+                times = sorted(one for path in Path(folder).glob("times-*") for one in json.loads(path.read_text()))
+                figures |= {"p50_ms": _ms(times, 0.5), "p99_ms": _ms(times, 0.99), "longest_s": round(times[-1], 1)}
+                figures |= asyncio.run(settle(queue, server.url))
+                figures["lost"] = options.summaries + ALONE - made(server.url)
+            return figures | paid(Calls(Path(folder)).read())
         finally:
             fleet.end()
-    figures = {"queue": queue, "summaries": summaries, "lost": summaries - found, **spent, **done, **rest}
-    return figures | {
-        "seconds": round(took, 1),
-        "per_second": round(summaries / took, 1),
-        "p50_ms": _ms(times, 0.5),
-        "p99_ms": _ms(times, 0.99),
-        "longest_s": round(times[-1], 1),
-    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("queues", nargs="*", choices=[*QUEUES, []], help="the queues to try, one after the other")
     parser.add_argument("--summaries", type=int, default=1_500)
-    parser.add_argument("--kill-every", type=float, default=4.0, help="seconds between two kills of a worker, about")
+    parser.add_argument("--kills", type=int, default=30, help="workers that are killed")
+    parser.add_argument("--seconds", type=float, default=900.0, help="the longest that one queue may take")
     for hidden in ("--role", "--queue", "--url"):
         parser.add_argument(hidden, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -261,7 +268,7 @@ def main() -> None:
         asyncio.run(child(options))
         return
     for queue in options.queues or QUEUES:
-        print(json.dumps(prove(queue, options.summaries, options.kill_every)), flush=True)
+        print(json.dumps(prove(queue, options)), flush=True)
 
 
 if __name__ == "__main__":

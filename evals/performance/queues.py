@@ -10,9 +10,13 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any, Protocol
 
 import psycopg
+
+from summarizing_context.stores.postgres.address import read_address
+from summarizing_context.stores.postgres.notices import Notices
 
 Make = Callable[[str], Awaitable[None]]
 
@@ -37,10 +41,11 @@ class JobQueue(Protocol):
 
 
 class Saq:
-    """SAQ with its PostgreSQL backend."""
+    """SAQ with its PostgreSQL backend. For each job of a killed worker it waits `patience` seconds, 5 as it comes."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, patience: float = 5.0) -> None:
         self._url = url
+        self._patience = patience
         self._queue: Any = None
 
     async def prepare(self) -> None:
@@ -88,6 +93,7 @@ class Saq:
 
         if self._queue is None:
             self._queue = PostgresQueue(url=self._url, min_size=connections, max_size=connections)
+            self._queue.sweep = partial(self._queue.sweep, abort=self._patience)
             await self._queue.connect()
 
 
@@ -99,7 +105,7 @@ async def _beat(job: Any) -> None:
 
 
 class PgQueuer:
-    """PgQueuer with psycopg. Its runner ends with its connection, and is made anew."""
+    """PgQueuer with psycopg, as the package uses it. Its runner ends with its connection, and is made anew."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -129,10 +135,13 @@ class PgQueuer:
         from pgqueuer.qm import QueueManager
         from pgqueuer.queries import Queries
 
+        from summarizing_context.stores.postgres.queue import QueueDriver
+
+        notices = Notices(read_address(self._url))
         while True:
             try:
                 async with await self._connection() as connection:
-                    manager = QueueManager(Queries.from_psycopg_connection(connection))
+                    manager = QueueManager(Queries(QueueDriver(connection, notices)))
 
                     @manager.entrypoint("make", on_failure="hold")
                     async def run(job: Any) -> None:
@@ -158,4 +167,8 @@ class PgQueuer:
         return await psycopg.AsyncConnection.connect(self._url, autocommit=True, connect_timeout=5)
 
 
-QUEUES: dict[str, Callable[[str], JobQueue]] = {"saq": Saq, "pgqueuer": PgQueuer}
+QUEUES: dict[str, Callable[[str], JobQueue]] = {
+    "saq": Saq,
+    "saq-quick": partial(Saq, patience=0.1),
+    "pgqueuer": PgQueuer,
+}
