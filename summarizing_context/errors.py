@@ -29,7 +29,7 @@ SummarizingContextError
 ├── MissingExtraError (ImportError)     a part of the package that is installed on demand is missing
 ├── PromptError                         a prompt file is missing or malformed
 ├── CassetteError (ValueError)          recorded replies of a model cannot be read; names file and line
-│   ├── CassetteMissError               a request has no recorded reply; `difference` shows the nearest one
+│   ├── CassetteMissError               a request has no recorded reply
 │   └── CassetteLimitError              recording stopped at a cap; what was recorded is kept
 └── TranscriptError (ValueError)        a transcript file cannot be read; names file and line
 """
@@ -231,14 +231,7 @@ class CassetteError(SummarizingContextError, ValueError):
 
 
 class CassetteMissError(CassetteError):
-    """A request has no recorded reply. `difference` tells in lines how the nearest recorded one differs from it."""
-
-    def __init__(self, message: str, difference: Sequence[str] = ()) -> None:
-        self.difference = tuple(difference)
-        super().__init__(message)
-
-    def __reduce__(self) -> tuple[type[CassetteMissError], tuple[str, tuple[str, ...]]]:
-        return type(self), (str(self), self.difference)
+    """A request has no recorded reply; its messages, prompt, model or limits are new."""
 
 
 class CassetteLimitError(CassetteError):

@@ -20,12 +20,9 @@ from summarizing_context.cli.eval_model import (
     MaxCalls,
     MaxInput,
     ModelOptions,
-    Probes,
     ReaderModel,
     ReaderName,
     Redact,
-    Refresh,
-    Replicates,
 )
 from summarizing_context.cli.eval_real import recorded_suite, run_recorded
 from summarizing_context.cli.eval_run import RunRequest, comparison_table, run_literal
@@ -60,16 +57,16 @@ summarizing-context eval run eval-ask    [dim]# what `eval ask` recorded, again 
 
 [bold]Exit status[/bold]
 
-0 all gates passed · 1 a gate failed or a seeded defect was missed · 2 bad input, or a reply that is not recorded · 4
+0 all gates passed · 1 a gate failed · 2 bad input, or a reply that is not recorded · 4
 environment
 """
 _RECORDING = """[bold]Examples[/bold]
 
-summarizing-context eval record answers --dry-run    [dim]# what it would take; nothing is sent[/dim]
+summarizing-context eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --dry-run    [dim]# price[/dim]
 
-summarizing-context eval record answers --max-calls 2000    [dim]# goes on where it stopped when called again[/dim]
+summarizing-context eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --max-calls 2000
 
-summarizing-context eval record --cases logs/ --reader anthropic --reader-model claude-haiku-4-5 --cassette c.jsonl
+summarizing-context eval record real --reader-model gpt-5.4-mini --judge-model gpt-5.4    [dim]# in a checkout[/dim]
 
 [bold]Keys[/bold]
 
@@ -89,14 +86,11 @@ RecordedSuite = Annotated[
     str | None,
     typer.Argument(
         metavar="[SUITE]",
-        help=f"{_SUITE}`answers` if none is named.",
+        help=f"{_SUITE}one whose answers are recorded, such as `real`.",
         autocompletion=suite_names,
     ),
 ]
 Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Sessions at a time; as many as there are cores.")]
-Recording = Annotated[
-    bool, typer.Option("--record", help="Ask the model for what is not recorded; the same as `eval record`.")
-]
 Cases = Annotated[
     list[Path] | None,
     typer.Option(metavar="PATH", help="Transcripts of yours instead: files or folders, with or without sidecars."),
@@ -131,14 +125,7 @@ def run(
     out: Out = Path("eval-report"),
     accept: Annotated[bool, typer.Option("--accept", help="Make these scores the suite's baseline.")] = False,
     jobs: Jobs = None,
-    reader: ReaderName = None,
-    reader_model: ReaderModel = None,
-    judge_model: JudgeModel = None,
-    replicates: Replicates = None,
-    probes: Probes = None,
     cassette: CassettePath = None,
-    recording: Recording = False,
-    base_url: BaseUrl = None,
     redact: Redact = None,
     config: ConfigPath = None,
     prompts: PromptsPath = None,
@@ -149,8 +136,8 @@ def run(
     """Run a suite, or your own transcripts, through every strategy and baseline at equal view tokens.
 
     Without labels it asks what hindsight finds: exact values that were seen before a cut and that later tool calls
-    really used. The reports (HTML, Markdown, JSON) are the same on every run and every machine. With a reader, a
-    model's answers come from recorded replies.
+    really used. The reports (HTML, Markdown, JSON) are the same on every run and every machine. What a model says comes
+    from recorded replies.
     """
     request = RunRequest(
         suite=suite,
@@ -164,18 +151,7 @@ def run(
         json_path=json_path,
         own=OwnSettings(config, prompts, summarizer, model),
     )
-    options = ModelOptions(
-        reader=reader,
-        reader_model=reader_model,
-        judge_model=judge_model,
-        replicates=replicates,
-        probes=probes,
-        cassette=cassette,
-        base_url=base_url,
-        redact=redact,
-        record=recording,
-    )
-    return _execute(request, options)
+    return _execute(request, ModelOptions(cassette=cassette, redact=redact))
 
 
 def record(
@@ -186,12 +162,9 @@ def record(
     reader: ReaderName = None,
     reader_model: ReaderModel = None,
     judge_model: JudgeModel = None,
-    replicates: Replicates = None,
-    probes: Probes = None,
     cassette: CassettePath = None,
     base_url: BaseUrl = None,
     redact: Redact = None,
-    refresh: Refresh = False,
     dry_run: DryRun = False,
     max_calls: MaxCalls = None,
     max_input_tokens: MaxInput = None,
@@ -211,7 +184,6 @@ def record(
     """
     request = RunRequest(
         suite=suite,
-        usual="answers",
         cases=cases,
         dataset=dataset,
         budget=budget,
@@ -224,13 +196,10 @@ def record(
         reader=reader,
         reader_model=reader_model,
         judge_model=judge_model,
-        replicates=replicates,
-        probes=probes,
         cassette=cassette,
         base_url=base_url,
         redact=redact,
         record=True,
-        refresh=refresh,
         dry_run=dry_run,
         max_calls=max_calls,
         max_input_tokens=max_input_tokens,
@@ -242,10 +211,14 @@ def _execute(request: RunRequest, options: ModelOptions) -> int:
     """Run what is named, by its kind; the exit status."""
     if any(request.own) and not (request.cases or request.dataset):
         raise InputError(
-            "--config, --prompts, --summarizer and --model are for --cases and --dataset, as a suite has its own; a "
-            "reader's model is named by --reader-model"
+            "--config, --prompts, --summarizer and --model are for --cases and --dataset, as a suite has its own"
         )
     recorded = recorded_suite(request, options)
+    if options.names_model and recorded is None:
+        raise InputError(
+            "--reader, --reader-model and --judge-model are for a suite with recorded answers; `eval ask` asks about a "
+            "log of yours"
+        )
     return run_literal(request, options) if recorded is None else run_recorded(request, options, recorded)
 
 

@@ -34,7 +34,7 @@ from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette, Mode
-    from summarizing_context.evaluation.questions import Chat, ReaderPlan
+    from summarizing_context.evaluation.models import Chat, ModelPlan
     from summarizing_context.settings.values import Settings
 
 _EXAMPLES = """[bold]Examples[/bold]
@@ -170,9 +170,9 @@ def _check(log: Path) -> None:
         raise TranscriptError(f"{log}: holds no message; name another transcript")
 
 
-def _plan(own: Settings, roles: _Roles) -> ReaderPlan:
+def _plan(own: Settings, roles: _Roles) -> ModelPlan:
     """Who summarizes, asks, reads and judges. Raises `InputError`."""
-    from summarizing_context.evaluation.questions import Chat, ReaderPlan
+    from summarizing_context.evaluation.models import Chat, ModelPlan
 
     if own.summarizer not in PROVIDERS or own.model is None:
         raise InputError(f"--model: name the model that summarizes, or in --config a summarizer {NAMED} and its model")
@@ -191,7 +191,7 @@ def _plan(own: Settings, roles: _Roles) -> ReaderPlan:
     reader = chat(roles.reader, "--reader-provider", judge, roles.judge_base_url if same else None)
     if (writer.provider, writer.model) == (judge.provider, judge.model):
         raise InputError("--judge-model: name another model than the one that writes questions, or it marks its own")
-    return ReaderPlan(reader=reader, judge=judge, writer=writer, summarizer=summarizes, call_timeout=_CALL_TIMEOUT)
+    return ModelPlan(reader=reader, judge=judge, writer=writer, summarizer=summarizes, call_timeout=_CALL_TIMEOUT)
 
 
 _Tapes = dict[tuple[str, str], "Cassette"]  # by provider and model, as each has its own price
@@ -204,7 +204,7 @@ def _known(provider: str, option: str) -> str:
 
 
 @contextmanager
-def _opened(work: _Work, plan: ReaderPlan, mode: Mode, redact: str | None) -> Iterator[_Tapes]:
+def _opened(work: _Work, plan: ModelPlan, mode: Mode, redact: str | None) -> Iterator[_Tapes]:
     from summarizing_context.evaluation.cassettes import Caps, Cassette
     from summarizing_context.messages.redaction import load_redaction
 
@@ -221,7 +221,7 @@ def _opened(work: _Work, plan: ReaderPlan, mode: Mode, redact: str | None) -> It
         yield tapes
 
 
-def _record(work: _Work, plan: ReaderPlan, redact: str | None) -> None:
+def _record(work: _Work, plan: ModelPlan, redact: str | None) -> None:
     from summarizing_context.stores.private_files import make_private_folder
 
     make_private_folder(work.folder)
@@ -237,7 +237,7 @@ def _record(work: _Work, plan: ReaderPlan, redact: str | None) -> None:
         notices().print(f"Recorded with {plain(words)}, {dollars(row.cost)}.", soft_wrap=True)
 
 
-def _forecast(work: _Work, plan: ReaderPlan, redact: str | None, json_path: str | None) -> None:
+def _forecast(work: _Work, plan: ModelPlan, redact: str | None, json_path: str | None) -> None:
     """Show calls, tokens and price by model. Nothing is sent or written."""
     with _opened(work, plan, "forecast", redact) as tapes, TemporaryDirectory() as scratch:
         _ask(work, plan, tapes, Path(scratch))
@@ -258,7 +258,7 @@ def _forecast(work: _Work, plan: ReaderPlan, redact: str | None, json_path: str 
     screen().print(facts("Asking: nothing is sent", shown))
 
 
-def _ask(work: _Work, plan: ReaderPlan, tapes: _Tapes, folder: Path) -> None:
+def _ask(work: _Work, plan: ModelPlan, tapes: _Tapes, folder: Path) -> None:
     """Ask about the log, whose case is added to a folder if that of the work has none."""
     import anyio
 

@@ -24,23 +24,18 @@ from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Caps, Cassette, Mode
-    from summarizing_context.evaluation.questions import Chat, ReaderPlan, Tape
-    from summarizing_context.evaluation.runner import Plan
+    from summarizing_context.evaluation.models import ModelPlan, Tape
     from summarizing_context.evaluation.suites import LoadedSuite
     from summarizing_context.settings.values import Settings
     from summarizing_context.summarizers.prices import ModelPrice
 
 ReaderName = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help=f"A model answers the probes from each view: {NAMED}."),
+    str | None, typer.Option(metavar="NAME", help=f"Whose models record a suite's answers: {NAMED}.")
 ]
-ReaderModel = Annotated[str | None, typer.Option(metavar="M", help="The reader's model.")]
-JudgeModel = Annotated[
-    str | None,
-    typer.Option(metavar="M", help="The model that judges what literals leave open; else the reader's."),
+ReaderModel = Annotated[
+    str | None, typer.Option(metavar="M", help="The model that summarizes, and answers a suite's questions.")
 ]
-Replicates = Annotated[int | None, typer.Option(metavar="N", min=1, help="Answers to each question.")]
-Probes = Annotated[int | None, typer.Option(metavar="N", min=1, help="Questions for each cut, the kinds in turn.")]
+JudgeModel = Annotated[str | None, typer.Option(metavar="M", help="The model that marks the answers; else the same.")]
 CassettePath = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Where recorded replies are; evals/cassettes/<suite>.jsonl for a suite."),
@@ -52,7 +47,6 @@ Redact = Annotated[
         metavar="MODULE:FUNCTION", help="Takes secrets out of each message before anything is sent, kept or reported."
     ),
 ]
-Refresh = Annotated[bool, typer.Option("--refresh", help="Record everything once again.")]
 DryRun = Annotated[
     bool, typer.Option("--dry-run", help="Tell calls, tokens and price of what is not recorded yet; send nothing.")
 ]
@@ -69,13 +63,10 @@ class ModelOptions:
     reader: str | None = None
     reader_model: str | None = None
     judge_model: str | None = None
-    replicates: int | None = None
-    probes: int | None = None
     cassette: Path | None = None
     base_url: str | None = None
     redact: str | None = None
     record: bool = False
-    refresh: bool = False
     dry_run: bool = False
     max_calls: int | None = None
     max_input_tokens: int | None = None
@@ -84,7 +75,7 @@ class ModelOptions:
     def mode(self) -> Mode:
         if self.dry_run:
             return "forecast"
-        return "refresh" if self.refresh else "record" if self.record else "replay"
+        return "record" if self.record else "replay"
 
     @property
     def names_model(self) -> bool:
@@ -92,53 +83,33 @@ class ModelOptions:
         return not (self.reader is self.reader_model is self.judge_model is None)
 
 
-def tape_of(options: ModelOptions, loaded: LoadedSuite | None, settings: Settings | None = None) -> Tape | None:
-    """Where models speak in this run, by the suite, the command line and settings; None if nobody is asked."""
-    from summarizing_context.evaluation.questions import Tape
-    from summarizing_context.evaluation.readers import summarizes_by_model
+def tape_of(options: ModelOptions, loaded: LoadedSuite | None, settings: Settings) -> Tape | None:
+    """Where the model that these settings name speaks; None if it is none. Raises `InputError`."""
+    from summarizing_context.evaluation.models import Tape, summarizes_by_model
 
-    own = loaded.tape if loaded is not None else None
-    reader_plan = _reader_plan(options, own.reader_plan if own is not None else None)
-    if own is None and reader_plan is None and not (settings is not None and summarizes_by_model(settings)):
+    if not summarizes_by_model(settings):
         if options.mode != "replay":
-            raise InputError("nothing to record: name a reader with --reader-model, or take a suite that has one")
+            raise InputError("nothing to record: name the model that summarizes, with --model or in --config")
         if options.redact is not None:
             raise InputError("--redact: without a model nothing is sent or recorded; name one, or leave out --redact")
         return None
     path = options.cassette or (loaded.cassette if loaded is not None else None)
     if path is None:
         raise InputError("--cassette: name the file of the recorded replies; only suites have one of their own")
-    return Tape(path, reader_plan, options.redact)
+    return Tape(path, options.redact)
 
 
-def _reader_plan(options: ModelOptions, own: ReaderPlan | None) -> ReaderPlan | None:
-    """What is asked: the suite's, changed by the command line."""
-    from summarizing_context.evaluation.questions import ReaderPlan
+def model_plan(options: ModelOptions) -> ModelPlan:
+    """Who records the answers of a suite. Raises `InputError`."""
+    from summarizing_context.evaluation.models import Chat, ModelPlan
 
-    if own is None and not options.names_model:
-        return None
-    if own is not None and not options.names_model:
-        reader, judge = (replace(chat, base_url=options.base_url) for chat in (own.reader, own.judge))
-    else:
-        reader = _reader(options, own)
-        judge = replace(reader, model=options.judge_model or reader.model)
-    reader_plan = ReaderPlan(reader=reader, judge=judge) if own is None else replace(own, reader=reader, judge=judge)
-    reader_plan = replace(reader_plan, replicates=options.replicates or reader_plan.replicates)
-    return replace(reader_plan, most=options.probes or reader_plan.most)
-
-
-def _reader(options: ModelOptions, own: ReaderPlan | None) -> Chat:
-    """The reader that the command line names; what it leaves open is the suite's."""
-    from summarizing_context.evaluation.questions import Chat
-
-    suites = own.reader if own is not None else None
-    provider = options.reader or (suites.provider if suites is not None else next(iter(PROVIDERS)))
+    provider = options.reader or next(iter(PROVIDERS))
     if provider not in PROVIDERS:
         raise InputError(f"--reader: {plain(provider, 40)!r} is not a provider; there are {' and '.join(PROVIDERS)}")
-    model = options.reader_model or (suites.model if suites is not None and suites.provider == provider else None)
-    if model is None:
+    if options.reader_model is None:
         raise InputError("--reader-model: name the reader's model, for example --reader-model gpt-5.4-mini")
-    return Chat(provider=provider, model=model, base_url=options.base_url)
+    reader = Chat(provider=provider, model=options.reader_model, base_url=options.base_url)
+    return ModelPlan(reader=reader, judge=replace(reader, model=options.judge_model or options.reader_model))
 
 
 @contextmanager
@@ -160,12 +131,22 @@ def opened(options: ModelOptions, tape: Tape | None) -> Iterator[Cassette | None
             raise
 
 
-def show_forecast(cassette: Cassette, plan: Plan, json_path: str | None, *, proposals: int = 0) -> None:
-    """Calls, tokens and price of what is not recorded yet; with so many proposals of prompts, each tried as well."""
+def show_forecast(
+    cassette: Cassette, settings: Settings, json_path: str | None, *, model: str | None = None, proposals: int = 0
+) -> None:
+    """Show calls, tokens and price of what is not recorded yet.
+
+    Args:
+        cassette: What was forecast.
+        settings: Name the prices.
+        json_path: Where the figures are written.
+        model: Whose price counts; that of the settings if none is named.
+        proposals: Prompts that a model will write, each of which is tried as well.
+    """
     from summarizing_context.summarizers.prices import load_prices
 
-    spent, model = cassette.spent, _model_of(plan)
-    price = load_prices(plan.settings.prices).price_of(model)
+    spent, model = cassette.spent, model or settings.model
+    price = load_prices(settings.prices).price_of(model)
     document = {
         "calls": spent.calls,
         "by_kind": dict(sorted(spent.by_kind.items())),
@@ -215,11 +196,11 @@ def kept_words(cassette: Cassette) -> str:
     return plain(f"{len(cassette):,} replies are kept in {cassette.path}; called again, it goes on from there.")
 
 
-def spent_words(cassette: Cassette, plan: Plan) -> str:
-    """What recording has come to, in one sentence."""
+def spent_words(cassette: Cassette, settings: Settings, model: str | None = None) -> str:
+    """What recording has come to, in one sentence, by the price of the model or of that of the settings."""
     from summarizing_context.summarizers.prices import load_prices
 
-    spent, price = cassette.spent, load_prices(plan.settings.prices).price_of(_model_of(plan))
+    spent, price = cassette.spent, load_prices(settings.prices).price_of(model or settings.model)
     words = (
         f"{spent.calls:,} calls, {spent.input_tokens:,} input and {spent.output_tokens:,} output tokens, "
         f"{dollars(spent.cost(price))}; {len(cassette):,} replies are in {cassette.path}"
@@ -229,18 +210,12 @@ def spent_words(cassette: Cassette, plan: Plan) -> str:
 
 _PROPOSAL_TOKENS = 2_000  # that a proposal reads and writes, about
 _ABOUT = {
-    "judge": "at most: what literals leave open",
-    "reader": "one question about one view each",
+    "judge": "all answers of one case each",
+    "reader": "all questions about one view each",
     "segment": "summaries of segments",
     "rollup": "summaries of summaries",
     "rules": "standing rules in what humans typed",
 }
-
-
-def _model_of(plan: Plan) -> str | None:
-    """Whose prices count: the reader's, else the summarizer's."""
-    reader_plan = plan.tape.reader_plan if plan.tape is not None else None
-    return reader_plan.reader.model if reader_plan is not None else plan.settings.model
 
 
 def _price_words(price: ModelPrice | None) -> str:

@@ -95,13 +95,12 @@ def _record(
     """Send what is missing to models; False for a forecast, which is shown."""
     import anyio
 
+    from summarizing_context.evaluation.models import Tape
     from summarizing_context.evaluation.real.asking import open_asking
-    from summarizing_context.evaluation.runner import Plan
+    from summarizing_context.settings.values import Settings
 
-    tape = eval_model.tape_of(options, loaded)
-    assert tape is not None  # else it was an `InputError`
-    plan = tape.reader_plan
-    assert plan is not None
+    plan = eval_model.model_plan(options)
+    tape = Tape(options.cassette or loaded.cassette, options.redact)
     with eval_model.opened(options, tape) as cassette:
         assert cassette is not None
 
@@ -111,9 +110,10 @@ def _record(
 
         anyio.run(ask)
         if cassette.mode == "forecast":
-            eval_model.show_forecast(cassette, Plan(tape=tape), request.json_path)
+            eval_model.show_forecast(cassette, Settings(), request.json_path, model=plan.reader.model)
             return False
-        notices().print(f"Recorded: {eval_model.spent_words(cassette, Plan(tape=tape))}.", soft_wrap=True)
+        words = eval_model.spent_words(cassette, Settings(), plan.reader.model)
+        notices().print(f"Recorded: {words}.", soft_wrap=True)
     return True
 
 

@@ -41,8 +41,6 @@ _SHOWN = (
     "summary_used",
     "literals",
     "constraint",
-    "answered",
-    "misled",
     "artifact_recall",
     "ledger_recall",
     "stale",
@@ -56,8 +54,6 @@ _SHORT = {
     "summary_used": "in summ.",
     "literals": "literals",
     "constraint": "constr.",
-    "answered": "read",
-    "misled": "misled",
     "artifact_recall": "artif.",
     "ledger_recall": "ledger",
     "stale": "stale",
@@ -100,15 +96,6 @@ def gates_table(gates: Sequence[GateOutcome]) -> Table:
     return made
 
 
-def defects_table(run: RunOutcome) -> Table:
-    """Whether the scorers notice what they have to."""
-    made = table("Seeded defects", "defect", "noticed by", "#caught")
-    for defect in run.defects:
-        tone = "bold red" if defect.missed else "green"
-        made.add_row(defect.name, defect.figure, Text(f"{defect.caught} of {defect.tried}", tone))
-    return made
-
-
 def comparison_table(rows: list[tuple[str, str, Interval, bool | None]]) -> Table:
     """Differences between two runs: arm, figure, how much, whether that is better."""
     made = table(
@@ -136,12 +123,14 @@ def remarks(run: RunOutcome) -> Iterator[str]:
 _YOURS = "What views of these sessions still hold of the exact values that later tool calls really used."
 
 
+_SUITE = "default"  # where neither a suite nor data is named
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
     """What the command line says of a run."""
 
     suite: str | None
-    usual: str = "default"  # the suite where neither it nor data is named
     cases: Sequence[Path] | None
     dataset: tuple[str, Path] | None
     budget: str
@@ -160,12 +149,13 @@ def run_literal(request: RunRequest, options: ModelOptions) -> int:
     from summarizing_context.evaluation.suites import accept as accept_run
 
     task = make_task(request, options)
-    _check(request, options, task)
+    if request.accept and task.baseline is None:
+        raise InputError("--accept: only a suite has a baseline; leave out --cases and --dataset")
     started = time.perf_counter()
     with eval_model.opened(options, task.plan.tape) as cassette:
         found = _run(task, cassette)
     if cassette is not None and cassette.mode == "forecast":
-        eval_model.show_forecast(cassette, task.plan, request.json_path)
+        eval_model.show_forecast(cassette, task.plan.settings, request.json_path)
         return Status.OK
     if request.accept:
         found = accept_run(found, task)
@@ -177,7 +167,7 @@ def run_literal(request: RunRequest, options: ModelOptions) -> int:
     if request.json_path != "-":
         _show(found, request.out / HTML, seconds)
         if cassette is not None:
-            screen().print(f"Recorded: {eval_model.spent_words(cassette, task.plan)}.")
+            screen().print(f"Recorded: {eval_model.spent_words(cassette, task.plan.settings)}.")
     return Status.LAW_BROKEN if has_failed(found) else Status.OK
 
 
@@ -199,12 +189,12 @@ def make_task(request: RunRequest, options: ModelOptions) -> Task:
         if request.cases:
             sources = folder_sources(request.cases, budget=budget)
             check_readable(sources)
-            return Task(name="your cases", claim=_YOURS, sources=sources, plan=plan, defects=False, jobs=jobs)
+            return Task(name="your cases", claim=_YOURS, sources=sources, plan=plan, jobs=jobs)
         name, path = request.dataset or ("", Path())
         claim = f"{name}: which answers views still hold, word for word, at {budget:,} tokens."
         sources = dataset_sources(name, path, budget=budget)
-        return Task(name=name, claim=claim, sources=sources, plan=plan, defects=False, jobs=jobs)
-    loaded = load_suite(request.suite or request.usual, Path.cwd())
+        return Task(name=name, claim=claim, sources=sources, plan=plan, jobs=jobs)
+    loaded = load_suite(request.suite or _SUITE, Path.cwd())
     settings = loaded.settings()
     if options.base_url is not None:
         settings = replace(settings, base_url=options.base_url)
@@ -212,20 +202,11 @@ def make_task(request: RunRequest, options: ModelOptions) -> Task:
         name=loaded.suite.name,
         claim=loaded.suite.claim,
         sources=loaded.sources(),
-        plan=Plan(settings, chosen, eval_model.tape_of(options, loaded)),
+        plan=Plan(settings, chosen, eval_model.tape_of(options, loaded, settings)),
         gates=[gate for gate in loaded.suite.gates if not chosen or {gate.arm, *gate.beats} <= {REFERENCE, *chosen}],
         baseline=loaded.baseline,
         jobs=jobs,
     )
-
-
-def _check(request: RunRequest, options: ModelOptions, task: Task) -> None:
-    if not request.accept:
-        return
-    if task.baseline is None:
-        raise InputError("--accept: only a suite has a baseline; leave out --cases and --dataset")
-    if options.names_model or options.dry_run:
-        raise InputError("--accept: a baseline is of what the suite says; leave out --reader-model and --dry-run")
 
 
 def _arms(given: str | None) -> tuple[str, ...]:
@@ -243,8 +224,6 @@ def _run(task: Task, cassette: Cassette | None) -> RunOutcome:
 
     if not notices().is_terminal:
         notices().print(f"Running {len(task.sources)} sessions through {len(task.plan.chosen())} arms.")
-    if cassette is not None and cassette.mode == "forecast":
-        task = replace(task, defects=False)
     with progress_bar("sessions", remaining=True) as bar:
         shown = bar.add_task("eval", total=len(task.sources), words="")
         probes = 0
@@ -267,7 +246,6 @@ def _show(run: RunOutcome, page: Path, seconds: float) -> None:
     console = screen()
     shown: list[Any] = [main_table(run)]
     shown += [gates_table(run.gates)] if run.gates else []
-    shown += [defects_table(run)] if run.defects else []
     for made in shown:
         console.print(made)
     for line in remarks(run):

@@ -24,7 +24,6 @@ from rich.text import Text
 from summarizing_context.errors import (
     BudgetError,
     CassetteLimitError,
-    CassetteMissError,
     PromptError,
     SummarizingContextError,
     TranscriptError,
@@ -262,9 +261,6 @@ def explain_failure(error: BaseException) -> int:
             return Status.BAD_INPUT
         _complain(f"{usage().rstrip('.')}; see --help")
         return Status.BAD_INPUT
-    if isinstance(error, CassetteMissError):
-        for line in error.difference:
-            notices().print(plain(line), soft_wrap=True)
     if isinstance(error, (SummarizingContextError, OSError)):
         _complain(_words_of(error))
         return _status_of(error)

@@ -61,7 +61,7 @@ class Speaker:
     def opened(self, settings: Settings) -> Iterator[Cassette | None]:
         """The cassette; None where these settings ask no model."""
         from summarizing_context.evaluation.cassettes import Caps, Cassette
-        from summarizing_context.evaluation.readers import summarizes_by_model
+        from summarizing_context.evaluation.models import summarizes_by_model
 
         if not summarizes_by_model(settings):
             if self.record or self.gepa or self.dry_run or self.cassette is not None:
@@ -76,7 +76,7 @@ class Speaker:
 
     def gepa_prompts(self, settings: Settings, cassette: Cassette | None, *, seed: int, proposals: int) -> GepaPrompts:
         """gepa, with the model that summarizes as the one that writes prompts too."""
-        from summarizing_context.evaluation.questions import Chat
+        from summarizing_context.evaluation.models import Chat
         from summarizing_context.evaluation.tuning.gepa_prompts import GepaPrompts, Proposer
         from summarizing_context.settings.values import Settings
 
@@ -303,7 +303,6 @@ def tune(
     Half of the sessions are tuned on, the others judge; what is reported was never tuned on. Every variant's views have
     the same number of tokens. An interrupted run goes on where it was; reports are the same on every run.
     """
-    from summarizing_context.evaluation.runner import Plan
     from summarizing_context.evaluation.tuning.report import HTML, document, write_reports, write_winner
     from summarizing_context.evaluation.tuning.tuner import tune as run_tuning
 
@@ -321,7 +320,7 @@ def tune(
         )  # fmt: skip
         run, winner = _run(task, run_tuning)
     if tape is not None and dry_run:
-        show_forecast(tape, Plan(task.settings), json_path, proposals=evaluations if gepa else 0)
+        show_forecast(tape, task.settings, json_path, proposals=evaluations if gepa else 0)
         return Status.OK
     write_reports(run, out)
     written = write_winner(run, winner, write) if write is not None else []

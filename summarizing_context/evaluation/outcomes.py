@@ -5,12 +5,10 @@ No value depends on the machine, the clock or a path, so equal runs give equal b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from summarizing_context.evaluation.scoring.figures import Sum, Sums
 from summarizing_context.settings.values import PLACES, Settings
 
 FORMAT = 1
@@ -33,8 +31,6 @@ class ProbeOutcome(msgspec.Struct, frozen=True, omit_defaults=True):
     kept: dict[str, int]  # by arm: 1 kept, 0 lost, -1 stale
     why: str  # the verdict in the reference arm
     words: str  # of its view
-    answers: dict[str, list[AnswerOutcome]] = {}  # by arm, where a reader was asked
-    asked: str = ""  # the question as the reader got it, where that is another
 
 
 class ViewOutcome(msgspec.Struct, frozen=True):
@@ -64,19 +60,6 @@ class SessionOutcome(msgspec.Struct, frozen=True):
     probes: list[ProbeOutcome]
 
 
-class DefectOutcome(msgspec.Struct, frozen=True):
-    """What became of one kind of seeded defect."""
-
-    name: str
-    figure: str  # that has to notice it
-    tried: int
-    caught: int
-
-    @property
-    def missed(self) -> bool:
-        return self.caught < self.tried
-
-
 class GateOutcome(msgspec.Struct, frozen=True):
     """What became of one gate."""
 
@@ -97,19 +80,8 @@ class RunOutcome(msgspec.Struct, frozen=True):
     arms: list[str]
     settings: dict[str, Any]
     sessions: list[SessionOutcome]
-    defects: list[DefectOutcome] = []
     gates: list[GateOutcome] = []
     format: int = FORMAT
-
-
-class AnswerOutcome(msgspec.Struct, frozen=True):
-    """One answer."""
-
-    words: str
-    right: bool
-    by: str  # literals or judge
-    why: str
-    abstained: bool = False
 
 
 def changed_settings(settings: Settings) -> dict[str, Any]:
@@ -117,28 +89,3 @@ def changed_settings(settings: Settings) -> dict[str, Any]:
     defaults = Settings()
     names = [name for name in settings.__slots__ if not name.startswith("_") and name not in PLACES]
     return {name: value for name in names if (value := getattr(settings, name)) != getattr(defaults, name)}
-
-
-def is_right(answers: Sequence[AnswerOutcome]) -> bool:
-    """Whether a probe is passed: every replicate is right. A disagreement is no pass."""
-    return bool(answers) and all(answer.right for answer in answers)
-
-
-def agrees(answers: Sequence[AnswerOutcome]) -> bool:
-    """Whether all replicates came to the same end."""
-    return len({answer.right for answer in answers}) <= 1
-
-
-def misleads(answers: Sequence[AnswerOutcome]) -> bool:
-    """Whether any replicate says something wrong rather than that it does not know."""
-    return any(not answer.right and not answer.abstained for answer in answers)
-
-
-def answer_sums(answered: Sequence[Sequence[AnswerOutcome]]) -> Sums:
-    """The figures of one arm at one cut."""
-    count = len(answered)
-    return {
-        "answered": Sum(sum(map(is_right, answered)), count),
-        "misled": Sum(sum(map(misleads, answered)), count),
-        "agreement": Sum(sum(map(agrees, answered)), count),
-    }

@@ -95,9 +95,8 @@ CAP = 400  # what stands for `max_tokens` when the fixed text is counted
 SUMMARIES = ("segment", "rollup")  # their replies have the fixed sections
 
 _GIVEN = {"segment": {"max_tokens"}, "rollup": {"max_tokens", "focus"}, "focus": {"max_tokens"},
-    "rules": {"max_tokens"}, "reader": {"max_tokens"}, "proposal": {"current", "feedback"},
-    "compaction": {"characters"}, "answers": {"abstention"}, "marks": {"right", "partly", "abstained", "wrong"},
-    "judge": {"verdict_right", "verdict_wrong"}}  # fmt: skip
+    "rules": {"max_tokens"}, "proposal": {"current", "feedback"}, "compaction": {"characters"},
+    "answers": {"abstention"}, "marks": {"right", "partly", "abstained", "wrong"}}  # fmt: skip
 
 
 class Complaint(NamedTuple):

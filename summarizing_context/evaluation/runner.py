@@ -1,22 +1,21 @@
 """The runner of evals: each session goes through every arm at every cut, and each view is scored.
 
-Sessions run in parallel processes, and their outcomes come back in order. With a plan for it, a model answers the
-probes from the views. Recall, expand and search are measured on the reference arm.
+Sessions run in parallel processes, and their outcomes come back in order. Recall, expand and search are measured on
+the reference arm.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
 from typing import Protocol
 
 import anyio
-import msgspec
 
 from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.arms import ARMS, REFERENCE, Arm, baselines
@@ -26,9 +25,8 @@ from summarizing_context.evaluation.cases.model import Case, Cut, Message, Probe
 from summarizing_context.evaluation.cases.verdicts import Text, Verdict
 from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.cassettes.cassette import scrub_case
-from summarizing_context.evaluation.outcomes import ProbeOutcome, SessionOutcome, ViewOutcome, answer_sums
-from summarizing_context.evaluation.questions import Tape, answerable
-from summarizing_context.evaluation.readers import Answers, Models, open_models, summarizes_by_model
+from summarizing_context.evaluation.models import Tape, open_summarizer, summarizes_by_model
+from summarizing_context.evaluation.outcomes import ProbeOutcome, SessionOutcome, ViewOutcome
 from summarizing_context.evaluation.scoring.artifacts import last_operations
 from summarizing_context.evaluation.scoring.figures import Ground, Scored, Sum, Sums, score_view
 from summarizing_context.evaluation.scoring.support import Source
@@ -50,16 +48,11 @@ class Plan:
 
     settings: Settings = field(default_factory=Settings)
     arms: tuple[str, ...] = ()  # all of them if none is named
-    tape: Tape | None = None  # where a model reads, or summarizes
+    tape: Tape | None = None  # where a model summarizes
 
     def chosen(self) -> list[Arm]:
         """The arms to run; the reference is always among them."""
-        reader_plan = self.tape.reader_plan if self.tape is not None else None
-        named = (*self.arms, REFERENCE)
-        needed = reader_plan.arms if reader_plan is not None else ()
-        if self.arms:
-            return [arm for arm in ARMS if arm.name in named]
-        return [arm for arm in ARMS if not arm.on_demand or arm.name in needed]
+        return [arm for arm in ARMS if not self.arms or arm.name in (*self.arms, REFERENCE)]
 
 
 def run_sources(
@@ -88,15 +81,16 @@ async def run_case(case: Case, plan: Plan, cassette: Cassette | None = None) -> 
         case = scrub_case(case, cassette)
     reads = read_session(case.messages)
     results = _Results(case, reads)
+    if cassette is None and summarizes_by_model(plan.settings):
+        raise SettingsError("summaries by a model are measured through a cassette; name its file")
     async with AsyncExitStack() as stack:
-        models = await stack.enter_async_context(_models(plan, cassette))
-        summarizer = models.summarizer if models is not None else None
+        summarizer = await stack.enter_async_context(open_summarizer(plan.settings, cassette))
         strategies = {
             arm.name: await stack.enter_async_context(open_arm(arm.settings(plan.settings), case, summarizer))
             for arm in plan.chosen()
             if arm.strategy
         }
-        recaller = await stack.enter_async_context(open_arm(plan.settings, case)) if models is None else None
+        recaller = await stack.enter_async_context(open_arm(plan.settings, case)) if summarizer is None else None
         for cut in sorted(case.cuts, key=lambda cut: cut.at):
             views = await _views_at(_past(case, cut, reads), strategies, plan)
             if cassette is not None:
@@ -104,10 +98,7 @@ async def run_case(case: Case, plan: Plan, cassette: Cassette | None = None) -> 
             if views is None:
                 results.skipped.append(f"{cut.at}: everything before it fits into {cut.budget} tokens")
             else:
-                evidence = results.evidence(cut)
-                questions = answerable(case.probes_at(cut), reads) if models else []
-                answers = await models.answers(questions, views, evidence) if models else {}
-                results.add(cut, views, answers, {probe.id: probe.question for probe in questions})
+                results.add(cut, views)
                 results.add_retrieval(
                     await measure_retrieval(strategies[REFERENCE], views[REFERENCE], case.probes_at(cut))
                 )
@@ -118,18 +109,6 @@ async def run_case(case: Case, plan: Plan, cassette: Cassette | None = None) -> 
             for name, strategy in strategies.items():
                 results.add_dropped(name, strategy.dropped_lines)
     return results.outcome([arm.name for arm in plan.chosen()])
-
-
-@asynccontextmanager
-async def _models(plan: Plan, cassette: Cassette | None) -> AsyncIterator[Models | None]:
-    """The models of a plan; None where none is asked."""
-    if plan.tape is None or cassette is None:
-        if summarizes_by_model(plan.settings):
-            raise SettingsError("summaries by a model are measured through a cassette; name its file")
-        yield None
-        return
-    async with open_models(plan.settings, plan.tape.reader_plan, cassette) as models:
-        yield models
 
 
 async def _views_at(
@@ -145,9 +124,8 @@ async def _views_at(
     for arm in plan.chosen():
         if arm.name == REFERENCE:
             continue
-        if arm.name == "stored":
-            made: ArmView | None = strategies[REFERENCE].stored(first)
-        elif arm.strategy:
+        made: ArmView | None
+        if arm.strategy:
             made = await strategies[arm.name].fitted(first.tokens)
         else:
             made = _baseline(arm.name, past, first)
@@ -192,13 +170,7 @@ class _Results:
         self._probes: list[ProbeOutcome] = []
         self._before = tokens_before(reads)
 
-    def evidence(self, cut: Cut) -> dict[str, list[tuple[int, str]]]:
-        """The words around the answers, by probe."""
-        return {
-            probe.id: [(at, self._words(at, probe)) for at in probe.evidence] for probe in self._case.probes_at(cut)
-        }
-
-    def add(self, cut: Cut, views: Mapping[str, ArmView], answers: Answers, questions: Mapping[str, str]) -> None:
+    def add(self, cut: Cut, views: Mapping[str, ArmView]) -> None:
         ground = self._ground(cut)
         target = views[REFERENCE].tokens
         scored: dict[str, Scored] = {}
@@ -207,15 +179,7 @@ class _Results:
             self._add_sums(name, found.sums)
             outcome = ViewOutcome(cut.at, view.tokens, target, list(found.unsupported), list(found.drifted))
             self._views.setdefault(name, []).append(outcome)
-        self._add_answers(answers)
-        self._probes += [
-            msgspec.structs.replace(
-                self._probe(probe, views[REFERENCE], scored),
-                answers=answers.get(probe.id, {}),
-                asked=questions[probe.id] if answers.get(probe.id) and questions[probe.id] != probe.question else "",
-            )
-            for probe in ground.probes
-        ]
+        self._probes += [self._probe(probe, views[REFERENCE], scored) for probe in ground.probes]
 
     def add_retrieval(self, sums: Sums) -> None:
         """What leads back to what the view leaves out; of the reference arm alone."""
@@ -250,10 +214,6 @@ class _Results:
         before = self._reads[: cut.at]
         source = Source(text for read in before for text in read.source)
         return Ground(self._case.probes_at(cut), self._before[cut.at], before, source, last_operations(before))
-
-    def _add_answers(self, answers: Answers) -> None:
-        for arm in dict.fromkeys(arm for by_arm in answers.values() for arm in by_arm):
-            self._add_sums(arm, answer_sums([by_arm[arm] for by_arm in answers.values() if arm in by_arm]))
 
     def _add_sums(self, arm: str, sums: Sums) -> None:
         mine = self._sums.setdefault(arm, {})

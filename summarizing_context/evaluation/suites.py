@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import product
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +18,8 @@ from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.arms import ARMS
 from summarizing_context.evaluation.cases.generator.facts import domain_names
 from summarizing_context.evaluation.cases.generator.sessions import Recipe
-from summarizing_context.evaluation.cases.model import KINDS
 from summarizing_context.evaluation.cases.sources import CaseSource, Generated, folder_sources
 from summarizing_context.evaluation.cassettes import Cassette
-from summarizing_context.evaluation.defects import try_defects
 from summarizing_context.evaluation.gates import (
     Gate,
     baseline_of,
@@ -32,9 +28,8 @@ from summarizing_context.evaluation.gates import (
     read_baseline,
     write_baseline,
 )
-from summarizing_context.evaluation.outcomes import DefectOutcome, RunOutcome, SessionOutcome, changed_settings
-from summarizing_context.evaluation.questions import READ_ARMS, Chat, ReaderPlan, Tape, check_reader_plan
-from summarizing_context.evaluation.readers import summarizes_by_model
+from summarizing_context.evaluation.models import Tape, summarizes_by_model
+from summarizing_context.evaluation.outcomes import RunOutcome, SessionOutcome, changed_settings
 from summarizing_context.evaluation.real.bounds import Bound
 from summarizing_context.evaluation.real.recording import CASES
 from summarizing_context.evaluation.runner import Plan, run_sources
@@ -63,32 +58,6 @@ class Read(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     budget: int = 8_000
 
 
-class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Who reads and who judges, in a suite that has a model answer its probes from views."""
-
-    model: str
-    provider: str = "openai"
-    judge_model: str | None = None  # the reader's if none is named
-    judge_provider: str | None = None
-    replicates: int = 3
-    arms: tuple[str, ...] = READ_ARMS
-    kinds: tuple[str, ...] = KINDS
-    probes: int | None = None  # of one cut; all of them if not told
-
-    def reader_plan(self) -> ReaderPlan:
-        """The same as a plan. Raises `SettingsError`."""
-        judge = Chat(provider=self.judge_provider or self.provider, model=self.judge_model or self.model)
-        reader_plan = ReaderPlan(
-            reader=Chat(provider=self.provider, model=self.model),
-            judge=judge,
-            replicates=self.replicates,
-            arms=self.arms,
-            kinds=self.kinds,
-            most=self.probes,
-        )
-        return check_reader_plan(reader_plan, [arm.name for arm in ARMS])
-
-
 class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a suite file says."""
 
@@ -98,7 +67,6 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     read: list[Read] = []
     gates: list[Gate] = []
     settings: dict[str, Any] = {}
-    model: Model | None = None
     start: dict[str, dict[str, int]] = {}  # for `tune`: figures of the extractive summarizer to begin with
     recording: str = ""  # folder of recorded answers, seen from the checkout; then `bounds` are its gates
     bounds: list[Bound] = []
@@ -122,13 +90,8 @@ class LoadedSuite:
 
     @property
     def tape(self) -> Tape | None:
-        """Where the suite's models speak; None if it asks none."""
-        reader_plan = self.suite.model.reader_plan() if self.suite.model is not None else None
-        return (
-            Tape(self.cassette, reader_plan)
-            if reader_plan is not None or summarizes_by_model(self.settings())
-            else None
-        )
+        """Where the suite's summarizer speaks; None if it is no model."""
+        return Tape(self.cassette) if summarizes_by_model(self.settings()) else None
 
     def settings(self) -> Settings:
         return Settings.from_mapping(self.suite.settings)
@@ -185,9 +148,6 @@ def _check_gates(suite: Suite) -> None:
             raise msgspec.ValidationError(f"the gate on {gate.figure!r} asks for nothing; give `at_least` or `beats`")
 
 
-_DEFECT_CASES = 12  # labelled sessions whose perfect summaries are spoilt
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """What to run, and what decides about it."""
@@ -198,7 +158,6 @@ class Task:
     plan: Plan
     gates: Sequence[Gate] = ()
     baseline: Path | None = None
-    defects: bool = True  # spoil perfect summaries, to prove the scorers
     jobs: int = 1
 
 
@@ -217,45 +176,14 @@ def run_task(
         arms=[arm.name for arm in task.plan.chosen()],
         settings=_reported_settings(task.plan),
         sessions=sessions,
-        defects=_defects(task) if task.defects else [],
     )
     return with_gates(run, task)
 
 
-def _defects(task: Task) -> list[DefectOutcome]:
-    """The seeded defects, tried on some of the cases, spread over all of them."""
-    step = max(1, len(task.sources) // _DEFECT_CASES)
-    chosen = list(task.sources)[::step][:_DEFECT_CASES]
-    if task.jobs <= 1:
-        return _added([_try_one(source) for source in chosen])
-    with ProcessPoolExecutor(task.jobs, mp_context=get_context("spawn")) as pool:
-        return _added(list(pool.map(_try_one, chosen)))
-
-
-def _try_one(source: CaseSource) -> list[DefectOutcome]:
-    return try_defects([source.load()])
-
-
-def _added(found: Sequence[Sequence[DefectOutcome]]) -> list[DefectOutcome]:
-    return [
-        msgspec.structs.replace(
-            outcomes[0], tried=sum(o.tried for o in outcomes), caught=sum(o.caught for o in outcomes)
-        )
-        for outcomes in zip(*found, strict=True)
-    ]
-
-
 def _reported_settings(plan: Plan) -> dict[str, Any]:
-    """The changed settings of the strategies, and the models that were asked."""
-    settings = {
-        name: str(value) if isinstance(value, Path) else value
-        for name, value in changed_settings(plan.settings).items()
-    }
-    reader_plan = plan.tape.reader_plan if plan.tape is not None else None
-    if reader_plan is None:
-        return settings
-    reader, judge = (f"{chat.provider}/{chat.model}" for chat in (reader_plan.reader, reader_plan.judge))
-    return {**settings, "reader": reader, "judge": judge, "replicates": reader_plan.replicates}
+    """The changed settings of the strategies."""
+    changed = changed_settings(plan.settings).items()
+    return {name: str(value) if isinstance(value, Path) else value for name, value in changed}
 
 
 def with_gates(run: RunOutcome, task: Task) -> RunOutcome:

@@ -74,7 +74,9 @@ def test_a_forecast_needs_no_key_and_sends_nothing(run: Runner, checkout: Path):
     [
         (("run", "real", "--arms", "hierarchical"), "there is no arm 'hierarchical'; there are ours"),
         (("run", "real", "--accept"), "its bounds stand in its file"),
-        (("record", "real"), "name a reader"),
+        (("record", "real"), "--reader-model"),
+        (("record", "real", "--reader", "oracle", "--reader-model", "m"), "openai and anthropic"),
+        (("record", "default", "--reader-model", "m"), "eval ask"),
     ],
 )
 def test_wrong_arguments_are_told(run: Runner, checkout: Path, arguments: tuple[str, ...], words: str):

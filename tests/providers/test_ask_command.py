@@ -162,7 +162,7 @@ def test_another_budget_needs_another_folder_and_a_folder_is_only_shown(log: Pat
         assert ask(log, server, "--arms", "ours,extractive,compact,tail", "--share", 0.9) == 0
     assert ask(log, None, "--share", 0.9, "--dry-run", budget="2k") == 2
     assert "another budget (3000)" in capsys.readouterr().err
-    assert main(["eval", "record", "eval-ask", "--reader", "openai", "--reader-model", "m"]) == 2
+    assert main(["eval", "record", "eval-ask", "--reader-model", "m"]) == 2
     assert "only shown again" in capsys.readouterr().err
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from summarizing_context.cli import main
 
 from .protocols import KEY, MODEL, OPENAI
 from .serve import serving_apart
-from .test_recorded_evals import answering, vague
+from .test_recorded_evals import answering
 
 SDKS = (anthropic, openai)  # imported before the clock of a call runs
 TOKEN = "acme_" + "Qx7ZpLm4Rt" * 4
@@ -95,19 +94,14 @@ def test_no_part_of_a_secret_is_sent_or_written(redacted: bool, tmp_path: Path, 
         cases,
         "--budget",
         "3k",
-        "--reader",
-        "openai",
-        "--reader-model",
+        "--model",
         MODEL,
-        "--replicates",
-        1,
-        "--probes",
-        4,
+        "--arms",
+        "everything,evidence",
     ]
-    asked += ["--arms", "everything,evidence"]
     place = ["--cassette", written / "c.jsonl", "--json", written / "told.json"]
     redact = ["--redact", "hiding_secrets:redact"] if redacted else []
-    with serving_apart(partial(answering, text=vague)) as server:
+    with serving_apart(answering) as server:
         url = ["--base-url", OPENAI.base_url(server.root)]
         recorded = ["eval", "record", *asked, *place, *redact, *url, "--out", written / "record"]
         assert main([str(word) for word in recorded]) == 0
@@ -132,9 +126,7 @@ def test_a_function_that_cannot_redact_is_explained(
     asked = [
         "--cases",
         transcript(tmp_path),
-        "--reader",
-        "openai",
-        "--reader-model",
+        "--model",
         MODEL,
         "--cassette",
         tmp_path / "c.jsonl",

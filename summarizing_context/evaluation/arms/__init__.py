@@ -22,7 +22,6 @@ class Arm:
     role: Role
     about: str
     strategy: str = ""  # the setting, for strategies
-    on_demand: bool = False  # run only where it is named
     changed: tuple[tuple[str, Any], ...] = ()  # other settings that it differs in
 
     def settings(self, given: Settings) -> Settings:
@@ -45,7 +44,6 @@ ARMS = (
     Arm("random", "baseline", "as hierarchical, each summary replaced by random sentences of its source"),
     Arm("everything", "reference", "the whole past, at whatever cost"),
     Arm("evidence", "reference", "only the lines in which the answers stand"),
-    Arm("stored", "reference", "every segment's own summary beside the raw tail, at whatever cost", on_demand=True),
     Arm("nothing", "reference", "the system rows and the newest message"),
 )
 

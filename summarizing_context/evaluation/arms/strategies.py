@@ -23,7 +23,6 @@ from summarizing_context.evaluation.arms.views import (
     Piece,
     filled_up,
     texts_of,
-    with_summaries,
 )
 from summarizing_context.evaluation.cases.model import Case
 from summarizing_context.evaluation.view_parts import is_header
@@ -125,13 +124,6 @@ class StrategyArm:
             return None
         older = texts_of(self._case.messages[: best.raw_from])
         return filled_up(best, [text for texts in older for text in texts], tokens)
-
-    def stored(self, view: ArmView) -> ArmView:
-        """`view` with all that its context has stored in the place of what it shows of it: each segment's summary, and
-        of what no segment holds yet what the view says."""
-        kept = self.summaries()
-        last = kept[-1].stop if kept else 0
-        return with_summaries(view, (*kept, *(node for node in view.nodes if node.stop > last)))
 
     def summaries(self) -> list[Node]:
         """Each segment's own summary, oldest first."""

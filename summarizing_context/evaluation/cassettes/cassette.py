@@ -21,9 +21,6 @@ from summarizing_context.errors import CassetteError, CassetteLimitError, Casset
 from summarizing_context.evaluation.cases.model import Case, Probe, read_session
 from summarizing_context.evaluation.cassettes.files import (
     check_writable,
-    difference,
-    differing,
-    nearest,
     read_takes,
     save_takes,
 )
@@ -36,7 +33,7 @@ from summarizing_context.summarizers.base import Summarizer, SummaryJob, Summary
 from summarizing_context.summarizers.resilience.caller import declared
 from summarizing_context.summarizers.resilience.retries import describe_failure
 
-Mode = Literal["replay", "record", "refresh", "forecast"]
+Mode = Literal["replay", "record", "forecast"]
 Send = Callable[[Request], Awaitable[str | SummaryReply]]  # of the request as it is kept, without secrets
 _SAVE_AFTER = 64  # new replies; what a killed process can lose
 
@@ -45,8 +42,8 @@ class Cassette:
     """Recorded requests and replies of one file. Safe for any number of tasks of one event loop.
 
     `replay` only reads, and a request that is not there is `CassetteMissError`. `record` sends what is not there yet,
-    `refresh` sends everything once again; both keep the replies, at the latest on leaving the `with`. `forecast` sends
-    nothing, and reckons what recording would take.
+    and keeps the replies, at the latest on leaving the `with`. `forecast` sends nothing, and estimates what recording
+    would take.
     """
 
     def __init__(
@@ -68,7 +65,7 @@ class Cassette:
         self._redact = redact
         self._new: dict[str, Take] = {}
         self._unsaved = 0
-        self._reader_plan: dict[str, anyio.Event] = {}
+        self._sending: dict[str, anyio.Event] = {}  # by key: set once the reply is there
         self._failure: CassetteError | None = None
         self._failed: dict[str, Exception] = {}  # by key; what was asked again with success has not failed
         self.watch: Callable[[Spent], None] = lambda _: None  # told after each reply that was sent for
@@ -92,7 +89,7 @@ class Cassette:
         file = Path(path)
         if mode == "replay" and not file.exists():
             raise CassetteError(f"{file}: there is no such cassette; `summarizing-context eval record` makes it")
-        if mode in ("record", "refresh"):
+        if mode == "record":
             check_writable(file)
         takes = read_takes(file) if file.exists() else {}
         return cls(file, mode, takes, caps=caps or Caps(), today=today or _today, secrets=secrets, redact=redact)
@@ -111,7 +108,7 @@ class Cassette:
     @property
     def sends(self) -> bool:
         """Whether a model may be asked."""
-        return self.mode in ("record", "refresh")
+        return self.mode == "record"
 
     def scrub(self, message: Message) -> Message:
         """A message as requests about it may be kept: without secrets, before anything of it is cut."""
@@ -129,11 +126,11 @@ class Cassette:
         """
         request = request.clean(self._secrets)
         key = request.key
-        while (waiting := self._reader_plan.get(key)) is not None:
+        while (waiting := self._sending.get(key)) is not None:
             await waiting.wait()
-        if (kept := self._kept(key)) is not None:
+        if (kept := self._takes.get(key)) is not None:
             self.spent.replayed += 1
-            return kept
+            return kept.reply
         if self.mode == "replay":
             raise self._noted(self._miss(request, key))
         if self._failure is not None:
@@ -163,12 +160,8 @@ class Cassette:
             self._takes = {**save_takes(self.path, self._new), **self._new}
             self._unsaved = 0
 
-    def _kept(self, key: str) -> Reply | None:
-        kept = self._new.get(key) if self.mode == "refresh" else self._takes.get(key)
-        return kept.reply if kept is not None else None
-
     async def _sent(self, request: Request, key: str, send: Send) -> Reply:
-        done = self._reader_plan[key] = anyio.Event()
+        done = self._sending[key] = anyio.Event()
         try:
             reply = (await _answer(send, request)).clean(self._secrets)
         except Exception as error:
@@ -176,7 +169,7 @@ class Cassette:
             self.spent.take_back(request)
             raise
         finally:
-            del self._reader_plan[key]
+            del self._sending[key]
             done.set()
         self._failed.pop(key, None)
         self.spent.correct(request, reply)
@@ -204,14 +197,9 @@ class Cassette:
         return failure
 
     def _miss(self, request: Request, key: str) -> CassetteMissError:
-        near = nearest(request, (take.request for take in self._takes.values()))
-        words = "nothing is recorded there"
-        if near is not None:
-            words = f"the nearest one, {near.key[:12]}, differs in {', '.join(differing(request, near))}"
         return CassetteMissError(
-            f"{self.path}: no reply to the {request.kind} request {key[:12]} is recorded; {words}; record what is "
-            "missing with `summarizing-context eval record`",
-            () if near is None else tuple(difference(request, near)),
+            f"{self.path}: no reply to the {request.kind} request {key[:12]} is recorded; its messages, prompt, model "
+            "or limits are new; record what is missing with `summarizing-context eval record`"
         )
 
 

@@ -1,4 +1,4 @@
-"""Cassettes as files of sorted JSON lines, and the comparison of a request with the nearest recorded one.
+"""Cassettes as files of sorted JSON lines.
 
 The first line names format and version, the next lines hold the long texts, the others the recorded requests. A file
 is replaced atomically under a lock, so readers see a whole file and two recorders keep both their replies.
@@ -6,7 +6,6 @@ is replaced atomically under a lock, so readers see a whole file and two recorde
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
@@ -173,57 +172,3 @@ def _folded(request: Request) -> dict[str, Any]:
         return {"hash": text_hash(text)} if len(text) >= _LONG else text
 
     return {**asdict(request), "system": short(request.system), "user": [short(part) for part in request.user]}
-
-
-_MOST_LINES = 14  # of the difference of one text
-
-_WIDTH = 160  # characters of a line
-
-_NAMES = ("kind", "maker", "prompt", "max_tokens", "replicate")
-
-
-def nearest(request: Request, recorded: Iterable[Request]) -> Request | None:
-    """The recorded request that is most like this one; None of nothing."""
-    wanted = _lines_of(request)
-    return max(recorded, key=lambda one: (_likeness(request, wanted, one), one.key), default=None)
-
-
-def difference(request: Request, near: Request) -> list[str]:
-    """How a request differs from a recorded one, in lines to be read by a person."""
-    lines = [
-        f"{name}: recorded {getattr(near, name)!s}, asked {getattr(request, name)!s}"
-        for name in _NAMES
-        if getattr(near, name) != getattr(request, name)
-    ]
-    lines += _text_difference("system", near.system, request.system)
-    return lines + list(_text_difference("message", near.message, request.message))
-
-
-def differing(request: Request, near: Request) -> list[str]:
-    """The names of what differs, without any text."""
-    names = [name for name in (*_NAMES, "system") if getattr(near, name) != getattr(request, name)]
-    return names + ["message"] * (near.message != request.message)
-
-
-def _likeness(request: Request, wanted: frozenset[str], other: Request) -> float:
-    same = sum(bool(getattr(request, name) == getattr(other, name)) for name in (*_NAMES, "system"))
-    shared = len(set(request.user) & set(other.user)) / max(len(request.user), len(other.user), 1)
-    theirs = _lines_of(other)
-    lines = len(wanted & theirs) / max(len(wanted | theirs), 1)
-    return (10 if request.kind == other.kind else 0) + same / 4 + shared + 4 * lines
-
-
-def _lines_of(request: Request) -> frozenset[str]:
-    return frozenset(line for part in request.user for line in part.splitlines())
-
-
-def _text_difference(name: str, recorded: str, requested: str) -> Iterator[str]:
-    if recorded == requested:
-        return
-    found = list(difflib.unified_diff(recorded.splitlines(), requested.splitlines(), n=0, lineterm=""))[2:]
-    changed = [line for line in found if not line.startswith("@@")]
-    yield f"{name}: - recorded, + asked"
-    for line in changed[:_MOST_LINES]:
-        yield line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
-    if len(changed) > _MOST_LINES:
-        yield f"… {len(changed) - _MOST_LINES} more lines differ"

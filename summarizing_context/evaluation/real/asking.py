@@ -20,8 +20,7 @@ import msgspec
 from summarizing_context.errors import CassetteError, TranscriptError
 from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.cassettes import Request as Asked
-from summarizing_context.evaluation.questions import Chat, ReaderPlan, view_text
-from summarizing_context.evaluation.readers import RecordedModel
+from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel, view_text
 from summarizing_context.evaluation.real.arms import Built, build
 from summarizing_context.evaluation.real.exchange import judging, marks_of
 from summarizing_context.evaluation.real.question_writing import assumed_questions, questions_request, read_questions
@@ -55,7 +54,7 @@ class Asking:
     """The models of a recording: they summarize, write questions, read and judge."""
 
     recording: Recording
-    plan: ReaderPlan
+    plan: ModelPlan
     summarizer: RecordedModel
     writer: RecordedModel
     reader: RecordedModel
@@ -209,7 +208,7 @@ class Asking:
 
 @asynccontextmanager
 async def open_asking(
-    recording: Recording, cassette_of: Callable[[Chat], Cassette], plan: ReaderPlan, *, questions: int = 0
+    recording: Recording, cassette_of: Callable[[Chat], Cassette], plan: ModelPlan, *, questions: int = 0
 ) -> AsyncIterator[Asking]:
     """The models of a plan, for the length of an `async with`; what was recorded is saved at its end.
 

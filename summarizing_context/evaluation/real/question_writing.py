@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from summarizing_context.evaluation.cassettes import Request
-from summarizing_context.evaluation.questions import view_text
+from summarizing_context.evaluation.models import view_text
 from summarizing_context.evaluation.real.arms import compact_request
 from summarizing_context.evaluation.real.recording import ABSENT, CATEGORIES, Case, Category, Question
 from summarizing_context.evaluation.real.rendering import Message

@@ -1,4 +1,4 @@
 """Reports of a run: JSON for machines, Markdown for reviews, one HTML page for people.
 
-Nothing is imported here: `files` writes them, `page` and `charts` draw, `summary` computes.
+Nothing is imported here: `files` writes them, `page` draws, `summary` computes.
 """

@@ -12,7 +12,7 @@ import msgspec
 from summarizing_context.errors import TranscriptError
 from summarizing_context.evaluation.outcomes import FORMAT, RunOutcome
 from summarizing_context.evaluation.report.page import page, written
-from summarizing_context.evaluation.report.summary import Row, columns_of, headline, losses, table_of, unequal_views
+from summarizing_context.evaluation.report.summary import Row, columns_of, headline, table_of, unequal_views
 from summarizing_context.evaluation.scoring.figures import FIGURES
 from summarizing_context.stores.private_files import make_private_folder, write_private
 
@@ -33,18 +33,9 @@ def _lines(run: RunOutcome) -> Iterator[str]:
     yield from (f"- {_plain(sentence)}" for sentence in headline(run))
     yield ""
     yield from _table(table_of(run))
-    if found := losses(run):
-        yield from ("", "## Where answers are lost", "", "| what | share | |", "|---|--:|---|")
-        for name, about, share in found:
-            yield f"| {name} | {share.mean:.1%} [{share.low:.1%}, {share.high:.1%}] | {about} |"
     if run.gates:
         yield from ("", "## Gates", "", "| gate | result | figures |", "|---|---|---|")
         yield from (f"| {_plain(gate.name)} | {gate.result} | {_plain(gate.words)} |" for gate in run.gates)
-    if run.defects:
-        yield from ("", "## Seeded defects", "", "| defect | noticed by | caught |", "|---|---|--:|")
-        yield from (
-            f"| {defect.name} | {defect.figure} | {defect.caught} of {defect.tried} |" for defect in run.defects
-        )
     if unequal := unequal_views(run):
         yield from ("", f"{len(unequal)} views could not be brought to equal tokens.")
 

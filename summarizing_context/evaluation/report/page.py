@@ -1,7 +1,7 @@
-"""The HTML page of a run: tables, curves, gates, and single probes. One file without script.
+"""The HTML page of a run: tables, gates, and single probes. One file without script.
 
 Pure. All text from a transcript is escaped here. The number of probes is limited: lost ones come first, the kinds in
-turn. `summary` computes the figures, `charts` draws.
+turn. `summary` computes the figures.
 """
 
 from __future__ import annotations
@@ -16,26 +16,16 @@ from summarizing_context.evaluation.cases.model import KINDS
 from summarizing_context.evaluation.gates import BASELINE
 from summarizing_context.evaluation.intervals import DRAWS, Interval
 from summarizing_context.evaluation.outcomes import (
-    AnswerOutcome,
     GateOutcome,
     ProbeOutcome,
     RunOutcome,
     SessionOutcome,
-    agrees,
-    is_right,
 )
-from summarizing_context.evaluation.report.charts import Dot, Series, Trace, bar_chart, cost_chart, heat_map, line_chart
 from summarizing_context.evaluation.report.summary import (
     Row,
-    by_age,
-    by_cost,
     by_kind,
-    by_passes,
     columns_of,
     headline,
-    losses_html,
-    needle_map,
-    probes_of,
     table_of,
     unequal_views,
 )
@@ -123,27 +113,12 @@ def _probe_html(probe: ProbeOutcome) -> str:
         ),
         ("other arms", others),
     ]
-    rows += [("asked as", escape(probe.asked))] if probe.asked else []
-    rows += [(f"reader, {arm}", answers_html(answers, probe)) for arm, answers in probe.answers.items()]
     listed = "".join(f"<dt>{escape(name)}</dt><dd>{words}</dd>" for name, words in rows)
     return (
         f'<details><summary><span class="badge {tone}">{_MARKED[mark]}</span> '
         f'<span class="soft">{escape(probe.kind)}</span> {escape(probe.question)}</summary>'
         f'<div class="probe"><dl>{listed}</dl></div></details>'
     )
-
-
-def answers_html(answers: Sequence[AnswerOutcome], probe: ProbeOutcome) -> str:
-    """What a reader said of one view: each different answer with how often it came, its mark, and who decided."""
-    right = sum(answer.right for answer in answers)
-    tone, verdict = ("good", "right") if is_right(answers) else ("bad", "wrong" if agrees(answers) else "split")
-    quotes = "".join(
-        f'<div class="quote">{highlighted(answer.words, probe.literals) or "nothing"} <span class="soft">'
-        f"{f'{answers.count(answer)} times, ' if answers.count(answer) > 1 else ''}"
-        f"{'right' if answer.right else 'wrong'} by {escape(answer.by)}: {escape(answer.why)}</span></div>"
-        for answer in dict.fromkeys(answers)
-    )
-    return f'<span class="badge {tone}">{verdict}, {right} of {len(answers)}</span>{quotes}'
 
 
 def highlighted(words: str, literals: Sequence[str]) -> str:
@@ -157,76 +132,6 @@ def highlighted(words: str, literals: Sequence[str]) -> str:
         parts += [escape(words[at : found.start()]), f"<mark>{escape(found[0])}</mark>"]
         at = found.end()
     return "".join([*parts, escape(words[at:])])
-
-
-_TONES = {
-    "hierarchical": "t0",
-    "no-ledger": "t6",
-    "flat": "t1",
-    "importance": "t2",
-    "truncation": "t3",
-    "tail": "t4",
-    "masking": "t5",
-    "head": "t3",
-    "heads": "t6",
-    "random": "t7",
-}
-
-_CURVES = ("hierarchical", "flat", "importance", "masking", "tail", "truncation", "random")
-
-
-def curves(run: RunOutcome, rows: Sequence[Row]) -> str:
-    """The section of curves; nothing where nothing was asked."""
-    shown = [arm for arm in _CURVES if arm in run.arms]
-    series = [Series(arm, _TONES[arm], by_age(run, arm)) for arm in shown]
-    parts = [
-        _card("Forgetting curve: retention by age", line_chart(series, label="retention by tokens since the evidence"))
-        + _legend(shown)
-    ]
-    passes = by_passes(run, REFERENCE)
-    if len(passes) > 1:
-        chart = bar_chart(passes, label="retention by summarizations gone through", tone=_TONES[REFERENCE])
-        parts.append(_card(f"Retention by passes ({REFERENCE}); 0 is raw", chart))
-    for figure in ("used", "literals"):
-        if traces := _traces(run, rows, figure):
-            title = f"{FIGURES[figure].title.capitalize()} against cost"
-            parts.append(_card(title, cost_chart(traces, label=f"{title}, in tokens of the view")))
-    if not probes_of(run):
-        return ""
-    return (
-        '<h2>Curves</h2><div class="grid2">' + "".join(f'<div class="card">{part}</div>' for part in parts) + "</div>"
-    )
-
-
-def _traces(run: RunOutcome, rows: Sequence[Row], figure: str) -> list[Trace]:
-    found = [(row.arm, by_cost(run, row.arm, figure)) for row in rows if row.role != "reference"]
-    return [
-        Trace(arm, _TONES.get(arm, "t7"), [Dot(cost, cell.mean, cell.low, cell.high) for cost, cell in points])
-        for arm, points in found
-        if points
-    ]
-
-
-def _card(title: str, chart: str) -> str:
-    return f"<h3>{escape(title)}</h3>{chart}"
-
-
-def _legend(arms: Sequence[str]) -> str:
-    return (
-        '<div class="legend">' + "".join(f'<span class="{_TONES[arm]}"><i></i>{arm}</span>' for arm in arms) + "</div>"
-    )
-
-
-def needles(run: RunOutcome) -> str:
-    """The section of needle maps; nothing where there are no needles."""
-    shown = [arm for arm in (REFERENCE, "masking", "tail") if arm in run.arms]
-    maps = [
-        (arm, heat_map(needle_map(run, arm), label="where in its result the line stood: beginning to end"))
-        for arm in shown
-    ]
-    cards = "".join(f'<div class="card">{_card(arm, chart)}</div>' for arm, chart in maps if chart)
-    words = "One odd line in a long result: how often the view still has it, by its age (rows) and its place (columns)."
-    return f'<h2>Needles</h2><p class="soft">{words}</p><div class="grid2">{cards}</div>' if cards else ""
 
 
 _BADGES = {"passed": "good", "failed": "bad", "vacuous": "warn", "nothing to look at": "bad"}
@@ -250,12 +155,8 @@ def page(run: RunOutcome) -> str:
     parts = [
         _top(run),
         section("Strategies and baselines", _table(rows), _TABLE_WORDS),
-        curves(run, rows),
         section("Retention by kind of question", _kinds(run, rows), "Shares of the probes of each kind that are kept."),
-        _losses(run),
-        needles(run),
         gates_section(run.gates),
-        _defects(run),
         _unsupported(run),
         section("Probes", probes_html(run), "Open a session and a question to see why it was kept or lost."),
         _bottom(run),
@@ -270,7 +171,7 @@ _TABLE_WORDS = (
 
 
 def _top(run: RunOutcome) -> str:
-    failed = sum(gate.failed for gate in run.gates) + sum(defect.missed for defect in run.defects)
+    failed = sum(gate.failed for gate in run.gates)
     passed = ("good", "all gates passed") if run.gates else ("plain", "no gates")
     tone, verdict = ("bad", f"{failed} failed") if failed else passed
     cuts = sum(len(session.views.get(REFERENCE, ())) for session in run.sessions)
@@ -392,23 +293,6 @@ def _share_cell(found: Interval | None) -> str:
     return f'<td style="background: rgba(var(--heat), {0.45 * found.mean:.3f})">{found.mean:.0%}</td>'
 
 
-def _defects(run: RunOutcome) -> str:
-    if not run.defects:
-        return ""
-    rows = [
-        f'<tr><td class="words">{escape(defect.name)}</td><td class="words">{escape(defect.figure)}</td>'
-        f'<td>{defect.caught} of {defect.tried}</td><td><span class="badge {"bad" if defect.missed else "good"}">'
-        f"{'missed' if defect.missed else 'caught'}</span></td></tr>"
-        for defect in run.defects
-    ]
-    head = '<tr><th class="words">defect</th><th class="words">who has to notice</th><th>times</th><th></th></tr>'
-    return section(
-        "Seeded defects",
-        wide_table(head, rows),
-        "A perfect summary is spoilt in one known way; a scorer that does not notice cannot be trusted.",
-    )
-
-
 def _unsupported(run: RunOutcome) -> str:
     rows = []
     for name in ("unsupported", "drifted"):
@@ -432,7 +316,7 @@ def _unsupported(run: RunOutcome) -> str:
 
 def _bottom(run: RunOutcome) -> str:
     unequal, skipped = unequal_views(run), [(s.id, words) for s in run.sessions for words in s.skipped]
-    parts = [f"<p>Intervals: {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate. {_models(run)}</p>"]
+    parts = [f"<p>Intervals: {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate.</p>"]
     for title, lines in (
         ("views that could not be brought to equal tokens", unequal),
         ("cuts that were not scored", [f"{id}: {words}" for id, words in skipped]),
@@ -441,23 +325,6 @@ def _bottom(run: RunOutcome) -> str:
             items = "".join(f"<li>{escape(line)}</li>" for line in lines[:60])
             parts.append(f"<details><summary>{len(lines):,} {title}</summary><ul>{items}</ul></details>")
     return f"<footer>{''.join(parts)}</footer>"
-
-
-def _losses(run: RunOutcome) -> str:
-    words = "Shares of the questions that a reader answers right, every time, and where the others are lost."
-    body = losses_html(run)
-    return section("Where answers are lost", body, words) if body else ""
-
-
-def _models(run: RunOutcome) -> str:
-    if "reader" not in run.settings:
-        return "No model was asked."
-    models = {name: escape(str(run.settings[name])) for name in ("reader", "judge", "replicates")}
-    return (
-        f"Reader: {models['reader']}, {models['replicates']} answers to each question; judge of what literals leave "
-        f"open: {models['judge']}; both replayed from recorded replies. "
-        "A question counts as right when every answer is."
-    )
 
 
 def section(title: str, body: str, words: str) -> str:

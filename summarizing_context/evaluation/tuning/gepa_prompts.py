@@ -14,9 +14,8 @@ import anyio
 
 from summarizing_context.errors import CassetteError, PromptError, SettingsError
 from summarizing_context.evaluation.cassettes import Cassette, Request
+from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel
 from summarizing_context.evaluation.prompt_inspection import check_prompt
-from summarizing_context.evaluation.questions import Chat, ReaderPlan
-from summarizing_context.evaluation.readers import RecordedModel
 from summarizing_context.evaluation.tuning.trials import SessionScore, qualities
 from summarizing_context.evaluation.tuning.variants import Trial, Variant
 from summarizing_context.messages.estimate import estimate_text
@@ -32,7 +31,7 @@ class Proposer:
 
     def __init__(self, settings: Settings, chat: Chat, cassette: Cassette) -> None:
         self._settings, self._cassette = settings, cassette
-        self._reader_plan = ReaderPlan(reader=chat, judge=chat)
+        self._plan = ModelPlan(reader=chat, judge=chat)
         self._repeats: dict[str, int] = {}
 
     def __call__(self, question: str) -> str:
@@ -42,7 +41,7 @@ class Proposer:
         again = self._repeats[question] = self._repeats.get(question, -1) + 1  # the same question wants another answer
         model = make_model(self._settings, read_only=not self._cassette.sends)
         try:
-            asker = RecordedModel(model, self._cassette, self._reader_plan)
+            asker = RecordedModel(model, self._cassette, self._plan)
             request = Request(
                 kind="proposal", maker=asker.maker, system="", user=(question,), max_tokens=_MOST, replicate=again
             )

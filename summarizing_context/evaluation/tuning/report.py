@@ -15,8 +15,7 @@ import msgspec
 
 from summarizing_context.errors import PromptError
 from summarizing_context.evaluation.intervals import DRAWS, Interval
-from summarizing_context.evaluation.report.charts import Spot, frontier, scatter_chart, steps_chart
-from summarizing_context.evaluation.report.page import html_page
+from summarizing_context.evaluation.report.page import html_page, wide_table
 from summarizing_context.evaluation.tuning.trials import QUALITY_MEANING
 from summarizing_context.evaluation.tuning.tuner import LEAST_SESSIONS, Figures, Tried, TuneOutcome
 from summarizing_context.evaluation.tuning.variants import Variant
@@ -87,15 +86,7 @@ def page(run: TuneOutcome) -> str:
         _title(run),
         _section(pairs_title(run), _side_by_side(run), _PAIRS_WORDS) if run.pairs else "",
         _top(run),
-        _section(
-            "Quality against cost",
-            f'<div class="grid2"><div class="card"><h3>On held-out sessions</h3>{_frontier_chart(run)}</div>'
-            f'<div class="card"><h3>The search, on the sessions tuned on</h3>{_search_chart(run)}</div></div>',
-            f"Quality is {QUALITY_MEANING}, at equal tokens of a view. Cost is counted in {run.cost}. "
-            "Bars are 95 % intervals; the dashed line joins the "
-            "variants that no other beats in both quality and cost.",
-        ),
-        _section("Variants", f'<div class="card">{_table(run, judged)}</div>', _TABLE_WORDS),
+        _section("Variants", f'<div class="card">{_table(run, judged)}</div>', _table_words(run)),
         _section("What changed in the winner", f'<div class="card">{_changes(run)}</div>', "Against the start."),
         _section("Sessions", f'<div class="card">{_sessions(run)}</div>', "Split by session, never by question."),
         f"<footer><p>Intervals: {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate.</p></footer>",
@@ -103,11 +94,12 @@ def page(run: TuneOutcome) -> str:
     return html_page(f"Tuning: {run.suite}", parts)
 
 
-_TABLE_WORDS = (
-    "Variants were chosen by the sessions tuned on alone. The held-out ones were looked at when the search was over, "
-    "for the start, the shipped figures, the winner and the last steps that were taken before it. Means over sessions, "
-    "95 % intervals."
-)
+def _table_words(run: TuneOutcome) -> str:
+    return (
+        f"Quality is {QUALITY_MEANING}, at equal tokens of a view. Cost is counted in {run.cost}. Variants were chosen "
+        "by the sessions tuned on alone. The held-out ones were looked at when the search was over, for the start, the "
+        "shipped figures, the winner and the last steps that were taken before it. Means over sessions, 95 % intervals."
+    )
 
 
 _PAIRS_WORDS = (
@@ -160,30 +152,6 @@ def _of(tried: Tried) -> str:
     return f"{tried.validation.quality.mean:.1%}" if tried.validation else "–"
 
 
-def _spots(run: TuneOutcome) -> dict[int, Spot]:
-    """The variants that the held-out sessions judged, by number."""
-    spots = {}
-    for tried in run.tried:
-        if (held_out := tried.validation) is not None:
-            found = held_out.quality
-            title = f"{tried.name}: {found.mean:.1%} [{found.low:.1%}, {found.high:.1%}]"
-            tone = "t0" if tried.number == run.winner else "t3" if _roles(run, tried) else "t5"
-            name = ", ".join(_roles(run, tried))
-            spots[tried.number] = Spot(held_out.cost, found.mean, found.low, found.high, tone, title, name)
-    return spots
-
-
-def _frontier_chart(run: TuneOutcome) -> str:
-    return scatter_chart(
-        list(_spots(run).values()), label=f"quality over {run.cost}, on held-out sessions", below=run.cost
-    )
-
-
-def _search_chart(run: TuneOutcome) -> str:
-    values = [tried.train.quality.mean for tried in run.tried]
-    return steps_chart(values, label="quality of each variant, and the best so far", below="variants tried")
-
-
 def _roles(run: TuneOutcome, tried: Tried) -> list[str]:
     roles = (("start", run.start), ("shipped", run.shipped), ("winner", run.winner))
     return [name for name, number in roles if number == tried.number]
@@ -193,25 +161,19 @@ def _table(run: TuneOutcome, judged: Sequence[Tried]) -> str:
     head = "<th>variant</th><th>tuned on</th><th>held out</th>" + "".join(
         f"<th>{title}, held out</th>" for title in _TITLES.values()
     )
-    spots = _spots(run)
-    edge = frontier(list(spots.values()))
     rows = []
     for tried in judged:
         assert tried.validation is not None
         tone = "ours" if tried.number == run.winner else ""
         roles = "".join(f' <span class="badge plain">{role}</span>' for role in _roles(run, tried))
-        mark = ' <span class="soft">◆</span>' if spots[tried.number] in edge else ""
         parts = "".join(_report_share(tried.validation, figure) for figure in _TITLES)
         rows.append(
-            f'<tr class="{tone}"><td class="words"><b>{escape(tried.name)}</b>{roles}{mark}</td>'
+            f'<tr class="{tone}"><td class="words"><b>{escape(tried.name)}</b>{roles}</td>'
             f"{_cell(tried.train.quality)}{_cell(tried.validation.quality)}{parts}"
             f"<td>{tried.validation.cost:,.0f}</td><td>{tried.validation.view_tokens:,.0f}</td></tr>"
         )
     head += "<th>cost</th><th>view tokens</th>"
-    return (
-        f'<div class="scroll"><table><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
-        '<p class="soft">◆ on the frontier of quality and cost.</p>'
-    )
+    return wide_table(f"<tr>{head}</tr>", rows)
 
 
 def _cell(interval: Interval) -> str:

@@ -23,11 +23,10 @@ from summarizing_context.evaluation.cases.verdicts import Verdict
 from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.cassettes.cassette import scrub_case
 from summarizing_context.evaluation.intervals import Interval, mean_of
-from summarizing_context.evaluation.readers import open_models, summarizes_by_model
+from summarizing_context.evaluation.models import open_summarizer
 from summarizing_context.evaluation.scoring.figures import score_retention
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.settings.values import Settings
-from summarizing_context.summarizers.base import Summarizer
 
 VIEW_SHARE = 0.5  # of a cut's budget: the tokens that every variant's view is given
 _TRIES = 4  # budgets to find such a view
@@ -120,7 +119,7 @@ async def views_of(
     case: Case, settings: Settings, cassette: Cassette | None
 ) -> AsyncIterator[tuple[StrategyArm, AsyncIterator[tuple[Cut, ArmView]]]]:
     """The arm of a session, and its views at the cuts at which something has to be left out, one after the other."""
-    async with _summarizer(settings, cassette) as summarizer, open_arm(settings, case, summarizer) as arm:
+    async with open_summarizer(settings, cassette) as summarizer, open_arm(settings, case, summarizer) as arm:
 
         async def views() -> AsyncIterator[tuple[Cut, ArmView]]:
             before = tokens_before(read_session(case.messages))
@@ -134,16 +133,6 @@ async def views_of(
                 yield cut, view or ArmView(pieces=(), tokens=0)
 
         yield arm, views()
-
-
-@asynccontextmanager
-async def _summarizer(settings: Settings, cassette: Cassette | None) -> AsyncIterator[Summarizer | None]:
-    """The model that summarizes, behind the cassette; None where none is asked."""
-    if cassette is None or not summarizes_by_model(settings):
-        yield None
-        return
-    async with open_models(settings, None, cassette) as models:
-        yield models.summarizer
 
 
 def _add(sums: dict[str, Sum], view: ArmView, probes: Sequence[Probe]) -> dict[str, Verdict]:

@@ -10,8 +10,7 @@ import pytest
 
 from summarizing_context.errors import CassetteLimitError, TranscriptError
 from summarizing_context.evaluation.cassettes import Caps, Cassette
-from summarizing_context.evaluation.questions import Chat, ReaderPlan
-from summarizing_context.evaluation.readers import RecordedModel
+from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel
 from summarizing_context.evaluation.real.asking import ABSTENTION, Asking
 from summarizing_context.evaluation.real.recording import Recording
 from summarizing_context.evaluation.real.scores import replay
@@ -19,7 +18,7 @@ from summarizing_context.summarizers.base import SummaryReply
 from tests.evaluation.real.building import WRITTEN, copied
 
 CHAT = Chat(provider="openai", model="m")
-PLAN = ReaderPlan(reader=CHAT, judge=CHAT, concurrency=2)
+PLAN = ModelPlan(reader=CHAT, judge=CHAT, concurrency=2)
 ARMS = ("ours", "compact", "tail")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,30 +78,11 @@ async def test_the_same_request_is_sent_once_even_when_asked_at_once(tmp_path: P
     assert (model.calls, len(opened(tmp_path, "replay"))) == (2, 2)
 
 
-async def test_refreshing_sends_everything_once_again(tmp_path: Path):
-    await recorded(tmp_path)
-    model = Model("9090")
-    with opened(tmp_path, "refresh") as cassette:
-        assert [(await cassette.reply(ASKED, model)).text for _ in range(2)] == ["9090"] * 2
-    assert model.calls == 1
-    assert (await opened(tmp_path, "replay").reply(ASKED, model)).text == "9090"
-
-
-async def test_a_miss_shows_the_nearest_request(tmp_path: Path):
-    await recorded(tmp_path, ASKED, replace(ASKED, user=("Something else", "What?"), prompt="q"))
-    with (
-        opened(tmp_path, "replay") as cassette,
-        pytest.raises(CassetteMissError, match="differs in prompt, message") as e,
-    ):
+async def test_a_miss_names_the_kind_of_request_and_none_of_its_words(tmp_path: Path):
+    await recorded(tmp_path, ASKED)
+    with opened(tmp_path, "replay") as cassette, pytest.raises(CassetteMissError, match="reader request") as e:
         await cassette.reply(replace(ASKED, prompt="p2", user=(LONG, "Which host?")), Model())
     assert "Which" not in str(e.value)
-    assert e.value.difference == (
-        "prompt: recorded p, asked p2",
-        "message: - recorded, + asked",
-        "-Which port?",
-        "+Which host?",
-    )
-    assert pickle.loads(pickle.dumps(e.value)).difference == e.value.difference
     with pytest.raises(CassetteMissError):
         cassette.check()
 

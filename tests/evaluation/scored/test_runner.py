@@ -16,7 +16,6 @@ from summarizing_context.evaluation.cases.sources import read_case
 from summarizing_context.evaluation.gates import Gate, baseline_of, check_baseline, check_gates
 from summarizing_context.evaluation.intervals import difference, mean_of
 from summarizing_context.evaluation.outcomes import RunOutcome, SessionOutcome
-from summarizing_context.evaluation.report.charts import spread_out
 from summarizing_context.evaluation.report.files import HTML, JSON, MARKDOWN, read_run, write_reports
 from summarizing_context.evaluation.report.page import highlighted
 from summarizing_context.evaluation.report.summary import headline, unequal_views
@@ -152,12 +151,6 @@ def test_the_headline_says_what_is_not_beaten():
         "(+0.000).",
         "By kind of question, hierarchical is behind masking in ordering (-0.400).",
     ]
-
-
-def test_names_in_a_chart_hide_no_other():
-    heights = spread_out([10, 12, 240, 250, 258], 12, 264)
-    assert heights == [10, 22, 240, 252, 264]
-    assert spread_out([250, 258, 262], 12, 264) == [240, 252, 264]
 
 
 ABOVE = outcome(*(session(name, hierarchical=0.9, tail=0.1, nothing=0.0) for name in "abc"))

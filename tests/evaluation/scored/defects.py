@@ -1,7 +1,6 @@
 """Seeded defects: a perfect summary is spoilt in one known way, and one scorer must notice.
 
-The perfect summary holds the lines of the evidence and the last operation on each artifact. A run fails when a scorer
-misses its defect.
+The perfect summary holds the lines of the evidence and the last operation on each artifact.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ from summarizing_context.evaluation.arms.views import ArmView, Node, Piece
 from summarizing_context.evaluation.cases.lint import lint_case
 from summarizing_context.evaluation.cases.model import Case, Cut, Probe, Read, read_session, tokens_before
 from summarizing_context.evaluation.cases.verdicts import Text
-from summarizing_context.evaluation.outcomes import DefectOutcome
 from summarizing_context.evaluation.scoring.artifacts import last_operations
 from summarizing_context.evaluation.scoring.figures import FIGURES, Ground, score_view
 from summarizing_context.evaluation.scoring.support import Source
@@ -45,6 +43,15 @@ _NUMBER = re.compile(r"(?<![\w.,:/-])\d(?:[\d.,]*\d)(?![\w:/-]|[.,]\d)")  # of t
 _INVENTED = "src/never/mentioned_anywhere_{}.py"
 
 
+class Defect(NamedTuple):
+    """What became of one kind of defect."""
+
+    name: str
+    figure: str  # that has to notice it
+    tried: int
+    caught: int
+
+
 class Line(NamedTuple):
     """One line of the perfect summary, and the probe that it answers; None for an artifact."""
 
@@ -68,7 +75,7 @@ class Scene:
 Spoil = Callable[[Scene], "list[Line] | None"]  # None where it cannot be applied
 
 
-def try_defects(cases: Sequence[Case]) -> list[DefectOutcome]:
+def try_defects(cases: Sequence[Case]) -> list[Defect]:
     """Every defect at every cut of the cases."""
     tried: dict[str, int] = dict.fromkeys((*_DEFECTS, "leak the tail"), 0)
     caught = dict(tried)
@@ -77,7 +84,7 @@ def try_defects(cases: Sequence[Case]) -> list[DefectOutcome]:
             tried[name] += 1
             caught[name] += noticed
     figures = {name: figure for name, (figure, _) in _DEFECTS.items()} | {"leak the tail": "lint"}
-    return [DefectOutcome(name, figures[name], tried[name], caught[name]) for name in tried]
+    return [Defect(name, figures[name], tried[name], caught[name]) for name in tried]
 
 
 def _try_case(case: Case) -> Iterator[tuple[str, bool]]:

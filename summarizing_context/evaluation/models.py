@@ -1,0 +1,145 @@
+"""The models of a run, asked through cassettes: who they are, how they are asked, and what a summarizer says.
+
+A replay calls no model and needs no key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from summarizing_context.errors import SummarizerError, SummarizerRefused
+from summarizing_context.evaluation.cassettes import Cassette, CassetteSummarizer, Mode, Reply, Request
+from summarizing_context.evaluation.cassettes.cassette import maker_of
+from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.redaction import Redaction, load_redaction
+from summarizing_context.settings.providers import PROVIDERS
+from summarizing_context.settings.values import Settings
+from summarizing_context.summarizers.base import SummaryReply
+from summarizing_context.summarizers.providers import make_model
+from summarizing_context.summarizers.resilience.caller import ChatModel, call_within
+from summarizing_context.summarizers.resilience.retries import retry_after_of
+from summarizing_context.summarizers.sdk import Fault
+
+_FENCE = "session_record"
+_LASTING = (Fault.KEY, Fault.NOT_FOUND, Fault.REQUEST, Fault.REDIRECT)
+
+_backoff = wait_random_exponential(multiplier=1, min=0.5, max=8)  # seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chat:
+    """One model, and how it is reached."""
+
+    provider: str
+    model: str
+    base_url: str | None = None  # for recording only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPlan:
+    """Which model does what in recorded answers."""
+
+    reader: Chat
+    judge: Chat
+    writer: Chat | None = None  # of questions; the reader if none is named
+    summarizer: Chat | None = None  # the writer if none is named
+    concurrency: int = 8
+    attempts: int = 3
+    call_timeout: float = 60.0  # seconds
+
+    @property
+    def writes(self) -> Chat:
+        """Who writes questions."""
+        return self.writer or self.reader
+
+    @property
+    def summarizes(self) -> Chat:
+        """Who writes summaries."""
+        return self.summarizer or self.writes
+
+
+@dataclass(frozen=True, slots=True)
+class Tape:
+    """Where the replies of a run are kept."""
+
+    path: Path
+    redact: str | None = None  # module:function, of what is taken out of messages before anything of them is kept
+
+    def redaction(self) -> Redaction | None:
+        """The function that `redact` names. Raises `SettingsError`."""
+        return load_redaction(self.redact) if self.redact is not None else None
+
+
+class RecordedModel:
+    """One model, asked through the cassette."""
+
+    def __init__(self, model: ChatModel, cassette: Cassette, plan: ModelPlan) -> None:
+        self.maker = maker_of(model)
+        self._model, self._cassette, self._plan = model, cassette, plan
+
+    @property
+    def mode(self) -> Mode:
+        """What its cassette does."""
+        return self._cassette.mode
+
+    async def ask(self, request: Request, *, assumed: str = "") -> Reply:
+        """The reply to a request. Raises as `Cassette.reply` does."""
+        return await self._cassette.reply(request, self._send, assumed=assumed)
+
+    async def _send(self, request: Request) -> SummaryReply:
+        retrying = AsyncRetrying(
+            sleep=anyio.sleep,
+            retry=retry_if_exception(_is_passing),
+            wait=lambda state: max(_backoff(state), retry_after_of(_error_of(state))),
+            stop=stop_after_attempt(self._plan.attempts),
+            reraise=True,
+        )
+        return await retrying(self._call, request)
+
+    async def _call(self, request: Request) -> SummaryReply:
+        call = self._model.complete(request.system, request.message, request.max_tokens)
+        return await call_within(self._plan.call_timeout, call)
+
+
+def _is_passing(error: BaseException) -> bool:
+    """Whether asking again may help; a refusal is an answer, and a wrong key stays wrong."""
+    if isinstance(error, SummarizerRefused) or not isinstance(error, SummarizerError):
+        return False
+    return not error.args or error.args[0] not in _LASTING
+
+
+def _error_of(state: RetryCallState) -> Exception:
+    error = state.outcome.exception() if state.outcome is not None else None
+    return error if isinstance(error, Exception) else SummarizerError()
+
+
+@asynccontextmanager
+async def open_summarizer(settings: Settings, cassette: Cassette | None) -> AsyncIterator[CassetteSummarizer | None]:
+    """The model that summarizes, behind the cassette; None where none is asked.
+
+    Raises `SettingsError` where a model is to be asked and its key is not there.
+    """
+    if cassette is None or not summarizes_by_model(settings):
+        yield None
+        return
+    model = make_model(settings, read_only=not cassette.sends)
+    try:
+        yield CassetteSummarizer(model, cassette)
+    finally:
+        await model.close()
+
+
+def summarizes_by_model(settings: Settings) -> bool:
+    """Whether these settings let a model summarize."""
+    return settings.summarizer in PROVIDERS
+
+
+def view_text(view: Sequence[str]) -> str:
+    """A view as a reader sees it: its texts in their order, in one fence."""
+    return fence(_FENCE, "\n\n".join(view))
