@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import anyio
 
 from summarizing_context.assembly import open_context
-from summarizing_context.evaluation.demo_session import load_story
+from summarizing_context.evaluation.demo_session import asked_questions
 from summarizing_context.evaluation.laws import canonical
 from summarizing_context.evaluation.replay import Costs, Recorder, Tally, free_session_id, make_costs
 from summarizing_context.evaluation.view_parts import PARTS, Part, part_texts
@@ -158,7 +158,7 @@ def demo_questions(messages: Sequence[dict[str, Any]]) -> list[DemoQuestion]:
             tuple(tuple(wording) for wording in asked["answers"]),
             next(at for at, message in enumerate(messages) if asked["said"] in str(message["content"])),
         )
-        for asked in load_story()["question"]
+        for asked in asked_questions()
     ]
 
 

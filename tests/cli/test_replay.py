@@ -88,8 +88,9 @@ def test_json_has_a_row_for_each_file_and_budget(run: Runner, tmp_path):
 
 
 def test_json_is_the_same_on_a_second_run_whatever_the_number_of_jobs(run: Runner, tmp_path):
-    for seed in (1, 2):
-        write_transcript(tmp_path / f"{seed}.jsonl", demo_session(seed=seed, turns=6))
+    for number in (1, 2):
+        first = {"role": "user", "content": f"File {number}."}
+        write_transcript(tmp_path / f"{number}.jsonl", [first, *demo_session(turns=6)])
     out = tmp_path / "figures.json"
     found = []
     for jobs in (1, 2):

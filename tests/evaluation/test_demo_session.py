@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
-from summarizing_context.errors import SettingsError
-from summarizing_context.evaluation.demo_project import make_project
 from summarizing_context.evaluation.demo_run import demo_questions
-from summarizing_context.evaluation.demo_session import TURNS, demo_session
+from summarizing_context.evaluation.demo_session import demo_session
 from summarizing_context.evaluation.laws import LogIndex, ViewChecker, called_ids, canonical
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.reading import message_text_parts
@@ -35,23 +28,6 @@ def test_it_has_parallel_calls_and_every_call_its_result():
     assert sum(len(called_ids(message)) > 1 for message in messages) > 20
 
 
-def test_it_is_the_same_in_another_process():
-    script = (
-        "import json; from summarizing_context.evaluation.demo_session import demo_session;"
-        "print(json.dumps(demo_session(turns=10)))"
-    )
-    checkout = Path(__file__).parents[2]
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True, cwd=checkout)
-    assert json.loads(run.stdout) == demo_session(turns=10)
-
-
-def test_another_seed_tells_the_same_story_with_other_details():
-    one, other = demo_session(seed=1), demo_session(seed=2)
-    assert one != other
-    said = [[m["content"] for m in messages if m["role"] == "user"] for messages in (one, other)]
-    assert said[0] == said[1]
-
-
 def test_two_rules_are_given_and_a_value_is_superseded():
     said = [message["content"] for message in demo_session() if message["role"] == "user"]
     assert "Never push to main" in said[0]
@@ -66,23 +42,8 @@ def test_an_error_is_seen_before_its_fix():
     assert seen < fixed
 
 
-@pytest.mark.parametrize("turns", [6, 12, TURNS, TURNS + 9])
-def test_a_shorter_or_longer_session_keeps_what_the_questions_ask_for(turns):
-    messages = demo_session(turns=turns)
+@pytest.mark.parametrize("turns", [6, 12, 44])
+def test_a_shorter_session_keeps_what_the_questions_ask_for(turns):
+    messages = demo_session(turns)
     assert sum(message["role"] == "user" for message in messages) == turns
-    assert demo_questions(messages)
-
-
-@pytest.mark.parametrize("turns", [0, 5, "ten"])
-def test_too_few_turns_are_refused(turns):
-    with pytest.raises(SettingsError, match="at least 6 turns"):
-        demo_session(turns=turns)
-
-
-def test_an_edit_shows_in_the_file_and_in_its_diff():
-    project = make_project(1)
-    diff = project.edit("config/quayside.toml", "host =", ["port = 9090"], replaces=1)
-    assert "-port = 8080" in diff
-    assert "+port = 9090" in diff
-    assert "port = 9090" in project.text("config/quayside.toml")
-    assert "8080" not in project.text("config/quayside.toml")
+    assert len(demo_questions(messages)) == 9

@@ -147,7 +147,7 @@ async def test_images_cost_what_the_settings_say():
 
 
 def test_files_side_by_side_give_the_same_as_one_after_the_other(tmp_path):
-    files = [write(tmp_path / f"{n}.jsonl", demo_session(seed=n, turns=6)) for n in range(3)]
+    files = [write(tmp_path / f"{n}.jsonl", [says("user", f"File {n}."), *demo_session(turns=6)]) for n in range(3)]
     plan = Plan((3_000,), ESTIMATE)
     one = replay_all(files, plan, jobs=1)
     two = replay_all(files, plan, jobs=2)
