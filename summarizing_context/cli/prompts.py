@@ -28,7 +28,7 @@ from summarizing_context.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.prompt_inspection import Change, Rendered
+    from summarizing_context.evaluation.prompt_inspection import Rendered
     from summarizing_context.messages.counters import TokenCounter
     from summarizing_context.summarizers.prompts import Prompt
 
@@ -101,7 +101,7 @@ def show_diff(old: Prompt, new: Prompt, count: Callable[[str], int]) -> None:
     console.print(Text(f"{before['name']} → {after['name']}   {tokens}", style="bold"))
     changes = compare_prompts(old, new)
     for change in changes:
-        console.print(_line(change), soft_wrap=True)
+        console.print(Text(f"{change.sign} {change.text}", style=_STYLES[change.sign]), soft_wrap=True)
     if not changes:
         console.print("They say the same.")
 
@@ -125,14 +125,6 @@ def show_rendered(rendered: Rendered, counter: str, *, full: bool) -> None:
         console.print(Text(f"── {slot}", style="bold"))
         text = "".join(part.text for part in rendered.parts if part.slot == slot)
         _print_text(text if full or slot == "system" else _ends_of(text))
-
-
-def _line(change: Change) -> Text:
-    style = _STYLES[change.sign]
-    text = Text(f"{change.sign} ", style=style)
-    for piece in change.pieces:
-        text.append(piece.text, style=f"bold {style}" if piece.changed and style else style)
-    return text
 
 
 def _print_text(text: str) -> None:
