@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from summarizing_context.messages.authorship import split_pieces
 from summarizing_context.messages.reading import Reading
-from summarizing_context.messages.text import find_in_steps
+from summarizing_context.messages.text import holds_any
 
 _MARKS = tuple(  # without any of these in its bytes a message holds no such file
     mark.encode()
@@ -66,7 +66,7 @@ class InstructionFile(NamedTuple):
 
 def may_hold_files(message: bytes) -> bool:
     """False only for the bytes of a message that holds no instruction file. Takes a while for megabytes."""
-    return any(find_in_steps(message, mark) >= 0 for mark in _MARKS)
+    return holds_any(message, _MARKS)
 
 
 def instruction_files(reading: Reading) -> list[InstructionFile]:

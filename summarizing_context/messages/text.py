@@ -201,6 +201,11 @@ def find_in_steps(text: AnyStr, wanted: AnyStr, start: int = 0) -> int:
     return -1
 
 
+def holds_any(text: AnyStr, wanted: Iterable[AnyStr]) -> bool:
+    """Whether any of these stands in `text`; looked for in short calls."""
+    return any(find_in_steps(text, one) >= 0 for one in wanted)
+
+
 def text_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Rows under their columns; figures stand to the right, all else to the left. The last column is not cut."""
     cells = [list(columns), *([_cell(value, at < len(columns) - 1) for at, value in enumerate(row)] for row in rows)]

@@ -193,7 +193,7 @@ class Session:
 
     async def append(self, entries: Sequence[Entry]) -> None:
         """Add entries at the end of the log, all of them or none."""
-        if stored := self.intake.stored(entry for entry in entries if not entry.facts.ephemeral):
+        if stored := self.intake.stored([entry for entry in entries if not entry.facts.ephemeral]):
             with self.foreground.call():
                 await self.store.append(self.id, stored, lambda: self._extend(entries))
         else:
