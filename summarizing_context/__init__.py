@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from summarizing_context.retrieval.pages import Page
     from summarizing_context.retrieval.tools import memory_tool_schemas, recall_tool_schema
     from summarizing_context.sessions.budget import BudgetReport
-    from summarizing_context.sessions.following import FollowReport
+    from summarizing_context.sessions.follower import FollowReport
     from summarizing_context.sessions.statistics import Statistics
     from summarizing_context.settings.ledger_rules import LedgerRule
     from summarizing_context.settings.values import Settings

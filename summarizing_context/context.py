@@ -31,7 +31,7 @@ from summarizing_context.retrieval.search import Search
 from summarizing_context.retrieval.tools import MemoryTools, RecallTool
 from summarizing_context.sessions.budget import BudgetGauge, BudgetReport
 from summarizing_context.sessions.checkpoints import Checkpoints, PinEditor
-from summarizing_context.sessions.following import Follower, FollowReport
+from summarizing_context.sessions.follower import Follower, FollowReport
 from summarizing_context.sessions.session import Session
 from summarizing_context.sessions.statistics import CallFigures, Statistics
 from summarizing_context.stores.base import Checkpoint, SearchHit

@@ -30,7 +30,7 @@ from summarizing_context.log.tree import Node, stand_ins
 from summarizing_context.messages.counters import TokenCounter
 from summarizing_context.sessions.activations import ActivationHistory, last_to_undo, stored_form, usable_state
 from summarizing_context.sessions.announcements import Announce, Announced, Announcements
-from summarizing_context.sessions.learning import MemoryLearner
+from summarizing_context.sessions.memory_learner import MemoryLearner
 from summarizing_context.sessions.notices import Notify
 from summarizing_context.sessions.statistics import CallFigures, Statistics
 from summarizing_context.settings.values import Settings
