@@ -61,7 +61,7 @@ from summarizing_context.summarizers.prices import FREE, load_prices
 from summarizing_context.summarizers.providers import AnyCaller, make_caller
 from summarizing_context.summarizers.resilience.caller import ExtractiveCaller, ModelCaller
 from summarizing_context.views.builder import Viewer
-from summarizing_context.views.shrinking import Price, remembering
+from summarizing_context.views.shrunk_messages import Price, remembering
 from summarizing_context.views.view import policy_of
 from summarizing_context.worker.jobs import Recipe, make_recipe
 from summarizing_context.worker.rule_calls import RuleCalls

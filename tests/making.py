@@ -25,7 +25,7 @@ from summarizing_context.views.header import (
     choose_summaries,
     framed,
 )
-from summarizing_context.views.shrinking import Price
+from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.tail import Reads, Tail, extend_tail
 from tests.laws.builders import Message, assistant, call, result, session, system, user
 

@@ -15,7 +15,7 @@ import anyio.to_thread
 import pytest
 
 from summarizing_context import Settings, open_context
-from summarizing_context.log.planning import Want
+from summarizing_context.log.missing_summaries import Want
 from summarizing_context.log.segments import Limits, Sources
 from summarizing_context.log.tree import Node
 from summarizing_context.messages.redaction import Redaction

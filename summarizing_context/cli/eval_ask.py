@@ -255,27 +255,27 @@ def _forecast(work: _Work, plan: ModelPlan, redact: str | None, json_path: str |
         shown += [(plain(row.model, 60), f"{row.calls:,} calls", kinds), ("", dollars(row.cost), tokens)]
     remark = "an estimate with assumed replies" if total is not None else "a price is not known; see the setting prices"
     shown.append(("all", dollars(total), f"{remark}; {number(sum(row.replayed for row in rows))} replies are kept"))
-    screen().print(facts("Asking: nothing is sent", shown))
+    screen().print(facts("AnswerRecorder: nothing is sent", shown))
 
 
 def _ask(work: _Work, plan: ModelPlan, tapes: _Tapes, folder: Path) -> None:
     """Ask about the log, whose case is added to a folder if that of the work has none."""
     import anyio
 
-    from summarizing_context.evaluation.real.asking import open_asking
     from summarizing_context.evaluation.real.cases import with_own_case
+    from summarizing_context.evaluation.real.recorder import open_recorder
 
     clean = next(iter(tapes.values())).scrub
     recording = with_own_case(
         work.folder, work.log, cut=work.cut, budget=work.budget, own=work.own, clean=clean, to=folder
     )
     if not notices().is_terminal:
-        notices().print(f"Asking about {recording.cases[0].cut:,} messages of {plain(work.log.name, 60)}.")
+        notices().print(f"AnswerRecorder about {recording.cases[0].cut:,} messages of {plain(work.log.name, 60)}.")
 
     async def run() -> None:
-        opened = open_asking(recording, lambda chat: tapes[chat.provider, chat.model], plan, questions=work.questions)
-        async with opened as asking:
-            await asking.record(work.arms)
+        opened = open_recorder(recording, lambda chat: tapes[chat.provider, chat.model], plan, questions=work.questions)
+        async with opened as recorder:
+            await recorder.record(work.arms)
 
     anyio.run(run)
 

@@ -96,7 +96,7 @@ def _record(
     import anyio
 
     from summarizing_context.evaluation.models import Tape
-    from summarizing_context.evaluation.real.asking import open_asking
+    from summarizing_context.evaluation.real.recorder import open_recorder
     from summarizing_context.settings.values import Settings
 
     plan = eval_model.model_plan(options)
@@ -105,8 +105,8 @@ def _record(
         assert cassette is not None
 
         async def ask() -> None:
-            async with open_asking(recording, lambda _: cassette, plan) as asking:
-                await asking.record(arms)
+            async with open_recorder(recording, lambda _: cassette, plan) as recorder:
+                await recorder.record(arms)
 
         anyio.run(ask)
         if cassette.mode == "forecast":

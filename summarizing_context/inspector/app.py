@@ -36,7 +36,7 @@ except ImportError as error:
     raise MissingExtraError("inspect", "the inspector needs the package starlette") from error
 
 from summarizing_context.inspector.guard import Guard
-from summarizing_context.inspector.reading import Reader
+from summarizing_context.inspector.reader import Reader
 
 Undo = Callable[[str], Awaitable[object]]
 

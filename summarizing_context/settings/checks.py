@@ -11,7 +11,7 @@ from dataclasses import Field, dataclass
 from typing import Any
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.settings.nesting import GROUPS
+from summarizing_context.settings.nested import GROUPS
 from summarizing_context.settings.rules import Refused, Rule, shown, shown_name
 
 KEY_ALIASES = {"compaction_strategy": "strategy"}

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Literal, Self, TypeVar
 from summarizing_context.errors import SettingsError
 from summarizing_context.settings.checks import Source, accepted
 from summarizing_context.settings.ledger_rules import LedgerRule
-from summarizing_context.settings.nesting import flattened
+from summarizing_context.settings.nested import flattened
 from summarizing_context.settings.providers import SUMMARIZERS
 from summarizing_context.settings.rules import Choice, Flag, Maybe, Number, Place, Rule, Text, ToolTable, Whole, share
 

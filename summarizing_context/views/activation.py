@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Protocol
 
 from summarizing_context.log.tree import Cut
 from summarizing_context.views.budget import Room
-from summarizing_context.views.folding import Folded
+from summarizing_context.views.folds import Folded
 from summarizing_context.views.header import Header
 from summarizing_context.views.pins import Pins
 from summarizing_context.views.tail import Tail

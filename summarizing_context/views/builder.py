@@ -28,12 +28,12 @@ from summarizing_context.views.activation import (
 )
 from summarizing_context.views.budget import LEAST_ROOM, Room, Thresholds, economy_thresholds
 from summarizing_context.views.composing import Composer, ProviderDrafts, cuts_leaving
-from summarizing_context.views.folding import hides_newest
+from summarizing_context.views.folds import hides_newest
 from summarizing_context.views.header import Style
 from summarizing_context.views.planner import Decision, Reshape, Situation, plan_activation
-from summarizing_context.views.restoring import prefix_kept, priced, tail_behind
+from summarizing_context.views.restored_states import prefix_kept, priced, tail_behind
 from summarizing_context.views.sections import SECTIONS, Section, Sources
-from summarizing_context.views.shrinking import Price
+from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.system_prompt import SystemRows
 from summarizing_context.views.tail import Reads, Tail, Tails, extend_tail, late_start
 from summarizing_context.views.view import (

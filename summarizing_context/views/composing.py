@@ -11,7 +11,7 @@ from summarizing_context.log.segments import Segment
 from summarizing_context.log.tree import Cut, Node, cut_at
 from summarizing_context.views.activation import ActivationPlan
 from summarizing_context.views.budget import Room
-from summarizing_context.views.folding import Folded
+from summarizing_context.views.folds import Folded
 from summarizing_context.views.header import NO_HEADER
 from summarizing_context.views.overflow import Newest
 from summarizing_context.views.pins import NO_PINS, Pins, Staying, choose_staying

@@ -10,7 +10,7 @@ from typing import Any
 
 from summarizing_context.messages.fencing import fence
 from summarizing_context.messages.validation import Message
-from summarizing_context.views.shrinking import Price
+from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.tail import TailItem
 
 PREFACE = (

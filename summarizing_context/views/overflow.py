@@ -12,7 +12,7 @@ from typing import NamedTuple
 from summarizing_context.log.tree import Cut
 from summarizing_context.views.activation import ActivationPlan, Build
 from summarizing_context.views.budget import BARE, MAX_BARE, MAX_SQUEEZE, Room
-from summarizing_context.views.folding import Calls
+from summarizing_context.views.folds import Calls
 
 _FOLD_SQUEEZE = 2  # what is not folded stays readable where that can be
 

@@ -17,7 +17,7 @@ from summarizing_context.messages.fencing import fence
 from summarizing_context.messages.provider_bindings import Bounds, has_signed_thinking, loaded_tools, without_thinking
 from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.views.budget import Room
-from summarizing_context.views.shrinking import Price, says_nothing
+from summarizing_context.views.shrunk_messages import Price, says_nothing
 from summarizing_context.views.tail import Tail, TailItem, holds_count, shown_once, shown_within
 
 _OPENING_ROWS = 8  # of the first human message that are shown though they are not critical

@@ -35,7 +35,7 @@ from summarizing_context.views.memory_section import memory_block
 from summarizing_context.views.pins import Pinned, Pins, Staying, choose_pins, keep_groups, with_kept
 from summarizing_context.views.plan_section import plan_block
 from summarizing_context.views.rule_section import LEAST_TOKENS, RuleBlock, rule_block
-from summarizing_context.views.shrinking import Price
+from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.tail import Reads, TailItem
 from summarizing_context.views.view import ActivationState, ViewPolicy
 from summarizing_context.worker.summary_cache import SummaryCache

@@ -17,7 +17,7 @@ from summarizing_context.log.digests import output_hash
 from summarizing_context.log.entries import Facts, Role
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.messages.validation import Message, canonical_json, check_message
-from summarizing_context.views.shrinking import Price
+from summarizing_context.views.shrunk_messages import Price
 
 Prompt = str | Sequence[Mapping[str, Any]]  # a text, or blocks
 

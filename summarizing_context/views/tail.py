@@ -23,8 +23,8 @@ from summarizing_context.messages.provider_bindings import (
 )
 from summarizing_context.messages.validation import Message
 from summarizing_context.views.budget import MAX_SQUEEZE, Room
-from summarizing_context.views.folding import Calls, Folded, Left, Pairs, calls_of, fold_note, left_of, pair
-from summarizing_context.views.shrinking import LONGEST_TOKEN, Price, Shrunk, shrink_message, shrink_note
+from summarizing_context.views.folds import Calls, Folded, Left, Pairs, calls_of, fold_note, left_of, pair
+from summarizing_context.views.shrunk_messages import LONGEST_TOKEN, Price, Shrunk, shrink_message, shrink_note
 
 _SAME_PRICE = frozenset({"content_none", "chain_dropped"})
 

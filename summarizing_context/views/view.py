@@ -19,7 +19,7 @@ from summarizing_context.settings.sizes import summary_sizes
 from summarizing_context.settings.values import Settings
 from summarizing_context.views.activation import ActivationPlan, ActivationReport, Reason
 from summarizing_context.views.budget import CachePrices, Economy, Shares
-from summarizing_context.views.folding import Folded
+from summarizing_context.views.folds import Folded
 from summarizing_context.views.pins import Pins
 from summarizing_context.views.tail import Tail, TailItem
 from summarizing_context.worker.topic_notes import Focus

@@ -12,7 +12,7 @@ from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.errors import SummarizerError
 from summarizing_context.log.digests import recipe_hash
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.planning import Want
+from summarizing_context.log.missing_summaries import Want
 from summarizing_context.log.segments import Sources, render_entries
 from summarizing_context.log.tree import NOTE, OPEN, Maker, Node
 from summarizing_context.messages.estimate import estimate_text

@@ -19,7 +19,7 @@ from summarizing_context.concurrency import Clock, Foreground, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
 from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.planning import Planner, Want
+from summarizing_context.log.missing_summaries import Planner, Want
 from summarizing_context.log.segments import Sources
 from summarizing_context.log.tree import NOTE, OPEN, Maker, Node, NodeText
 from summarizing_context.stores.base import Places, Store, StoredSummary, SummaryKey

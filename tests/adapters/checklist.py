@@ -190,12 +190,12 @@ _point(
     31,
     "the prompt factory is called once a request; rows of hooks stay",
     f"{_A}requests.py::test_the_prompt_factory_is_called_once_a_request_and_stays_out_of_the_log",
-    "views/test_leading.py::test_it_leads_in_the_place_of_the_logs_own_and_stays_out_of_the_log",
+    "views/test_system_prompt.py::test_it_leads_in_the_place_of_the_logs_own_and_stays_out_of_the_log",
 )
 _point(
     32,
     "developer rows stay",
-    "views/test_leading.py::test_it_leads_in_the_place_of_the_logs_own_and_stays_out_of_the_log",
+    "views/test_system_prompt.py::test_it_leads_in_the_place_of_the_logs_own_and_stays_out_of_the_log",
     f"{_L}conversation_order.py::test_the_first_human_rows_and_covered_system_rows_stay_in_every_view",
 )
 _point(

@@ -15,9 +15,9 @@ from summarizing_context.errors import StoreError
 from summarizing_context.stores.base import StoredEntry
 from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.writer import Writer
+from summarizing_context.stores.sqlite.connections import open_memory
 from summarizing_context.stores.sqlite.driver import SqliteDriver
 from summarizing_context.stores.sqlite.files import Claims
-from summarizing_context.stores.sqlite.opening import open_memory
 from summarizing_context.stores.sqlite.schema import SQL, transaction
 from summarizing_context.stores.sqlite.search import catch_up, index_before_leaving
 from tests.contract.store_builders import opened

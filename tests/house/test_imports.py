@@ -44,7 +44,7 @@ HOMES = {
     "tiktoken": ("messages/counters.py",),
     "tiktoken_ext": ("messages/counters.py",),
     "typer": ("cli/",),
-    "uvicorn": ("adapters/mcp.py", "inspector/serving.py", "proxy/"),
+    "uvicorn": ("adapters/mcp.py", "inspector/server.py", "proxy/"),
 }
 PURE_ROOMS = ("extraction", "log", "messages", "summarizers/extractive", "summarizers/verification", "views")
 IMPURE_MODULES = (  # in these rooms, what has to know the event loop, a thread or a file

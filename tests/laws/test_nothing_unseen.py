@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from summarizing_context.log.planning import Want
+from summarizing_context.log.missing_summaries import Want
 from summarizing_context.log.segments import Limits
 from summarizing_context.log.tree import Node
 from summarizing_context.messages.estimate import estimate_text

@@ -20,7 +20,7 @@ from summarizing_context import (
 from summarizing_context.messages.search_terms import likeness, stems
 from summarizing_context.retrieval.embeddings import NEAR
 from summarizing_context.views.memory_section import PREFACE, memory_block
-from summarizing_context.views.shrinking import Price
+from summarizing_context.views.shrunk_messages import Price
 from tests.contract.store_builders import bytes_beside
 from tests.laws.builders import assistant, count, session, user
 from tests.laws.judge import SMALL

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from summarizing_context.views.budget import BARE, MAX_SQUEEZE
-from summarizing_context.views.folding import Calls
+from summarizing_context.views.folds import Calls
 from summarizing_context.views.overflow import Newest, fit
 from tests.views.test_cuts import ROOM, at, builder
 

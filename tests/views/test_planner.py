@@ -11,7 +11,7 @@ from summarizing_context.log.tree import Cut, HeaderNode
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.views.activation import ActivationPlan, ActivationRequest
 from summarizing_context.views.budget import BARE, Thresholds
-from summarizing_context.views.folding import Calls
+from summarizing_context.views.folds import Calls
 from summarizing_context.views.header import Header
 from summarizing_context.views.memory_section import memory_block
 from summarizing_context.views.overflow import Newest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from summarizing_context.log.digests import recipe_hash
-from summarizing_context.log.planning import Want
+from summarizing_context.log.missing_summaries import Want
 from summarizing_context.log.segments import Limits
 from summarizing_context.log.tree import Node
 from summarizing_context.messages.redaction import Redaction

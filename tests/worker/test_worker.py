@@ -15,7 +15,7 @@ from summarizing_context.concurrency import SHARE, Foreground, WorkerThread
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerRefused
 from summarizing_context.log.ledger import CallReader, Detectors, SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.planning import Want
+from summarizing_context.log.missing_summaries import Want
 from summarizing_context.log.segments import render_entries
 from summarizing_context.log.tree import Node
 from summarizing_context.sessions.notices import make_notify

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from summarizing_context.stores.sqlite.connections import check_to_read, open_memory, open_to_write
 from summarizing_context.stores.sqlite.faults import gone, translate
 from summarizing_context.stores.sqlite.files import Claims, Identity, identity
-from summarizing_context.stores.sqlite.opening import check_to_read, open_memory, open_to_write
 from summarizing_context.stores.sqlite.schema import Database, transaction
 from summarizing_context.stores.sqlite.search import index_before_leaving, index_in_spare_time
 

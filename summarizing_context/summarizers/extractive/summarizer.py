@@ -9,6 +9,7 @@ from summarizing_context.concurrency import WorkerThread, YieldNow, never_yield
 from summarizing_context.errors import SummarizerError
 from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters
+from summarizing_context.summarizers.extractive.quick_summaries import SKIM_SHARES, skim_sections
 from summarizing_context.summarizers.extractive.rollups import rollup_sections
 from summarizing_context.summarizers.extractive.sections import (
     NAMES,
@@ -22,7 +23,6 @@ from summarizing_context.summarizers.extractive.sections import (
     shorten,
 )
 from summarizing_context.summarizers.extractive.segments import leaf_sections
-from summarizing_context.summarizers.extractive.skims import SKIM_SHARES, skim_sections
 
 _MOST_LINES = 3
 

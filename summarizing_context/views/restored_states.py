@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from summarizing_context.views.budget import Room, Shares
-from summarizing_context.views.shrinking import Price
+from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.system_prompt import SystemRows
 from summarizing_context.views.tail import Tail
 from summarizing_context.views.view import ActivationState, Change, common_prefix

@@ -23,7 +23,7 @@ from summarizing_context.evaluation.cassettes import Request as Asked
 from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel, view_text
 from summarizing_context.evaluation.real.arms import Built, build
 from summarizing_context.evaluation.real.exchange import judging, marks_of
-from summarizing_context.evaluation.real.question_writing import assumed_questions, questions_request, read_questions
+from summarizing_context.evaluation.real.question_requests import assumed_questions, questions_request, read_questions
 from summarizing_context.evaluation.real.recording import (
     ABSTAINED,
     PARTLY,
@@ -50,7 +50,7 @@ Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
-class Asking:
+class AnswerRecorder:
     """The models of a recording: they summarize, write questions, read and judge."""
 
     recording: Recording
@@ -207,9 +207,9 @@ class Asking:
 
 
 @asynccontextmanager
-async def open_asking(
+async def open_recorder(
     recording: Recording, cassette_of: Callable[[Chat], Cassette], plan: ModelPlan, *, questions: int = 0
-) -> AsyncIterator[Asking]:
+) -> AsyncIterator[AnswerRecorder]:
     """The models of a plan, for the length of an `async with`; what was recorded is saved at its end.
 
     Args:
@@ -232,7 +232,7 @@ async def open_asking(
         chats = (plan.summarizes, plan.writes, plan.reader, plan.judge)
         summarizer, writer, reader, judge = map(opened, chats)
         try:
-            yield Asking(recording, plan, summarizer, writer, reader, judge, questions)
+            yield AnswerRecorder(recording, plan, summarizer, writer, reader, judge, questions)
         finally:
             if any(cassette_of(chat).sends for chat in chats):
                 recording.save()

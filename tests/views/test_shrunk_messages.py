@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.fencing import fence
 from summarizing_context.messages.truncation import cut_middle
-from summarizing_context.views.shrinking import Price, shrink_message, shrink_note
+from summarizing_context.views.shrunk_messages import Price, shrink_message, shrink_note
 from tests.making import PRICE, answer, assistant, call, result, user
 
 LONG = " ".join(f"word{n}" for n in range(3_000))

@@ -11,7 +11,7 @@ import pytest
 from summarizing_context.errors import CassetteLimitError, TranscriptError
 from summarizing_context.evaluation.cassettes import Caps, Cassette
 from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel
-from summarizing_context.evaluation.real.asking import ABSTENTION, Asking
+from summarizing_context.evaluation.real.recorder import ABSTENTION, AnswerRecorder
 from summarizing_context.evaluation.real.recording import Recording
 from summarizing_context.evaluation.real.scores import replay
 from summarizing_context.summarizers.base import SummaryReply
@@ -57,7 +57,7 @@ def ask(recording, model, tmp_path, *, mode="record", caps=None):
     async def run():
         with Cassette.open(tmp_path / "c.jsonl", mode, caps=caps) as cassette:
             recorded = RecordedModel(model, cassette, PLAN)
-            await Asking(recording, PLAN, recorded, recorded, recorded, recorded).record(ARMS)
+            await AnswerRecorder(recording, PLAN, recorded, recorded, recorded, recorded).record(ARMS)
             return cassette.spent
 
     return anyio.run(run)

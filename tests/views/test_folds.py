@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from summarizing_context.log.repairs import Read, show_group
 from summarizing_context.messages.reading import read_message
-from summarizing_context.views.folding import Calls, calls_of, fold_note, pair, without_calls
+from summarizing_context.views.folds import Calls, calls_of, fold_note, pair, without_calls
 from tests.laws.builders import DIALECTS, results
 from tests.laws.checkers import tool_safe_problems
 from tests.making import LOGS, Message, answer, one_call, reads, timeline, user

@@ -30,7 +30,14 @@ from summarizing_context.messages.provider_bindings import THINKING_FIELDS, with
 from summarizing_context.messages.reading import Reading, read_content
 from summarizing_context.messages.truncation import LEAST_CUT, LEAST_KEPT, SHORT_MARK_TOKENS, Count, cut_middle
 from summarizing_context.messages.validation import Message, canonical_json
-from summarizing_context.views.joining import LEFT_OUT, extras_cost, joined, media_left_out, muted, without_extras_of
+from summarizing_context.views.joined_text import (
+    LEFT_OUT,
+    extras_cost,
+    joined,
+    media_left_out,
+    muted,
+    without_extras_of,
+)
 
 LONGEST_TOKEN = 64  # characters; texts of which each token were longer are taken for too long
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.log.planning import Planner, Want
+from summarizing_context.log.missing_summaries import Planner, Want
 from summarizing_context.log.tree import Node
 from summarizing_context.worker.merges import merges_below
 
