@@ -40,7 +40,7 @@ HOMES = {
     "rich": ("cli/",),
     "sqlite3": ("stores/sqlite/", "transcripts/opencode.py"),
     "starlette": ("inspector/", "proxy/"),
-    "tenacity": ("evaluation/readers.py", "summarizers/resilience/caller.py"),
+    "tenacity": ("evaluation/models.py", "summarizers/resilience/caller.py"),
     "tiktoken": ("messages/counters.py",),
     "tiktoken_ext": ("messages/counters.py",),
     "typer": ("cli/",),
