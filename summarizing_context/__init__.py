@@ -137,7 +137,7 @@ _HOMES = {  # where the names stand that are loaded when they are first used
     "Checkpoint": "stores.base",
     "CommandResult": "commands",
     "Fact": "extraction.ledger",
-    "FollowReport": "sessions.following",
+    "FollowReport": "sessions.follower",
     "LedgerRule": "settings.ledger_rules",
     "Memory": "retrieval.memory",
     "MemoryEntry": "retrieval.memory",
