@@ -163,11 +163,6 @@ class SummarizingContext:
         await self._checkpoint_if_due()
         return report
 
-    async def is_transcript(self, messages: Iterable[Message]) -> bool:
-        """Whether `messages` are this log as hosts keep it: with nothing missing, by content, but system, developer,
-        hook and ephemeral rows. Raises `MessageError`."""
-        return (await self.compare_transcript(messages)).is_known
-
     async def compare_transcript(self, messages: Iterable[Message]) -> Comparison:
         """How far this log and a host's copy of it, `messages`, go together by content. Ephemeral messages of either
         count for nothing. Raises `MessageError`."""

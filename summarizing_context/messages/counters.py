@@ -245,10 +245,6 @@ class Calibration:
         ratio = min(max(reported / counted, 0.5), 2.5)
         return Calibration(self.ratio + weight * (ratio - self.ratio), self.samples + 1)
 
-    def provider_tokens(self, own: int) -> int:
-        """What the provider will probably see for `own` tokens of ours."""
-        return round(own * self.ratio)
-
     def own_tokens(self, provider: int) -> int:
         """How many tokens of ours fit into `provider` tokens of the provider's. Never more than as many: what made a
         provider count less, such as images that it has for less, may have left the next view."""

@@ -310,8 +310,7 @@ def test_the_ratio_stays_within_its_bounds(observations: list[tuple[int, int]]):
     assert 0.5 <= calibration.ratio <= 2.5
 
 
-def test_tokens_are_converted_both_ways():
+def test_tokens_of_the_provider_are_converted_into_ours():
     calibration = Calibration(ratio=1.25)
-    assert calibration.provider_tokens(1_000) == 1_250
     assert calibration.own_tokens(1_250) == 1_000
     assert Calibration(ratio=0.8).own_tokens(1_000) == 1_000

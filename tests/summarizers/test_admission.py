@@ -45,7 +45,7 @@ async def opened(*then: object) -> tuple[ResilientSummarizer, list[SummaryJob], 
 
 async def test_an_open_breaker_refuses_a_job_at_once_and_sends_nothing():
     outer, asked, clock = await opened(GOOD)
-    assert (outer.ready_in(), outer.may_start(), outer.statistics().breaker) == (30.0, False, "open")
+    assert (outer.ready_in(), outer.statistics().breaker) == (30.0, "open")
     with pytest.raises(SummarizerError, match="held back") as caught:
         await outer.summarize(job())
     assert (asked, clock.slept, caught.value.retry_after) == ([], [], 30.0)
@@ -124,10 +124,10 @@ async def test_while_the_probe_runs_no_job_may_start():
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(try_job, outer)
         await anyio.wait_all_tasks_blocked()
-        assert not outer.may_start()
+        assert outer.ready_in() != 0.0
         assert outer.ready_in() > 0
         tasks.cancel_scope.cancel()
-    assert outer.may_start()  # a cancelled probe has proved nothing
+    assert outer.ready_in() == 0.0  # a cancelled probe has proved nothing
 
 
 async def test_a_session_cap_ends_the_calls_for_good():
@@ -136,7 +136,7 @@ async def test_a_session_cap_ends_the_calls_for_good():
     clock.time += 1e6
     with pytest.raises(SummarizerError, match="cap of this session"):
         await outer.summarize(job())
-    assert (len(inner.asked), outer.ready_in(), outer.may_start()) == (2, None, False)
+    assert (len(inner.asked), outer.ready_in()) == (2, None)
 
 
 async def test_an_hourly_cap_has_room_again_after_an_hour():

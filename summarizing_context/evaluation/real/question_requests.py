@@ -16,7 +16,6 @@ from summarizing_context.evaluation.real.recording import ABSENT, CATEGORIES, Ca
 from summarizing_context.evaluation.real.rendering import Message
 from summarizing_context.summarizers.prompts import latest
 
-MOST = 60  # questions of one request
 _TOKENS, _TOKENS_EACH = 500, 120  # of a reply
 _WORDS_EACH = 20  # that a forecast assumes, of a question and of an answer
 

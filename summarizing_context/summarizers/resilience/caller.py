@@ -176,9 +176,6 @@ class ResilientSummarizer:
         room = self._caps.ready_in(now)
         return None if room is None else max(room, self._breaker.ready_in(now), self._held_until - now)
 
-    def may_start(self) -> bool:
-        return self.ready_in() == 0.0
-
     def statistics(self) -> ResilientStatistics:
         cap_ends_in = self._caps.ready_in(self._clock.now())
         return ResilientStatistics(
@@ -199,7 +196,7 @@ class ResilientSummarizer:
     async def summarize(self, job: SummaryJob) -> SummaryReply:
         """A checked summary of the job, its usage filled in.
 
-        Raises `SummarizerError` or a subclass when the job is given up. When `may_start` is false it does so at once
+        Raises `SummarizerError` or a subclass when the job is given up. When `ready_in` is not 0 it does so at once
         and without a call, and `retry_after` says when to come back.
         """
         run = JobRun(job, self._clock.now() + self._limits.job_timeout, self._terse)
