@@ -339,7 +339,8 @@ class MessageLog:
         self._closed = stop
         traits = [Member(one.facts.traits, one.facts.critical) for one in members]
         # by cues, whatever a model says later: what was decided of a group stays
-        self.importance.add(traits, {rule.strength for entry in members for rule in self._reader.of(entry)})
+        stated = [rule.strength for entry in members if entry.facts.human for rule in self._reader.of(entry)]
+        self.importance.add(traits, stated)
         for segment in self._cutter.add(Group(start, stop, size, digest, members[0].facts.turn)):
             self.segments.append(segment)
             digests = (entry.digest for entry in self.entries[segment.start : segment.stop])

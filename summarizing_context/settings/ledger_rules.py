@@ -138,13 +138,14 @@ class PlanTools:
     def __init__(self, own: Sequence[LedgerRule] = ()) -> None:
         rules = [rule for rule in (*own, *PLAN_RULES) if rule.kind == "plan"]
         self._rules = [(rule.key.split("|"), tuple(map(_words, rule.tool.split("|")))) for rule in rules]
-        self._words = {words for _, alternatives in self._rules for words in alternatives}
+        named = {words for _, alternatives in self._rules for words in alternatives}
+        self._words = [[word.encode() for word in words] for words in named]
         self._known: dict[str, tuple[str, ...]] = {}
 
     def may_stand_in(self, data: bytes) -> bool:
         """Whether the name of such a tool may stand in the bytes of a message: quick, and generous."""
         lower = data.lower()
-        return any(all(word.encode() in lower for word in words) for words in self._words)
+        return any(all(map(lower.__contains__, words)) for words in self._words)
 
     def keys_of(self, tool: str) -> tuple[str, ...]:
         """The arguments of this tool that may hold a plan, the best first; none for a tool that makes no plans."""
