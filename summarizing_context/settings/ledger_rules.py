@@ -140,12 +140,14 @@ class PlanTools:
         self._rules = [(rule.key.split("|"), tuple(map(_words, rule.tool.split("|")))) for rule in rules]
         named = {words for _, alternatives in self._rules for words in alternatives}
         self._words = [[word.encode() for word in words] for words in named]
+        shortest = {min(words, key=len, default=b"") for words in self._words}
+        self._needed = [word for word in shortest if not any(other in word for other in shortest - {word})]
         self._known: dict[str, tuple[str, ...]] = {}
 
     def may_stand_in(self, data: bytes) -> bool:
         """Whether the name of such a tool may stand in the bytes of a message: quick, and generous."""
-        lower = data.lower()
-        return any(all(map(lower.__contains__, words)) for words in self._words)
+        holds = data.lower().__contains__
+        return any(map(holds, self._needed)) and any(all(map(holds, words)) for words in self._words)
 
     def keys_of(self, tool: str) -> tuple[str, ...]:
         """The arguments of this tool that may hold a plan, the best first; none for a tool that makes no plans."""
