@@ -76,7 +76,6 @@ def test_a_forecast_needs_no_key_and_sends_nothing(run: Runner, checkout: Path):
         (("run", "real", "--accept"), "its bounds stand in its file"),
         (("record", "real"), "--reader-model"),
         (("record", "real", "--reader", "oracle", "--reader-model", "m"), "openai and anthropic"),
-        (("record", "default", "--reader-model", "m"), "eval ask"),
     ],
 )
 def test_wrong_arguments_are_told(run: Runner, checkout: Path, arguments: tuple[str, ...], words: str):

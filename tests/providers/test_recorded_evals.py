@@ -147,7 +147,7 @@ async def test_a_recorded_model_is_asked_again_in_bad_weather(
         settings = Settings(summarizer=protocol.name, model=MODEL, base_url=protocol.base_url(server.root))
         chat = Chat(provider=protocol.name, model=MODEL)
         with Cassette.open(tmp_path / "c.jsonl", "record") as cassette:
-            model = make_model(settings)
+            model = make_model(settings, read_only=False)
             reply = await RecordedModel(model, cassette, ModelPlan(reader=chat, judge=chat)).ask(ASKED)
             await model.close()
     assert reply.text == "8080"
@@ -158,7 +158,7 @@ async def test_a_model_that_is_down_ends_the_recording_and_is_told(tmp_path: Pat
     async with serving(lambda _: Answer(401, body=b"{}")) as server:
         with pytest.raises(CassetteError, match=r"were not recorded \(.*401"):
             await ran(plan(tmp_path, OPENAI, server, attempts=1), "record")
-        model = make_model(plan(tmp_path, OPENAI, server).settings)
+        model = make_model(plan(tmp_path, OPENAI, server).settings, read_only=False)
         chat = Chat(provider=OPENAI.name, model=MODEL)
         with Cassette.open(tmp_path / "c.jsonl", "record") as cassette, pytest.raises(SummarizerError, match="key"):
             await RecordedModel(model, cassette, ModelPlan(reader=chat, judge=chat)).ask(ASKED)
