@@ -142,7 +142,7 @@ async def test_a_recorded_model_is_asked_again_in_bad_weather(
     protocol: Protocol, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(models, "_backoff", lambda _: 0.0)
-    faults = {1: storm("rate_limited"), 2: storm("overloaded")}
+    faults = {0: storm("rate_limited"), 1: storm("overloaded")}
     async with serving(lambda request: faults.get(request.number) or answering(request, lambda _: "8080")) as server:
         settings = Settings(summarizer=protocol.name, model=MODEL, base_url=protocol.base_url(server.root))
         chat = Chat(provider=protocol.name, model=MODEL)
