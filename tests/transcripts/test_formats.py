@@ -207,7 +207,7 @@ def test_a_named_format_is_taken_and_an_unknown_one_refused(tmp_path):
         list(read(path, format="xml"))
     with pytest.raises(TranscriptError, match=r"a\.log:1: a content without a list of parts"):
         list(read(path, format="gemini"))
-    assert len(FORMATS) == 12
+    assert {"messages", "openai-chat", "anthropic", "claude-code", "codex", "opencode"} <= FORMATS.keys()
 
 
 @pytest.mark.parametrize(
@@ -230,10 +230,9 @@ def test_json_that_is_no_transcript_is_refused_with_its_line(tmp_path, text, pro
 
 
 def test_the_package_has_the_room_under_its_name():
-    code = "import sys, summarizing_context as sc; print(len(sc.transcripts.FORMATS), 'typer' in sys.modules)"
-    assert (
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "12 False\n"
-    )
+    code = "import sys, summarizing_context as sc; print('codex' in sc.transcripts.FORMATS, 'typer' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "True False\n"
 
 
 def test_lines_under_the_name_of_one_value_are_read_as_lines(tmp_path):

@@ -99,7 +99,8 @@ class Conversation:
         self.log.append(Row("user", turn.prompt))
 
     def reply(self, sent: Sequence[Row]) -> Row:
-        """What the model says to a request, judged first. Its results are said too, for the tools all answer."""
+        """What the model says to a request without its system prompt, judged first. Its results are said too, for the
+        tools all answer."""
         self.judge.check(sent, self.log, self.removed)
         row = next(self._replies)
         self.log += [row, *(self._result(call) for call in row.calls)]
