@@ -57,12 +57,12 @@ _EXAMPLES = {
     "ledger": ("ledger s1 --store run.db --only src/",),
     "budget": ("budget s1 --store run.db --budget 16k",),
 }
-_WORDS = Annotated[list[str], typer.Argument(metavar="WORDS", help="What to look for: plain words.")]
+_WORDS = Annotated[list[str], typer.Argument(metavar="WORDS", help="Words to search for.")]
 _NODE = Annotated[
     str, typer.Argument(metavar="NODE", help="A node of the header, '12-47', or messages, '12..20' or '12'.")
 ]
-_PINNED = Annotated[str, typer.Argument(metavar="MESSAGE|TEXT", help="A message's number, or a text.")]
-_PIN = Annotated[str, typer.Argument(metavar="ID", help="As 'pins' lists it.")]
+_PINNED = Annotated[str, typer.Argument(metavar="MESSAGE|TEXT", help="A message number, or a text.")]
+_PIN = Annotated[str, typer.Argument(metavar="ID", help="Id of the pin, as `pins` lists it.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -77,8 +77,10 @@ def summarize(
     session: SessionName,
     store: StorePath,
     *,
-    keep: Annotated[int, typer.Option(metavar="N", min=1, help="Newest messages that stay raw.")] = 10,
-    topic: Annotated[str, typer.Option(metavar="TEXT", help="Keep a note of what the past says about it.")] = "",
+    keep: Annotated[int, typer.Option(metavar="N", min=1, help="Number of newest messages to keep unsummarized.")] = 10,
+    topic: Annotated[
+        str, typer.Option(metavar="TEXT", help="Also keep a note of what the past says about this topic.")
+    ] = "",
     tokens: LastBudget = None,
     json_path: JsonPath = None,
 ) -> int:
@@ -128,7 +130,7 @@ def expand(
     store: StorePath,
     *,
     detail: Annotated[str, typer.Option(metavar="D", help="line, paragraph or full.")] = "full",
-    cursor: Annotated[str, typer.Option(metavar="C", help="Where the page before ended.")] = "",
+    cursor: Annotated[str, typer.Option(metavar="C", help="Cursor from the previous page.")] = "",
     json_path: JsonPath = None,
 ) -> int:
     """Show what stands behind a node of the header, or any messages, page by page."""
@@ -161,7 +163,9 @@ def memory(session: SessionName, words: _WORDS, store: StorePath, json_path: Jso
 def ledger(
     session: SessionName,
     store: StorePath,
-    words: Annotated[str, typer.Option("--only", metavar="TEXT", help="Only what holds this.")] = "",
+    words: Annotated[
+        str, typer.Option("--only", metavar="TEXT", help="Show only entries that contain this text.")
+    ] = "",
     json_path: JsonPath = None,
 ) -> int:
     """Paths, commands, errors, URLs and rules of a session, and what became of them; read without a model."""
@@ -247,13 +251,13 @@ summarizing-context search src/parser.py --store run.db --session s1 --limit 3
 
 
 def search(
-    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="What to look for: plain words.")],
+    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="Words to search for.")],
     store: StorePath,
     *,
     session: Annotated[str | None, typer.Option(metavar="ID", help="Search this session only.")] = None,
     project: Annotated[str | None, typer.Option(metavar="TAG", help="Search the sessions of this project.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Search all sessions, as is done anyway.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=_MOST, help="Hits to show at most.")] = 10,
+    everything: Annotated[bool, typer.Option("--all", help="Search all sessions (the default).")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=_MOST, help="Maximum number of hits.")] = 10,
     json_path: JsonPath = None,
 ) -> int:
     """Find messages, summaries and memories by their words, the most relevant first.

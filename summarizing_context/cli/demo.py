@@ -51,7 +51,7 @@ def register(app: typer.Typer) -> None:
 def demo(
     budget: Annotated[str, typer.Option(metavar="N", help="Tokens that a view may use, such as 16000 or 16k.")] = "16k",
     keep: Annotated[
-        Path | None, typer.Option("--keep", metavar="FILE", help="Leave the session in this SQLite file.")
+        Path | None, typer.Option("--keep", metavar="FILE", help="Keep the session in this SQLite file.")
     ] = None,
     json_path: JsonPath = None,
 ) -> int:

@@ -73,12 +73,12 @@ summarizing-context eval record real --reader-model gpt-5.4-mini --judge-model g
 From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. Read a cassette before you publish it: keys and tokens
 are taken out by their shape, others by --redact; what else a transcript says is in it.
 """
-_SUITE = "A suite of the checkout, without --cases or --dataset; "
+_SUITE = "Suite of the checkout, without --cases or --dataset. "
 Suite = Annotated[
     str | None,
     typer.Argument(
         metavar="[SUITE]",
-        help=f"{_SUITE}`default` if none is named; or a folder of `eval ask`.",
+        help=f"{_SUITE}Default: `default`. Or a folder of `eval ask`.",
         autocompletion=suite_names,
     ),
 ]
@@ -86,22 +86,24 @@ RecordedSuite = Annotated[
     str | None,
     typer.Argument(
         metavar="[SUITE]",
-        help=f"{_SUITE}one whose answers are recorded, such as `real`.",
+        help=f"{_SUITE}One with recorded answers, such as `real`.",
         autocompletion=suite_names,
     ),
 ]
-Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Sessions at a time; as many as there are cores.")]
+Jobs = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Number of sessions to run in parallel. Default: one per core.")
+]
 Cases = Annotated[
     list[Path] | None,
-    typer.Option(metavar="PATH", help="Transcripts of yours instead: files or folders, with or without sidecars."),
+    typer.Option(metavar="PATH", help="Use your transcripts instead: files or folders, with or without sidecars."),
 ]
 Dataset = Annotated[
     tuple[str, Path] | None,
-    typer.Option(metavar="NAME PATH", help="A data set of yours instead: locomo or longmemeval, and its file."),
+    typer.Option(metavar="NAME PATH", help="Use a data set instead: locomo or longmemeval, and its file."),
 ]
-Budget = Annotated[str, typer.Option(metavar="N", help="Tokens of a view, such as 8000 or 8k; suites say their own.")]
-Arms = Annotated[str | None, typer.Option(metavar="A[,B]", help="Only these arms; hierarchical is always among them.")]
-Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Where the reports go.")]
+Budget = Annotated[str, typer.Option(metavar="N", help="Tokens of a view, such as 8000 or 8k. Suites have their own.")]
+Arms = Annotated[str | None, typer.Option(metavar="A[,B]", help="Arms to run; hierarchical is always included.")]
+Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the reports.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -123,7 +125,7 @@ def run(
     budget: Budget = "8k",
     arms: Arms = None,
     out: Out = Path("eval-report"),
-    accept: Annotated[bool, typer.Option("--accept", help="Make these scores the suite's baseline.")] = False,
+    accept: Annotated[bool, typer.Option("--accept", help="Accept these scores as the baseline of the suite.")] = False,
     jobs: Jobs = None,
     cassette: CassettePath = None,
     redact: Redact = None,
@@ -225,7 +227,7 @@ def _execute(request: RunRequest, options: ModelOptions) -> int:
 def report(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder or report.json of a run.")],
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where the reports go; beside it if not given.")
+        Path | None, typer.Option(metavar="FOLDER", help="Folder of the reports. Default: beside the run.")
     ] = None,
 ) -> int:
     """Write the reports of a run anew from its JSON."""
@@ -241,7 +243,7 @@ def compare(
     first: Annotated[Path, typer.Argument(metavar="FIRST", help="The folder or report.json of a run.")],
     second: Annotated[Path, typer.Argument(metavar="SECOND", help="Another run of the same cases.")],
     *,
-    arm: Annotated[str, typer.Option(metavar="NAME", help="The arm to compare; `all` for every one.")] = "hierarchical",
+    arm: Annotated[str, typer.Option(metavar="NAME", help="Arm to compare; `all` for every arm.")] = "hierarchical",
     json_path: JsonPath = None,
 ) -> int:
     """Compare two runs session by session. Exit status 1 if the second is worse outside of an interval."""
@@ -257,7 +259,7 @@ def compare(
 def lint(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Transcripts with sidecars, or folders of them.")],
     *,
-    seal: Annotated[bool, typer.Option("--seal", help="Write the right hash into each sidecar that is sound.")] = False,
+    seal: Annotated[bool, typer.Option("--seal", help="Write the hash into each valid sidecar.")] = False,
     json_path: JsonPath = None,
 ) -> int:
     """Prove that cases ask fairly: each answer stands in its evidence, and not in what every view shows anyway."""

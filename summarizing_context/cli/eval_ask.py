@@ -55,29 +55,39 @@ _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")  # in the name of a file
 _USUAL_ARMS = "ours,extractive,compact,tail"
 
 _Log = Annotated[Path, typer.Argument(metavar="LOG", help="A transcript: JSONL or JSONL.gz, one message a line.")]
-_Budget = Annotated[str, typer.Option(metavar="N", help="Tokens of our view; all other views get as many.")]
-_Cut = Annotated[int | None, typer.Option(metavar="N", min=1, help="Messages before the view.")]
+_Budget = Annotated[str, typer.Option(metavar="N", help="Tokens of each view.")]
+_Cut = Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of messages before the view.")]
 _Share = Annotated[
     float | None,
     typer.Option(
-        metavar="X", min=0.01, max=1.0, help="Instead of --cut: the share of the log before the view; 1 if not given."
+        metavar="X", min=0.01, max=1.0, help="Instead of --cut: share of the log before the view. Default: 1."
     ),
 ]
-_Questions = Annotated[int, typer.Option(metavar="N", min=1, max=60, help="Questions to be written.")]
+_Questions = Annotated[int, typer.Option(metavar="N", min=1, max=60, help="Number of questions to write.")]
 _QuestionModel = Annotated[
     str | None,
-    typer.Option(metavar="M", help="Writes questions and gold answers; else the one that summarizes."),
+    typer.Option(metavar="M", help="Model that writes questions and gold answers. Default: the summarizer's model."),
 ]
-_ReaderModel = Annotated[str | None, typer.Option(metavar="M", help="Answers from views; the judge's if not told.")]
-_JudgeModel = Annotated[str, typer.Option(metavar="M", help="Marks answers; another model than the one that writes.")]
-_QuestionProvider = Annotated[str | None, typer.Option(metavar="NAME", help="Whose model that is; if not the same.")]
-_ReaderProvider = Annotated[str | None, typer.Option(metavar="NAME", help="Whose model reads; if not the judge's.")]
-_JudgeProvider = Annotated[str | None, typer.Option(metavar="NAME", help="Whose model judges; if not the same.")]
-_Url = Annotated[str | None, typer.Option(metavar="URL", help="Another server of the models that write.")]
-_JudgeUrl = Annotated[str | None, typer.Option(metavar="URL", help="Another server of the models that read and judge.")]
-_Arms = Annotated[str, typer.Option(metavar="A[,B]", help="The views that are compared.")]
+_ReaderModel = Annotated[
+    str | None, typer.Option(metavar="M", help="Model that answers from views. Default: the judge's model.")
+]
+_JudgeModel = Annotated[
+    str, typer.Option(metavar="M", help="Model that marks the answers. It must differ from the writer's.")
+]
+_QuestionProvider = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Provider of the question model. Default: the same.")
+]
+_ReaderProvider = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Provider of the reader model. Default: the judge's.")
+]
+_JudgeProvider = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Provider of the judge model. Default: the same.")
+]
+_Url = Annotated[str | None, typer.Option(metavar="URL", help="Base URL for the writing models.")]
+_JudgeUrl = Annotated[str | None, typer.Option(metavar="URL", help="Base URL for the reader and judge models.")]
+_Arms = Annotated[str, typer.Option(metavar="A[,B]", help="Views to compare.")]
 _Out = Annotated[
-    Path, typer.Option(metavar="FOLDER", help="Where recording and reports go; several logs may share a folder.")
+    Path, typer.Option(metavar="FOLDER", help="Folder of the recording and the reports; several logs may share it.")
 ]
 
 

@@ -30,30 +30,35 @@ if TYPE_CHECKING:
     from summarizing_context.summarizers.prices import ModelPrice
 
 ReaderName = Annotated[
-    str | None, typer.Option(metavar="NAME", help=f"Whose models record a suite's answers: {NAMED}.")
+    str | None, typer.Option(metavar="NAME", help=f"Provider that records the answers of a suite: {NAMED}.")
 ]
 ReaderModel = Annotated[
-    str | None, typer.Option(metavar="M", help="The model that summarizes, and answers a suite's questions.")
+    str | None, typer.Option(metavar="M", help="Model that summarizes, and answers the questions of the suite.")
 ]
-JudgeModel = Annotated[str | None, typer.Option(metavar="M", help="The model that marks the answers; else the same.")]
+JudgeModel = Annotated[
+    str | None, typer.Option(metavar="M", help="Model that marks the answers. Default: the reader's model.")
+]
 CassettePath = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Where recorded replies are; evals/cassettes/<suite>.jsonl for a suite."),
+    typer.Option(metavar="FILE", help="File of recorded replies. Default for a suite: evals/cassettes/<suite>.jsonl."),
 ]
-BaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Record from another server of the model.")]
+BaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Base URL of the model's server.")]
 Redact = Annotated[
     str | None,
     typer.Option(
-        metavar="MODULE:FUNCTION", help="Takes secrets out of each message before anything is sent, kept or reported."
+        metavar="MODULE:FUNCTION",
+        help="Function that removes secrets from each message before it is sent, kept or reported.",
     ),
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Tell calls, tokens and price of what is not recorded yet; send nothing.")
+    bool, typer.Option("--dry-run", help="Report calls, tokens and price of what is not recorded yet. Nothing is sent.")
 ]
 MaxCalls = Annotated[
-    int | None, typer.Option(metavar="N", min=0, help="Stop before more calls are made; the same command goes on.")
+    int | None, typer.Option(metavar="N", min=0, help="Maximum number of calls; the same command resumes.")
 ]
-MaxInput = Annotated[int | None, typer.Option(metavar="N", min=0, help="Stop recording at so many input tokens.")]
+MaxInput = Annotated[
+    int | None, typer.Option(metavar="N", min=0, help="Maximum number of input tokens; the same command resumes.")
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,9 @@ summarizing-context inspect --store run.db
 
 summarizing-context inspect --store run.db --listen 127.0.0.1:9000 --no-browser
 """
-_MODEL = Annotated[str | None, typer.Option(metavar="M", help="Whose prices count; the setting model if not given.")]
+_MODEL = Annotated[
+    str | None, typer.Option(metavar="M", help="Model whose prices apply. Default: the setting `model`.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +30,7 @@ def inspect(
     store: StorePath,
     *,
     listen: Annotated[
-        str, typer.Option(metavar="HOST:PORT", help="A loopback address; port 0 takes a free one.")
+        str, typer.Option(metavar="HOST:PORT", help="Loopback address to listen on; port 0 picks a free port.")
     ] = "127.0.0.1:8378",
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")] = True,
     model: _MODEL = None,

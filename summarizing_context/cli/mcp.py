@@ -27,11 +27,11 @@ def register(app: typer.Typer) -> None:
 def mcp(
     store: StorePath,
     session: Annotated[
-        str | None, typer.Option("--session", metavar="ID", help="Serve this session alone, not all of the store.")
+        str | None, typer.Option("--session", metavar="ID", help="Serve this session only, not the whole store.")
     ] = None,
     http: Annotated[
         str | None,
-        typer.Option("--http", metavar="HOST:PORT", help="Serve over HTTP. A port alone is one of the loopback."),
+        typer.Option("--http", metavar="HOST:PORT", help="Serve over HTTP. A port alone is on the loopback."),
     ] = None,
     config: ConfigPath = None,
 ) -> int:

@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 
 def migrate(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="The SQLite file. It stays as it is.")],
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="The SQLite file. It is not changed.")],
     target: Annotated[str, typer.Argument(metavar="ADDRESS", help="postgresql://user@host/database")],
     json_path: JsonPath = None,
 ) -> int:

@@ -60,13 +60,13 @@ StorePath = Annotated[
 
 TranscriptPaths = Annotated[
     list[Path],
-    typer.Argument(metavar="PATH", help="Transcripts of any known format, folders of them, or - for the input."),
+    typer.Argument(metavar="PATH", help="Transcripts of any known format, folders of them, or - for standard input."),
 ]
 
 TranscriptFormat = Annotated[
     str,
     typer.Option(
-        "--format", metavar="NAME", help="Format of the transcripts, such as codex or messages, if it is told wrongly."
+        "--format", metavar="NAME", help="Format of the transcripts, such as codex or messages. Default: detected."
     ),
 ]
 

@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings
 
 PromptsPath = Annotated[
-    Path | None, typer.Option("--prompts", metavar="FOLDER", help="Prompts of yours, such as segment/v4.md in it.")
+    Path | None,
+    typer.Option("--prompts", metavar="FOLDER", help="Folder of prompts, with files such as segment/v4.md."),
 ]
 SummarizerName = Annotated[
-    str | None, typer.Option("--summarizer", metavar="NAME", help=f"What summarizes: extractive, {NAMED}.")
+    str | None, typer.Option("--summarizer", metavar="NAME", help=f"Summarizer: extractive, {NAMED}.")
 ]
 SummarizerModel = Annotated[
     str | None,
-    typer.Option("--model", metavar="M", help=f"The model that summarizes; of {next(iter(PROVIDERS))} if not told."),
+    typer.Option("--model", metavar="M", help=f"Model that summarizes. Default provider: {next(iter(PROVIDERS))}."),
 ]
 
 

@@ -158,7 +158,9 @@ summarizing-context prompts check --prompts my-prompts/
 
 _FOLDER = Annotated[
     Path | None,
-    typer.Option("--prompts", metavar="FOLDER", help="A folder of yours with <purpose>/v<N>.md, before the shipped."),
+    typer.Option(
+        "--prompts", metavar="FOLDER", help="Folder with <purpose>/v<N>.md files that override the shipped prompts."
+    ),
 ]
 
 _NAME = Annotated[
@@ -174,7 +176,7 @@ _NAME = Annotated[
 def register(app: typer.Typer) -> None:
     """Add the family to the app."""
     family = typer.Typer(
-        help="Look at the prompts, compare and check them.",
+        help="Show, compare and check prompts.",
         epilog=_EXAMPLES,
         no_args_is_help=True,
         rich_markup_mode="rich",
@@ -236,14 +238,16 @@ def render(
     ] = None,
     *,
     format: TranscriptFormat = "auto",
-    session: Annotated[str | None, typer.Option(metavar="ID", help="A stored session instead, with --store.")] = None,
-    store: Annotated[
-        Path | None, typer.Option(metavar="FILE", envvar="SUMMARIZING_CONTEXT_STORE", help="Where it is stored.")
+    session: Annotated[
+        str | None, typer.Option(metavar="ID", help="Use a stored session instead, with --store.")
     ] = None,
-    number: Annotated[int, typer.Option(metavar="N", help="Which segment or rollup, from 1.")] = 1,
-    rank: Annotated[int, typer.Option(metavar="R", min=1, help="Of rollups: how high in the tree.")] = 1,
-    topic: Annotated[str, typer.Option(metavar="WORDS", help="Of focus prompts: the topic.")] = "",
-    full: Annotated[bool, typer.Option("--full", help="Print the record whole, not only how it begins and ends.")] = (
+    store: Annotated[
+        Path | None, typer.Option(metavar="FILE", envvar="SUMMARIZING_CONTEXT_STORE", help="Store of the session.")
+    ] = None,
+    number: Annotated[int, typer.Option(metavar="N", help="Number of the segment or rollup, from 1.")] = 1,
+    rank: Annotated[int, typer.Option(metavar="R", min=1, help="Rank in the tree, for rollups.")] = 1,
+    topic: Annotated[str, typer.Option(metavar="WORDS", help="Topic, for focus prompts.")] = "",
+    full: Annotated[bool, typer.Option("--full", help="Print the whole record, not only its beginning and end.")] = (
         False
     ),
     prompts: _FOLDER = None,

@@ -58,7 +58,7 @@ summarizing-context proxy status
 """
 
 Address = Annotated[
-    str, typer.Option("--listen", metavar="HOST:PORT", help="Where it listens. A port alone is one of the loopback.")
+    str, typer.Option("--listen", metavar="HOST:PORT", help="Address to listen on. A port alone is on the loopback.")
 ]
 Token = Annotated[
     str | None,
@@ -66,21 +66,27 @@ Token = Annotated[
         "--token",
         metavar="T",
         envvar="SUMMARIZING_CONTEXT_PROXY_TOKEN",
-        help="What clients of other machines must know.",
+        help="Token that clients of other machines must send.",
     ),
 ]
-Anthropic = Annotated[str | None, typer.Option("--anthropic", metavar="URL", help="Anthropic's address, or one alike.")]
-OpenAI = Annotated[str | None, typer.Option("--openai", metavar="URL", help="OpenAI's address, or one alike.")]
+Anthropic = Annotated[
+    str | None, typer.Option("--anthropic", metavar="URL", help="Base URL of Anthropic, or of a compatible server.")
+]
+OpenAI = Annotated[
+    str | None, typer.Option("--openai", metavar="URL", help="Base URL of OpenAI, or of a compatible server.")
+]
 Budget = Annotated[
-    str | None, typer.Option("--budget", metavar="N", help="Tokens of a request; by the model's window if not told.")
+    str | None, typer.Option("--budget", metavar="N", help="Tokens of a request. Default: from the model's window.")
 ]
 Summarizer = Annotated[
     str | None,
-    typer.Option("--summarizer", metavar="NAME", help=f"extractive, {NAMED}, or client: the client's own model."),
+    typer.Option(
+        "--summarizer", metavar="NAME", help=f"Summarizer: extractive, {NAMED}, or client (the client's own model)."
+    ),
 ]
-Shadow = Annotated[bool, typer.Option("--shadow", help="Change nothing; tell what a view would save.")]
+Shadow = Annotated[bool, typer.Option("--shadow", help="Send requests unchanged, and report what views would save.")]
 ShadowPays = Annotated[
-    bool, typer.Option("--shadow-pays", help="With --shadow: pay for summaries by the model that was named.")
+    bool, typer.Option("--shadow-pays", help="With --shadow: also make (and pay for) summaries by the model.")
 ]
 
 
@@ -109,7 +115,7 @@ def serve(
             "--store",
             metavar="FILE",
             envvar="SUMMARIZING_CONTEXT_STORE",
-            help="Where the sessions are kept: a SQLite file, or the address of a database.",
+            help="Store of the sessions: a SQLite file or a database address.",
         ),
     ] = None,
     listen: Address = _LISTEN,
@@ -231,8 +237,8 @@ def watch(
     listen: Address = _LISTEN,
     *,
     token: Token = None,
-    once: Annotated[bool, typer.Option("--once", help="Show what there is, and end.")] = False,
-    lines: Annotated[bool, typer.Option("--json", help="Each request as one line of JSON.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Show the present state, and exit.")] = False,
+    lines: Annotated[bool, typer.Option("--json", help="Print each request as one line of JSON.")] = False,
 ) -> int:
     """Watch a running proxy: requests as they come, activations, prefix kept, cost. Ctrl-C ends it."""
     show = watch_lines if lines else watch_screen

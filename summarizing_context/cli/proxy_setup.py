@@ -19,12 +19,10 @@ from summarizing_context.settings.providers import PROVIDERS
 if TYPE_CHECKING:
     from summarizing_context.proxy.installation import Command, Edit
 
-Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")]
-Shell = Annotated[
-    str | None, typer.Option("--shell", metavar="NAME", help="bash, zsh or fish; that of $SHELL if not told.")
-]
-NoService = Annotated[bool, typer.Option("--no-service", help="Only the lines of the shell; you start the proxy.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written; write nothing.")]
+Shell = Annotated[str | None, typer.Option("--shell", metavar="NAME", help="bash, zsh or fish. Default: from $SHELL.")]
+NoService = Annotated[bool, typer.Option("--no-service", help="Write the shell lines only; start the proxy yourself.")]
 
 
 def enable(

@@ -283,13 +283,11 @@ _Strategies = Annotated[
     list[str] | None,
     typer.Option(
         metavar="NAME[,NAME]",
-        help="hierarchical (the default), summarize or truncate; each is replayed.",
+        help="hierarchical (default), summarize or truncate; each one is replayed.",
         autocompletion=strategy_names,
     ),
 ]
-_BaseUrl = Annotated[
-    str | None, typer.Option("--base-url", metavar="URL", help="The server of the model, if it is another one.")
-]
+_BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Base URL of the model's server.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -309,20 +307,20 @@ def replay(
     summarizer: SummarizerName = None,
     store: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Keep the sessions in this SQLite file; files then go one by one."),
+        typer.Option(metavar="FILE", help="Keep the sessions in this SQLite file; files are then replayed one by one."),
     ] = None,
     live: Annotated[
-        bool, typer.Option("--live", help="Take views at once; else each waits until the worker has caught up.")
+        bool, typer.Option("--live", help="Take views without waiting until the worker has caught up.")
     ] = False,
     model: SummarizerModel = None,
     base_url: _BaseUrl = None,
     dry: Annotated[
         bool,
-        typer.Option("--dry-run", help="Only tell the calls, tokens and price of the summaries; nothing is sent."),
+        typer.Option("--dry-run", help="Report calls, tokens and price of the summaries. Nothing is sent."),
     ] = False,
     jobs: Annotated[
         int | None,
-        typer.Option(metavar="N", min=1, help="Files replayed at a time; as many as there are cores if not given."),
+        typer.Option(metavar="N", min=1, help="Number of files to replay in parallel. Default: one per core."),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Show a row for each file, however many there are.")] = False,
     wide: Annotated[bool, typer.Option("--wide", help="Show more columns than fit into 80 characters.")] = False,

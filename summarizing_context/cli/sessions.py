@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.", autocompletion=session_names)]
 LastBudget = Annotated[
     str | None,
-    typer.Option("--budget", metavar="N", help="Tokens that a view may use; if not given, those of the last request."),
+    typer.Option("--budget", metavar="N", help="Tokens that a view may use. Default: those of the last request."),
 ]
-_YES = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+_YES = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 _EXAMPLES = """[bold]Examples[/bold]
 
 summarizing-context sessions list --store run.db
@@ -47,7 +47,7 @@ summarizing-context sessions purge --store run.db --yes
 def register(app: typer.Typer) -> None:
     """Add the family to the app."""
     family = typer.Typer(
-        help="List the sessions of a store, delete one, or purge what none uses any longer.",
+        help="List the sessions of a store, delete one, or purge unused data.",
         epilog=_EXAMPLES,
         invoke_without_command=True,
         rich_markup_mode="rich",
@@ -141,7 +141,7 @@ _ID = Annotated[str, typer.Argument(metavar="ID", help="The checkpoint's id, or 
 def checkpoint(
     session: SessionName,
     store: StorePath,
-    name: Annotated[str | None, typer.Option(metavar="NAME", help="A name to find it by.")] = None,
+    name: Annotated[str | None, typer.Option(metavar="NAME", help="Name of the checkpoint.")] = None,
     json_path: JsonPath = None,
 ) -> int:
     """Keep the present state of a session, to go back to. No message is copied."""

@@ -223,49 +223,58 @@ _SUITE = "tuning_start"
 
 _Suite = Annotated[
     str | None,
-    typer.Argument(metavar="[SUITE]", help=f"A suite of the checkout, without --cases; `{_SUITE}` if none is named."),
+    typer.Argument(metavar="[SUITE]", help=f"Suite of the checkout. Default, without --cases: `{_SUITE}`."),
 ]
 
 _Cases = Annotated[
-    list[Path] | None, typer.Option(metavar="PATH", help="Transcripts of yours instead: files or folders.")
+    list[Path] | None, typer.Option(metavar="PATH", help="Use your transcripts instead: files or folders.")
 ]
 
-_Budget = Annotated[str, typer.Option(metavar="N", help="Of your transcripts: tokens of a request.")]
+_Budget = Annotated[str, typer.Option(metavar="N", help="Tokens of a request, for your transcripts.")]
 
 _Start = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Figures to begin with; the suite's, else the shipped ones.")
+    Path | None,
+    typer.Option(metavar="FILE", help="Parameters to start from. Default: those of the suite, else the shipped ones."),
 ]
 
 _Tries = Annotated[
     list[Path] | None,
-    typer.Option("--try", metavar="PATH", help="A grid: each a file of figures, a prompt file or a folder of prompts."),
+    typer.Option(
+        "--try",
+        metavar="PATH",
+        help="A variant to try: a parameter file, a prompt file or a folder of prompts. Repeatable.",
+    ),
 ]
 
-_Evaluations = Annotated[int, typer.Option(metavar="N", min=1, help="Variants to try at most.")]
+_Evaluations = Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of variants to try.")]
 
 _Seconds = Annotated[
-    float | None, typer.Option(metavar="S", min=0, help="Stop after so long; the same command goes on later.")
+    float | None, typer.Option(metavar="S", min=0, help="Stop after this many seconds; the same command resumes.")
 ]
 
-_Seed = Annotated[int, typer.Option(metavar="N", help="Another split of the sessions, another order.")]
+_Seed = Annotated[int, typer.Option(metavar="N", help="Seed for the split and the order of trials.")]
 
-_Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Where reports and evaluations go.")]
+_Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the reports and evaluations.")]
 
-_Write = Annotated[Path | None, typer.Option(metavar="FOLDER", help="Write the winner there, as a new file.")]
+_Write = Annotated[
+    Path | None, typer.Option(metavar="FOLDER", help="Write the winner into this folder, as a new file.")
+]
 
-_Tape = Annotated[Path | None, typer.Option("--cassette", metavar="FILE", help="Where the model's replies are kept.")]
+_Tape = Annotated[Path | None, typer.Option("--cassette", metavar="FILE", help="File of the model's recorded replies.")]
 
-_Record = Annotated[bool, typer.Option("--record", help="Ask the model for what is not kept yet.")]
+_Record = Annotated[bool, typer.Option("--record", help="Send requests whose replies are not recorded yet.")]
 
-_Url = Annotated[str | None, typer.Option(metavar="URL", help="Record from another server.")]
+_Url = Annotated[str | None, typer.Option(metavar="URL", help="Base URL of the model's server.")]
 
 _Gepa = Annotated[bool, typer.Option("--gepa", help="Let the model write better prompts (the extra gepa).")]
 
 _DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Tell calls, tokens and price of what is not kept yet; send nothing.")
+    bool, typer.Option("--dry-run", help="Report calls, tokens and price of what is not recorded yet. Nothing is sent.")
 ]
 
-_Jobs = Annotated[int | None, typer.Option(metavar="N", min=1, help="Sessions at a time; one for each core.")]
+_Jobs = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Number of sessions to run in parallel. Default: one per core.")
+]
 
 
 def register(app: typer.Typer) -> None:

@@ -81,9 +81,9 @@ def view(
     store: StorePath,
     *,
     budget: LastBudget = None,
-    full: Annotated[bool, typer.Option("--full", help="Print the messages as they are sent, whole, as JSON.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print the messages exactly as they are sent, as JSON.")] = False,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Show for each node of the header which past it stands for.")
+        bool, typer.Option("--explain", help="Show which messages each node of the header stands for.")
     ] = False,
     config: ConfigPath = None,
     json_path: JsonPath = None,
@@ -191,9 +191,9 @@ def status(
     *,
     budget: LastBudget = None,
     model: Annotated[
-        str | None, typer.Option(metavar="M", help="Whose prices count; the setting model if not given.")
+        str | None, typer.Option(metavar="M", help="Model whose prices apply. Default: the setting `model`.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Show it again at each change, until Ctrl-C.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Update at each change, until Ctrl-C.")] = False,
     config: ConfigPath = None,
     json_path: JsonPath = None,
 ) -> int:

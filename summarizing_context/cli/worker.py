@@ -22,7 +22,7 @@ summarizing-context worker --store postgresql://agents@db.example.org/agents --m
 
 summarizing-context worker --store postgresql://agents@db.example.org/agents --config agent.toml --fleet-calls 40
 """
-_UNCHANGED = "Kept in the store, for all workers; -1 removes it."
+_KEPT = "The store keeps it for all workers; -1 removes it."
 
 
 def register(app: typer.Typer) -> None:
@@ -34,19 +34,22 @@ def worker(
     store: Annotated[str, typer.Option("--store", metavar="ADDRESS", help="postgresql://user@host/database")],
     *,
     concurrency: Annotated[
-        int | None, typer.Option("--concurrency", metavar="N", min=1, help="Summaries made at once.")
+        int | None, typer.Option("--concurrency", metavar="N", min=1, help="Number of summaries in flight.")
     ] = None,
     listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Where /health and /metrics are; port 0 is any.")
+        str,
+        typer.Option(
+            "--listen", metavar="HOST:PORT", help="Address of /health and /metrics; port 0 picks a free port."
+        ),
     ] = "127.0.0.1:9464",
     drain: Annotated[
-        float, typer.Option("--drain", metavar="S", min=0, help="Seconds that SIGTERM leaves for what is under way.")
+        float, typer.Option("--drain", metavar="S", min=0, help="Seconds to finish running work after SIGTERM.")
     ] = 20.0,
     fleet_calls: Annotated[
-        int | None, typer.Option(metavar="N", min=-1, help=f"Most calls of all workers at once. {_UNCHANGED}")
+        int | None, typer.Option(metavar="N", min=-1, help=f"Maximum concurrent calls of all workers. {_KEPT}")
     ] = None,
     fleet_calls_per_minute: Annotated[
-        int | None, typer.Option(metavar="N", min=-1, help=f"Most calls of all workers in a minute. {_UNCHANGED}")
+        int | None, typer.Option(metavar="N", min=-1, help=f"Maximum calls of all workers per minute. {_KEPT}")
     ] = None,
     config: ConfigPath = None,
     summarizer: SummarizerName = None,
