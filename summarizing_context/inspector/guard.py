@@ -59,7 +59,7 @@ class Guard:
         if self._checks_host and not is_local(host):
             return "the header Host names no address of this machine; open the page as http://127.0.0.1:PORT/"
         origin = headers.get("origin")
-        if origin is not None and not _is_own(origin, host):
+        if origin is not None and not is_own(origin, host):
             return "pages of other origins may not ask"
         site = headers.get("sec-fetch-site", "none")
         opens_page = method == "GET" and headers.get("sec-fetch-dest") == "document"
@@ -77,7 +77,8 @@ def is_local(host: str) -> bool:
         return False
 
 
-def _is_own(origin: str, host: str) -> bool:
+def is_own(origin: str, host: str) -> bool:
+    """Whether the header Origin names a page of the server that Host names, such as the inspector."""
     try:
         parts = urlsplit(origin)
     except ValueError:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hmac
 from ipaddress import ip_address
-from urllib.parse import urlsplit
 
 from summarizing_context.errors import SettingsError
+from summarizing_context.inspector.guard import is_local, is_own
 from summarizing_context.proxy.upstream import TOKEN_HEADER, Headers
 
 _FOLDER = "/token/"  # in front of a path, the token of clients that can set no header: /token/<token>/v1/...
@@ -38,31 +38,9 @@ class Guard:
             path = f"/{rest}"
         if self._token is not None and not hmac.compare_digest(told.encode(), self._token.encode()):
             return path, "the token is missing or wrong"
-        if self._token is None and not _is_local_name(given.get(b"host", "")):
+        if self._token is None and not is_local(given.get(b"host", "")):
             return path, "the header Host has to name this machine, such as 127.0.0.1"
         origin = given.get(b"origin")
-        if origin is not None and not _is_same(origin, given.get(b"host", "")):
+        if origin is not None and not is_own(origin, given.get(b"host", "")):
             return path, "pages of other origins may not ask"
         return path, None
-
-
-def _is_local_name(host: str) -> bool:
-    name = _name_of(host)
-    if name == "localhost":
-        return True
-    try:
-        return ip_address(name).is_loopback
-    except ValueError:
-        return False
-
-
-def _is_same(origin: str, host: str) -> bool:
-    """Whether a page is one of ours, such as the inspector."""
-    return urlsplit(origin).scheme in ("http", "https") and urlsplit(origin).netloc.lower() == host.lower()
-
-
-def _name_of(host: str) -> str:
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
