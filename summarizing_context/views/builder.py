@@ -263,8 +263,7 @@ class Viewer:
         """Note what a decision that changes nothing has looked at, and ask for what it wants to have summarized."""
         if decision.is_attempt:
             provider_view.attempted_at, provider_view.attempted_length = self._log_size
-        if decision.pins_seen:
-            provider_view.pins_changed = False
+        provider_view.pins_changed = provider_view.pins_changed and not decision.pins_seen
         if (refused := decision.to_summarize) is not None:
             self._summaries.open.request(CoveredRange(refused.cut.stop, refused.header.nodes))
 
@@ -400,11 +399,12 @@ class Viewer:
         return self._thresholds(self._room_of(state)).high(state.head_tokens)
 
     def soon_covered(self) -> range:
-        """The segments that the next activation of the newest view may cover; none while that is not near."""
+        """The segments that the next activation of the newest view may cover; none while that is not near. Where its
+        messages are counted, it may be near at any time."""
         if (latest := self.latest) is None:
             return range(0)
-        near = self.high_water(0) - self._room_of(latest.state).min_free
-        is_near = latest.state.head_tokens + latest.tail.tokens > near
+        near = latest.state.head_tokens + latest.tail.tokens + self._room_of(latest.state).min_free
+        is_near = near > self.high_water(0) or self._policy.max_messages is not None
         return range(latest.state.leaves, len(self._log.segments)) if is_near else range(0)
 
     def _room_of(self, state: ActivationState) -> Room:

@@ -64,6 +64,7 @@ class SummaryCache:
         self._sizes = sizes
         self._no_view = HeaderPlace(None, sizes.target)
         self._places: tuple[HeaderPlace, ...] = (self._no_view,)
+        self._soon = 0  # segments that the next view may cover
         self._requested: tuple[Node, ...] = ()  # merges that a view would show which has not been made
         self._tokens: dict[str, int] = {}  # of ready summaries of segments, by range hash
         self._ready: dict[str, NodeText] = {}  # by range hash
@@ -95,6 +96,10 @@ class SummaryCache:
             node for shown in view.nodes if stand_ins([shown]) and (node := shown.node) is not None and node.width > 1
         )
 
+    def foresee(self, segments: range) -> None:
+        """These segments may be covered by the next view."""
+        self._soon = segments.stop
+
     def keep_headers(self, places: Iterable[HeaderPlace]) -> None:
         """This is what the headers of views show now."""
         self._places, self._requested = tuple(dict.fromkeys(places)) or (self._no_view,), ()
@@ -102,10 +107,18 @@ class SummaryCache:
     def needed_merges(self) -> list[Node]:
         """Merges that views show or will show next, ready or not."""
         shown = [place.oldest for place in self._places if place.oldest is not None and place.oldest.width > 1]
-        segments, sizes = len(self._log.segments), self._sizes
-        ahead = [next_merge(place, self._leaf_tokens, segments, sizes.merge, sizes.step) for place in self._places]
+        segments, step = len(self._log.segments), self._sizes.step
+        soon = min(self._soon, segments)
+        ahead = [next_merge(place, self._leaf_tokens, soon, self._merge_tokens(place), step) for place in self._places]
         needed = dict.fromkeys([*shown, *self._requested, *(node for node in ahead if node is not None)])
         return [node for node in needed if node.stop <= segments]
+
+    def _merge_tokens(self, place: HeaderPlace) -> int:
+        """What the next merge of a header takes, about: as much as the present one."""
+        oldest = place.oldest
+        if oldest is None or oldest.width == 1 or not self.is_ready(oldest):
+            return self._sizes.merge
+        return estimate_text(self.text_of(oldest).text)
 
     def _leaf_tokens(self, segment: int) -> int | None:
         """What a segment's summary takes; None until it is ready."""
@@ -123,6 +136,7 @@ class SummaryCache:
         self._drops.clear()
         self._read.clear()
         self.keep_headers(())
+        self._soon = 0
         self._seen_stop = self._unread_leaf = 0
         self.notes.reset()
 

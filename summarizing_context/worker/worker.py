@@ -141,11 +141,14 @@ class Worker:
         """The log was replaced."""
         self._planner.reset()
 
-    def wake(self, start_tokens: float | None = None, soon_covered: range = range(0)) -> None:
+    def wake(self, start_tokens: float | None = None, soon_covered: range | None = None) -> None:
         """Have the owner look for work; it is started when there is some. It begins when the log has more than
-        `start_tokens`, if given. Of segments that may be covered soon it reads what stands in for their summaries."""
+        `start_tokens`, if given. Of segments that may be covered soon it reads what stands in for their summaries, and
+        makes the merge that these make due."""
         if start_tokens is not None:
             self.start_tokens = start_tokens
+        if soon_covered is not None:
+            self._summaries.foresee(soon_covered)
         if soon_covered and self._recipe.maker == "model" and self._past_start() and not self._extracts_on():
             yield_now = self._background.yield_now
             self._stand_ins = self._summaries.reader_ahead(soon_covered, self._sources, yield_now)

@@ -7,6 +7,7 @@ from summarizing_context.log.digests import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Node, NodeText
 from summarizing_context.settings.sizes import SummarySizes
+from summarizing_context.worker.merges import HeaderPlace
 from summarizing_context.worker.summary_cache import Extracts, SummaryCache
 from tests.making import assistant, entries, session, timeline, user
 
@@ -73,6 +74,36 @@ def test_without_a_summary_a_stand_in_is_made_once():
     assert made.text_of(Node.leaf(0)).made_by == "stand-in"
     made.text_of(Node.leaf(0))
     assert passes.read == [log.content(0)]
+
+
+def test_a_merge_is_needed_once_a_view_is_about_to_cover_more_than_its_header_holds():
+    made, log, _ = book(timeline(session(messages=400)))
+    for leaf in range(len(log.segments)):
+        give(made, Node.leaf(leaf), "word " * CAP)
+    assert made.needed_merges() == []
+    made.foresee(range(4))
+    assert made.needed_merges() == []
+    made.foresee(range(16))
+    (first,) = made.needed_merges()
+    assert 0 < first.stop <= 16
+    made.reset()
+    assert made.needed_merges() == []
+
+
+def test_the_next_merge_is_foreseen_from_what_the_present_one_takes():
+    texts = {"short": "word", "long": "word " * (4 * CAP)}
+    needed = {}
+    for name, text in texts.items():
+        made, log, _ = book(timeline(session(messages=400)))
+        for leaf in range(len(log.segments)):
+            give(made, Node.leaf(leaf), "word " * CAP)
+        merge = Node(0, 4)
+        give(made, merge, text)
+        made.keep_headers([HeaderPlace(merge, 16.0 * CAP)])
+        made.foresee(range(8))
+        needed[name] = [node for node in made.needed_merges() if node != merge]
+    assert not needed["short"]
+    assert needed["long"]
 
 
 def test_the_extractive_maker_needs_no_stand_ins():

@@ -101,6 +101,7 @@ class Shop:
     def __init__(self, log: MessageLog | None = None, gate: Gate | None = None, **changed: Any) -> None:
         self.gate, self.store, self.clock = gate or Gate(), Shelf(), Clock()
         self.book, self.timeline, _ = book(log)
+        self.book.foresee(range(len(self.timeline.segments)))
         self.events: list[tuple[str, dict[str, object]]] = []
         recipe = Recipe("model", "seg", "roll", True, 20, 20, lambda kind, rank, most: f"{kind} {rank}")
         given = {
