@@ -35,6 +35,7 @@ class Verdict:
     reasons: dict[str, int] = field(default_factory=dict)
     compactions: int = 0  # summaries that the client asked for, for its own compaction
     taken_up: int = 0  # of these, found in a later request
+    breaks: int = 0  # requests that do not begin with the one before, but for the client's own compaction
     most_tokens: int = 0
     budget: int = 0
     tokens: int = 0  # of all requests
@@ -63,10 +64,12 @@ def judge(
         last = before.get(each.thread)
         if not each.problem:
             before[each.thread] = each
-        if last is not None and each.number not in activated and not _goes_on(seen, last, each):
-            verdict.unexplained += 1
-            words = f"request {each.number} of {each.kind} does not begin with request {last.number}"
-            verdict.problems.append(words)
+        if last is not None and not _goes_on(seen, last, each):
+            verdict.breaks += 1
+            if each.number not in activated:
+                verdict.unexplained += 1
+                words = f"request {each.number} of {each.kind} does not begin with request {last.number}"
+                verdict.problems.append(words)
         if each.problem:
             verdict.problems.append(f"request {each.number} of {each.kind}: {each.problem}")
         if each.lost:

@@ -9,10 +9,11 @@ import asyncio
 import json
 import re
 import socket
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import uvicorn
 from starlette.requests import Request
@@ -47,19 +48,32 @@ class Seen:
     problem: str = ""
     lost: list[str] = field(default_factory=list)  # markers of results that should have come and did not
     ended: bool = False  # the reply went out to its end
+    spent: float = 0.0  # seconds from the request's last byte to the reply's
+
+
+class Says(Protocol):
+    """What the model says next in a history, as a `Script` does."""
+
+    def next(self, thread: Thread, number: int, *, waits: bool) -> Turn: ...
+
+
+class Watches(Protocol):
+    """Sees each request, with the number of the reply that is due in its history."""
+
+    def request(self, body: Body, step: int) -> None: ...
 
 
 class Provider:
     """The ASGI application, and what it has seen."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, script: Says | None = None, watch: Watches | None = None) -> None:
         self.seen: list[Seen] = []
         self.bodies: dict[int, Body] = {}  # of the newest request of each thread, and of those with a problem
         self.paths: dict[str, int] = {}
         self.pausing = asyncio.Event()  # a reply stands in its middle
         self.resumed = asyncio.Event()
         self._plan = plan
-        self._script = Script(plan)
+        self._script, self._watch = script or Script(plan), watch
         self._threads: dict[str, Thread] = {}
         self._before: dict[str, tuple[list[str], list[int], int]] = {}  # items of a thread's last request, with tokens
         self._seal = Seal(b"provider")
@@ -69,10 +83,13 @@ class Provider:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         request = Request(scope, receive)
         raw = await request.body()
+        began, before = time.perf_counter(), self._number
         path = request.url.path
         self.paths[path] = self.paths.get(path, 0) + 1
         response = self._answered(request, path, raw)
         await response(scope, receive, send)
+        if self._number > before:
+            self.seen[before].spent = time.perf_counter() - began
 
     def _answered(self, request: Request, path: str, raw: bytes) -> Response:
         if path.endswith("/count_tokens"):
@@ -84,6 +101,8 @@ class Provider:
             return JSONResponse({"data": [], "models": [], "has_more": False}, 200 if found else 404)
         body = json.loads(raw)
         seen, thread = self._look(dialect, body, request.headers, len(raw))
+        if self._watch is not None:
+            self._watch.request(body, thread.step)
         if seen.problem:
             self.bodies[seen.number] = body
             error = {"type": "invalid_request_error", "message": seen.problem, "code": None, "param": None}

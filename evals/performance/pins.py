@@ -22,5 +22,6 @@ PINS: dict[str, Pins] = {
     "langmem": Pins(("langmem==0.0.30",)),
     "strands": Pins(("strands-agents==1.62.0",)),
     "openhands": Pins(("openhands-sdk==1.58.0",), python=(3, 12)),
+    "cliffcompaction": Pins(("cliffcompaction==0.1.0",)),
     "agent-framework": Pins(("agent-framework-core==1.23.0",)),
 }
