@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,18 +35,26 @@ _EXAMPLES = f"""[bold]Begin here[/bold]
 
 {PROGRAM} demo    [dim]# watch a long session being kept inside 16,000 tokens[/dim]
 
-{PROGRAM} replay logs/ --budget 8k,16k,64k    [dim]# your own transcripts, judged by the laws[/dim]
+{PROGRAM} replay ~/.claude/projects --budget 32k    [dim]# the same for sessions of your own client[/dim]
 
-{PROGRAM} demo --keep demo.db    [dim]# keep its store, then look into it:[/dim]
+{PROGRAM} demo --keep demo.db    [dim]# keep the demo, and look into it[/dim]
 
-{PROGRAM} view demo --store demo.db --budget 16k --explain
-
-{PROGRAM} eval run --cases logs/    [dim]# what views of your transcripts still hold[/dim]
+{PROGRAM} view demo --store demo.db --explain
 
 [bold]Exit status[/bold]
 
-0 all well · 1 a law was broken or a gate failed · 2 bad input · 3 a view was refused · 4 store or environment
+0 all well · 1 a law was broken or a gate failed · 2 bad input
+3 a view was refused · 4 store or environment · 130 Ctrl-C
 """
+_PANELS = {
+    "Try it": "demo replay import",
+    "Look into a store": "sessions inspect view status activations search recall expand ledger memory pins checkpoints "
+    "budget",
+    "Change a session": "undo summarize compress pin unpin checkpoint restore fork",
+    "Serve": "proxy mcp worker migrate",
+    "Measure and improve": "eval prompts tune",
+    "Shell": "completion",
+}
 
 
 def build_app() -> typer.Typer:
@@ -78,7 +87,28 @@ def build_app() -> typer.Typer:
     ):
         family.register(app)
     _register_completion(app)
+    _arrange(app)
     return app
+
+
+def _arrange(app: typer.Typer) -> None:
+    """Group the commands of the help, and set what is said of an example above it, where nothing wraps."""
+    commands: list[Any] = [*app.registered_commands, *app.registered_groups]
+    for panel, names in _PANELS.items():
+        for one in commands:
+            if one.name in names.split():
+                one.rich_help_panel = panel
+    waiting = [app]
+    while waiting:
+        family = waiting.pop()
+        told: list[Any] = [family.info, *family.registered_commands]
+        for info in told:
+            if isinstance(info.epilog, str):
+                info.epilog = _REMARK.sub(r"\2\n\1", info.epilog)
+        waiting += [group.typer_instance for group in family.registered_groups if group.typer_instance is not None]
+
+
+_REMARK = re.compile(r"^(\S.*?) {4}(\[dim\]#.*?\[/dim\])$", re.MULTILINE)
 
 
 def _show_version(asked: bool) -> None:

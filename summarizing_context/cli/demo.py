@@ -102,8 +102,10 @@ def _moment(now: Moment, budget: int) -> str:
 
 
 def _what_happened(report: DemoReport) -> Table:
+    from summarizing_context.views.activation import REASON_WORDS
+
     tally, figures = report.tally, report.tally.figures()
-    reasons = ", ".join(f"{count} {reason}" for reason, count in report.activations_by_reason.items())
+    reasons = ", ".join(f"{count} {REASON_WORDS[reason]}" for reason, count in report.activations_by_reason.items())
     history = f"{number(tally.history_tokens)} tokens, counted by {report.token_counter}"
     rows: list[tuple[str, str | Text, str]] = [
         ("messages", number(tally.messages), history),

@@ -77,6 +77,7 @@ def import_transcripts(
     Each keeps its own name. A session that the store has already gets the messages that are new, and another session of
     that name a number. A file that cannot be read is named, and the others are imported.
     """
+    from summarizing_context.errors import TranscriptError
     from summarizing_context.transcripts import find_transcripts
 
     settings = OwnSettings(config).load(store=store)
@@ -90,6 +91,8 @@ def import_transcripts(
         work.run(files)
     if work.unreadable and not work.rows:
         raise work.unreadable[0]
+    if not (work.rows or asked):
+        raise TranscriptError(f"{files[0]}: holds no message; name another transcript")
     status = tell_unreadable(work.unreadable)
     _report(work, json_path)
     if asked:

@@ -27,6 +27,7 @@ from summarizing_context.errors import (
     PromptError,
     SummarizingContextError,
     TranscriptError,
+    UndoError,
 )
 from summarizing_context.messages.text import inert
 from summarizing_context.settings.addresses import shown_store
@@ -127,8 +128,11 @@ def write_json(path: str, document: Any) -> None:
     """Write a result as JSON; `-` is standard output."""
     text = json.dumps(document, indent=2) + "\n"
     if path == "-":
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        try:
+            sys.stdout.write(text)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _close_stdout()
     else:
         write_private(Path(path), text)
 
@@ -249,8 +253,8 @@ def refuse_suite(suite: str | None, option: str) -> None:
 
 def explain_failure(error: BaseException) -> int:
     """Say on one line of standard error what went wrong; the exit status for it."""
-    if isinstance(error, BrokenPipeError):  # the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        _close_stdout()
         return Status.OK
     if isinstance(error, (KeyboardInterrupt, typer.Abort)):
         _complain("stopped; nothing that was stored is lost")
@@ -268,12 +272,17 @@ def explain_failure(error: BaseException) -> int:
     return Status.ENVIRONMENT
 
 
+def _close_stdout() -> None:
+    """The reader of a pipe has seen enough: write no more to it. The exit status stays that of the command."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _status_of(error: Exception) -> Status:
     if isinstance(error, BudgetError):
         return Status.REFUSED
     if isinstance(error, CassetteLimitError):
         return Status.ENVIRONMENT
-    if isinstance(error, (ValueError, LookupError, PromptError)):  # what was given is wrong, or not there
+    if isinstance(error, (ValueError, LookupError, PromptError, UndoError)):  # what was given is wrong, or not there
         return Status.BAD_INPUT
     return Status.ENVIRONMENT
 
@@ -290,6 +299,10 @@ def _complain(words: str) -> None:
 
 class _InertConsole(Console):
     """A console that shows names and texts from anywhere and obeys nothing in them: no markup, no escape."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        _close_stdout()
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
         for segment in super().render(renderable, options):

@@ -84,7 +84,8 @@ def show(tallies: Sequence[Tally], sums: Sequence[Tally], total: Tally, shape: S
         console.print(
             "The client's own tokens are as it recorded them; its tools and system prompt count.", style="dim"
         )
-    for title, counts in (("Repairs", total.repairs), ("Skipped, being no messages", total.skipped)):
+    repairs = {kind.replace("_", " "): count for kind, count in total.repairs.items()}
+    for title, counts in (("Repairs", repairs), ("Skipped, being no messages", total.skipped)):
         if kinds := ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items())):
             console.print(plain(f"{title}: {kinds}."), style="dim")
     if len(shown) < len(tallies):
@@ -275,7 +276,8 @@ summarizing-context replay logs/ --budget 16k --summarizer openai --model M --ba
 
 [bold]Exit status[/bold]
 
-0 all laws held · 1 a law was broken · 2 bad input · 3 a view was refused · 4 store or environment
+0 all laws held · 1 a law was broken · 2 bad input · 3 a view was refused
+4 store or environment · 130 Ctrl-C
 """
 
 

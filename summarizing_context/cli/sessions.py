@@ -76,14 +76,19 @@ def register(app: typer.Typer) -> None:
 def list_sessions(store: StorePath, json_path: JsonPath = None) -> int:
     """List all sessions of a store, the newest change first."""
     found = with_store(store, lambda opened: opened.sessions(), read_only=True)
-    columns = ("session", "project", "#messages", "#summaries", "changed", "open in")
-    shown = table(f"Sessions in {plain(shown_store(store))}", *columns, wide="session")
+    told = {
+        "session": [info.session_id for info in found],
+        "project": [plain(info.project or "") for info in found],
+        "#messages": [number(info.messages) for info in found],
+        "#summaries": [number(info.summaries) for info in found],
+        "changed": [moment(info.updated_at)[:16] for info in found],
+        "open in": [_writer(info) for info in found],
+    }
+    told = {name: cells for name, cells in told.items() if any(cells) or name == "session"}  # an id needs the room
+    shown = table(f"Sessions in {plain(shown_store(store))}", *told, wide="session")
     shown.columns[0].no_wrap, shown.columns[0].overflow = False, "fold"  # an id is of use whole only
-    for info in found:
-        shown.add_row(
-            info.session_id, plain(info.project or "–"), number(info.messages), number(info.summaries),
-            moment(info.updated_at), _writer(info),
-        )  # fmt: skip
+    for row in zip(*told.values(), strict=True):
+        shown.add_row(*row)
     if not found:
         shown.caption = "it holds no session yet"
     show_result(json_path, {"store": shown_store(store), "sessions": [asdict(info) for info in found]}, shown)
@@ -92,7 +97,7 @@ def list_sessions(store: StorePath, json_path: JsonPath = None) -> int:
 
 def _writer(info: SessionInfo) -> str:
     if info.writer_pid is None:
-        return "–"
+        return ""
     return f"process {info.writer_pid}" + (f" on {plain(info.writer_host)}" if info.writer_host else "")
 
 

@@ -304,9 +304,9 @@ def _status_table(document: Mapping[str, Any]) -> Table:
         ("summaries ready", number(known["summaries_ready"]), ""),
         ("summaries pending", number(known["summaries_pending"]), f"{known['summaries_failed']} failed"),
         (
-            "header",
+            "summaries in the view",
             number(sum(document["header_nodes"].values())),
-            f"nodes: {nodes}" if nodes else "nothing is covered",
+            nodes or "nothing is covered",
         ),
         ("activations", number(document["activations"]), _last_activation(document["last_activation"])),
         ("repairs", number(sum(known["repairs"].values())), _listed(known["repairs"]) or "none needed"),
@@ -324,7 +324,7 @@ def _last_activation(record: Mapping[str, Any] | None) -> str:
 
 
 def _listed(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items() if count)
 
 
 def _json_values(value: Any) -> Any:

@@ -258,7 +258,8 @@ def _read(path: str | os.PathLike[str], load: Callable[[BinaryIO], Any]) -> Any:
         with Path(path).open("rb") as file:
             return load(file)
     except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise SettingsError(f"{path}: the settings cannot be read: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise SettingsError(f"{path}: the settings cannot be read: {reason}") from error
 
 
 def _table_source(path: str | os.PathLike[str], found: Any, table: str | None) -> Source:

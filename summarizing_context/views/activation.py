@@ -26,7 +26,7 @@ Reason = Literal[
     "restored",
 ]
 
-_REASON_WORDS: dict[Reason, str] = {
+REASON_WORDS: dict[str, str] = {
     "high_water": "nearly full",
     "budget_lowered": "smaller budget",
     "provider_changed": "other provider",
@@ -106,7 +106,7 @@ def told_reason(record: ActivationRecord) -> str:
     if record.undoes is not None:
         return f"undo of {record.undoes}"
     moved = record.covered_from != record.covered_to
-    why = _REASON_WORDS[record.reason] if moved or record.reason != "high_water" else "newest did not fit"
+    why = REASON_WORDS[record.reason] if moved or record.reason != "high_water" else "newest did not fit"
     return f"{why}, undone" if record.is_undone else why
 
 

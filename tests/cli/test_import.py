@@ -58,6 +58,12 @@ def test_a_named_format_stands_in_the_place_of_the_one_that_is_seen(run: Runner,
     assert run("prompts", "render", "segment", path, "--format", "codxe").status == 2
 
 
+def test_a_file_without_a_message_is_refused(run: Runner, tmp_path):
+    path = write_transcript(tmp_path / "log.jsonl", [])
+    ran = run("import", path, "--store", tmp_path / "logs.db")
+    assert (ran.status, ran.out, "holds no message" in ran.err) == (2, "", True)
+
+
 def test_ctrl_c_in_an_import_shows_what_is_in_the_store_and_a_second_run_goes_on(run: Runner, tmp_path, monkeypatch):
     for name in "abc":
         write_transcript(tmp_path / f"{name}.jsonl", SHORT)

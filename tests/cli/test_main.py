@@ -12,7 +12,7 @@ from typing import Any
 import click
 import pytest
 import typer
-from cli.commands import Runner
+from cli.commands import Runner, says, write_transcript
 
 from summarizing_context.cli.app import build_app
 from summarizing_context.cli.output import Status, explain_failure, number, plain, read_tokens
@@ -24,6 +24,7 @@ from summarizing_context.errors import (
     StoreCorruptError,
     SummarizerError,
     TranscriptError,
+    UndoError,
 )
 
 CHECKOUT = Path(__file__).parents[2]
@@ -49,6 +50,18 @@ def single_commands() -> dict[tuple[str, ...], click.Command]:
         else:
             waiting += [((*words, name), one) for name, one in inner.items()]
     return found
+
+
+def test_the_help_groups_all_commands_and_sets_remarks_above_examples(run: Runner, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = run("--help").out
+    assert "─ Commands ─" not in shown
+    for words, command in single_commands().items():
+        assert f" {words[0]} " in shown
+        remarks = re.findall(r"#[^\[]*", command.epilog or "")
+        assert all(len(remark) < 79 for remark in remarks)
+        assert not re.search(r"\S.*#", re.sub(r"\[/?\w+\]", "", command.epilog or ""))
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 @pytest.mark.parametrize("words", single_commands(), ids=" ".join)
@@ -99,6 +112,7 @@ def test_a_wrong_argument_is_one_line_that_helps(run: Runner, arguments, hint):
         (BudgetError(900, 100), 3),
         (StoreCorruptError("run.db is damaged"), 4),
         (SessionInUseError("s1", 17), 4),
+        (UndoError("there is no activation to undo"), 2),
         (SummarizerError(), 4),
         (PermissionError(13, "Permission denied", "out.json"), 4),
         (ZeroDivisionError("division by zero"), 4),
@@ -123,6 +137,19 @@ def test_a_module_run_is_the_command(tmp_path):
     )
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == f"error: {tmp_path}/none.jsonl: there is no such file or folder; check the path\n"
+
+
+@pytest.mark.parametrize("more", [(), ("--json", "-")])
+def test_a_reader_who_has_seen_enough_changes_no_exit_status(tmp_path, more):
+    log = tmp_path / "one.jsonl"
+    write_transcript(log, [says("system", "word " * 400), says("user", "a"), says("assistant", "b")])
+    command = [sys.executable, "-m", "summarizing_context", "replay", str(log), "--budget", "100", *more]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=CHECKOUT) as ran:
+        assert ran.stdout
+        assert ran.stderr
+        ran.stdout.close()
+        assert ran.stderr.read().startswith("Replaying 1 file at 100 tokens.")
+        assert ran.wait(60) == Status.REFUSED
 
 
 def test_importing_the_command_line_brings_neither_sdks_nor_tables():

@@ -69,7 +69,7 @@ def test_a_budget_without_room_for_the_system_rows_ends_with_3(run: Runner, stor
 def test_status_tells_how_full_the_view_is(run: Runner, store):
     ran = run("status", "long", "--store", store, "--budget", "6k")
     assert ran.status == 0
-    assert all(word in ran.out for word in ("summaries ready", "6,000", "segments", "header"))
+    assert all(word in ran.out for word in ("summaries ready", "6,000", "segments", "summaries in the view"))
     assert max(map(len, ran.out.splitlines())) <= 100
     document = run("status", "long", "--store", store, "--budget", "6k", "--json", "-").document
     assert document["statistics"]["messages"] == len(demo_session(turns=10))
