@@ -118,7 +118,7 @@ async def test_any_edits_of_a_host_leave_log_and_views_as_set_messages_does(
                 history = edited(history, edits[number], number)
 
 
-async def test_ten_turns_activate_once_where_set_messages_activates_ten_times() -> None:
+async def test_ten_turns_activate_once_followed_or_set() -> None:
     async with open_context(small()) as ours, open_context(small()) as each:
         history = talk(20)
         for number in range(10):
@@ -129,7 +129,7 @@ async def test_ten_turns_activate_once_where_set_messages_activates_ten_times() 
             assert now[: len(before)] == before
             assert anew[-1] == now[-1] == history[-1]
             history = [*history, assistant(f"Said {number}.")]
-        assert (ours.statistics().activations, each.statistics().activations) == (1, 10)
+        assert ours.statistics().activations == each.statistics().activations == 1
         assert await ours.get_messages() == await each.get_messages()
 
 

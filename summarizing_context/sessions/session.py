@@ -35,6 +35,7 @@ from summarizing_context.sessions.notices import Notify
 from summarizing_context.sessions.statistics import CallFigures, Statistics
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import (
+    NewActivation,
     Place,
     SessionStore,
     StoredCheckpoint,
@@ -45,6 +46,7 @@ from summarizing_context.stores.base import (
 from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest, Reason
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.memory_section import is_memory_block, memories_in
+from summarizing_context.views.restored_states import Replaced
 from summarizing_context.views.view import ActivationState, Change, View, ViewMarks, encode_state
 from summarizing_context.worker.open_ranges import CoveredRange
 from summarizing_context.worker.summary_cache import SummaryCache
@@ -213,6 +215,9 @@ class Session:
                 await self._store_replacement(log, durable)
             if present.pinned != pinned:
                 await self.store.pins.save(self.id, encode_pins(present.pinned), lambda: None)
+            for one in self.views.provider_views:  # the store has forgotten all of them
+                if one.state.stop > self.log.leading_count:
+                    await self._save_state(one.key, one.state)
             await self.worker.recall(everything=True)
 
     async def _store_replacement(self, log: Sequence[Entry], durable: Sequence[Entry]) -> None:
@@ -246,6 +251,7 @@ class Session:
 
     def replaced(self, log: Sequence[Entry]) -> None:
         """A new log is committed: go on from it."""
+        pasts, old = self.views.pasts(), Replaced(list(self.log.entries), self.log.common_prefix(log))
         self.log.replace(log)
         self.replaced_by = len(self.log)
         self.ledger.keep(self.log.kept)
@@ -253,7 +259,7 @@ class Session:
         self.worker.reset()
         if self.learner is not None:
             self.learner.forget()
-        self.views.forget("log_replaced")
+        self.views.replaced(old, pasts)
         self._segments_seen = -1  # as many segments as before may be other ones
         self._wake_for_segments()
 
@@ -343,7 +349,7 @@ class Session:
             if self._announcements.announce is None:
                 self.notify("pre_compact", self._event_before(change))
             made = self._recorded(change)
-            await self._commit(key, change, made)
+            await self._save_state(key, change.state, stored_form(made, change.before))
             if self._show(change, made, began):
                 return change.report
             change = await self._decided(decide)
@@ -481,14 +487,13 @@ class Session:
         self.wake()
         return not self.worker.is_idle
 
-    async def _commit(self, key: str, change: Change, made: ActivationRecord) -> None:
-        """Keep the state. A view is due in any case: where the store fails, it is shown from memory and told."""
+    async def _save_state(self, key: str, state: ActivationState, made: NewActivation | None = None) -> None:
+        """Keep a state. A view is due in any case: where the store fails, it is shown from memory and told."""
         if self.read_only:
             return
         try:
             with self.foreground.call():
-                kept = stored_form(made, change.before)
-                await self.store.save_activation(self.id, key, encode_state(change.state), kept)
+                await self.store.save_activation(self.id, key, encode_state(state), made)
         except StoreError as error:
             self.last_error = str(error)
             logger.warning("an activation could not be kept; after a restart it is made again", exc_info=error)

@@ -19,6 +19,7 @@ from summarizing_context.log.ledger import SessionLedger
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import stand_ins
 from summarizing_context.messages.provider_bindings import Bounds
+from summarizing_context.views import restored_states
 from summarizing_context.views.activation import (
     ActivationPlan,
     ActivationReport,
@@ -31,7 +32,6 @@ from summarizing_context.views.composing import Composer, ProviderDrafts, cuts_l
 from summarizing_context.views.folds import hides_newest
 from summarizing_context.views.header import Style
 from summarizing_context.views.planner import Decision, Reshape, Situation, plan_activation
-from summarizing_context.views.restored_states import prefix_kept, priced, tail_behind
 from summarizing_context.views.sections import SECTIONS, Section, Sources
 from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.system_prompt import SystemRows
@@ -110,9 +110,9 @@ class Viewer:
 
     def restore(self, key: str, state: ActivationState, marks: ViewMarks | None = None) -> None:
         """Take up a committed state; with `marks` that of a checkpoint, which is told with the next view."""
-        state = priced(state, self._price, self._counter)
+        state = restored_states.priced(state, self._price, self._counter)
         is_pending = marks is not None or self._policy.merge_user_rows  # where rows met is not kept with a state
-        tail = tail_behind(state, self._policy.shares, self._price)
+        tail = restored_states.tail_behind(state, self._policy.shares, self._price)
         provider_view = ProviderView(key, state, tail, pending="restored" if is_pending else None)
         if state.held_at:
             provider_view.attempted_at, provider_view.attempted_length = self._log.tokens[state.held_at], state.held_at
@@ -127,10 +127,10 @@ class Viewer:
         """The change that takes a provider's view back to an earlier state; None where that view would not fit now.
         Raises `Pause` where the pace allows it."""
         provider_view = self._provider_view(key, Room(there.room, self._policy.shares))
-        there = priced(there, self._price, self._counter)
+        there = restored_states.priced(there, self._price, self._counter)
         state = gone_back(there, provider_view.state, self._log.bounds())
         name = ("undo", state.serial, state.stop, self._log.name)
-        tail = self.pace.once(name, lambda: tail_behind(state, self._policy.shares, self._price))
+        tail = self.pace.once(name, lambda: restored_states.tail_behind(state, self._policy.shares, self._price))
         above = self.system_rows.tokens + state.head_tokens
         extend_tail(self._reads, tail, budget - above)
         before, after = self.tokens(key, budget)[0], above + tail.tokens
@@ -141,12 +141,25 @@ class Viewer:
 
     def prefix_kept(self, change: Change) -> int:
         """Tokens with which the view handed out last and the changed one begin alike, tools included."""
-        return prefix_kept(change, self.system_rows, self._price)
+        return restored_states.prefix_kept(change, self.system_rows, self._price)
 
-    def forget(self, reason: Reason) -> None:
-        """The log was replaced: every provider starts over, and its next view is an activation."""
-        for provider_view in self._provider_views.values():
-            self._start_over(provider_view, reason)
+    def pasts(self) -> list[restored_states.Past]:
+        """What the log tells of what each provider's view covers, before the log is replaced."""
+        return [
+            restored_states.past_of(provider_view.state, self._log) for provider_view in self._provider_views.values()
+        ]
+
+    def replaced(self, old: restored_states.Replaced, pasts: Sequence[restored_states.Past]) -> None:
+        """The log was replaced: a provider whose view covers nothing that has changed goes on with it; the others start
+        over, and their next view is an activation."""
+        for provider_view, past in zip(self._provider_views.values(), pasts, strict=True):
+            kept = restored_states.kept_state(provider_view.state, past, old, self._log)
+            state = kept or restored_states.first_state(self._log, provider_view.state, self._counter)
+            tail = restored_states.tail_behind(state, self._policy.shares, self._price)
+            if kept is not None:
+                provider_view.go_on(state, tail, old.same, self._log_size)
+            else:
+                provider_view.start_over(state, tail, has_texts=bool(self._log.pinned.texts))
         self._keep_shown()
 
     def change(
@@ -433,13 +446,8 @@ class Viewer:
         return provider_view
 
     def _new_provider_view(self, key: str, room: Room) -> ProviderView:
-        state = ActivationState(
-            room=room.tokens,
-            stop=self._log.leading_count,
-            counter=self._counter,
-            system=self.system_rows.name,
-            repeats_stop=len(self._log),
-        )
+        empty = ActivationState(room=room.tokens, system=self.system_rows.name)
+        state = restored_states.first_state(self._log, empty, self._counter, system=empty.system)
         pending: Reason | None = "provider_changed" if self._provider_views else "restored" if self.reopened else None
         tail = Tail(self._log.leading_count, room, self._price, repeats_stop=state.repeats_stop)
         return ProviderView(key, state, tail, pending=pending, pins_changed=bool(self._log.pinned.texts))
@@ -451,17 +459,6 @@ class Viewer:
             return "system_changed"
         provider_view.state = msgspec.structs.replace(provider_view.state, system=self.system_rows.name)
         return None
-
-    def _start_over(self, provider_view: ProviderView, reason: Reason) -> None:
-        old = provider_view.state
-        stop, repeats = self._log.leading_count, len(self._log)
-        provider_view.state = ActivationState(
-            serial=old.serial, room=old.room, stop=stop, counter=self._counter, repeats_stop=repeats
-        )
-        room = Room(old.room, self._policy.shares)
-        provider_view.tail = Tail(stop, room, self._price, repeats_stop=repeats)
-        provider_view.pending, provider_view.attempted_at, provider_view.counted = reason, None, 0
-        provider_view.pins_changed = bool(self._log.pinned.texts)
 
     def _keep_shown(self) -> None:
         """Tell what has to be made because views show it."""

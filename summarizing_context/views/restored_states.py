@@ -1,12 +1,21 @@
-"""States that come back: from an earlier process, from a checkpoint, or by an undo; and what of a view stays then.
+"""States that come back: from an earlier process, from a checkpoint, by an undo, or with a log whose end is written
+anew; and what of a view stays then.
 
 Pure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import msgspec
 
+from summarizing_context.log.entries import Entry
+from summarizing_context.log.kept_texts import Instructions, PlanItems
+from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.rules import StandingRules
+from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.views.budget import Room, Shares
 from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.system_prompt import SystemRows
@@ -22,11 +31,74 @@ def priced(state: ActivationState, price: Price, counter: str) -> ActivationStat
     return msgspec.structs.replace(state, pin_tokens=pins)
 
 
+def first_state(log: MessageLog, before: ActivationState, counter: str, *, system: str = "") -> ActivationState:
+    """The state of a view that shows the whole log, in the room of the state before."""
+    stop, repeats = log.leading_count, len(log)
+    return ActivationState(
+        serial=before.serial, room=before.room, stop=stop, counter=counter, system=system, repeats_stop=repeats
+    )
+
+
 def tail_behind(state: ActivationState, shares: Shares, price: Price) -> Tail:
     """The tail behind a state, which shows nothing yet."""
     room = Room(state.room, shares, state.squeeze, state.staying)
     repeats = state.repeats_stop
     return Tail(state.stop, room, price, state.folded, state.bounds, since=state.since, repeats_stop=repeats)
+
+
+class Past(NamedTuple):
+    """What a log tells of the messages that a state covers. Later messages may change it: they end a rule, or bring
+    another text of a file."""
+
+    segments: Sequence[str]  # their hashes
+    leading_count: int
+    rules: StandingRules
+    plan: PlanItems | None
+    instructions: Sequence[Instructions]
+    pinned: Sequence[int]
+
+
+def past_of(state: ActivationState, log: MessageLog) -> Past:
+    """What the log tells of what a state covers."""
+    texts, stop = log.kept_texts, state.stop
+    plan = texts.plan if texts.plan is not None and texts.plan.message < stop else None
+    pinned = [index for index in log.pinned.indexes if index < stop]
+    hashes, rules = log.hashes[: state.leaves], log.rules.before(stop)
+    return Past(hashes, log.leading_count, rules, plan, texts.instructions(stop), pinned)
+
+
+class Replaced(NamedTuple):
+    """A log that another has taken the place of."""
+
+    entries: Sequence[Entry]
+    same: int  # so many entries from the first on stand in both
+
+
+def kept_state(state: ActivationState, past: Past, old: Replaced, log: MessageLog) -> ActivationState | None:
+    """The state for a log whose end is written anew, so that its views begin as before; None where what the state
+    covers is not the same any more, or nothing is left behind it."""
+    same, length = old.same, len(log)
+    covers = state.stop > log.leading_count
+    if same < state.stop or (covers and (state.stop == length or log.group_start(state.stop) != state.stop)):
+        return None
+    if (state.folded and same < state.bounds.rewritten) or past_of(state, log) != past:
+        return None
+    ends = [0, *(segment.stop for segment in log.segments[: state.leaves])]
+    if ends[-1] != state.leaves_stop:
+        return None
+    bounds = _moved(state.bounds, old, log)
+    repeats, held = min(state.repeats_stop, same), min(state.held_at, same)
+    return msgspec.structs.replace(state, bounds=bounds, repeats_stop=repeats, held_at=held)
+
+
+def _moved(bounds: Bounds, old: Replaced, log: MessageLog) -> Bounds:
+    """The bounds for the new log: entries of before may stand elsewhere in it."""
+    same = old.same
+    if same >= bounds.rewritten:
+        return bounds
+    moved = {entry.data for entry in old.entries[same : bounds.rewritten]}
+    last = max((at for at in range(same, len(log)) if log.entries[at].data in moved), default=same - 1)
+    return Bounds(last + 1, min(bounds.settled, last + 1) if same >= bounds.settled else last + 1)
 
 
 def prefix_kept(change: Change, rows: SystemRows, price: Price) -> int:

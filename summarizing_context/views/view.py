@@ -331,6 +331,22 @@ class ProviderView:
         now = was._replace(settled=min(was.rewritten, bounds.settled))
         return now.settled > was.settled and self.tail.binds(self.tail.start, now)
 
+    def start_over(self, state: ActivationState, tail: Tail, *, has_texts: bool) -> None:
+        """Another log: the next view is an activation. `has_texts`: texts are pinned by calls."""
+        self.state, self.tail, self.pending, self.pins_changed = state, tail, "log_replaced", has_texts
+        self.attempted_at, self.counted = None, 0
+
+    def go_on(self, state: ActivationState, tail: Tail, same: int, size: tuple[int, int]) -> None:
+        """The log, of so many tokens and messages, has another end from entry `same` on: another tail, of which nothing
+        is shown yet."""
+        self.counted = sum(item.seq < same for item in self.tail.items[: self.counted])
+        self.state, self.tail = state, tail
+        if self.attempted_at is not None:
+            self.attempted_at, self.attempted_length = (
+                min(self.attempted_at, size[0]),
+                min(self.attempted_length, size[1]),
+            )
+
     @property
     def marks(self) -> ViewMarks:
         shown = len(self.last) if self.resumed is None else self.resumed

@@ -262,9 +262,10 @@ class Chaos:
         await self._replace(self.context.clear, [])
 
     async def _replace(self, what: Callable[[], Awaitable[Any]], wanted: list[Message]) -> None:
+        before = self.judge.log
         await self._change(what, wanted)
         self.ready.clear()
-        self.judge.replaced()
+        self.judge.replaced(before)
 
     async def idle(self) -> None:
         await self._attempt(lambda: self.context.wait_idle(0.01))

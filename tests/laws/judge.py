@@ -81,8 +81,8 @@ class Judge:
     async def set(self, messages: list[Message]) -> None:
         given = copied(messages)
         await self.context.set_messages(given)
-        self.log = copied(messages)
-        self._replaced = True
+        before, self.log = self.log, copied(messages)
+        self.replaced(before)
         vandalise(given)
 
     async def clear(self) -> None:
@@ -94,7 +94,8 @@ class Judge:
     def closing(self) -> None:
         """Before the context is closed: what changes the next view, and was told by now, is taken note of.
 
-        A log that was replaced and not shown since has no earlier view: the activation state went with the old log.
+        A log that was replaced and not shown since may have no earlier view: the activation state went with the old
+        log, or is lost where it could not be kept.
         """
         if self._replaced or self.context.statistics().activations > self._activations_before:
             self.untold()
@@ -103,8 +104,9 @@ class Judge:
         """An activation may have happened that no view has told: the next views may begin anew."""
         self.shown = {}
 
-    def replaced(self) -> None:
-        """The log was replaced, or may have been."""
+    def replaced(self, before: list[Message]) -> None:
+        """The log was replaced, or may have been: views stay as they were up to the first difference."""
+        self.shown = {key: _begun(view, before, self.log) for key, view in self.shown.items()}
         self._replaced = True
 
     def reopened(self, context: Any) -> None:
@@ -264,6 +266,20 @@ def vandalise(value: Any) -> None:
         for item in value:
             vandalise(item)
         value.append("vandal")
+
+
+def _begun(view: list[Message], before: list[Message], now: list[Message]) -> list[Message]:
+    """With what the next view has to begin though the log is another one from some entry on: what stands before the raw
+    tail, and the untouched messages of that up to the difference."""
+    same = next((at for at, (old, new) in enumerate(zip(before, now, strict=False)) if old != new), None)
+    same = min(len(before), len(now)) if same is None else same
+    tail = find_tail(view, before)
+    if isinstance(tail, str):
+        return []
+    rows, at = tail.view_start, tail.log_start
+    while at < same and rows < len(view) and canonical_once(view[rows]) == canonical_once(before[at]):
+        rows, at = rows + 1, at + 1
+    return view[:rows]
 
 
 def _first_difference(kept: list[Message], wanted: list[Message]) -> str:

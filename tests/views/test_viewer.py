@@ -9,6 +9,7 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.views.activation import Reason
 from summarizing_context.views.budget import CachePrices, Economy
 from summarizing_context.views.builder import MAX_KEYS, Viewer
+from summarizing_context.views.restored_states import Replaced
 from summarizing_context.views.view import View, ViewPolicy
 from summarizing_context.worker.summary_cache import SummaryCache
 from tests.making import PRICE, SMALL, entry, fixed_shares, one_call, session, system, user
@@ -95,9 +96,10 @@ def test_a_change_decided_before_the_log_was_replaced_is_not_applied():
     host.run(session(messages=100))
     host.add(*session(seed=2, messages=60))
     change = host.viewer.change("", BUDGET)
+    pasts, old = host.viewer.pasts(), Replaced(list(host.timeline.entries), 0)
     host.timeline.replace([entry(user("new"))])
     host.book.reset()
-    host.viewer.forget("log_replaced")
+    host.viewer.replaced(old, pasts)
     assert not host.viewer.apply(change)
     assert host.view().messages == [user("new")]
     assert host.reasons[-1] == "log_replaced"
