@@ -11,6 +11,10 @@ from typing import Any
 
 import msgspec
 
+from evals.clients.rules import Seal
+
+SEAL = Seal(b"measured")  # what a provider signs with
+
 PATHS = {"anthropic": "/v1/messages", "chat": "/v1/chat/completions", "responses": "/v1/responses"}
 
 MODELS = {"anthropic": "claude-sonnet-5", "chat": "gpt-5", "responses": "gpt-5-codex"}
@@ -26,16 +30,21 @@ _TOOLS = 30  # that a request brings, of about 1.3 KB each
 class Session:
     """The history of one session in one protocol."""
 
-    def __init__(self, dialect: str, seed: int = 7, beginning: str = "") -> None:
+    def __init__(self, dialect: str, seed: int = 7, *, mark: str = "", tools: int = _TOOLS) -> None:
         self.dialect = dialect
+        self.made = 0  # steps
+        self.mark = mark  # stands in each text, with the number of the step
         self._random = random.Random(f"{dialect}{seed}")
-        self._beginning = beginning or f"Session {seed}: fix the parser. Never push to main."
-        self._made = 0
         self._items: list[bytes] = []
         self._size = 0
-        tools = [_tool(dialect, number) for number in range(_TOOLS)]
-        self._beside: dict[str, Any] = {"model": MODELS[dialect], "tools": tools}
-        self._add(_said(dialect, self._beginning))
+        definitions = [_tool(dialect, number) for number in range(tools)]
+        self._beside: dict[str, Any] = {"model": MODELS[dialect], "tools": definitions}
+        self._add(_said(dialect, f"{self.marker}Session {seed}: fix the parser. Never push to main."))
+
+    @property
+    def marker(self) -> str:
+        """What the newest texts begin with."""
+        return f"{self.mark}#{self.made}. " if self.mark else ""
 
     def grow(self, size: int) -> None:
         """Go on until the history has so many bytes."""
@@ -44,11 +53,11 @@ class Session:
 
     def step(self) -> None:
         """A call of the model's, and its result; now and then an answer and new words of the user's."""
-        self._made += 1
-        number, text = self._made, self._text(30, 90)
+        self.made += 1
+        number, text = self.made, self._text(30, 90)
         if number % 12 == 0:
             self._add(_answered(self.dialect, text))
-            self._add(_said(self.dialect, f"Go on with part {number}. {self._text(10, 40)}"))
+            self._add(_said(self.dialect, f"Go on. {self._text(10, 40)}"))
             return
         for item in _called(self.dialect, number, text):
             self._add(item)
@@ -71,7 +80,7 @@ class Session:
         self._size += len(self._items[-1])
 
     def _text(self, least: int, most: int) -> str:
-        return " ".join(self._random.choices(_TEXT.split(), k=self._random.randint(least, most)))
+        return self.marker + " ".join(self._random.choices(_TEXT.split(), k=self._random.randint(least, most)))
 
 
 def _tool(dialect: str, number: int) -> dict[str, Any]:
@@ -102,15 +111,16 @@ def _answered(dialect: str, text: str) -> dict[str, Any]:
 def _called(dialect: str, number: int, text: str) -> Iterator[dict[str, Any]]:
     given = {"path": f"src/module_{number}.py", "offset": number}
     if dialect == "anthropic":
-        call = {"type": "tool_use", "id": f"toolu_{number}", "name": f"tool_{number % _TOOLS}", "input": given}
+        call = {"type": "tool_use", "id": f"toolu_{number}", "name": f"tool_{number % 4}", "input": given}
         yield {"role": "assistant", "content": [{"type": "text", "text": text}, call]}
         return
-    function = {"name": f"tool_{number % _TOOLS}", "arguments": msgspec.json.encode(given).decode()}
+    function = {"name": f"tool_{number % 4}", "arguments": msgspec.json.encode(given).decode()}
     if dialect == "chat":
         call = {"id": f"call_{number}", "type": "function", "function": function}
         yield {"role": "assistant", "content": text, "tool_calls": [call]}
         return
-    yield {"type": "reasoning", "id": f"rs_{number}", "summary": [], "encrypted_content": "gAAAA" * 40}
+    id = f"rs_{number}"
+    yield {"type": "reasoning", "id": id, "summary": [], "encrypted_content": SEAL.sign(id)}
     yield _answered(dialect, text)
     yield {"type": "function_call", "call_id": f"call_{number}", **function}
 

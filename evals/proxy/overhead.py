@@ -22,13 +22,12 @@ from statistics import median, quantiles
 from typing import Any
 from urllib.parse import urlsplit
 
-import psutil
 from rich.console import Console
 from rich.table import Table
 
 from evals.performance.machine import machine
 from evals.proxy.bodies import PATHS, Session
-from evals.proxy.processes import instant_provider, proxy_process
+from evals.proxy.processes import Watched, instant_provider, proxy_process
 
 _CASES = {"whole": "1000k", "view": "60k"}  # budgets: the history goes on as it came, or a view in its place
 
@@ -98,7 +97,7 @@ class _Way:
 
 
 def _measured(
-    dialect: str, case: str, provider: str, address: str, process: psutil.Process, options: argparse.Namespace
+    dialect: str, case: str, provider: str, address: str, process: Watched, options: argparse.Namespace
 ) -> Figures:
     session = Session(dialect)
     session.grow(options.size)
@@ -110,11 +109,10 @@ def _measured(
         body = session.body()
         size += len(body)
         direct.append(ways[0].ask(PATHS[dialect], body))
-        before = process.cpu_times()
+        before = process.cpu_ms
         proxied.append(ways[1].ask(PATHS[dialect], body))
         time.sleep(_PAUSE)
-        after = process.cpu_times()
-        spent.append((after.user + after.system - before.user - before.system) * 1_000)
+        spent.append(process.cpu_ms - before)
     for way in ways:
         way.close()
     records = _records(address)

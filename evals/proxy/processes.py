@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
-
 _ANSWER = (
     b'{"id":"x","object":"response","role":"assistant","type":"message","model":"m","stop_reason":"end_turn",'
     b'"content":[],"choices":[],"output":[],"usage":{"input_tokens":0,"output_tokens":9}}'
@@ -22,8 +20,38 @@ _ANSWER = (
 _REPLY = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(_ANSWER) + _ANSWER
 
 
+class Watched:
+    """A process whose time and memory are looked at. Linux tells them; elsewhere they are 0."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self._folder = Path(f"/proc/{process.pid}")
+
+    @property
+    def cpu_ms(self) -> float:
+        """Milliseconds of processor time so far."""
+        try:
+            fields = (self._folder / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") * 1_000
+
+    @property
+    def megabytes(self) -> int:
+        """Memory that it has in use."""
+        try:
+            return round(int((self._folder / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6)
+        except OSError:
+            return 0
+
+    def end(self) -> int:
+        """Ask it to end; its exit status. Raises `subprocess.TimeoutExpired`."""
+        self._process.terminate()
+        return self._process.wait(30)
+
+
 @contextmanager
-def proxy_process(upstream: str, store: Path, options: Sequence[str] = ()) -> Iterator[tuple[str, psutil.Process]]:
+def proxy_process(upstream: str, store: Path, options: Sequence[str] = ()) -> Iterator[tuple[str, Watched]]:
     """A proxy in a process of its own: its address, and the process. It ends with SIGTERM."""
     command = [sys.executable, "-m", "summarizing_context", "proxy", "--store", str(store), "--listen", "0"]
     given = ["--anthropic", upstream, "--openai", upstream, *options]
@@ -34,7 +62,7 @@ def proxy_process(upstream: str, store: Path, options: Sequence[str] = ()) -> It
             address = words.split(": ")[0]
             if not address.startswith("http"):
                 raise RuntimeError(f"the proxy did not start: {words}{process.stderr.read()}")
-            yield address, psutil.Process(process.pid)
+            yield address, Watched(process)
         finally:
             process.terminate()
             process.wait(30)

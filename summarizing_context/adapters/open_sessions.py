@@ -55,11 +55,12 @@ class Sessions:
         return {name: each.context for name, each in self._sessions.items() if each.context is not None}
 
     async def close(self) -> None:
-        """Close all of them."""
+        """Close all of them, at once."""
         if self._closing is not None:
             await self._closing
-        for name in list(self._sessions):
-            await self._close(name)
+        closed = await asyncio.gather(*map(self._close, list(self._sessions)), return_exceptions=True)
+        for error in filter(None, closed):
+            raise error
 
     async def _close_oldest(self) -> None:
         for name in list(self._sessions)[: max(0, len(self._sessions) - self._most)]:

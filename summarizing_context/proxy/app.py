@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx2
 from starlette.applications import Starlette
@@ -28,6 +28,7 @@ from summarizing_context.proxy.dialects.chat import Chat
 from summarizing_context.proxy.dialects.responses import Responses
 from summarizing_context.proxy.feed import Feed, Record
 from summarizing_context.proxy.guarding import Guard
+from summarizing_context.proxy.replies import Reply
 from summarizing_context.proxy.rewriting import Rewriter, Rewritten
 from summarizing_context.proxy.upstream import Headers, Target, Upstream, passed_on, target_of
 from summarizing_context.proxy.usage import UsageReader
@@ -35,10 +36,8 @@ from summarizing_context.proxy.wire import (
     Body,
     ClientGone,
     SlowBody,
-    pass_on,
     read_body,
     reply_error,
-    reply_whole,
     rest_of,
 )
 
@@ -48,7 +47,9 @@ MOST_BYTES = 64_000_000  # of a body that a view is made for; longer ones go on 
 
 _WITHIN = 30.0  # seconds in which a view has to be there
 
-_MOST_OF_AN_ERROR = 1_000_000  # bytes of a provider's answer that are looked at
+Made = TypeVar("Made")
+
+_NUMBER = re.compile(r"[0-9]{1,15}")
 
 _ANTHROPIC, _CHAT, _RESPONSES = Anthropic(), Chat(), Responses()
 
@@ -81,6 +82,15 @@ class Passage:
             return
         except ClientGone:
             return
+        try:
+            await self._pass_while_there(scope, body, receive, send)
+        except asyncio.CancelledError:  # the proxy ends
+            with contextlib.suppress(RuntimeError):  # a reply has begun, and is cut off
+                await reply_error(send, 503, "the proxy was told to end; ask again")
+            raise
+
+    async def _pass_while_there(self, scope: Scope, body: Body, receive: Receive, send: Send) -> None:
+        """Pass the request on until it is answered, or until the client has hung up."""
         passing = asyncio.ensure_future(self._pass(scope, body, receive, send))
         gone = asyncio.ensure_future(_gone(receive)) if body.is_whole else None
         try:
@@ -130,56 +140,62 @@ class Passage:
         except PassUnchanged:
             self._feed.passed_unchanged += 1
         except Exception as error:
-            self._feed.failed(error)
-            logger.warning("a request went on unchanged", extra={"cause": type(error).__name__})
+            self._failed("a request went on unchanged", error)
         return None
 
     async def _exchange(self, sent: _Sent, stream: AsyncIterator[bytes], body: Body, send: Send) -> None:
         """Ask the provider, once more where it finds a view too long, and pass its answer on."""
         rewritten = None if self._shadow else sent.rewritten
         data = rewritten.body if rewritten is not None and rewritten.record.changed else body.data
-        answer = await self._ask(sent, data if body.is_whole else stream)
+        reply = await self._ask(sent, data if body.is_whole else stream)
         try:
-            if rewritten is not None and answer.status_code in (400, 413):
-                error = await _read_error(answer)
-                again = await self._guarded(self._rewriter.shorter(rewritten, error.decode("utf-8", "replace")))
-                if again is None:
-                    await reply_whole(send, answer.status_code, passed_on(answer.headers.raw), error)
-                    self._feed.add(replace(rewritten.record, status=answer.status_code))
-                    return
-                await answer.aclose()
-                answer = await self._ask(sent, again.body)
-                rewritten = again
-            await self._answered(answer, rewritten or sent.rewritten, send)
+            if rewritten is not None and (error := await reply.error()) is not None:
+                again = await self._guarded(self._rewriter.shorter(rewritten, error))
+                if again is not None:
+                    await reply.aclose()
+                    reply, rewritten = await self._ask(sent, again.body), again
+                    if reply.status in (400, 413):
+                        self._rewriter.was_not_too_long(again)
+            await self._answered(reply, rewritten or sent.rewritten, send)
         finally:
-            await answer.aclose()
+            await reply.aclose()
 
-    async def _ask(self, sent: _Sent, data: bytes | AsyncIterator[bytes]) -> httpx2.Response:
-        return await self._upstream.send(sent.method, sent.target, sent.headers_for(data), data)
+    async def _ask(self, sent: _Sent, data: bytes | AsyncIterator[bytes]) -> Reply:
+        return Reply(await self._upstream.send(sent.method, sent.target, sent.headers_for(data), data))
 
-    async def _answered(self, answer: httpx2.Response, rewritten: Rewritten | None, send: Send) -> None:
-        headers = answer.headers
-        reader = UsageReader(headers.get("content-type", ""), packed="content-encoding" in headers)
-        record = None if rewritten is None else rewritten.record
-        if record is None:
-            return await pass_on(answer, send, lambda data: None)
-        record.status = answer.status_code
+    async def _answered(self, reply: Reply, rewritten: Rewritten | None, send: Send) -> None:
+        if rewritten is None:
+            return await reply.pass_on(send, lambda piece: None)
+        reader = UsageReader(reply.headers.get("content-type", ""), packed="content-encoding" in reply.headers)
+        record = rewritten.record
+        record.status = reply.status
         try:
-            await pass_on(answer, send, reader.feed)
+            await reply.pass_on(send, lambda piece: self._beside(reader.feed, piece))
         finally:
-            record.usage = reader.usage()
-            self._feed.add(record)
+            record.usage = self._beside(reader.usage)
+            self._beside(self._feed.add, record)
         if record.usage is not None and not self._shadow:
             await self._observe(record)
         return None
+
+    def _beside(self, work: Callable[..., Made], *given: Any) -> Made | None:
+        """What work makes that is done beside a reply; None where it fails, which does not hold the reply up."""
+        try:
+            return work(*given)
+        except Exception as error:
+            self._failed("a reply was not looked at", error)
+            return None
+
+    def _failed(self, words: str, error: Exception) -> None:
+        self._feed.failed(error)
+        logger.warning(words, extra={"cause": type(error).__name__})
 
     async def _observe(self, record: Record) -> None:
         try:
             if record.usage is not None:
                 await self._rewriter.observe(record, record.usage)
         except Exception as error:
-            self._feed.failed(error)
-            logger.warning("a usage could not be noted", extra={"cause": type(error).__name__})
+            self._failed("a usage could not be noted", error)
 
 
 class _Sent:
@@ -211,7 +227,7 @@ def build_app(
 
     async def status(request: Request) -> JSONResponse:
         after = request.query_params.get("after", "0")
-        return JSONResponse(feed.status(int(after) if after.isdigit() else 0))
+        return JSONResponse(feed.status(int(after) if _NUMBER.fullmatch(after) else 0))
 
     @asynccontextmanager
     async def lifespan(_app: Any) -> AsyncIterator[None]:
@@ -226,36 +242,20 @@ def build_app(
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await own(scope, receive, send)
-        path, refusal = guard.admitted(scope["path"], scope["headers"])
-        if refusal is not None:
-            return await reply_error(send, 403, refusal)
-        scope = _at(scope, path)
+        asked = guard.admitted(scope)
+        if asked.refusal is not None:
+            return await reply_error(send, asked.status, asked.refusal)
+        scope, path = {**scope, "path": asked.path, "raw_path": asked.raw_path}, asked.path
         is_own = path == "/_status" or (inspector is not None and (path == "/inspect" or path.startswith("/inspect/")))
         return await (own if is_own else passage)(scope, receive, send)
 
     return app
 
 
-def _at(scope: Scope, path: str) -> Scope:
-    """The request without the token in its path."""
-    raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    cut = len(scope["path"]) - len(path)  # the token has letters and digits only, written alike in both
-    return {**scope, "path": path, "raw_path": raw[cut:] if cut else raw}
-
-
 async def _gone(receive: Receive) -> None:
     """Return when the client has hung up: then the provider need not go on."""
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _read_error(answer: httpx2.Response) -> bytes:
-    data = bytearray()
-    async for chunk in answer.aiter_raw():
-        data += chunk
-        if len(data) > _MOST_OF_AN_ERROR:
-            raise httpx2.ReadError("the provider's answer is too large for an error")
-    return bytes(data)
 
 
 async def _break_off(send: Send, error: Exception) -> None:

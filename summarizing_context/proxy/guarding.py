@@ -8,14 +8,27 @@ from __future__ import annotations
 
 import hmac
 from ipaddress import ip_address
+from typing import NamedTuple
+from urllib.parse import unquote_to_bytes
+
+from starlette.types import Scope
 
 from summarizing_context.errors import SettingsError
 from summarizing_context.inspector.guard import is_local, is_own
-from summarizing_context.proxy.upstream import TOKEN_HEADER, Headers
+from summarizing_context.proxy.upstream import TOKEN_HEADER
 
 _FOLDER = "/token/"  # in front of a path, the token of clients that can set no header: /token/<token>/v1/...
 
 _SHORTEST = 16  # characters of a token
+
+
+class Asked(NamedTuple):
+    """What a request asks for, without the token, and why it is refused; None where it is not."""
+
+    path: str
+    raw_path: bytes
+    refusal: str | None = None
+    status: int = 403
 
 
 class Guard:
@@ -29,18 +42,41 @@ class Guard:
         if token is not None and (len(token) < _SHORTEST or not token.isascii() or not token.isalnum()):
             raise SettingsError(f"the token has to be {_SHORTEST} or more letters and digits")
 
-    def admitted(self, path: str, headers: Headers) -> tuple[str, str | None]:
-        """The path that is asked for, and why it is refused; None where it is not."""
-        given = {name: value.decode("latin-1") for name, value in headers}
+    def admitted(self, scope: Scope) -> Asked:
+        """What a request asks for, and whether it may."""
+        path: str = scope["path"]
+        raw_path: bytes = scope.get("raw_path") or path.encode()
+        if (wrong := _wrong_target(raw_path)) is not None:
+            return Asked(path, raw_path, wrong, 400)
+        given = {name: value.decode("latin-1") for name, value in scope["headers"]}
         told = given.get(TOKEN_HEADER, "")
         if path.startswith(_FOLDER):
             told, _, rest = path.removeprefix(_FOLDER).partition("/")
-            path = f"/{rest}"
+            folder = f"{_FOLDER}{told}".encode()
+            if not raw_path.startswith(folder):  # else a part of the token would stay in the address
+                return Asked(path, raw_path, "the token is written with escapes; write it plainly", 400)
+            path, raw_path = f"/{rest}", raw_path[len(folder) :] or b"/"
+        return Asked(path, raw_path, self._refusal(scope, given, told))
+
+    def _refusal(self, scope: Scope, given: dict[bytes, str], told: str) -> str | None:
         if self._token is not None and not hmac.compare_digest(told.encode(), self._token.encode()):
-            return path, "the token is missing or wrong"
-        if self._token is None and not is_local(given.get(b"host", "")):
-            return path, "the header Host has to name this machine, such as 127.0.0.1"
-        origin = given.get(b"origin")
-        if origin is not None and not is_own(origin, given.get(b"host", "")):
-            return path, "pages of other origins may not ask"
-        return path, None
+            return "the token is missing or wrong"
+        host = given.get(b"host", "")
+        if self._token is None and not is_local(host):
+            return "the header Host has to name this machine, such as 127.0.0.1"
+        origins = [value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"]
+        opens_page = scope["method"] == "GET" and given.get(b"sec-fetch-dest") == "document"
+        is_foreign = given.get(b"sec-fetch-site", "none") not in ("none", "same-origin") and not opens_page
+        if is_foreign or not all(is_own(origin, host) for origin in origins):
+            return "pages of other origins may not ask"
+        return None
+
+
+def _wrong_target(raw_path: bytes) -> str | None:
+    """Why no such address is asked: one of another host, or one that leads out of a provider's folder."""
+    if not raw_path.startswith(b"/"):
+        return "this is no proxy for other hosts; set it as the base URL of a client"
+    if b"#" in raw_path:
+        return "an address that is asked for has no fragment"
+    segments = unquote_to_bytes(raw_path).replace(b"\\", b"/").split(b"/")
+    return "an address has no segments of dots" if b"." in segments or b".." in segments else None

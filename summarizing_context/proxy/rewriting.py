@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -22,7 +23,6 @@ from summarizing_context.proxy.dialects.base import (
     Fields,
     Memory,
     PassUnchanged,
-    Shown,
     bare,
     by_key,
     digest,
@@ -42,13 +42,17 @@ _MOST_KNOWN = 1_000  # sessions whose last request is remembered
 _MOST_STORED = 8  # sessions of a store that may be those of an unnamed client's history
 
 _TOO_LONG = re.compile(
-    r"prompt is too long|context_length_exceeded|maximum context length|exceeds? (?:the )?context|context window"
-    r"|input is too long|too many (?:input )?tokens|request_too_large"
+    r"prompt is too long|context_length_exceeded|maximum context length|exceeds? (?:the )?(?:available )?context"
+    r"|context window|input is too long|too many (?:input )?tokens|request_too_large"
 )
 
-_NUMBERS = re.compile(
-    r"(\d{4,})\D+?>\s*(\d{4,})|maximum context length is (\d{4,}) tokens.*?(\d{4,}) tokens", re.DOTALL
+_NUMBERS = (  # in the words of an error: tokens that were sent, and the most that fits
+    re.compile(r"(?P<sent>\d{4,})\D+?>\s*(?P<most>\d{4,})"),
+    re.compile(r"maximum context length is (?P<most>\d{4,}) tokens.*?(?P<sent>\d{4,}) tokens", re.DOTALL),
+    re.compile(r"\((?P<sent>\d{4,}) tokens\) exceeds.*?\((?P<most>\d{4,}) tokens\)", re.DOTALL),
 )
+
+_SMALLEST_WINDOW = 3_000  # tokens: what is shorter is not too long for any model, whatever the words of an error
 
 _LESS = 0.75  # of what was sent, where the provider does not say how much is too much
 
@@ -67,14 +71,6 @@ class Rewritten:
     window: int  # of the model, in tokens
 
 
-@dataclass(slots=True)
-class _Sent:
-    """What was sent to a model last."""
-
-    names: list[str] = field(default_factory=list)  # of its messages
-    known: dict[int, _Named] = field(default_factory=dict)  # by the identities of a view's messages
-
-
 class _Named(NamedTuple):
     """A message of a view, which later views share, and what names it: its row's key, where it is shown as it is."""
 
@@ -88,7 +84,7 @@ class _Known:
     """What is remembered of a session between its requests."""
 
     keys: list[str] = field(default_factory=list)  # of the history that was followed last
-    sent: dict[str, _Sent] = field(default_factory=dict)  # by model
+    sent: dict[str, list[str]] = field(default_factory=dict)  # names of the messages that were sent last, by model
     ceilings: dict[str, int] = field(default_factory=dict)  # tokens that a model took at most, by model
     summarizer: ClientSummarizer | None = None
 
@@ -108,6 +104,7 @@ class Rewriter:
         self._names = Names()
         self._recalled: set[str] = set()  # what names of unnamed clients' sessions begin with
         self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._named: WeakKeyDictionary[SummarizingContext, dict[int, _Named]] = WeakKeyDictionary()  # of open sessions
 
     async def rewrite(self, dialect: Dialect, body: bytes, headers: Headers, *, counts: bool = False) -> Rewritten:
         """The request with a view. One that only `counts` tokens changes no session.
@@ -136,11 +133,18 @@ class Rewriter:
             return None
         record = before.record
         total = record.view_tokens + record.fixed_tokens
+        ceiling = int(min(total * _share(answer), total - 1))
+        if ceiling < _SMALLEST_WINDOW:
+            return None
         known = self._known[record.session]
-        known.ceilings[record.model] = int(min(total * _share(answer), total - 1))
+        known.ceilings[record.model] = ceiling
         again = replace(before, record=replace(record, replayed=True))
         made = await self._viewed(again, known, [row.key for row in before.asked.rows])
         return made if made.record.view_tokens < record.view_tokens else None
+
+    def was_not_too_long(self, replayed: Rewritten) -> None:
+        """The request was refused once more, though it was shorter: something else is wrong with it."""
+        self._known[replayed.record.session].ceilings.pop(replayed.record.model, None)
 
     async def observe(self, record: Record, usage: Usage) -> None:
         """Tell the session what the provider has counted for its last view."""
@@ -208,10 +212,13 @@ class Rewriter:
             if asked_now.client.id is None:
                 self._names.remember(record.session, keys)
             _note(record, context, keys)
-        shown, sent = _matched(view.shared, asked, known.sent.get(asked.model))
-        record.prefix_kept = _kept(known.sent.get(asked.model), sent.names)
-        known.sent[asked.model] = sent
-        record.changed = sent.names != keys
+            named = [*_named(view.shared, asked, self._named.get(context, {}))]
+            self._named[context] = {id(one.message): one for one in named}
+        rows, names = by_key(asked.rows), [one.name for one in named]
+        shown = [(one.message, rows.get(one.name) if one.is_row else None) for one in named]
+        record.prefix_kept = _kept(known.sent.get(asked.model), names)
+        known.sent[asked.model] = names
+        record.changed = names != keys
         record.sent_messages = len(shown)
         return replace(asked_now, body=dialect.write(asked, shown)) if record.changed else asked_now
 
@@ -226,36 +233,32 @@ def _note(record: Record, context: SummarizingContext, keys: Sequence[str]) -> N
             record.activation = view.activation.reason
 
 
-def _matched(view: Sequence[Message], asked: Asked, before: _Sent | None) -> tuple[list[Shown], _Sent]:
-    """The messages of a view with the client's rows, where they stand as the client sent them."""
+def _named(view: Sequence[Message], asked: Asked, known: Mapping[int, _Named]) -> Iterator[_Named]:
+    """The messages of a view with what names them; those are `known` that the view before had."""
     rows = by_key(asked.rows)
-    known, sent, shown = before.known if before is not None else {}, _Sent(), list[Shown]()
     for message in view:
         named = known.get(id(message))
-        if named is None or named.message is not message:
-            row = rows.get(message.get(KEY, ""))
-            is_row = row is not None and message == row.message
-            name = row.key if row is not None and is_row else digest(msgspec.json.encode(bare(message)))
-            named = _Named(message, name, is_row)
-        sent.names.append(named.name)
-        sent.known[id(message)] = named
-        shown.append((message, rows.get(named.name) if named.is_row else None))
-    return shown, sent
+        if named is not None and named.message is message:
+            yield named
+            continue
+        row = rows.get(message.get(KEY, ""))
+        if row is not None and message == row.message:
+            yield _Named(message, row.key, True)
+        else:
+            yield _Named(message, digest(msgspec.json.encode(bare(message))), False)
 
 
-def _kept(before: _Sent | None, now: Sequence[str]) -> float | None:
+def _kept(before: Sequence[str] | None, now: Sequence[str]) -> float | None:
     """The share of what was sent before with which this begins."""
-    if before is None or not before.names:
+    if not before:
         return None
-    names = before.names
-    same = next((at for at, (one, other) in enumerate(zip(names, now, strict=False)) if one != other), None)
-    return round((min(len(names), len(now)) if same is None else same) / len(names), 4)
+    same = next((at for at, (one, other) in enumerate(zip(before, now, strict=False)) if one != other), None)
+    return round((min(len(before), len(now)) if same is None else same) / len(before), 4)
 
 
 def _share(answer: str) -> float:
     """How much of what was sent fits, as the provider's words tell."""
-    found = _NUMBERS.search(answer)
-    if found is None:
-        return _LESS
-    sent, most = (found[1], found[2]) if found[1] else (found[4], found[3])
-    return min(_LESS, int(most) / int(sent) * _MARGIN) if int(most) < int(sent) else _LESS
+    for words in _NUMBERS:
+        if (found := words.search(answer)) is not None and (most := int(found["most"])) < (sent := int(found["sent"])):
+            return min(_LESS, most / sent * _MARGIN)
+    return _LESS

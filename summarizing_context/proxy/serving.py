@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager, nullcontext
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -29,7 +31,7 @@ ANTHROPIC = "https://api.anthropic.com"
 
 OPENAI = "https://api.openai.com/v1"
 
-_STREAMS_END_WITHIN = 1  # seconds, after which open streams are cut off
+_STREAMS_END_WITHIN = 0.5  # seconds, after which open streams are cut off
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,8 @@ class ProxySettings:
 
 def make_app(proxy: ProxySettings, host: str) -> Any:
     """The application for a server that listens on `host`. Raises `SettingsError`."""
+    for name in ("httpx2", "httpcore2"):  # they log addresses and headers, in which keys may stand
+        logging.getLogger(name).setLevel(logging.WARNING)
     guard = Guard(host, proxy.token)
     upstream = Upstream(proxy.anthropic, proxy.openai)
     if proxy.shadow and not proxy.shadow_pays:
@@ -96,7 +100,8 @@ class Server(uvicorn.Server):
                 date_header=False,
                 proxy_headers=False,
                 lifespan="on",
-                timeout_graceful_shutdown=_STREAMS_END_WITHIN,
+                ws="none",  # no protocol that views are made for has them
+                timeout_graceful_shutdown=_STREAMS_END_WITHIN,  # type: ignore[arg-type] # for `asyncio.wait_for`
             )
         )
         self._takes_signals = takes_signals
@@ -108,8 +113,14 @@ class Server(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        with super().capture_signals() if self._takes_signals else nullcontext():
+        """Take what tells a process to end. uvicorn would raise it once more at last, which is no exit status of 0."""
+        taken = (signal.SIGINT, signal.SIGTERM) if self._takes_signals else ()
+        before = {each: signal.signal(each, self.handle_exit) for each in taken}
+        try:
             yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
 
 
 async def serve(proxy: ProxySettings, listening: socket.socket) -> None:

@@ -82,7 +82,9 @@ def passed_on(headers: Iterable[tuple[bytes, bytes]], *, but: Iterable[bytes] = 
     """The headers that go on: not those of one connection, nor those that `but` names."""
     given = [(name.lower(), value) for name, value in headers]
     named = {part.strip().lower() for name, value in given if name == b"connection" for part in value.split(b",")}
-    left_out = _HOP | named | {TOKEN_HEADER} | set(but)
+    names = {name for name, _ in given}
+    false = {b"content-length"} & names if b"transfer-encoding" in names else set[bytes]()  # chunks tell the length
+    left_out = _HOP | named | false | {TOKEN_HEADER} | set(but)
     return [(name, value) for name, value in given if name not in left_out]
 
 

@@ -42,8 +42,8 @@ class UsageReader:
         if not self._reads:
             return
         self._kept += data
-        if self._streams:
-            *lines, rest = bytes(self._kept).split(b"\n") if b"\n" in data else [bytes(self._kept)]
+        if self._streams and b"\n" in data:
+            *lines, rest = bytes(self._kept).split(b"\n")
             self._kept = bytearray(rest)
             for line in lines:
                 if _NAME in line and line.startswith(b"data:"):

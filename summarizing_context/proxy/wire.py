@@ -1,16 +1,15 @@
-"""Requests and replies as ASGI has them: bodies of a bounded size, replies passed on as they come."""
+"""Requests and replies as ASGI has them: bodies of a bounded size, and replies of the proxy's own."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-import httpx2
 import msgspec
 from starlette.types import Receive, Send
 
-from summarizing_context.proxy.upstream import Headers, passed_on
+from summarizing_context.proxy.upstream import Headers
 
 _BETWEEN = 60.0  # seconds that a client may take between two pieces of a body
 
@@ -62,18 +61,6 @@ async def _parts(receive: Receive) -> AsyncIterator[bytes]:
             yield part
         if not message.get("more_body", False):
             return
-
-
-async def pass_on(answer: httpx2.Response, send: Send, see: Callable[[bytes], None]) -> None:
-    """Send the provider's answer to the client as it comes; `see` is shown each piece.
-
-    Raises `httpx2.HTTPError` where the provider breaks off: then the client's connection has to break off too.
-    """
-    await start(send, answer.status_code, passed_on(answer.headers.raw))
-    async for chunk in answer.aiter_raw():
-        await send({"type": "http.response.body", "body": chunk, "more_body": True})
-        see(chunk)
-    await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 async def start(send: Send, status: int, headers: Headers) -> None:

@@ -54,6 +54,7 @@ class AnthropicAgent:
         )
         OPEN.append(self.client)
         self.history: list[dict[str, Any]] = []
+        self.reminder = ""  # that stands in the newest message only, as long as it is the newest
         self.options = {"model": "claude-x", "max_tokens": 1_000, "tools": [TOOL], "system": "You fix code.", **options}
 
     async def step(self, text: str) -> None:
@@ -63,7 +64,8 @@ class AnthropicAgent:
         blocks = blocks or [{"type": "text", "text": text}]
         self.history.append({"role": "user", "content": blocks})
         marked = [*blocks[:-1], {**blocks[-1], "cache_control": {"type": "ephemeral"}}]
-        sent = [*self.history[:-1], {"role": "user", "content": marked}]
+        reminded = [{"type": "text", "text": self.reminder}] if self.reminder else []
+        sent = [*self.history[:-1], {"role": "user", "content": [*marked, *reminded]}]
         async with self.client.messages.stream(messages=sent, **self.options) as stream:  # type: ignore[arg-type]
             message = await stream.get_final_message()
         fields = {"text": ("text",), "thinking": ("thinking", "signature"), "tool_use": ("id", "name", "input")}

@@ -29,6 +29,7 @@ class Fake:
     seen: list[dict[str, Any]] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     most_tokens: int = 10**9  # bytes of a request through four; more is too long
+    refuses_in_stream: bool = False  # what is too long is refused by an event of a stream that has begun
     behave: Behave | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
@@ -52,21 +53,37 @@ class Fake:
             return JSONResponse({"echo": path, "bytes": len(raw)})
         check, answer, too_long = kind
         if len(raw) // 4 > self.most_tokens:
-            return JSONResponse(too_long(len(raw) // 4, self.most_tokens), 400)
+            words = too_long(len(raw) // 4, self.most_tokens)
+            return streamed(refusal_events(path, words)) if self.refuses_in_stream else JSONResponse(words, 400)
         if problem := check(body):
             self.problems.append(problem)
             return JSONResponse({"type": "error", "error": {"type": "invalid_request_error", "message": problem}}, 400)
         whole, events = answer(body, len(self.seen), len(raw) // 4)
         if not body.get("stream"):
             return JSONResponse(whole)
+        return streamed(events)
 
-        async def stream() -> AsyncIterator[str]:
-            for event in events:
-                name = f"event: {event['type']}\n" if "type" in event else ""
-                yield f"{name}data: {json.dumps(event)}\n\n"
-                await asyncio.sleep(0)
 
-        return StreamingResponse(stream(), media_type="text/event-stream")
+def streamed(events: list[Any]) -> Response:
+    """The events as a stream of their own pieces."""
+
+    async def stream() -> AsyncIterator[str]:
+        for event in events:
+            name = f"event: {event['type']}\n" if "type" in event else ""
+            yield f"{name}data: {json.dumps(event)}\n\n"
+            await asyncio.sleep(0)
+
+    return StreamingResponse(stream(), media_type="text/event-stream")
+
+
+def refusal_events(path: str, words: Any) -> list[Any]:
+    """How a stream tells that a request was too long."""
+    if not path.endswith("/responses"):
+        return [words]
+    begun = {"id": "resp_1", "status": "in_progress", "error": None, "output": []}
+    failed = {**begun, "status": "failed", "error": words["error"]}
+    kinds = {"response.created": begun, "response.in_progress": begun, "response.failed": failed}
+    return [{"type": kind, "response": response} for kind, response in kinds.items()]
 
 
 def _json(raw: bytes) -> Any:

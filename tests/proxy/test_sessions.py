@@ -51,6 +51,23 @@ async def test_a_long_session_stays_within_its_budget_and_lawful(agent: Any):
     assert max(len(each["raw"]) for each in fake.seen) < len(str(client.history)) / 3
 
 
+async def test_a_reminder_that_moves_to_the_newest_message_costs_no_activations():
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as address:
+        client = AnthropicAgent(address)
+        client.reminder = "<system-reminder>Mind the tests.</system-reminder>"
+        for step in range(36):
+            await client.step(f"step {step}")
+        told = await status(address)
+    reasons = [record["activation"] for record in told["records"]]
+    assert set(reasons) == {None, "high_water"}
+    assert reasons.count("high_water") < 20
+    assert fake.problems == []
+    sent = histories(fake.seen)
+    for (before, now), reason in zip(pairwise(sent), reasons[1:], strict=True):
+        assert reason == "high_water" or begins_with(now, before[:-1])
+
+
 @pytest.mark.parametrize("agent", AGENTS)
 async def test_a_short_session_goes_on_byte_for_byte(agent: Any):
     fake, direct = Fake(), Fake()

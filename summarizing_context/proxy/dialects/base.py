@@ -96,6 +96,8 @@ class Memory:
                 before, kept, stop = at, same, end
         rest = data if before is None else b"[" + data[stop:].lstrip(b", \t\r\n")
         new = [bytes(item) for item in msgspec.json.decode(rest, type=list[msgspec.Raw])]
+        if kept + len(new) > _MOST_ITEMS:
+            raise PassUnchanged("the history has too many items to be read at once")
         found = History(kind, new, list(map(make, new)), 0)
         if before is not None:
             history = self._histories[before][0]
@@ -112,6 +114,8 @@ class Memory:
         while len(self._histories) > 1 and (len(self._histories) > self._most_lists or size > self._most_bytes):
             size -= self._histories.pop(0)[1]
 
+
+_MOST_ITEMS = 20_000  # of a request; a model's window ends long before
 
 _MOST_CHANGED = 4  # newest items that a client writes otherwise in its next request: marks, reminders
 

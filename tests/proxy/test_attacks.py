@@ -1,0 +1,315 @@
+"""Requests that want to get past the proxy, and providers that want to harm it, byte by byte over sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import httpx2
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from summarizing_context.proxy import wire
+from tests.proxy.clients import proxied, status
+from tests.proxy.fake import Fake, served
+from tests.proxy.test_wire import TOKEN
+
+pytestmark = pytest.mark.anyio
+
+OWN = b"127.0.0.1"
+
+HELLO = b'{"model":"m","max_tokens":9,"tools":[],"messages":[{"role":"user","content":"hi"}]}'
+
+
+async def answer_all(request: Request, raw: bytes) -> Response:
+    return JSONResponse({})
+
+
+async def said(address: str, data: bytes, most: int = 2_000_000) -> bytes:
+    """What comes back for these bytes: as much as `most`, or until the connection ends."""
+    host, port = address.removeprefix("http://").split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    got = bytearray()
+    try:
+        async with asyncio.timeout(30):
+            writer.write(data)
+            while len(got) < most and (piece := await reader.read(65_536)):
+                got += piece
+    except ConnectionError:
+        pass  # it is refused before all of it was read
+    finally:
+        writer.close()
+    return bytes(got)
+
+
+def asked(
+    target: bytes = b"/v1/messages",
+    *lines: bytes,
+    host: bytes | None = OWN,
+    method: bytes = b"POST",
+    body: bytes = HELLO,
+    version: bytes = b"HTTP/1.1",
+) -> bytes:
+    """A request as it is written; its length is told unless a line tells it in another way."""
+    framed = any(line.lower().startswith((b"content-length", b"transfer-encoding")) for line in lines)
+    head = [method + b" " + target + b" " + version]
+    head += [] if host is None else [b"Host: " + host]
+    head += [] if framed else [b"Content-Length: %d" % len(body)]
+    return b"\r\n".join([*head, *lines, b"Connection: close", b"", body])
+
+
+CHUNKED = b"Transfer-Encoding: chunked"
+
+REFUSED = {
+    "another name": asked(host=b"evil.example"),
+    "a name that begins like ours": asked(host=b"localhost.evil.example"),
+    "a name behind ours": asked(host=b"127.0.0.1@evil.example"),
+    "two names in one": asked(host=b"127.0.0.1, evil.example"),
+    "an address that is not this machine's": asked(host=b"0.0.0.0"),
+    "no name": asked(host=None),
+    "no name, as of old": asked(host=None, version=b"HTTP/1.0"),
+    "two names": asked(b"/v1/messages", b"Host: evil.example"),
+    "a page": asked(b"/v1/messages", b"Origin: https://evil.example"),
+    "a page without an origin": asked(b"/v1/messages", b"Origin: null"),
+    "a page of another port": asked(b"/v1/messages", b"Origin: http://127.0.0.1:1"),
+    "a page of two origins": asked(b"/v1/messages", b"Origin: https://evil.example", b"Origin: http://" + OWN),
+    "a picture in a page": asked(b"/_status", b"Sec-Fetch-Site: cross-site", method=b"GET", body=b""),
+    "another host": asked(b"http://evil.example/v1/messages"),
+    "another host by ours": asked(b"http://127.0.0.1/v1/messages"),
+    "a tunnel": asked(b"evil.example:443", method=b"CONNECT", body=b""),
+    "the server itself": asked(b"*", method=b"OPTIONS", body=b""),
+    "out of the folder": asked(b"/v1/../../admin"),
+    "out of the folder, escaped": asked(b"/v1/%2e%2e/%2E./admin"),
+    "out of the folder by another slash": asked(b"/v1/..%2f..%5cadmin"),
+    "out of the folder, back": asked(b"/v1\\..\\admin"),
+    "a fragment": asked(b"/v1/messages#@evil.example"),
+    "two lengths": asked(b"/v1/messages", b"Content-Length: 3", b"Content-Length: 4"),
+    "a length with a sign": asked(b"/v1/messages", b"Content-Length: +5", body=b"hello"),
+    "an unknown coding": asked(b"/v1/messages", b"Transfer-Encoding: xchunked"),
+    "two codings": asked(b"/v1/messages", CHUNKED, b"Transfer-Encoding: identity", body=b"0\r\n\r\n"),
+    "a line end in a chunk": asked(b"/v1/messages", CHUNKED, body=b"5;a=\r\nb\r\nhello\r\n0\r\n\r\n"),
+    "a space before the colon": asked(b"/v1/messages", b"X-A : b"),
+    "a carriage return in a value": asked(b"/v1/messages", b"X-A: b\rX-Evil: 1"),
+    "a zero in a value": asked(b"/v1/messages", b"X-A: b\x00c"),
+    "a header without end": asked(b"/v1/messages", b"X-A: " + b"a" * 300_000),
+    "another protocol": b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    "no protocol": b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
+}
+
+PASSED = {
+    "plain": asked(),
+    "the other loopback": asked(host=b"[::1]:80"),
+    "one of our own pages": asked(b"/v1/messages", b"Origin: http://" + OWN, b"Sec-Fetch-Site: same-origin"),
+    "a slash within a name": asked(b"/v1/files/a%2Fb"),
+    "line ends, escaped": asked(b"/v1/%0d%0aX-Evil:1/messages"),
+    "a name in front": asked(b"/@evil.example/"),
+    "a folded value": asked(b"/v1/messages", b"X-A: b\r\n X-Evil: 1"),
+    "a header behind the body": asked(b"/v1/messages", CHUNKED, body=b"5\r\nhello\r\n0\r\nX-Evil: 1\r\n\r\n"),
+    "a length that chunks deny": asked(b"/v1/messages", CHUNKED, b"Content-Length: 3", body=b"5\r\nhello\r\n0\r\n\r\n"),
+    "an upgrade": asked(b"/v1/responses", b"Upgrade: websocket", b"Sec-WebSocket-Version: 13"),
+    "names of others": asked(b"/v1/messages", b"X-Forwarded-Host: evil.example", b"X-Forwarded-For: 1.2.3.4"),
+}
+
+
+async def test_what_is_no_clients_request_does_not_reach_the_provider():
+    fake = Fake(behave=answer_all)
+    async with served(fake) as upstream, proxied(upstream) as address:
+        for name, data in REFUSED.items():
+            answer = await said(address, data)
+            assert answer[9:12] in (b"400", b"403", b""), (name, answer)
+            assert fake.seen == [], name
+        assert (await status(address))["failures"] == 0
+
+
+async def test_what_goes_on_goes_to_the_provider_alone_and_in_one_piece():
+    fake = Fake(behave=answer_all)
+    async with served(fake) as upstream, proxied(upstream) as address:
+        for name, data in PASSED.items():
+            answer = await said(address, data)
+            assert answer.startswith(b"HTTP/1.1 200 "), (name, answer)
+            seen = fake.seen.pop()
+            assert fake.seen == [], name
+            assert seen["headers"]["host"] == upstream.removeprefix("http://")
+            assert seen["raw"] in (HELLO, b"hello"), name
+            assert seen["headers"]["content-length"] == str(len(seen["raw"])), name
+            assert not {"x-evil", "upgrade", "transfer-encoding"} & seen["headers"].keys(), name
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        (f"/token/{TOKEN}/v1/messages", "/v1/messages"),
+        (f"/token/{TOKEN}", "/"),
+        (f"/token/%61{TOKEN[1:]}/v1/messages", None),
+        (f"/%74oken/{TOKEN}/v1/messages", None),
+        (f"/token/{TOKEN}x/v1/messages", None),
+        (f"/token//{TOKEN}/v1/messages", None),
+        ("/v1/messages", None),
+    ],
+)
+async def test_no_part_of_a_token_reaches_the_provider(path: str, wanted: str | None):
+    fake = Fake(behave=answer_all)
+    async with served(fake) as upstream, proxied(upstream, token=TOKEN) as address:
+        await said(address, asked(path.encode(), host=b"proxy.example"))
+    assert [each["path"] for each in fake.seen] == ([] if wanted is None else [wanted])
+
+
+@pytest.mark.parametrize("after", ["9" * 5_000, "%C2%B2", "-1", "x", ""])
+async def test_odd_numbers_of_a_record_are_none(after: str):
+    async with proxied("http://127.0.0.1:1") as address:
+        answer = await said(address, asked(f"/_status?after={after}".encode(), method=b"GET", body=b""))
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+async def test_a_client_that_pauses_within_its_body_is_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(wire, "_BETWEEN", 0.2)
+    fake = Fake(behave=answer_all)
+    async with served(fake) as upstream, proxied(upstream) as address:
+        answer = await said(address, asked(b"/v1/messages", b"Content-Length: 1000"))
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert fake.seen == []
+
+
+async def test_a_packed_body_is_not_unpacked():
+    bomb = gzip.compress(b" " * 50_000_000)
+    fake = Fake(behave=answer_all)
+    async with served(fake) as upstream, proxied(upstream, budget=1_000) as address:
+        await said(address, asked(b"/v1/messages", b"Content-Encoding: gzip", body=bomb))
+        told = await status(address)
+    assert fake.seen[0]["raw"] == bomb
+    assert (told["passed_unchanged"], told["failures"]) == (1, 0)
+
+
+async def test_a_history_of_very_many_messages_goes_on_unchanged():
+    row = b'{"role":"user","content":"a"}'
+    body = b'{"model":"m","tools":[{}],"messages":[' + b",".join([row] * 30_000) + b"]}"
+    fake = Fake(behave=answer_all)
+    async with served(fake) as upstream, proxied(upstream, budget=1_000) as address:
+        await said(address, asked(body=body))
+        told = await status(address)
+    assert fake.seen[0]["raw"] == body
+    assert (told["passed_unchanged"], told["failures"]) == (1, 0)
+
+
+# providers
+
+Provide = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def hostile(provide: Provide) -> AsyncIterator[str]:
+    """A provider that writes what it likes."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(len(HELLO))
+            await provide(writer)
+            await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+def writes(*pieces: bytes, times: int = 1) -> Provide:
+    async def provide(writer: asyncio.StreamWriter) -> None:
+        writer.write(b"".join(pieces[:-1]))
+        for _ in range(times):
+            writer.write(pieces[-1])
+            await writer.drain()
+
+    return provide
+
+
+OK = b"HTTP/1.1 200 OK\r\n"
+
+LENGTH = b"content-length: 2\r\n"
+
+BROKEN = {
+    "headers without end": writes(OK, b"x-a: %s\r\n" % (b"a" * 1_000), times=100_000),
+    "one header without end": writes(OK, b"x-a: ", b"a" * 10_000, times=100_000),
+    "a carriage return in a value": writes(OK, LENGTH, b"x-a: b\rx-evil: 1\r\n\r\nok"),
+    "a name with a space": writes(OK, LENGTH, b"x y: 1\r\n\r\nok"),
+    "another protocol": writes(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\nfree"),
+    "an impossible status": writes(b"HTTP/1.1 999 Odd\r\n", LENGTH, b"\r\nok"),
+    "a status of two digits": writes(b"HTTP/1.1 99 Odd\r\n", LENGTH, b"\r\nok"),
+    "no status": writes(b"just bytes\r\n\r\n"),
+    "nothing": writes(b""),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+async def test_a_provider_that_gives_no_answer_is_told_and_harms_nobody(kind: str):
+    async with hostile(BROKEN[kind]) as upstream, proxied(upstream) as address:
+        answer = await said(address, asked())
+        assert (await status(address))["failures"] == 0
+    assert answer.startswith(b"HTTP/1.1 502 ")
+    assert b"x-evil" not in answer
+
+
+BOMB = gzip.compress(b"\0" * 50_000_000)
+
+PACKED = b"content-type: application/json\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(BOMB)
+
+STREAM = b"content-type: text/event-stream\r\n\r\n"
+
+STRANGE = {
+    "a way elsewhere": (
+        writes(b"HTTP/1.1 307 There\r\nlocation: http://evil.example/steal\r\ncontent-length: 0\r\n\r\n"),
+        [b"HTTP/1.1 307 ", b"location: http://evil.example/steal"],
+    ),
+    "a packed answer": (writes(OK, PACKED, BOMB), [b"HTTP/1.1 200 ", BOMB]),
+    "a packed error": (writes(b"HTTP/1.1 400 No\r\n", PACKED, BOMB), [b"HTTP/1.1 400 ", BOMB]),
+    "an error of megabytes": (
+        writes(b"HTTP/1.1 400 No\r\ncontent-length: 1500000\r\n\r\n", b"e" * 15_000, times=100),
+        [b"HTTP/1.1 400 ", b"e" * 1_500_000],
+    ),
+    "an event of megabytes": (
+        writes(OK, STREAM, b"data: ", b"e" * 10_000, times=300),
+        [b"HTTP/1.1 200 ", b"data: eeee"],
+    ),
+    "a length that chunks deny": (
+        writes(OK, b"content-length: 5\r\ntransfer-encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"),
+        [b"HTTP/1.1 200 ", b"2\r\nok\r\n0\r\n\r\n"],
+    ),
+    "more than it said": (writes(OK, LENGTH, b"\r\nokHTTP/1.1 200 OK\r\n\r\n"), [b"HTTP/1.1 200 ", b"\r\n\r\nok"]),
+    "headers of one connection": (
+        writes(OK, LENGTH, b"connection: x-own, close\r\nx-own: 1\r\nset-cookie: a\r\nset-cookie: b\r\n\r\nok"),
+        [b"set-cookie: a\r\nset-cookie: b\r\n", b"\r\n\r\nok"],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+async def test_a_strange_answer_is_passed_on_and_not_followed_nor_unpacked(kind: str):
+    provide, wanted = STRANGE[kind]
+    async with hostile(provide) as upstream, proxied(upstream) as address:
+        answer = await said(address, asked())
+        assert (await status(address))["failures"] == 0
+    for piece in wanted:
+        assert piece in answer
+    assert b"x-own" not in answer
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
+async def test_a_client_may_leave_while_a_provider_says_that_it_will_go_on():
+    async def endless(writer: asyncio.StreamWriter) -> None:
+        while True:
+            writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+            await writer.drain()
+
+    async with hostile(endless) as upstream, proxied(upstream) as address:
+        async with httpx2.AsyncClient(trust_env=False, timeout=0.3) as client:
+            with pytest.raises(httpx2.ReadTimeout):
+                await client.post(f"{address}/v1/messages", content=HELLO, headers={"x-api-key": "k"})
+        assert (await status(address))["failures"] == 0

@@ -1,0 +1,250 @@
+"""Whatever fails in the proxy, at whatever step: the client's request goes on as it came, and its keys are nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from summarizing_context import assembly, open_context
+from summarizing_context.adapters import open_sessions
+from summarizing_context.context import SummarizingContext
+from summarizing_context.proxy import app, rewriting
+from summarizing_context.proxy.dialects.anthropic import Anthropic
+from summarizing_context.proxy.feed import Feed
+from summarizing_context.proxy.rewriting import Rewriter
+from summarizing_context.proxy.usage import UsageReader
+from summarizing_context.settings.values import Settings
+from summarizing_context.stores.sqlite.store import SqliteStore
+from summarizing_context.views.builder import Viewer
+from tests.proxy.clients import AnthropicAgent, proxied, status
+from tests.proxy.fake import Fake, served
+from tests.proxy.test_sessions import contents
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "a secret in an error"
+
+STEPS: dict[str, tuple[Any, str]] = {
+    "reading the request": (Anthropic, "read"),
+    "telling the client": (rewriting, "client_of"),
+    "naming the session": (Rewriter, "_name"),
+    "the window of the model": (rewriting, "window_of"),
+    "opening the session": (open_sessions, "start_context"),
+    "following the history": (SummarizingContext, "follow"),
+    "deciding about the view": (Viewer, "change"),
+    "showing the view": (Viewer, "view"),
+    "naming what is shown": (rewriting, "_named"),
+    "writing the request": (Anthropic, "write"),
+}
+
+BESIDE: dict[str, tuple[Any, str]] = {  # what happens while a reply is passed on, or behind it
+    "reading the usage": (UsageReader, "feed"),
+    "summing the usage up": (UsageReader, "usage"),
+    "noting the usage": (SummarizingContext, "observe_usage"),
+    "keeping a record": (Feed, "add"),
+}
+
+
+def fails(*_: Any, **__: Any) -> Any:
+    raise RuntimeError(SECRET)
+
+
+async def steps(client: AnthropicAgent, count: int) -> None:
+    for number in range(count):
+        await client.step(f"step {number}")
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_a_bug_at_any_step_before_lets_the_request_go_on_as_it_came(
+    step: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    holder, name = STEPS[step]
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, budget=6_000) as address:
+        client = AnthropicAgent(address)
+        await steps(client, 0 if step == "opening the session" else 12)
+        with monkeypatch.context() as patch, caplog.at_level(logging.DEBUG):
+            patch.setattr(holder, name, fails)
+            before = len(fake.seen)
+            await steps(client, 2)
+            told = await status(address)
+        assert [len(each["body"]["messages"]) for each in fake.seen[before:]] == [
+            len(client.history) - 3,
+            len(client.history) - 1,
+        ]
+        assert (told["failures"], told["last_failure"]) == (2, "RuntimeError")
+        assert SECRET not in caplog.text
+        await steps(client, 12)
+        assert (await status(address))["failures"] == 2
+    assert fake.problems == []
+    assert len(fake.seen[-1]["body"]["messages"]) < len(client.history) / 2  # it goes on with its view
+
+
+@pytest.mark.parametrize("step", BESIDE)
+async def test_a_bug_beside_a_reply_costs_the_client_nothing_of_it(
+    step: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    holder, name = BESIDE[step]
+    monkeypatch.setattr(holder, name, fails)
+    fake = Fake()
+    with caplog.at_level(logging.DEBUG):
+        async with served(fake) as upstream, proxied(upstream, budget=6_000) as address:
+            client = AnthropicAgent(address)
+            await steps(client, 12)
+            told = await status(address)
+    assert fake.problems == []
+    assert told["failures"] >= 1
+    assert SECRET not in caplog.text
+
+
+@pytest.fixture
+def small_store(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Stores made from now on with other bounds."""
+
+    def bound(**options: Any) -> None:
+        monkeypatch.setattr(
+            assembly,
+            "_make_store",
+            lambda path, read_only, gives_way: SqliteStore(path, read_only=read_only, **options),
+        )
+
+    return bound
+
+
+async def test_a_store_that_is_full_lets_requests_go_on(tmp_path: Path, small_store: Callable[..., None]):
+    small_store(max_pages=50)
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, tmp_path / "run.db", budget=6_000) as address:
+        client = AnthropicAgent(address)
+        await steps(client, 30)
+        told = await status(address)
+    assert fake.problems == []
+    assert len(fake.seen) == 30
+    assert told["last_failure"] == "StoreFullError"
+    assert len(fake.seen[-1]["body"]["messages"]) == len(client.history) - 1
+
+
+async def test_a_store_that_another_process_has_locked_lets_requests_go_on(
+    tmp_path: Path, small_store: Callable[..., None]
+):
+    small_store(busy_timeout=0.1)
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, tmp_path / "run.db", budget=6_000) as address:
+        client = AnthropicAgent(address)
+        await steps(client, 12)
+        other = sqlite3.connect(tmp_path / "run.db", isolation_level=None)
+        other.execute("begin immediate")
+        await steps(client, 2)
+        locked = await status(address)
+        other.execute("rollback")
+        other.close()
+        await steps(client, 12)
+        told = await status(address)
+    assert fake.problems == []
+    assert (locked["failures"], locked["last_failure"]) == (2, "StoreLockedError")
+    assert told["failures"] == 2
+    assert len(fake.seen[-1]["body"]["messages"]) < len(client.history) / 2
+
+
+async def test_a_session_that_another_program_has_open_goes_on(tmp_path: Path):
+    fake, store = Fake(), tmp_path / "run.db"
+    async with served(fake) as upstream:
+        async with proxied(upstream, store, budget=6_000) as address:
+            client = AnthropicAgent(address)
+            await steps(client, 3)
+            name = (await status(address))["sessions"][0]["session"]
+        async with open_context(Settings(store=store, session_id=name)), proxied(upstream, store) as address:
+            again = AnthropicAgent(address)
+            again.history = client.history
+            await steps(again, 2)
+            told = await status(address)
+    assert fake.problems == []
+    assert (told["failures"], told["last_failure"]) == (2, "SessionInUseError")
+
+
+async def test_a_file_that_is_no_store_lets_requests_go_on(tmp_path: Path):
+    (tmp_path / "run.db").write_bytes(b"no store at all " * 500)
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, tmp_path / "run.db") as address:
+        client = AnthropicAgent(address)
+        await steps(client, 2)
+        told = await status(address)
+    assert fake.problems == []
+    assert told["failures"] == 2
+    assert (tmp_path / "run.db").read_bytes() == b"no store at all " * 500
+
+
+async def test_a_view_that_is_not_there_in_time_is_not_waited_for(monkeypatch: pytest.MonkeyPatch):
+    async def never(*_: Any, **__: Any) -> Any:
+        await asyncio.sleep(600)
+
+    monkeypatch.setattr(app, "_WITHIN", 0.2)
+    monkeypatch.setattr(Rewriter, "_viewed", never)
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream) as address:
+        client = AnthropicAgent(address)
+        await steps(client, 1)
+        told = await status(address)
+    assert (len(fake.seen), told["failures"], told["last_failure"]) == (1, 1, "TimeoutError")
+
+
+KEYS = {
+    "authorization": "Bearer planted-1-authorization",
+    "x-api-key": "planted-2-x-api-key",
+    "api-key": "planted-3-api-key",
+    "x-goog-api-key": "planted-4-x-goog-api-key",
+    "cookie": "session=planted-5-cookie",
+    "chatgpt-account-id": "planted-6-account",
+    "proxy-authorization": "Basic planted-7-proxy",
+    "openai-organization": "planted-8-organization",
+}
+
+
+async def test_planted_keys_are_in_no_file_no_log_no_figure_and_no_event(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+):
+    """They come in headers and in the address, and things go wrong in between."""
+    answers = iter([200, 500, 401, 200, 429, 400] * 20)
+
+    async def behave(request: Request, raw: bytes) -> Response | None:
+        code = next(answers)
+        return None if code == 200 else JSONResponse({"error": {"message": "no", "type": "t"}}, code)
+
+    fake = Fake(behave=behave)
+    with caplog.at_level(1):
+        async with (
+            served(fake) as upstream,
+            proxied(upstream, tmp_path / "run.db", budget=6_000, lends=True) as address,
+        ):
+            async with httpx2.AsyncClient(trust_env=False, headers=KEYS) as client:
+                history: list[dict[str, Any]] = []
+                for number in range(40):
+                    said = {"role": "user", "content": f"step {number} " + "words of a person " * 60}
+                    history += [said, {"role": "assistant", "content": "answer " * 60}]
+                    body = json.dumps({"model": "claude-x", "max_tokens": 9, "tools": [{}], "messages": history[:-1]})
+                    await client.post(f"{address}/v1/messages?key=planted-9-query", content=body)
+            async with httpx2.AsyncClient(trust_env=False) as client:
+                paths = ("/_status", "/inspect/api/sessions", "/inspect/")
+                dumped = [(await client.get(address + path)).text for path in paths]
+            told = json.loads(dumped[0])
+    assert "planted-1-authorization" in str(fake.seen)
+    assert any(b"session_record" in each["raw"] for each in fake.seen)
+    assert sum(record["activation"] is not None for record in told["records"]) > 1
+    logged = [value for record in caplog.records for value in (record.getMessage(), str(record.__dict__))]
+    held = [
+        *dumped,
+        *logged,
+        *capfd.readouterr(),
+        contents(tmp_path).decode("latin-1"),
+    ]
+    assert not [text[max(0, text.index("planted-") - 80) :][:160] for text in held if "planted-" in text]

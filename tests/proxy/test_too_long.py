@@ -1,0 +1,148 @@
+"""A provider tells within a stream that the request was too long: one activation and one replay, before any content."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import anthropic
+import httpx2
+import pytest
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from summarizing_context.proxy.rewriting import _TOO_LONG, _share
+from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, proxied, status
+from tests.proxy.fake import Fake, served
+
+pytestmark = pytest.mark.anyio
+
+PATHS = {AnthropicAgent: "/v1/messages", ChatAgent: "/v1/chat/completions", ResponsesAgent: "/v1/responses"}
+
+AGENTS = pytest.mark.parametrize("agent", PATHS)
+
+
+async def grown(agent: Any, address: str) -> tuple[str, bytes, dict[str, str]]:
+    """The next request of a session, with its address and headers; it asks for a stream."""
+    client = agent(address)
+    for step in range(10):
+        await client.step(f"step {step}")
+    while client.history[-1].get("role") != "assistant" or "call" in str(client.history[-1]):
+        await client.step("go on")
+    said = {"role": "user", "content": "And now?"}
+    history = [*client.history, {"type": "message", **said} if agent is ResponsesAgent else said]
+    field = "input" if agent is ResponsesAgent else "messages"
+    named = {AnthropicAgent: {"x-claude-code-session-id": "s-1"}, ResponsesAgent: {"thread-id": "t-1"}}.get(agent, {})
+    body = json.dumps({**client.options, field: history, "stream": True}).encode()
+    return f"{address}{PATHS[agent]}", body, {"authorization": "Bearer k", **named}
+
+
+async def streamed(url: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+    async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
+        answer = await client.post(url, content=body, headers=headers)
+        return answer.status_code, answer.content
+
+
+@AGENTS
+async def test_it_is_sent_once_more_and_the_client_sees_the_second_stream_alone(agent: Any):
+    fake = Fake(refuses_in_stream=True)
+    async with served(fake) as upstream, proxied(upstream) as address:
+        url, body, headers = await grown(agent, address)
+        fake.most_tokens, before = len(body) // 4 - 100, len(fake.seen)
+        code, content = await streamed(url, body, headers)
+        told = await status(address)
+    assert fake.problems == []
+    assert (code, len(fake.seen)) == (200, before + 2)
+    assert b"answer" in content
+    assert b"failed" not in content
+    assert b"too long" not in content
+    last = told["records"][-1]
+    assert (last["replayed"], last["status"], len(told["sessions"])) == (True, 200, 1)
+
+
+@AGENTS
+async def test_what_nothing_helps_against_is_passed_on(agent: Any):
+    fake = Fake(refuses_in_stream=True)
+    async with served(fake) as upstream, proxied(upstream) as address:
+        url, body, headers = await grown(agent, address)
+        fake.most_tokens = 5
+        _, content = await streamed(url, body, headers)
+        fake.refuses_in_stream = False
+    assert b"too long" in content or b"maximum context length" in content
+    assert content.count(b"error") >= 1
+
+
+async def test_an_event_that_announces_a_stream_does_not_wait_for_the_next_one():
+    """The provider goes on only when the client has got what came first."""
+    got = asyncio.Event()
+
+    async def behave(request: Request, raw: bytes) -> Response:
+        async def stream() -> Any:
+            yield b'event: response.created\ndata: {"type":"response.created"}\n\n'
+            await got.wait()
+            yield b'event: response.completed\ndata: {"type":"response.completed"}\n\n'
+
+        return StreamingResponse(stream(), media_type="text/event-stream")
+
+    body = json.dumps({"model": "m", "input": [{"role": "user", "content": "hi"}], "tools": [{}]}).encode()
+    async with (
+        served(Fake(behave=behave)) as upstream,
+        proxied(upstream) as address,
+        httpx2.AsyncClient(trust_env=False, timeout=60) as client,
+        client.stream("POST", f"{address}/v1/responses", content=body) as answer,
+    ):
+        pieces = answer.aiter_raw()
+        assert b"response.created" in await anext(pieces)
+        got.set()
+        assert b"response.completed" in await anext(pieces)
+
+
+async def test_words_about_length_behind_content_are_content():
+    words = b'data: {"choices":[{"delta":{"content":"hi"}}]}\n\ndata: {"error": {"message": "prompt is too long"}}\n\n'
+
+    async def behave(request: Request, raw: bytes) -> Response:
+        return Response(words, media_type="text/event-stream")
+
+    fake = Fake(behave=behave)
+    async with served(fake) as upstream, proxied(upstream) as address:
+        body = json.dumps({"model": "m", "messages": [{"role": "user", "content": "hi"}], "tools": [{}]}).encode()
+        assert await streamed(f"{address}/v1/chat/completions", body, {}) == (200, words)
+    assert len(fake.seen) == 1
+
+
+async def test_an_error_that_only_sounds_like_it_costs_no_later_request():
+    """Whatever is sent is refused, with words about the window: later requests are not made shorter for it."""
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream) as address:
+        client = AnthropicAgent(address)
+        for step in range(20):
+            await client.step(f"step {step}")
+        fake.most_tokens, refused = 5, 0
+        for _ in range(3):
+            with pytest.raises(anthropic.BadRequestError):
+                await client.step("go on")
+            refused += 1
+            client.history.pop()
+        fake.most_tokens = 10**9
+        for step in range(12):
+            await client.step(f"and step {step}")
+        told = await status(address)
+    assert told["failures"] == 0
+    assert len(fake.seen) <= 20 + 2 * refused + 12
+    assert {record["activation"] for record in told["records"][-11:]} == {None}
+
+
+@pytest.mark.parametrize(
+    ("words", "most"),
+    [
+        ("prompt is too long: 10000 tokens > 8000 maximum", 0.76),
+        ("maximum context length is 8000 tokens. However, your messages resulted in 10000 tokens.", 0.76),
+        ("request (10000 tokens) exceeds the available context size (8000 tokens), try increasing it", 0.76),
+        ("input length and `max_tokens` exceed context limit: 188240 + 21333 > 200000", 0.75),
+        ("context_length_exceeded", 0.75),
+    ],
+)
+def test_how_much_fits_is_read_from_the_words(words: str, most: float):
+    assert _TOO_LONG.search(words)
+    assert _share(words) == min(0.75, most)
