@@ -57,12 +57,13 @@ class Names:
     def __init__(self) -> None:
         self._ends: OrderedDict[str, str] = OrderedDict()  # the end of a history -> its session
         self._end_of: dict[str, str] = {}
+        self._typed: dict[str, str] = {}  # what names what a person typed in a message, by its key
 
     def named(self, client: Client, asked: Asked) -> str | None:
         """The session that the client names; None where it names none."""
         if client.id is None:
             return None
-        parts = [client.name, client.id, *([client.agent] if client.agent else []), _beginning(asked)]
+        parts = [client.name, client.id, *([client.agent] if client.agent else []), self._beginning(asked)]
         return session_id_from(":".join(parts))
 
     def base(self, asked: Asked) -> str:
@@ -91,17 +92,25 @@ class Names:
             _, oldest = self._ends.popitem(last=False)
             self._end_of.pop(oldest, None)
 
+    def _beginning(self, asked: Asked) -> str:
+        """What a person typed first, and whether tools are sent. What the client puts in beside may change."""
+        typed = next((name for row in asked.rows if (name := self._typed_in(row))), None)
+        kind = "agent" if asked.has_tools else "plain"
+        return f"{kind}-{typed or _named([asked.rows[0].key])}"
+
+    def _typed_in(self, row: Row) -> str:
+        """What names what a person typed in a message; empty where nobody typed."""
+        if row.key not in self._typed:
+            if len(self._typed) > _MOST:
+                self._typed.clear()
+            texts = human_texts(read_message(row.message)) if row.message["role"] == "user" else []
+            self._typed[row.key] = _named(texts) if texts else ""
+        return self._typed[row.key]
+
+
+def _named(texts: Iterable[str]) -> str:
+    return digest(*(text.encode("utf-8", "surrogatepass") for text in texts))[:10]
+
 
 def _end(keys: Sequence[str]) -> str:
     return digest(*(key.encode() for key in keys))
-
-
-def _beginning(asked: Asked) -> str:
-    """What a person typed first, and whether tools are sent. What the client puts in beside may change."""
-    typed = next((texts for row in asked.rows if (texts := _typed(row))), [asked.rows[0].key])
-    kind = "agent" if asked.has_tools else "plain"
-    return f"{kind}-{digest(*(text.encode('utf-8', 'surrogatepass') for text in typed))[:10]}"
-
-
-def _typed(row: Row) -> list[str]:
-    return human_texts(read_message(row.message)) if row.message["role"] == "user" else []

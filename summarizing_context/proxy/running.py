@@ -21,7 +21,10 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
                 process = await asyncio.create_subprocess_exec(
                     *command, env={**os.environ, **places}, preexec_fn=_take_interrupts
                 )
-                return await process.wait()
+                loop = asyncio.get_running_loop()
+                loop.add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
+                status = await process.wait()
+                return status if status >= 0 else 128 - status  # as shells tell a signal
             except OSError as error:
                 raise SettingsError(f"{briefly(command[0])} cannot be run: {error.strerror}") from error
             finally:

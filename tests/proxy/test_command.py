@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -31,6 +32,18 @@ def test_a_command_runs_behind_a_proxy_of_its_own(tmp_path: Path):
     command = [*PROGRAM, "run", *store, "--", sys.executable, "-c", ASKING]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.stdout.split(), done.returncode) == (["0", "client"], 7)
+
+
+def test_what_ends_the_proxy_of_a_command_ends_the_command_too(tmp_path: Path):
+    sleeping = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+    command = [*PROGRAM, "run", "--store", str(tmp_path / "run.db"), "--", sys.executable, "-c", sleeping]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
 
 
 def test_a_proxy_serves_tells_its_status_and_ends(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -16,36 +16,38 @@ from starlette.responses import Response, StreamingResponse
 
 from summarizing_context import Settings, open_context
 from tests.proxy.clients import AnthropicAgent, status
-from tests.proxy.fake import Fake, served
+from tests.proxy.fake import Behave, Fake, served
 from tests.proxy.test_wire import BODY
 
 pytestmark = pytest.mark.anyio
 
-ASKED = asyncio.Event()  # the request that gets no answer has come
-
 LONG = 600.0  # seconds; the end is not to wait for any of it
 
 
-async def silent(request: Request, raw: bytes) -> Response | None:
-    """A provider that never ends what it is asked with this header, and never makes a summary."""
-    if request.headers.get("x-silent") == "yes":
-        ASKED.set()
+def silent(asked: asyncio.Event) -> Behave:
+    """A provider that never ends what it is asked with a header, and never makes a summary. `asked`: one that gets no
+    answer at all has come."""
 
     async def stream() -> Any:
         yield b": begun\n\n"
         await asyncio.sleep(LONG)
 
-    if request.headers.get("x-silent") == "stream":
-        return StreamingResponse(stream(), media_type="text/event-stream")
-    if "x-silent" in request.headers or b"session_record" in raw:
-        await asyncio.sleep(LONG)
-    return None
+    async def behave(request: Request, raw: bytes) -> Response | None:
+        if request.headers.get("x-silent") == "stream":
+            return StreamingResponse(stream(), media_type="text/event-stream")
+        if "x-silent" in request.headers or b"session_record" in raw:
+            if "x-silent" in request.headers:
+                asked.set()
+            await asyncio.sleep(LONG)
+        return None
+
+    return behave
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
 async def test_it_ends_with_a_stream_a_request_and_summaries_under_way(tmp_path: Path, sign: signal.Signals):
-    fake, store = Fake(behave=silent), tmp_path / "run.db"
-    ASKED.clear()
+    asked = asyncio.Event()
+    fake, store = Fake(behave=silent(asked)), tmp_path / "run.db"
     command = [sys.executable, "-m", "summarizing_context", "proxy", "--store", str(store), "--listen", "0"]
     async with served(fake) as upstream, httpx2.AsyncClient(trust_env=False, timeout=LONG) as client:
         options = ["--anthropic", upstream, "--budget", "8k", "--summarizer", "client"]
@@ -66,7 +68,7 @@ async def test_it_ends_with_a_stream_a_request_and_summaries_under_way(tmp_path:
             rest = asyncio.ensure_future(anext(stream))
             waiting = client.post(f"{address}/v1/messages", content=BODY, headers={**named, "x-silent": "yes"})
             under_way = asyncio.ensure_future(waiting)
-            await asyncio.wait_for(ASKED.wait(), 60)
+            await asyncio.wait_for(asked.wait(), 60)
             told = await status(address)
             process.send_signal(sign)
             assert await asyncio.wait_for(process.wait(), 60) == 0
