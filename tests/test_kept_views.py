@@ -10,8 +10,8 @@ import pytest
 from summarizing_context import Settings, open_context
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.messages.provider_bindings import Bounds
-from summarizing_context.views.restored_states import Replaced, kept_state, past_of
-from summarizing_context.views.view import ActivationState
+from summarizing_context.views.restored_states import kept_state, past_of
+from summarizing_context.views.view import ActivationState, Replaced
 from tests.laws.builders import assistant, call, result, system, user
 from tests.making import SMALL, entry
 from tests.test_bound_thinking import thoughts

@@ -46,8 +46,7 @@ from summarizing_context.stores.base import (
 from summarizing_context.views.activation import ActivationRecord, ActivationReport, ActivationRequest, Reason
 from summarizing_context.views.builder import Viewer
 from summarizing_context.views.memory_section import is_memory_block, memories_in
-from summarizing_context.views.restored_states import Replaced
-from summarizing_context.views.view import ActivationState, Change, View, ViewMarks, encode_state
+from summarizing_context.views.view import ActivationState, Change, Replaced, View, ViewMarks, encode_state
 from summarizing_context.worker.open_ranges import CoveredRange
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.worker import Worker

@@ -41,6 +41,7 @@ from summarizing_context.views.view import (
     Change,
     ProviderView,
     RepairCounts,
+    Replaced,
     View,
     ViewMarks,
     ViewPolicy,
@@ -149,7 +150,7 @@ class Viewer:
             restored_states.past_of(provider_view.state, self._log) for provider_view in self._provider_views.values()
         ]
 
-    def replaced(self, old: restored_states.Replaced, pasts: Sequence[restored_states.Past]) -> None:
+    def replaced(self, old: Replaced, pasts: Sequence[restored_states.Past]) -> None:
         """The log was replaced: a provider whose view covers nothing that has changed goes on with it; the others start
         over, and their next view is an activation."""
         for provider_view, past in zip(self._provider_views.values(), pasts, strict=True):

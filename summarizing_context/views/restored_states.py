@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from summarizing_context.log.entries import Entry
 from summarizing_context.log.kept_texts import Instructions, PlanItems
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.rules import StandingRules
@@ -20,7 +19,7 @@ from summarizing_context.views.budget import Room, Shares
 from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.system_prompt import SystemRows
 from summarizing_context.views.tail import Tail
-from summarizing_context.views.view import ActivationState, Change, common_prefix
+from summarizing_context.views.view import ActivationState, Change, Replaced, common_prefix
 
 
 def priced(state: ActivationState, price: Price, counter: str) -> ActivationState:
@@ -65,13 +64,6 @@ def past_of(state: ActivationState, log: MessageLog) -> Past:
     pinned = [index for index in log.pinned.indexes if index < stop]
     hashes, rules = log.hashes[: state.leaves], log.rules.before(stop)
     return Past(hashes, log.leading_count, rules, plan, texts.instructions(stop), pinned)
-
-
-class Replaced(NamedTuple):
-    """A log that another has taken the place of."""
-
-    entries: Sequence[Entry]
-    same: int  # so many entries from the first on stand in both
 
 
 def kept_state(state: ActivationState, past: Past, old: Replaced, log: MessageLog) -> ActivationState | None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from summarizing_context.log.entries import Entry
 from summarizing_context.log.tree import Cut, Form, HeaderNode, Node, stand_ins
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.messages.validation import Message, decode_message, encode_message
@@ -351,6 +352,13 @@ class ProviderView:
     def marks(self) -> ViewMarks:
         shown = len(self.last) if self.resumed is None else self.resumed
         return ViewMarks(self.attempted_at, self.attempted_length, tuple(sorted(self.ends)), shown)
+
+
+class Replaced(NamedTuple):
+    """A log that another has taken the place of."""
+
+    entries: Sequence[Entry]
+    same: int  # so many entries from the first on stand in both
 
 
 class Change(NamedTuple):

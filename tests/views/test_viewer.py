@@ -9,8 +9,7 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.views.activation import Reason
 from summarizing_context.views.budget import CachePrices, Economy
 from summarizing_context.views.builder import MAX_KEYS, Viewer
-from summarizing_context.views.restored_states import Replaced
-from summarizing_context.views.view import View, ViewPolicy
+from summarizing_context.views.view import Replaced, View, ViewPolicy
 from summarizing_context.worker.summary_cache import SummaryCache
 from tests.making import PRICE, SMALL, entry, fixed_shares, one_call, session, system, user
 from tests.worker.test_summaries import book
