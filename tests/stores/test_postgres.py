@@ -255,6 +255,24 @@ async def test_a_reader_claims_nothing(address):
         assert reader.claims is None
 
 
+async def test_a_view_is_made_while_the_server_answers_nothing(address):
+    settings = Settings(store=address, session_id="s", max_tokens=4_000)
+    async with open_context(settings) as context:
+        await fill(context)
+        assert await context.wait_idle(60)
+        before = await context.get_messages_for_request()
+        with sql(address) as connection, connection.transaction():
+            for table in ("writers", "sessions", "entries", "summaries", "activations"):
+                connection.execute(f"lock table {table} in access exclusive mode".encode())
+            adding = asyncio.ensure_future(context.add_message({"role": "user", "content": "Go on."}))
+            with anyio.fail_after(8):
+                for _ in range(3):
+                    assert await context.get_messages_for_request() == before
+            assert not adding.done()
+        await adding
+        assert (await context.get_messages_for_request())[-1]["content"] == "Go on."
+
+
 # Lost connections
 
 
