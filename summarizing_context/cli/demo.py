@@ -143,7 +143,10 @@ def _mark(found: bool) -> Text:
 def _totals(report: DemoReport) -> str:
     of, found = len(report.findings), sum(one.found for one in report.findings)
     without = sum(one.without for one in report.findings)
-    return f"view: {found} of {of}. newest: {without} of {of}, with the newest messages alone, in as many tokens."
+    free = report.tally.budget - report.last_view_tokens
+    told = f"view: {found} of {of}. newest: {without} of {of}, with the newest messages alone, in as many tokens."
+    room = f"{number(free)} tokens are free for the next messages: a view grows by appending until it is nearly full."
+    return f"{told}\n{room}\nWhat a view leaves out stays in the log: 'recall' and 'search' find it."
 
 
 def _what_it_saved(report: DemoReport) -> Table:
@@ -164,7 +167,7 @@ def _what_it_saved(report: DemoReport) -> Table:
 def _what_next(report: DemoReport, keep: Path | None, budget: str) -> str:
     store = keep or Path("demo.db")
     look = shell_line("view", report.session_id, "--budget", budget, "--explain", store=store)
-    search = shell_line("search", "tide", "import", store=store)
+    search = shell_line("recall", report.session_id, "What fixed the tide import", store=store)
     replay = "summarizing-context replay YOUR_LOG.jsonl"
     first = [] if keep else [f"summarizing-context demo --keep {shlex.quote(str(store))}"]
     return "\n".join(["What to type next", *(f"  {line}" for line in [*first, look, search, replay][:4])])

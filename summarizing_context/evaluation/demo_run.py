@@ -82,6 +82,7 @@ class DemoReport:
     summaries: int
     waited_views: int  # that took as long as a model would
     slowest_ms: float
+    last_view_tokens: int
     token_counter: str
     findings: tuple[Finding, ...]
     whole: Sent  # were the whole history sent each time
@@ -144,6 +145,7 @@ async def play_demo(
             statistics.summaries_ready,
             sum(elapsed >= SLOW_VIEW_MS for elapsed in tally.view_ms),
             max(tally.view_ms, default=0.0),
+            recorder.view_tokens,
             statistics.token_counter,
             tuple(find_answers(demo_questions(messages), recorder.view, messages, newest(messages, budget, costs))),
             _whole_history(messages, costs),

@@ -41,8 +41,9 @@ def test_the_demo_shows_answers_costs_and_what_to_type_next_in_80_columns(run: R
     assert "tiktoken/o200k_base" in ran.out
     words = ("What happened", "waited for a model", "still answers", "newest", "Never push to main", "What it saved")
     assert all(word in ran.out for word in words)
+    assert "tokens are free for the next messages" in " ".join(ran.out.split())
     commands = [line.strip() for line in ran.out.partition("What to type next\n")[2].splitlines()]
-    assert [command.split()[1] for command in commands] == ["demo", "view", "search", "replay"]
+    assert [command.split()[1] for command in commands] == ["demo", "view", "recall", "replay"]
     assert max(map(len, ran.out.splitlines())) <= 80
     assert ran.err.startswith("Replaying the demo session: ")
 
