@@ -34,7 +34,7 @@ def worker(
     store: Annotated[str, typer.Option("--store", metavar="ADDRESS", help="postgresql://user@host/database")],
     *,
     concurrency: Annotated[
-        int | None, typer.Option("--concurrency", metavar="N", min=1, help="Number of summaries in flight.")
+        int | None, typer.Option("--concurrency", metavar="N", min=1, help="Number of summaries made at once.")
     ] = None,
     listen: Annotated[
         str,
