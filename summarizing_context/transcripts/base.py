@@ -116,6 +116,21 @@ def mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def listed(value: object) -> list[Any]:
+    """`value` where it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def objects(value: object) -> list[dict[str, Any]]:
+    """The objects of a list; none where it is no list."""
+    return [item for item in listed(value) if isinstance(item, dict)]
+
+
+def string(value: object) -> str:
+    """`value` where it is a string, else an empty one."""
+    return value if isinstance(value, str) else ""
+
+
 def kind_of(*names: object) -> str:
     """The name under which a record is counted as skipped: `response_item:reasoning`."""
     return ":".join(name for name in names if isinstance(name, str) and name) or "unnamed"

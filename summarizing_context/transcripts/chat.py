@@ -38,6 +38,8 @@ def read_finetune(content: Content) -> Iterator[Draft]:
     """Each line is a session of its own."""
     for line, value in content.rows:
         draft = Draft(f"{content.stem}:{line}")
+        if not isinstance(value.get("messages"), list):
+            raise TranscriptError(f"{content.path}:{line}: a line without a list `messages`; each needs one")
         _add_all(draft, value["messages"], f"{content.path}:{line}", line)
         draft.skipped.update({f"key:{key}": 1 for key in value if key not in ("messages", "system")})
         yield draft

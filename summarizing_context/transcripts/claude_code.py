@@ -11,7 +11,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from summarizing_context.transcripts.base import Compaction, Content, Draft, Row, integer, kind_of, mapping, text_of
+from summarizing_context.transcripts.base import (
+    Compaction,
+    Content,
+    Draft,
+    Row,
+    integer,
+    kind_of,
+    mapping,
+    objects,
+    string,
+    text_of,
+)
 
 _BESIDE = frozenset(  # types of rows that stand in no tree
     {"summary", "queue-operation", "file-history-snapshot", "last-prompt", "mode", "custom-title", "agent-name", "tag"}
@@ -29,9 +40,8 @@ def _is_in_tree(value: dict[str, Any]) -> bool:
 
 
 def _is_beside(value: dict[str, Any]) -> bool:
-    return (
-        value.get("type") in _BESIDE and "role" not in value and bool({"sessionId", "leafUuid", "snapshot"} & {*value})
-    )
+    is_own = string(value.get("type")) in _BESIDE and "role" not in value
+    return is_own and bool({"sessionId", "leafUuid", "snapshot"} & {*value})
 
 
 def read_claude_code(content: Content) -> Iterator[Draft]:
@@ -60,7 +70,7 @@ def _trees(rows: list[Row]) -> list[list[Row]]:
     trees: list[list[Row]] = []
     for row in rows:
         value = row.value
-        parent = value.get("logicalParentUuid") or value.get("parentUuid")
+        parent = _parent(value)
         begins = parent is None and value.get("subtype") != "compact_boundary"
         at = len(trees) if begins else roots.get(str(parent), len(trees) - 1)
         at = roots.setdefault(value["uuid"], max(at, 0))
@@ -118,7 +128,7 @@ def _active(ordered: list[Row], skipped: Counter[str]) -> set[str]:
     while step is not None:
         value = ordered[step].value
         chain.add(value["uuid"])
-        parent = value.get("logicalParentUuid") or value.get("parentUuid")
+        parent = _parent(value)
         if parent in chain or (parent is None and value.get("subtype") != "compact_boundary"):
             break
         before = step - 1 if step else None
@@ -132,23 +142,25 @@ def _siblings(ordered: list[Row], chain: set[str]) -> set[str]:
     """The ids of the other blocks of the branch's replies, and of the results that answer their calls."""
     replies = {_reply_id(row.value) for row in ordered if row.value["uuid"] in chain} - {""}
     blocks = [row.value for row in ordered if _reply_id(row.value) in replies]
-    calls = {block.get("id") for value in blocks for block in _blocks(value) if block.get("type") == "tool_use"}
+    calls = {string(block.get("id")) for value in blocks for block in _blocks(value) if block.get("type") == "tool_use"}
     answers = [row.value for row in ordered if row.value["type"] == "user" and _answered(row.value) & calls]
     return {value["uuid"] for value in (*blocks, *answers)}
 
 
+def _parent(value: dict[str, Any]) -> str | None:
+    return string(value.get("logicalParentUuid")) or string(value.get("parentUuid")) or None
+
+
 def _reply_id(value: dict[str, Any]) -> str:
-    found = mapping(value.get("message")).get("id") if value["type"] == "assistant" else ""
-    return found if isinstance(found, str) else ""
+    return string(mapping(value.get("message")).get("id")) if value["type"] == "assistant" else ""
 
 
 def _blocks(value: dict[str, Any]) -> list[dict[str, Any]]:
-    content = mapping(value.get("message")).get("content")
-    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    return objects(mapping(value.get("message")).get("content"))
 
 
-def _answered(value: dict[str, Any]) -> set[Any]:
-    return {block.get("tool_use_id") for block in _blocks(value) if block.get("type") == "tool_result"}
+def _answered(value: dict[str, Any]) -> set[str]:
+    return {string(block.get("tool_use_id")) for block in _blocks(value) if block.get("type") == "tool_result"}
 
 
 def _read_row(draft: Draft, row: Row, replies: dict[str, dict[str, Any]]) -> None:
@@ -163,7 +175,7 @@ def _read_row(draft: Draft, row: Row, replies: dict[str, dict[str, Any]]) -> Non
     elif (earlier := replies.get(_reply_id(value))) is not None:
         _join(draft, earlier, _blocks(value))
     else:
-        made = {"role": message.get("role") or value["type"], "content": message["content"]}
+        made = {"role": string(message.get("role")) or value["type"], "content": message["content"]}
         flags = {name: True for name in ("isMeta", "isSidechain") if value.get(name) is True}
         if flags and value["type"] == "user":
             made["metadata"] = flags

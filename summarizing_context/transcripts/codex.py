@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from summarizing_context.transcripts.base import Compaction, Content, Draft, Row, integer, kind_of, mapping, text_of
+from summarizing_context.transcripts.base import (
+    Compaction,
+    Content,
+    Draft,
+    Row,
+    integer,
+    kind_of,
+    mapping,
+    string,
+    text_of,
+)
 from summarizing_context.transcripts.items import CALLS, OUTPUTS, ItemReader
 
 _OWN = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
@@ -12,7 +22,9 @@ _OWN = frozenset({"session_meta", "response_item", "event_msg", "turn_context", 
 
 def is_codex(content: Content) -> bool:
     """Whether a row has a type of Codex and a payload."""
-    return any(row.value.get("type") in _OWN and isinstance(row.value.get("payload"), dict) for row in content.rows)
+    return any(
+        string(row.value.get("type")) in _OWN and isinstance(row.value.get("payload"), dict) for row in content.rows
+    )
 
 
 def read_codex(content: Content) -> Iterator[Draft]:
@@ -20,7 +32,7 @@ def read_codex(content: Content) -> Iterator[Draft]:
     draft = Draft(_session_id(content))
     items = ItemReader(draft)
     for index, (line, value) in enumerate(content.rows):
-        kind, payload = value.get("type"), mapping(value.get("payload"))
+        kind, payload = string(value.get("type")), mapping(value.get("payload"))
         if kind == "response_item":
             items.add(payload, line, prefix="response_item")
         elif kind == "compacted":
@@ -35,8 +47,7 @@ def read_codex(content: Content) -> Iterator[Draft]:
 
 def _session_id(content: Content) -> str:
     metas = [mapping(value.get("payload")) for _, value in content.rows if value.get("type") == "session_meta"]
-    found = metas[0].get("id") if metas else None
-    return found if isinstance(found, str) else content.stem
+    return string(metas[0].get("id") if metas else None) or content.stem
 
 
 def _sizes(rows: Sequence[Row]) -> list[int]:

@@ -6,7 +6,18 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from summarizing_context.transcripts.base import Compaction, Content, Draft, Message, integer, kind_of, mapping
+from summarizing_context.transcripts.base import (
+    Compaction,
+    Content,
+    Draft,
+    Message,
+    integer,
+    kind_of,
+    listed,
+    mapping,
+    objects,
+    string,
+)
 
 _START = "session.start"
 
@@ -23,15 +34,15 @@ def read_copilot(content: Content) -> Iterator[Draft]:
     main = Draft(str(start.get("sessionId") or content.stem))
     drafts = {"": main}
     gone = {
-        name
+        string(name)
         for row in content.rows
         if row.value.get("type") == "session.snapshot_rewind"
-        for name in mapping(row.value.get("data")).get("eventIds") or ()
+        for name in listed(mapping(row.value.get("data")).get("eventIds"))
     }
     for line, value in content.rows:
         agent = str(value.get("agentId") or "")
         draft = drafts.setdefault(agent, Draft(f"{main.session_id}:{agent}"))
-        if value.get("id") in gone:
+        if string(value.get("id")) in gone:
             draft.skipped["rewound"] += 1
         elif message := _message(str(value.get("type")), mapping(value.get("data")), is_agent=bool(agent)):
             draft.add(message, line)
@@ -52,7 +63,7 @@ def _message(kind: str, data: dict[str, Any], *, is_agent: bool) -> Message | No
             marks = {"isSidechain": True} if is_agent else {"source": "hook"} if data.get("source") else {}
             return {"role": "user", "content": text, **({"metadata": marks} if marks else {})}
         case "assistant.message":
-            calls = [_call(mapping(call)) for call in data.get("toolRequests") or ()]
+            calls = [_call(call) for call in objects(data.get("toolRequests"))]
             return {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
         case "tool.execution_complete":
             said = mapping(data.get("result")).get("content") or mapping(data.get("error")).get("message")

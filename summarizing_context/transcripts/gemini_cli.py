@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from summarizing_context.transcripts.base import Content, Draft, kind_of, mapping, text_of
+from summarizing_context.transcripts.base import Content, Draft, kind_of, listed, mapping, objects, string, text_of
 from summarizing_context.transcripts.gemini import GeminiReader
 
 _OWN_TEXT = "<session_context>"  # begins the row that the client writes by itself
@@ -40,15 +40,15 @@ def read_gemini_cli(content: Content) -> Iterator[Draft]:
 
 def _add_all(draft: Draft, messages: Iterable[tuple[int, dict[str, Any]]]) -> None:
     """Add the messages. A result stands with its call, and mostly once more in a row of its own."""
-    reader, answered = GeminiReader(draft), set[object]()
+    reader, answered = GeminiReader(draft), set[str | None]()
     for line, value in messages:
         kind = value.get("type")
         if kind not in ("user", "gemini"):
             draft.skipped[kind_of("message", kind)] += 1
             continue
-        if value.get("thoughts"):
-            draft.skipped["part:thought"] += len(value["thoughts"])
-        calls = [mapping(call) for call in value.get("toolCalls") or ()]
+        if thoughts := listed(value.get("thoughts")):
+            draft.skipped["part:thought"] += len(thoughts)
+        calls = objects(value.get("toolCalls"))
         asked = [{"functionCall": {name: call.get(name) for name in ("id", "name", "args")}} for call in calls]
         reader.add("model" if kind == "gemini" else "user", [*_unanswered(value, answered), *asked], line)
         if kind == "user" and text_of(value.get("content")).startswith(_OWN_TEXT):
@@ -58,15 +58,15 @@ def _add_all(draft: Draft, messages: Iterable[tuple[int, dict[str, Any]]]) -> No
         reader.add("user", [part for part in results if "functionResponse" in part], line)
 
 
-def _unanswered(value: dict[str, Any], answered: set[object]) -> list[dict[str, Any]]:
+def _unanswered(value: dict[str, Any], answered: set[str | None]) -> list[dict[str, Any]]:
     """The parts of a message without the results that its call has brought already."""
     given = value.get("content")
     parts = [{"text": given}] if isinstance(given, str) else [mapping(part) for part in _list(given)]
     return [part for part in parts if _answered_id(part) is None or _answered_id(part) not in answered]
 
 
-def _answered_id(part: dict[str, Any]) -> object:
-    return mapping(part.get("functionResponse")).get("id")
+def _answered_id(part: dict[str, Any]) -> str | None:
+    return string(mapping(part.get("functionResponse")).get("id")) or None
 
 
 def _list(value: object) -> list[Any]:

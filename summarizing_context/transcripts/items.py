@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from summarizing_context.transcripts.base import Draft, Message, kind_of, mapping, text_of
+from summarizing_context.transcripts.base import Draft, Message, kind_of, mapping, string, text_of
 
 CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call", "tool_search_call"})
 OUTPUTS = frozenset(f"{name}_output" for name in CALLS) | {"tool_search_output"}
@@ -24,7 +24,7 @@ class ItemReader:
 
     def add(self, item: dict[str, Any], line: int = 0, *, prefix: str = "") -> None:
         """Add one item; what is no message is counted as skipped."""
-        kind = item.get("type") or ("message" if isinstance(item.get("role"), str) else None)
+        kind = string(item.get("type")) or ("message" if isinstance(item.get("role"), str) else "")
         if kind == "message":
             self._add_message(item, line)
         elif kind in CALLS:
@@ -47,7 +47,7 @@ class ItemReader:
         self._open = None
 
     def _add_message(self, item: dict[str, Any], line: int) -> None:
-        message: Message = {"role": str(item.get("role") or "user"), "content": _content(item.get("content"))}
+        message: Message = {"role": string(item.get("role")) or "user", "content": _content(item.get("content"))}
         if _is_of_harness(item):
             message["metadata"] = {"source": "hook"}
         self._open = message if message["role"] == "assistant" else None
@@ -86,13 +86,13 @@ def _output(value: object) -> Any:
 def _content(content: object) -> Any:
     """Text as a string; a list of blocks in the shape of chat where there is more than text."""
     blocks = content if isinstance(content, list) else []
-    if all(isinstance(block, dict) and block.get("type") in _TEXTS for block in blocks):
+    if all(string(mapping(block).get("type")) in _TEXTS for block in blocks):
         return text_of([{"text": block.get("text") or block.get("refusal") or ""} for block in blocks] or content)
     return [_block(block) for block in blocks]
 
 
 def _block(block: object) -> object:
-    kind = mapping(block).get("type")
+    kind = string(mapping(block).get("type"))
     if kind in _TEXTS:
         return {"type": "text", "text": mapping(block).get("text") or ""}
     if kind == "input_image":

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts.base import Content, Draft, mapping
+from summarizing_context.transcripts.base import Content, Draft, listed, mapping, objects
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "tool"}
 _CHUNK = "MessageChunk"
@@ -67,14 +67,14 @@ def _add(draft: Draft, fields: dict[str, Any], line: int) -> None:
     if not isinstance(role, str):
         draft.skipped[kind or "unnamed"] += 1
         return
-    calls = fields.get("tool_calls") or []
+    calls = objects(fields.get("tool_calls"))
     message: dict[str, Any] = {"role": role, "content": _content(fields.get("content"), bool(calls))}
     if calls:
-        message["tool_calls"] = [_call(mapping(call)) for call in calls]
+        message["tool_calls"] = [_call(call) for call in calls]
     if role == "tool":
         message["tool_call_id"] = str(fields.get("tool_call_id") or fields.get("name") or "")
     draft.add(message, line)
-    if invalid := len(fields.get("invalid_tool_calls") or []):
+    if invalid := len(listed(fields.get("invalid_tool_calls"))):
         draft.skipped["invalid tool call"] += invalid
 
 

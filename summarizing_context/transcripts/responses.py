@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts.base import Content, Draft, mapping
+from summarizing_context.transcripts.base import Content, Draft, mapping, string
 from summarizing_context.transcripts.items import CALLS, OTHERS, OUTPUTS, ItemReader
 
 _LISTS = ("input", "output", "items", "data")
@@ -22,7 +22,7 @@ def is_responses(content: Content) -> bool:
 def _is_typed(item: dict[str, Any]) -> bool:
     if item.get("type") == "message":
         return isinstance(item.get("role"), str) and "content" in item
-    return item.get("type") in CALLS | OUTPUTS | OTHERS and "role" not in item
+    return string(item.get("type")) in CALLS | OUTPUTS | OTHERS and "role" not in item
 
 
 def read_responses(content: Content) -> Iterator[Draft]:
