@@ -13,7 +13,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     import typer.main
 
     from summarizing_context.cli.app import build_app
-    from summarizing_context.cli.output import PROGRAM, explain_failure
+    from summarizing_context.cli.output import PROGRAM, Status, explain_failure
 
     given = None if arguments is None else list(arguments)
     try:
@@ -21,4 +21,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status = command.main(args=given, prog_name=PROGRAM, standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:
         return explain_failure(error)
+    if status == Status.INTERRUPTED and not isinstance(status, Status):  # typer took the Ctrl-C, and told nobody
+        return explain_failure(KeyboardInterrupt())
     return status if isinstance(status, int) else 0

@@ -127,6 +127,17 @@ def test_each_failure_has_its_status_and_one_line(capsys, error, status):
     assert "Traceback" not in err
 
 
+def test_ctrl_c_is_told_where_a_command_has_no_figures_yet(run: Runner, tmp_path, monkeypatch):
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    log = write_transcript(tmp_path / "one.jsonl", [says("user", "a"), says("assistant", "b")])
+    monkeypatch.setattr("summarizing_context.evaluation.replay.replay_files", interrupted)
+    ran = run("replay", log, "--budget", "1k")
+    assert (ran.status, ran.out) == (130, "")
+    assert ran.err.endswith("error: stopped; nothing that was stored is lost\n")
+
+
 def test_a_module_run_is_the_command(tmp_path):
     ran = subprocess.run(
         [sys.executable, "-m", "summarizing_context", "replay", str(tmp_path / "none.jsonl"), "--budget", "1k"],
