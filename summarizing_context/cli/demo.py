@@ -143,7 +143,7 @@ def _mark(found: bool) -> Text:
 def _totals(report: DemoReport) -> str:
     of, found = len(report.findings), sum(one.found for one in report.findings)
     without = sum(one.without for one in report.findings)
-    free = report.tally.budget - report.last_view_tokens
+    free = (report.tally.budget or 0) - report.last_view_tokens
     told = f"view: {found} of {of}. newest: {without} of {of}, with the newest messages alone, in as many tokens."
     room = f"{number(free)} tokens are free for the next messages: a view grows by appending until it is nearly full."
     return f"{told}\n{room}\nWhat a view leaves out stays in the log: 'recall' and 'search' find it."
