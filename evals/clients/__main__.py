@@ -39,6 +39,7 @@ _FIGURES = (
     ("of these, of subagents alone", "agents"),
     ("activations", "activations"),
     ("largest request, tokens", "most_tokens"),
+    ("single messages above the budget", "alone_above"),
     ("tokens of all requests", "tokens"),
     ("of these begun as the one before", "cached"),
     ("seconds", "seconds"),

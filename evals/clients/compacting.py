@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,13 @@ async def started(ready: Ready, work: Path, *, spoken_to: bool = False) -> Proce
         stdout=PIPE,
         stderr=DEVNULL if spoken_to else PIPE,
         limit=_LINE,
+        preexec_fn=_interruptible,
     )
+
+
+def _interruptible() -> None:
+    """A shell that runs this in the background has it ignore Ctrl-C, and its children would do so too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 async def compact(client: Program, work: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -35,6 +36,7 @@ class Verdict:
     reasons: dict[str, int] = field(default_factory=dict)
     compactions: int = 0  # summaries that the client asked for, for its own compaction
     taken_up: int = 0  # of these, found in a later request
+    alone_above: int = 0  # single messages without tools above the budget: no view makes them shorter
     breaks: int = 0  # requests that do not begin with the one before, but for the client's own compaction
     most_tokens: int = 0
     budget: int = 0
@@ -75,7 +77,9 @@ def judge(
         if each.lost:
             verdict.problems.append(f"request {each.number} misses {each.lost}")
         verdict.by_kind[each.kind] = verdict.by_kind.get(each.kind, 0) + 1
-        verdict.above_budget += each.tokens > verdict.budget
+        if each.tokens > verdict.budget:
+            verdict.alone_above += _is_alone(each)
+            verdict.above_budget += not _is_alone(each)
         verdict.refused += bool(each.problem)
         verdict.lost += len(each.lost)
         verdict.tokens += each.tokens
@@ -105,6 +109,12 @@ def _goes_on(seen: Sequence[Seen], last: Seen, now: Seen) -> bool:
     between = seen[last.number : now.number - 1]
     begins = kept_items(last.items, now.items) == len(last.items)
     return begins or any(other.kind == "compaction" for other in between)
+
+
+def _is_alone(seen: Seen) -> bool:
+    """Whether a request is one message and brings no tools, as OpenCode asks for the summary of a session."""
+    roles = [json.loads(item).get("role") for item in seen.items]
+    return seen.kind in ("plain", "compaction") and sum(role not in ("system", "developer") for role in roles) == 1
 
 
 def _holds(seen: Seen, words: str) -> bool:
