@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -126,6 +127,7 @@ class Server(uvicorn.Server):
 async def serve(proxy: ProxySettings, listening: socket.socket) -> None:
     """Serve until the process is told to end. Raises `SettingsError`."""
     await Server(make_app(proxy, listening.getsockname()[0])).serve(sockets=[listening])
+    gc.freeze()  # the process ends: else its end would look through all that it holds once more
 
 
 @asynccontextmanager
