@@ -19,6 +19,7 @@ from summarizing_context.cli.output import (
     InputError,
     JsonPath,
     Status,
+    TranscriptFormat,
     dollars,
     facts,
     help_text,
@@ -54,7 +55,7 @@ _CALL_TIMEOUT = 300.0  # seconds: one reply holds all questions
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")  # in the name of a file
 _USUAL_ARMS = "ours,extractive,compact,tail"
 
-_Log = Annotated[Path, typer.Argument(metavar="LOG", help="A transcript: JSONL or JSONL.gz, one message a line.")]
+_Log = Annotated[Path, typer.Argument(metavar="LOG", help="A transcript of any known format, with one session.")]
 _Budget = Annotated[str, typer.Option(metavar="N", help="Tokens of each view.")]
 _Cut = Annotated[int | None, typer.Option(metavar="N", min=1, help="Number of messages before the view.")]
 _Share = Annotated[
@@ -99,6 +100,7 @@ def register(family: typer.Typer) -> None:
 def ask(
     log: _Log,
     *,
+    format: TranscriptFormat = "auto",
     judge_model: _JudgeModel,
     reader_model: _ReaderModel = None,
     question_model: _QuestionModel = None,
@@ -133,12 +135,12 @@ def ask(
     if cut is not None and share is not None:
         raise InputError("--cut and --share exclude each other; give one of them")
     chosen = chosen_arms(arms)
-    _check(log)
+    _check(log, format)
     own = OwnSettings(config, prompts, summarizer, model).load(base_url)
     reader, judge = (reader_model, reader_provider), (judge_model, judge_provider)
     roles = _Roles((question_model, question_provider), reader, judge, judge_base_url)
     plan = _plan(own, roles)
-    work = _Work(log, read_tokens(budget), cut or share or 1.0, questions, chosen, out, own, max_calls)
+    work = _Work(log, format, read_tokens(budget), cut or share or 1.0, questions, chosen, out, own, max_calls)
     if dry_run:
         _forecast(work, plan, redact, json_path)
         return Status.OK
@@ -153,6 +155,7 @@ class _Work(NamedTuple):
     """What is asked about."""
 
     log: Path
+    format: str
     budget: int
     cut: int | float
     questions: int
@@ -171,12 +174,12 @@ class _Roles(NamedTuple):
     judge_base_url: str | None
 
 
-def _check(log: Path) -> None:
+def _check(log: Path, format: str) -> None:
     """Raise `TranscriptError` for a file that cannot be read, before a folder is made; standard input is read once."""
     from summarizing_context.errors import TranscriptError
     from summarizing_context.transcripts import read_session
 
-    if str(log) != "-" and not read_session(log).messages:
+    if str(log) != "-" and not read_session(log, format=format).messages:
         raise TranscriptError(f"{log}: holds no message; name another transcript")
 
 
@@ -277,8 +280,9 @@ def _ask(work: _Work, plan: ModelPlan, tapes: _Tapes, folder: Path) -> None:
 
     clean = next(iter(tapes.values())).scrub
     recording = with_own_case(
-        work.folder, work.log, cut=work.cut, budget=work.budget, own=work.own, clean=clean, to=folder
-    )
+        work.folder, work.log, cut=work.cut, budget=work.budget, own=work.own, clean=clean, to=folder,
+        format=work.format,
+    )  # fmt: skip
     if not notices().is_terminal:
         notices().print(f"AnswerRecorder about {recording.cases[0].cut:,} messages of {plain(work.log.name, 60)}.")
 

@@ -136,6 +136,7 @@ class RunRequest:
     budget: str
     arms: str | None
     out: Path
+    format: str = "auto"  # of the transcripts
     jobs: int | None = None
     accept: bool = False
     json_path: str | None = None
@@ -187,7 +188,7 @@ def make_task(request: RunRequest, options: ModelOptions) -> Task:
         settings = request.own.load(options.base_url) if any(request.own) else Settings()
         plan = Plan(settings, chosen, eval_model.tape_of(options, None, settings))
         if request.cases:
-            sources = folder_sources(request.cases, budget=budget)
+            sources = folder_sources(request.cases, budget=budget, format=request.format)
             check_readable(sources)
             return Task(name="your cases", claim=_YOURS, sources=sources, plan=plan, jobs=jobs)
         name, path = request.dataset or ("", Path())

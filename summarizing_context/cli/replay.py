@@ -6,7 +6,7 @@ With `--dry-run` it forecasts calls, tokens and price instead.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings
     from summarizing_context.summarizers.prices import ModelPrice
 
+_BUDGET = "32k"  # tokens
 _MOST_ROWS = 24  # files shown one by one without --all
+_MOST_KINDS = 6  # of records that were skipped
 
 
 class Shape(NamedTuple):
@@ -71,12 +73,14 @@ def show(tallies: Sequence[Tally], sums: Sequence[Tally], total: Tally, shape: S
     shown = tallies if few else [tally for tally in tallies if tally.broken_laws() or tally.refused_views]
     lead = _LEAD if strategies else _LEAD[1:]
     laws = [one._replace(wide=False) if one.title == "#refused" and total.refused_views else one for one in _LAWS]
-    for title, columns, rows in (
-        ("Laws: 0 is right", laws, shown),
-        ("Views", _VIEWS, tallies if few else []),
-        ("Summaries", _SUMMARIES, []),
+    for title, columns, rows, words in (
+        ("Laws: 0 is right", laws, shown, ""),
+        ("Views", _VIEWS, tallies if few else [], _VIEW_WORDS),
+        ("Summaries", _SUMMARIES, [], _SUMMARY_WORDS if not total.model_calls else ""),
     ):
         console.print(_table(title, [one for one in (*lead, *columns) if shape.wide or not one.wide], rows, sums))
+        if words:
+            console.print(words, style="dim")
     if total.token_counter is not None:
         console.print(f"Tokens are counted by {total.token_counter}.", style="dim")
     if any(tally.compactions for tally in tallies):
@@ -86,11 +90,24 @@ def show(tallies: Sequence[Tally], sums: Sequence[Tally], total: Tally, shape: S
         )
     repairs = {kind.replace("_", " "): count for kind, count in total.repairs.items()}
     for title, counts in (("Repairs", repairs), ("Skipped, being no messages", total.skipped)):
-        if kinds := ", ".join(f"{count:,} {kind}" for kind, count in sorted(counts.items())):
-            console.print(plain(f"{title}: {kinds}."), style="dim")
+        if counts:
+            console.print(plain(f"{title}: {_kinds(counts, every=shape.every)}."), style="dim")
+    if total.skipped and not total.model_calls:  # logs of a client
+        console.print(_NEXT, style="dim", soft_wrap=True)
     if len(shown) < len(tallies):
         hidden = len(tallies) - len(shown)
         console.print(f"{hidden:,} rows in which every law held are not shown; --all shows them.", style="dim")
+
+
+def _kinds(counts: Mapping[str, int], *, every: bool) -> str:
+    """The most frequent kinds, and how many others there are."""
+    ranked = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    shown = ranked if every or len(ranked) == _MOST_KINDS + 1 else ranked[:_MOST_KINDS]
+    told = ", ".join(f"{count:,} {kind}" for kind, count in shown)
+    others = ranked[len(shown) :]
+    return (
+        f"{told}, and {sum(count for _, count in others):,} of {counted(len(others), 'other kind')}" if others else told
+    )
 
 
 def _table(title: str, columns: Sequence[_Column], tallies: Sequence[Tally], sums: Sequence[Tally]) -> Table:
@@ -120,6 +137,17 @@ _SIZES = ("message", "history_tokens", "client_before", "client_after", "client_
 def _name(tally: Tally) -> str:
     return plain(Path(tally.file).name)
 
+
+_VIEW_WORDS = (
+    "A view is what a request would send. activ.: how often it moved on; reused: the share that a prompt cache holds."
+)
+_SUMMARY_WORDS = "No model was called; where none is named, summaries are extracted from the text."
+
+_NEXT = """\
+Next, with the same PATH:
+  summarizing-context replay PATH --dry-run --summarizer openai --model NAME
+  summarizing-context import PATH --store logs.db
+  summarizing-context inspect --store logs.db"""
 
 _LEAD = (
     _Column("strategy", lambda tally: tally.strategy or "all"),
@@ -262,7 +290,7 @@ _EXAMPLES = """[bold]Examples[/bold]
 
 summarizing-context replay session.jsonl --budget 16k
 
-summarizing-context replay ~/.claude/projects --budget 32k    [dim]# of your own client[/dim]
+summarizing-context replay ~/.claude/projects    [dim]# of your own client[/dim]
 
 summarizing-context replay logs/ --budget 8000,16000,64000 --json figures.json
 
@@ -300,9 +328,11 @@ def register(app: typer.Typer) -> None:
 def replay(
     paths: TranscriptPaths,
     budget: Annotated[
-        list[str],
-        typer.Option(metavar="N[,N]", help="Tokens that a view may use, such as 16000 or 8k,16k; each is replayed."),
-    ],
+        list[str] | None,
+        typer.Option(
+            metavar="N[,N]", help="Tokens that a view may use, such as 16000 or 8k,16k; each is replayed. Default: 32k."
+        ),
+    ] = None,
     *,
     format: TranscriptFormat = "auto",
     strategy: _Strategies = None,
@@ -342,7 +372,9 @@ def replay(
     own = OwnSettings(config, prompts, summarizer, model)
     named: list[str | None] = [*_names(strategy or ())]
     variants = [own.load(base_url, store=store, strategy=name) for name in named or [None]]
-    plan = Plan(_budgets(budget), variants[0], live, tuple(dict.fromkeys(one.strategy for one in variants)), format)
+    plan = Plan(
+        _budgets(budget or [_BUDGET]), variants[0], live, tuple(dict.fromkeys(one.strategy for one in variants)), format
+    )
     if dry and len(plan.strategies) > 1:
         raise InputError("--dry-run: it works out one --strategy at a time; name one")
     if dry:

@@ -21,6 +21,7 @@ from summarizing_context.cli.output import (
     InputError,
     JsonPath,
     Status,
+    TranscriptFormat,
     help_text,
     notices,
     number,
@@ -286,6 +287,7 @@ def tune(
     suite: _Suite = None,
     cases: _Cases = None,
     *,
+    format: TranscriptFormat = "auto",
     budget: _Budget = "8k",
     start: _Start = None,
     tries: _Tries = None,
@@ -320,7 +322,8 @@ def tune(
     elif config is not None:
         raise InputError("--config is for --cases; a suite has its own settings")
     speaker = Speaker(cassette, record=record, max_calls=max_calls, gepa=gepa, dry_run=dry_run)
-    data = _data(suite, cases, OwnSettings(config, prompts, summarizer, model), base_url, read_tokens(budget))
+    logs = _Logs(cases, read_tokens(budget), format)
+    data = _data(suite, logs, OwnSettings(config, prompts, summarizer, model), base_url)
     started = time.perf_counter()
     with speaker.opened(data.settings) as tape, TemporaryDirectory() as scratch:
         task = _task(
@@ -340,6 +343,14 @@ def tune(
     return Status.LAW_BROKEN if run.verdict.failed else Status.OK
 
 
+class _Logs(NamedTuple):
+    """Transcripts of the user's."""
+
+    paths: list[Path] | None
+    budget: int  # of views
+    format: str
+
+
 class _Data(NamedTuple):
     """What is tuned on."""
 
@@ -348,15 +359,15 @@ class _Data(NamedTuple):
     settings: Settings
 
 
-def _data(suite: str | None, cases: list[Path] | None, own: OwnSettings, base_url: str | None, budget: int) -> _Data:
+def _data(suite: str | None, logs: _Logs, own: OwnSettings, base_url: str | None) -> _Data:
     """A suite of the checkout, or transcripts of the user's, with the settings that the command line names."""
     from summarizing_context.evaluation.cases.sources import check_readable, folder_sources
     from summarizing_context.evaluation.suites import Suite, load_suite
     from summarizing_context.settings.values import Settings
 
     settings = own.load(base_url) if any(own) else Settings()
-    if cases:
-        sources = folder_sources(cases, budget=budget)
+    if logs.paths:
+        sources = folder_sources(logs.paths, budget=logs.budget, format=logs.format)
         check_readable(sources)
         return _Data(Suite(name="your sessions", claim=_YOURS), sources, settings)
     loaded = load_suite(suite or _SUITE, Path.cwd())

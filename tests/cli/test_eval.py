@@ -80,6 +80,35 @@ def test_every_broken_file_is_told_before_anything_is_run(run: Runner, folder: P
     assert "Running" not in ran.err
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("eval", "run", "--cases"),
+        (
+            "eval",
+            "record",
+            "--summarizer",
+            "openai",
+            "--model",
+            "m",
+            "--cassette",
+            "none.jsonl",
+            "--dry-run",
+            "--cases",
+        ),
+        ("tune", "--cases"),
+        ("eval", "ask", "--model", "m", "--judge-model", "n", "--dry-run"),
+    ],
+)
+def test_a_format_of_ones_own_choice_is_how_the_transcript_is_read(
+    run: Runner, folder: Path, tmp_path: Path, arguments: tuple[str, ...]
+):
+    log = folder / "session.jsonl"
+    ran = run(*arguments, log, "--format", "gemini", "--out", tmp_path / "out")
+    assert ran.status == 2
+    assert f"{log}:1: a content without a list of parts" in " ".join(ran.err.split())
+
+
 def test_a_run_that_measures_nothing_says_why(run: Runner, tmp_path: Path):
     write_transcript(tmp_path / "short.jsonl", [{"role": "user", "content": "hi"}])
     ran = run("eval", "run", "--cases", tmp_path, "--arms", "tail", "--out", tmp_path / "report")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,15 @@ def test_the_log_of_a_client_shows_its_compaction_beside_our_view_and_what_was_s
     assert "Where the client compacted its own context" in ran.out
     assert [ran.out.count(size) for size in ("70,040", "6,116")] == [2, 2]
     assert "11 event_msg:token_count" in " ".join(ran.out.split())
+
+
+def test_a_first_replay_needs_no_budget_and_says_what_to_type_next(run: Runner):
+    ran = run("replay", CLIENTS / "claude-code", CLIENTS / "codex")
+    assert ran.status == 0
+    assert "32,000" in ran.out
+    assert "summarizing-context import PATH --store logs.db" in ran.out
+    words = " ".join(ran.out.split())
+    assert re.search(r"Skipped, being no messages: (\d+ [\w:-]+, ){6}and \d+ of \d+ other kinds", words)
 
 
 def test_a_store_that_cannot_be_written_ends_with_4(run: Runner, tmp_path):

@@ -28,7 +28,7 @@ from summarizing_context.evaluation.cases.lint import lint_case
 from summarizing_context.evaluation.cases.model import Case, Cut, Message, Probe
 from summarizing_context.messages.validation import canonical_json, check_message
 from summarizing_context.stores.private_files import write_private
-from summarizing_context.transcripts import find_transcripts, read, read_session
+from summarizing_context.transcripts import AUTO, find_transcripts, read, read_session
 
 DATASETS = ("locomo", "longmemeval")
 _SHOWN = 20  # files that one error names
@@ -52,13 +52,14 @@ class Written:
     budget: int  # of views, where no sidecar says otherwise
     name: str = ""  # that no other of its folder has; its file's if none is given
     session_id: str = ""  # where the file holds several
+    format: str = AUTO
 
     def load(self) -> Case:
         return _sound(with_hindsight(self.read()))
 
     def read(self) -> Case:
         """The case as its files say it."""
-        return read_case(self.path, budget=self.budget, name=self.name, session_id=self.session_id)
+        return read_case(self.path, budget=self.budget, name=self.name, session_id=self.session_id, format=self.format)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,20 +79,20 @@ class Imported:
 CaseSource = Generated | Written | Imported
 
 
-def folder_sources(paths: Sequence[Path], *, budget: int) -> list[CaseSource]:
+def folder_sources(paths: Sequence[Path], *, budget: int, format: str = AUTO) -> list[CaseSource]:
     """The transcripts of these files and folders, each session of a file for itself."""
     names = short_names(find_transcripts(paths))
-    return [source for path, name in names.items() for source in _sessions(path, budget, name)]
+    return [source for path, name in names.items() for source in _sessions(path, budget, name, format)]
 
 
-def _sessions(path: Path, budget: int, name: str) -> list[Written]:
+def _sessions(path: Path, budget: int, name: str, format: str) -> list[Written]:
     try:
-        found = [log.session_id for log in read(path) if log.messages]
+        found = [log.session_id for log in read(path, format=format) if log.messages]
     except TranscriptError:
         found = []  # `check_readable` tells of it
     if len(found) < 2:
-        return [Written(path, budget, name)]
-    return [Written(path, budget, f"{name}#{session_id}", session_id) for session_id in found]
+        return [Written(path, budget, name, format=format)]
+    return [Written(path, budget, f"{name}#{session_id}", session_id, format) for session_id in found]
 
 
 def check_readable(sources: Sequence[CaseSource]) -> None:
@@ -149,10 +150,10 @@ class Sidecar(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     hash: str = ""  # over the messages and everything else here
 
 
-def read_case(path: Path, *, budget: int, name: str = "", session_id: str = "") -> Case:
+def read_case(path: Path, *, budget: int, name: str = "", session_id: str = "", format: str = AUTO) -> Case:
     """The case of a transcript file, called by its file's name unless told otherwise; with a sidecar, its own cuts and
     budgets."""
-    messages = _messages(path, session_id)
+    messages = _messages(path, session_id, format)
     name = name or _name(path)
     sidecar = sidecar_path(path)
     if not sidecar.exists():
@@ -223,9 +224,9 @@ def default_cuts(messages: Sequence[Message], budget: int, shares: Sequence[floa
     return tuple(Cut(at=at, budget=budget) for at in sorted(wanted))
 
 
-def _messages(path: Path, session_id: str = "") -> tuple[Message, ...]:
+def _messages(path: Path, session_id: str = "", format: str = AUTO) -> tuple[Message, ...]:
     """The messages of a file, each of which a context would take."""
-    log = read_session(path, session_id)
+    log = read_session(path, session_id, format=format)
     for index, message in enumerate(log.messages):
         try:
             check_message(message)

@@ -12,7 +12,7 @@ from summarizing_context.evaluation.real.own_settings import settle
 from summarizing_context.evaluation.real.recording import CASES, Case, Recording, gzipped
 from summarizing_context.evaluation.real.rendering import Message, parts_of, text_of, tokens_of
 from summarizing_context.settings.values import Settings
-from summarizing_context.transcripts import read_session
+from summarizing_context.transcripts import AUTO, read_session
 
 _OWN, _UNPUBLISHED = "a log of the user's", "not to be published"
 
@@ -28,6 +28,7 @@ def add_case(
     licence: str,
     session: str = "",
     clean: Callable[[Message], Message] = lambda message: message,
+    messages: Sequence[Message] | None = None,
 ) -> Case:
     """Add a case. Raises `TranscriptError` for a log that cannot be cut there, or a name that is taken.
 
@@ -41,8 +42,10 @@ def add_case(
         licence: What it may be used for.
         session: Its session, where it has other cases.
         clean: Takes out of each message what must not be kept.
+        messages: Of the log, cleaned, where they were read already: the standard input is read once.
     """
-    messages = [clean(message) for message in read_session(log).messages]
+    if messages is None:
+        messages = [clean(message) for message in read_session(log).messages]
     at = cut if isinstance(cut, int) else cut_at(messages, cut)
     name = name or _stem(log)
     listed = folder / CASES
@@ -70,12 +73,13 @@ def with_own_case(
     own: Settings,
     clean: Callable[[Message], Message],
     to: Path,
+    format: str = AUTO,
 ) -> Recording:
     """What a folder holds, with a log of the user's as its only case; if it has none, the case is added to `to`.
 
     Raises `TranscriptError` for a log that was asked about otherwise, or that needs no summary.
     """
-    messages = [clean(message) for message in read_session(log).messages]
+    messages = [clean(message) for message in read_session(log, format=format).messages]
     if not messages:
         raise TranscriptError(f"{log}: holds no message; name another transcript")
     at = cut if isinstance(cut, int) else cut_at(messages, cut)
@@ -97,8 +101,9 @@ def with_own_case(
             f"take a budget below {size}, or a later cut"
         )
     case = add_case(
-        to, log, name=name, cut=at, budget=budget, source=_OWN, licence=_UNPUBLISHED, session=_stem(log), clean=clean
-    )
+        to, log, name=name, cut=at, budget=budget, source=_OWN, licence=_UNPUBLISHED, session=_stem(log),
+        messages=messages,
+    )  # fmt: skip
     if is_new or to != folder:
         settle(own, to, is_new=True)
     return replace(Recording.open(to), cases=[case])
