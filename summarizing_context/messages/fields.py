@@ -32,6 +32,8 @@ _FLAGS = _FRAME - {"role"}
 
 _LONG_ID, _LONG_WORD = 8, 24  # characters from which a part of the frame counts
 
+_FEW = 32  # fields of small numbers, or of nothing, that the framing pays for
+
 _PAID = frozenset({"text", "function", "tool_use", "tool_call", "tool_result", "thinking"})  # types of few tokens
 
 _LONG_ADDRESS = 2_000
@@ -55,8 +57,14 @@ class Sent(NamedTuple):
 
 
 def odd_keys(holder: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    """The fields beside those that a shape knows in which there is anything to send, in one order."""
-    return sorted([key for key in holder if key not in known and _is_told(key, holder[key])])
+    """The fields beside those that a shape knows in which there is anything to send, in one order. Small numbers and
+    empty fields are none, but where there are many."""
+    told: list[str] = []
+    small: list[str] = []
+    for key, value in holder.items():
+        if key not in known and not key.startswith("_"):
+            (told if _is_told(key, value) else small).append(key)
+    return sorted(told + small if len(small) > _FEW else told)
 
 
 def odd_fields(holder: Mapping[str, Any], known: Collection[str]) -> Sent:
@@ -96,7 +104,7 @@ def read_thinking(value: object) -> Sent:
     for key, text in _leaves(value, "text"):
         is_sealed = key in _SEALS or (key not in _WORDS and _CODED.fullmatch(text) is not None)
         (sealed if is_sealed else texts).append(text)
-    return Sent(tuple(texts), tuple(sealed))
+    return Sent(tuple(texts), (*sealed, *_numbers(value)))
 
 
 def read_media(block: Mapping[str, Any]) -> Sent:
@@ -109,7 +117,7 @@ def read_media(block: Mapping[str, Any]) -> Sent:
     first = [text for text in (block.get("title"), block.get("context"), inside) if isinstance(text, str) and text]
     rest = [text for _, text in _leaves(block, "") if text not in first and not _is_payload(text)]
     words = [text for text in rest if _CODED.fullmatch(text) is None]
-    return Sent((*first, *words), tuple(text for text in rest if _CODED.fullmatch(text)))
+    return Sent((*first, *words), (*(text for text in rest if _CODED.fullmatch(text)), *_numbers(block)))
 
 
 def long_frame(id: str) -> tuple[str, ...]:
@@ -171,7 +179,9 @@ def _is_short(key: str, text: str) -> bool:
 
 
 def _is_told(key: str, value: object) -> bool:
-    if not value or value is True or key.startswith("_"):
+    if long_word(key):
+        return True
+    if not value or value is True:
         return False
     is_frame = key in _FRAME or isinstance(value, int | float)
     return not is_frame or not _is_short(key, value if isinstance(value, str) else canonical_json(value))
@@ -190,6 +200,24 @@ def _leaves(value: object, key: str) -> Iterator[tuple[str, str]]:
             if not name.startswith("_"):
                 yield from (("", name) for name in long_word(name))
                 yield from _leaves(value[name], name)
+
+
+def _numbers(value: object) -> tuple[str, ...]:
+    """The numbers inside a value that are no part of a frame, with their names, as one text."""
+    found = " ".join(_numbers_in(value))
+    return (found,) if found else ()
+
+
+def _numbers_in(value: object, key: str = "") -> Iterator[str]:
+    if isinstance(value, list):
+        for item in value:
+            yield from _numbers_in(item, key)
+    elif isinstance(value, dict):
+        for name, item in value.items():
+            if not name.startswith("_"):
+                yield from _numbers_in(item, name)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and key not in _FRAME:
+        yield f"{key} {value}" if key else str(value)
 
 
 def _is_payload(text: str) -> bool:

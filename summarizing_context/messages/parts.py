@@ -102,10 +102,10 @@ _THINKING_TYPES = frozenset({"thinking", "redacted_thinking", "reasoning"})
 
 BESIDE_CONTENT = ("refusal", "function_call", "audio")  # fields that a model reads after all else
 
-_KNOWN = NEVER_SENT | {"content", "tool_calls", *THINKING_FIELDS, *BESIDE_CONTENT}
+_KNOWN = NEVER_SENT | {"content", "tool_calls", *BESIDE_CONTENT}
 
-_KNOWN_FIELDS = {  # of a message, by the field of its content, and whether it is a result
-    (key, is_result): _KNOWN | {key} | ({"tool_call_id"} if is_result else frozenset())
+_KNOWN_FIELDS = {  # of a message, by the field of its content, and whether it is a result: that has no thinking
+    (key, is_result): _KNOWN | {key, *(("tool_call_id",) if is_result else THINKING_FIELDS)}
     for key in ("content", "parts")
     for is_result in (False, True)
 }
@@ -183,7 +183,7 @@ def unpaid_frame(message: Message) -> tuple[str, ...]:
             holder, inner, known, _, _ = _places(call)
             words += frame_words(inner, known)
             words += frame_words(call, {holder}) if holder else ()
-    if not message.keys().isdisjoint(THINKING_FIELDS):
+    if not message.keys().isdisjoint(THINKING_FIELDS) and not is_result(message):
         words += [word for field in THINKING_FIELDS for word in frame_leaves(message.get(field))]
     return beyond_framing(words) if words else ()
 
@@ -307,7 +307,7 @@ def _listed_calls(message: Message, content: object) -> Iterator[Part]:
     if not isinstance(listed, list):
         return
     blocks = content if isinstance(content, list) else []
-    shown = {call_id(b.get("id")): _block_part(b, -1).texts[0] for b in blocks if _kind(b) in _CALL_TYPES}
+    shown = {call_id(b.get("id")): _block_part(b, -1) for b in blocks if _kind(b) in _CALL_TYPES}
     for call in listed:
         if not isinstance(call, dict):
             yield _opaque(call, -1)
@@ -315,8 +315,10 @@ def _listed_calls(message: Message, content: object) -> Iterator[Part]:
         id, listing = call_id(call.get("id")), read_listed_call(call)
         if id not in shown:
             yield Part("call", (listing.arguments,), listing.name, id, sealed=long_frame(id))
-        elif not mean_the_same(listing.arguments, shown[id]):
-            yield Part("extra", (listing.arguments,))  # another call under the same id
+        elif listing.name and listing.name != shown[id].name:
+            yield Part("extra", (listing.name, listing.arguments))  # another call under the same id
+        elif not mean_the_same(listing.arguments, shown[id].texts[0]):
+            yield Part("extra", (listing.arguments,))
         yield from _extra(listing.odd, -1)
 
 

@@ -155,6 +155,71 @@ async def test_a_call_listed_with_other_arguments_than_its_block_counts_beside_i
     assert "y " * 500 in "".join(message_text_parts({"role": "assistant", "content": [shown], "tool_calls": [other]}))
 
 
+async def test_a_call_listed_under_the_id_of_a_block_with_another_name_counts_beside_it() -> None:
+    shown = {"type": "tool_call", "id": "a", "name": "read", "input": {}}
+    parts = message_text_parts(
+        {"role": "assistant", "content": [shown], "tool_calls": [{"id": "a", "name": "write " * 500, "arguments": {}}]}
+    )
+    assert "write " * 500 in parts
+
+
+@pytest.mark.parametrize("field", ["reasoning", "reasoning_content", "thinking", "reasoning_details"])
+async def test_thinking_beside_a_result_is_counted_shrunk_and_read(field: str) -> None:
+    summarizer = Counting()
+    async with open_context(Settings(max_tokens=2_000, **SMALL), summarizer=summarizer) as context:
+        for number in range(30):
+            await context.add_message(user(f"step {number}"))
+            call = {"id": f"c{number}", "type": "function", "function": {"name": "read", "arguments": "{}"}}
+            await context.add_message({"role": "assistant", "content": None, "tool_calls": [call]})
+            said = f"MARK{number:03d} " + "why " * (2_000 if number % 3 == 0 else 100)
+            await context.add_message({"role": "tool", "tool_call_id": f"c{number}", "content": "ok", field: said})
+            assert recount(await context.get_messages_for_request(), counter("tiktoken")) <= 2_000
+        await context.wait_idle()
+        seen = "".join(job.content for job in summarizer.segments)
+    assert all(f"MARK{number:03d}" in seen for number in range(20))
+
+
+NUMBERS = [0.12345678] * 2_000
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"role": "assistant", "content": "yes", "reasoning": {"vector": NUMBERS}},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "so", "logprobs": NUMBERS}]},
+        {"role": "user", "content": [{"type": "image", "source": {"type": "base64", "data": "QUJD"}, "mask": NUMBERS}]},
+        {"role": "user", "content": "yes"} | {f"key_{at}": at for at in range(2_000)},
+        {"role": "user", "content": [{"type": "text", "text": "yes"} | {f"key_{at}": at for at in range(2_000)}]},
+        {"role": "user", "content": "yes", "a key of some words " * 400: 1},
+    ],
+    ids=["reasoning", "thinking", "image", "fields", "fields of a block", "name"],
+)
+async def test_numbers_and_names_count_where_they_are_more_than_a_frame(row: Message) -> None:
+    count = counter("tiktoken")
+    assert sum(map(count, message_text_parts(row))) > 0.4 * count(json.dumps(row))
+    async with open_context(Settings(max_tokens=1_000), count_tokens=count) as context:
+        for message in (user("begin"), row, user("go on")):
+            await context.add_message(message)
+        view = await context.get_messages_for_request()
+    assert view[-1] == user("go on")
+    assert count(json.dumps(view)) < 2_000
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"role": "assistant", "content": "yes", "refusal": None, "annotations": [], "audio": None, "logprobs": None},
+        {
+            "role": "assistant",
+            "content": "yes",
+            "reasoning_details": [{"type": "reasoning.text", "text": "", "index": 0}],
+        },
+    ],
+)
+def test_what_every_reply_of_a_provider_holds_costs_nothing(row: Message) -> None:
+    assert sum(map(counter("tiktoken"), message_text_parts(row))) <= 6
+
+
 @pytest.mark.parametrize("name", ["estimate", "tiktoken"])
 @pytest.mark.parametrize(
     "text",
