@@ -101,7 +101,7 @@ class Library:
     def brief(self, text: str, max_tokens: int) -> str:
         return "in short " + text.split(" word")[0]
 
-    def provisional(self, piece: range, max_tokens: int) -> NodeText:
+    def piece(self, piece: range, max_tokens: int, most: int) -> NodeText:
         return NodeText(self.provisional_text if max_tokens > 0 else "", "provisional", 1)
 
     def entries(self, node: Node) -> range:

@@ -18,7 +18,7 @@ FAN_IN = 16
 
 LEAST_STEP = 4  # segments; a merge of fewer is not worth a call
 
-BEHIND = 0.4  # of a header's target: about what the leaves behind a new merge take
+BEHIND = 0.3  # of a header's target: about what the leaves behind a new merge take
 
 _FIRST_FAN_IN = 4  # of the first release
 

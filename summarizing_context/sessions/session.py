@@ -276,7 +276,7 @@ class Session:
     def wake(self) -> None:
         """Have the background look for work, from the size of the log on from which a view may soon show summaries."""
         self._waking = None
-        self.worker.wake(self._start_tokens(), self.views.soon_covered())
+        self.worker.wake(self._start_tokens(), self.views.foreseen())
         if self.learner is not None and not self.closed:
             self.learner.wake()
 

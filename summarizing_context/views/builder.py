@@ -52,7 +52,7 @@ from summarizing_context.views.view import (
     with_pins,
 )
 from summarizing_context.worker.merges import HeaderPlace
-from summarizing_context.worker.open_ranges import CoveredRange
+from summarizing_context.worker.open_ranges import CoveredRange, Foreseen
 from summarizing_context.worker.summary_cache import SummaryCache
 
 MAX_KEYS = 4  # providers whose state is kept
@@ -277,7 +277,8 @@ class Viewer:
         """Note what a decision that changes nothing has looked at, and ask for what it wants to have summarized."""
         if decision.is_attempt:
             provider_view.attempted_at, provider_view.attempted_length = self._log_size
-        provider_view.pins_changed = provider_view.pins_changed and not decision.pins_seen
+        if decision.pins_seen:
+            provider_view.pins_changed = False
         if (refused := decision.to_summarize) is not None:
             self._summaries.open.request(CoveredRange(refused.cut.stop, refused.header.nodes))
 
@@ -412,14 +413,11 @@ class Viewer:
         state = self.latest.state
         return self._thresholds(self._room_of(state)).high(state.head_tokens)
 
-    def soon_covered(self) -> range:
-        """The segments that the next activation of the newest view may cover; none while that is not near. Where its
-        messages are counted, it may be near at any time."""
+    def foreseen(self) -> Foreseen:
+        """What the next activation of the newest view may cover; nothing while that is not near."""
         if (latest := self.latest) is None:
-            return range(0)
-        near = latest.state.head_tokens + latest.tail.tokens + self._room_of(latest.state).min_free
-        is_near = near > self.high_water(0) or self._policy.max_messages is not None
-        return range(latest.state.leaves, len(self._log.segments)) if is_near else range(0)
+            return Foreseen()
+        return self._composer.foreseen(latest, self._thresholds(self._room_of(latest.state)))
 
     def _room_of(self, state: ActivationState) -> Room:
         return Room(state.room, self._policy.shares).setting_aside(state.staying)

@@ -10,15 +10,17 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Segment
 from summarizing_context.log.tree import Cut, Node, cut_at
 from summarizing_context.views.activation import ActivationPlan
-from summarizing_context.views.budget import Room
+from summarizing_context.views.budget import Room, Thresholds
 from summarizing_context.views.folds import Folded
+from summarizing_context.views.foresight import foreseen_cut
 from summarizing_context.views.header import NO_HEADER
 from summarizing_context.views.overflow import Newest
 from summarizing_context.views.pins import NO_PINS, Pins, Staying, choose_staying
 from summarizing_context.views.planner import Candidates, Situation
 from summarizing_context.views.sections import SECTIONS, Draft, Section, Sources, memories
 from summarizing_context.views.tail import Tail, TailItem, Tails
-from summarizing_context.views.view import ProviderView
+from summarizing_context.views.view import ActivationState, ProviderView
+from summarizing_context.worker.open_ranges import Foreseen
 
 _BUILD = 32  # times what it takes to show a message, to compose what stands before the tail
 
@@ -58,6 +60,27 @@ class Composer:
         """The memories that fit into the room, as one message."""
         return next(iter(memories(self._draft(now, now.state.cut, now.room, now.tail_tokens, Staying()))), None)
 
+    def foreseen(self, provider_view: ProviderView, thresholds: Thresholds) -> Foreseen:
+        """What the next activation of a view may cover; nothing while that is not near. Where its messages are counted,
+        it may be near at any time."""
+        state, tail, log, opened = provider_view.state, provider_view.tail, self._log, self.sources.summaries.open
+        near = thresholds.high(state.head_tokens) - thresholds.room.min_free
+        if state.head_tokens + tail.tokens <= near and self.sources.policy.max_messages is None:
+            return Foreseen()
+        segments = range(state.leaves, len(log.segments))
+        if (cut := self.foreseen_cut(state, tail, thresholds)) is None:
+            return Foreseen(segments)
+        pieces = tuple(opened.pieces(max(cut.leaves_stop, log.leading_count), cut.stop, state.nodes))
+        is_late = cut.stop < log.covered_by_segments and not opened.is_foreseen(pieces)
+        return Foreseen(segments, () if is_late else pieces)  # once the segment has closed, its own summary is made
+
+    def foreseen_cut(self, state: ActivationState, tail: Tail, thresholds: Thresholds) -> Cut | None:
+        """Where the next activation of a view cuts inside a segment, if it does and a model summarizes the part."""
+        summaries = self.sources.summaries
+        if not summaries.open.may_foresee or self.sources.policy.truncate:
+            return None
+        return foreseen_cut(state, tail, thresholds, self._log.segments, summaries.shown_tokens)
+
     @property
     def _log(self) -> MessageLog:
         return self.sources.reads.log
@@ -96,13 +119,29 @@ class ProviderDrafts:
         self._sources.reads.pace.once("begun", self._sources.summaries.begin)
         now, tail, segments = self._now, self._tail, self._log.segments
         present = now.state.cut
-        low = self._allowed(cuts_to_low_water(tail, now.room, present, segments, now.policy.keep_recent or 0))
+        cuts = cuts_to_low_water(tail, now.room, present, segments, now.policy.keep_recent or 0)
+        low = self._allowed(self._with_foreseen(cuts))
         keeps = now.request is not None or now.focus is not None
         to_keep = cuts_leaving(tail, present, segments, now.messages_to_keep) if keeps else ()
         fewest = cuts_leaving(tail, present, segments, now.fewest_messages) if now.has_too_many else ()
         last = last_cuts(tail, present, segments) if now.overflows else ()
         raw = [tail.after(cut.stop) for cut in low]
         return Candidates(low, raw, self._allowed(to_keep), self._allowed(fewest), self._allowed(last))
+
+    def _with_foreseen(self, cuts: list[Cut]) -> list[Cut]:
+        """These cuts, and the one that was foreseen before all others inside a segment; before those at the end of one
+        too, where a model has summarized what it shows and not what they show."""
+        now, summaries = self._now, self._sources.summaries
+        cut = self._composer.foreseen_cut(now.state, self._tail, now.thresholds)
+        if cut is None or messages_after(self._tail, cut.stop) < (now.policy.keep_recent or 0):
+            return cuts
+        whole = [one for one in cuts if one.stop == one.leaves_stop]
+        inside = [one for one in cuts if one.stop != one.leaves_stop]
+        leaves = range(now.state.leaves, max((one.leaves for one in whole), default=0))
+        pieces = summaries.open.pieces(max(cut.leaves_stop, self._log.leading_count), cut.stop, now.state.nodes)
+        is_late = not all(summaries.is_ready(Node.leaf(leaf)) for leaf in leaves)
+        is_first = is_late and all(summaries.open.text_of(piece) for piece in pieces)
+        return [cut, *whole, *inside] if is_first else [*whole, cut, *inside]
 
     def ahead(self) -> tuple[Cut, ...]:
         """The cut to make for the number of messages where a model summarizes ahead for it: at the end of what it was
@@ -198,7 +237,7 @@ def cuts_leaving(
     """The cut that leaves about `messages` messages, and no fewer if a group boundary allows. Where `ends` are given
     it is one of these."""
     stops = [mark.stop for mark in tail.marks if mark.stop > present.stop and (ends is None or mark.stop in ends)]
-    enough = [stop for stop in stops if _messages_after(tail, stop) >= messages]
+    enough = [stop for stop in stops if messages_after(tail, stop) >= messages]
     return [cut_at(segments, enough[-1])] if enough else []
 
 
@@ -212,9 +251,9 @@ def _nearest(tail: Tail, room: Room, stops: Sequence[int], keep: int) -> int | N
     """The stop that leaves about the low water, of those that leave at least a quarter of it."""
     low = room.low
     fair = [stop for stop in stops if tail.after(stop) >= low / 4]
-    kept = [stop for stop in fair if _messages_after(tail, stop) >= keep] if keep else fair
+    kept = [stop for stop in fair if messages_after(tail, stop) >= keep] if keep else fair
     return min(kept or fair, key=lambda stop: abs(tail.after(stop) - low), default=None)
 
 
-def _messages_after(tail: Tail, stop: int) -> int:
+def messages_after(tail: Tail, stop: int) -> int:
     return tail.marks[-1].items - tail.mark(stop).items

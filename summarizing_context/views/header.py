@@ -33,6 +33,8 @@ _PROVISIONAL = 0.4  # the most of the share that provisional nodes may take from
 
 _FRAME = 20  # tokens of a block around its text
 
+_LONGER = 9 / 8  # of what it was asked for, that a model's summary may take
+
 _KIND = "text"  # the type of each block
 
 
@@ -47,7 +49,10 @@ class Texts(Protocol):
 
     def brief(self, text: str, max_tokens: int) -> str: ...
 
-    def provisional(self, piece: range, max_tokens: int) -> NodeText: ...
+    def piece(self, piece: range, max_tokens: int, most: int) -> NodeText:
+        """What stands for a part of a segment: a model's summary in at most `most` tokens, or an extract in at most
+        `max_tokens`."""
+        ...
 
     def entries(self, node: Node) -> range:
         """Log entries that a node stands for."""
@@ -120,7 +125,7 @@ def choose_summaries(
     writer = _Writer(texts, style.count, {} if written is None else written)
     share = room.header_share - MESSAGE_TOKENS - style.count(PREFACE) - block_tokens(END, style.count)
     share -= plan.note.tokens if plan.note else 0
-    for_tree = share - min(_PROVISIONAL * share, len(plan.open) * (style.cap + _FRAME))
+    for_tree = share - min(_PROVISIONAL * share, len(plan.open) * (_LONGER * style.cap + _FRAME))
     rule = MergeRule(min(room.header_target, for_tree), for_tree, style.step)
     nodes = writer.shortened(writer.nodes(plan, None if style.flat else rule), for_tree)
     tree = tuple((node.node, node.form) for node in nodes if node.node is not None)
@@ -129,7 +134,7 @@ def choose_summaries(
     left = share - sum(node.tokens for node in nodes)
     for at, piece in enumerate(plan.open):
         most = int(left / (len(plan.open) - at)) - _FRAME
-        nodes.append(writer.provisional(piece, min(style.cap, most)))
+        nodes.append(writer.piece(piece, min(style.cap, most), most))
         left -= nodes[-1].tokens
     if sum(node.tokens for node in nodes) > share:
         if plan.note:
@@ -181,7 +186,7 @@ def _line(plan: HeaderPlan, texts: Texts, room: Room, style: Style) -> HeaderNod
     count = style.count
     left = int(room.header_share) - MESSAGE_TOKENS - count(node.text) - 2
     if left >= 12:
-        words = texts.provisional(plan.open[-1], left).text if plan.open else ""
+        words = texts.piece(plan.open[-1], left, left).text if plan.open else ""
         if not words and plan.leaves:
             words = texts.brief(texts.text_of(Node.leaf(plan.leaves - 1)).text, left)
         node = node._replace(text=f"{node.text}\n{neutral(words)}" if words and count(words) <= left else node.text)
@@ -250,9 +255,9 @@ class _Writer:
         )
         return shown._replace(tokens=block_tokens(block_text(shown), self._count))
 
-    def provisional(self, piece: range, max_tokens: int) -> HeaderNode:
+    def piece(self, piece: range, max_tokens: int, most: int) -> HeaderNode:
         """The node for covered groups that fill no segment yet; replaced when their segment has closed."""
-        made = self._texts.provisional(piece, max_tokens)
+        made = self._texts.piece(piece, max_tokens, most)
         if not made.text:
             return self.line(piece.start, piece.stop)
         shown = HeaderNode(-1, 0, piece.start, piece.stop, "full", made.made_by, made.passes, made.text)

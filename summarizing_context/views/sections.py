@@ -297,8 +297,8 @@ class _PacedTexts:
         self.is_ready = summaries.is_more_than_stand_in
         self._summaries, self._pace = summaries, pace
 
-    def provisional(self, piece: range, max_tokens: int) -> NodeText:
-        made = self._summaries.ready_piece(piece, max_tokens)
+    def piece(self, piece: range, max_tokens: int, most: int) -> NodeText:
+        made = self._summaries.ready_piece(piece, most)
         if made is None:
             name = ("piece", self._summaries.open.hash_of(piece), max_tokens)
             made = self._pace.once_apart(name, self._summaries.piece_reader(piece, max_tokens))

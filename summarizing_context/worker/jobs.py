@@ -30,7 +30,7 @@ from summarizing_context.worker.summary_cache import SummaryCache
 
 RULES_TOKENS = 600  # of a reply on standing rules
 
-_SHARE = 0.4  # of its source that a summary may take
+_SHARE, _MERGE_SHARE = 0.4, 0.45  # of its source that a summary, or a merge, may take
 
 _FOR_A_MODEL = (RENDERER_VERSION, CUTTING_VERSION, ATTRIBUTION_VERSION)
 
@@ -161,7 +161,9 @@ class Jobs:
 
     def _blank(self, prompted: Prompted, rank: int, content: str, hash: str, entries: range) -> SummaryJob:
         source = estimate_text(content)
-        most = self._most(source, self._recipe.merge_tokens if prompted == "rollup" else self._recipe.max_tokens)
+        is_merge, recipe = prompted == "rollup", self._recipe
+        cap, share = (recipe.merge_tokens, _MERGE_SHARE) if is_merge else (recipe.max_tokens, _SHARE)
+        most = self._most(share * source, cap)
         return SummaryJob(
             kind="segment",
             instructions=self._recipe.instructions(prompted, rank, most),
@@ -175,12 +177,12 @@ class Jobs:
             recipe_hash=self._recipe.hash_of(prompted),
         )
 
-    def _most(self, source: int, cap: int) -> int:
+    def _most(self, share: float, cap: int) -> int:
         """Tokens that a summary may take: the cap, or less of a short source, for a reply of more than half of it is
         refused. In steps, so that requests begin alike and the provider's cache serves them."""
         if self._recipe.maker != "model":
             return cap
-        return next((part * cap // 8 for part in range(8, 2, -1) if part * cap // 8 <= _SHARE * source), cap // 4)
+        return next((part * cap // 8 for part in range(8, 2, -1) if part * cap // 8 <= share), cap // 4)
 
 
 def make_recipe(settings: Settings, name: str | None, *, own: bool, redact: Redaction | None) -> Recipe:

@@ -12,7 +12,7 @@ from summarizing_context.log.tree import BEHIND, Node
 
 _AHEAD = 0.75  # of the target, from which on the next merge is made
 
-_FRAME = 20  # tokens of a block around its text
+FRAME = 20  # tokens of a block around its text
 
 
 class HeaderPlace(NamedTuple):
@@ -39,7 +39,7 @@ def next_merge(
     at no more segments than fill the target.
     """
     target, rest = place.target, 0.0
-    before = merge + _FRAME if place.merged else 0
+    before = merge + FRAME if place.merged else 0
     stops: dict[int, float] = {}
     for segment in range(segments - 1, place.merged - 1, -1):
         if before + rest > target:
@@ -48,7 +48,7 @@ def next_merge(
             stops[segment + 1] = rest
         if (size := tokens(segment)) is None:
             return None
-        rest += size + _FRAME
+        rest += size + FRAME
     if not stops or before + rest < _AHEAD * target:
         return None
     wanted = BEHIND * target - max(0.0, target - before - rest)  # what is still to come will stand behind it too

@@ -31,6 +31,13 @@ class CoveredRange(NamedTuple):
     nodes: tuple[HeaderNode, ...]
 
 
+class Foreseen(NamedTuple):
+    """What the next activation of a view may cover that the view does not cover yet."""
+
+    segments: range = range(0)
+    pieces: tuple[range, ...] = ()  # entries of a segment that it covers in part
+
+
 class OpenRangeSummaries:
     """Model-made summaries of pieces, of one session.
 
@@ -45,6 +52,7 @@ class OpenRangeSummaries:
         self._views: tuple[CoveredRange, ...] = ()
         self._shown: tuple[range, ...] = ()
         self._requested: tuple[CoveredRange, ...] = ()
+        self._foreseen: tuple[range, ...] = ()  # pieces
         self._ready: dict[str, NodeText] = {}  # by range hash
         self._hashes: dict[tuple[int, int], str] = {}
         self._known_to = (-1, -1)  # of which log, and of which open segment, the hashes are
@@ -54,9 +62,14 @@ class OpenRangeSummaries:
         """Whether pieces are summarized ahead of need."""
         return self._by_model and self._every is not None
 
+    @property
+    def may_foresee(self) -> bool:
+        """Whether pieces are summarized that a view is foreseen to show; not where all are summarized ahead anyway."""
+        return self._by_model and not self.goes_ahead
+
     def keep(self, views: Iterable[CoveredRange]) -> None:
-        """This is what views show now. What was asked for beside it is not any longer."""
-        self._views, self._requested = tuple(views), ()
+        """This is what views show now. What was asked for or foreseen beside it is not any longer."""
+        self._views, self._requested, self._foreseen = tuple(views), (), ()
         nodes = (node for view in self._views for node in view.nodes)
         self._shown = tuple(dict.fromkeys(piece for piece in map(piece_shown, nodes) if piece is not None))
 
@@ -68,6 +81,14 @@ class OpenRangeSummaries:
     def request(self, view: CoveredRange) -> None:
         """Have a model summarize what such a view would cover."""
         self._requested = (view,) if self._by_model else ()
+
+    def foresee(self, pieces: tuple[range, ...]) -> None:
+        """These pieces of the present log will be shown next."""
+        self._foreseen = pieces
+
+    def is_foreseen(self, pieces: tuple[range, ...]) -> bool:
+        """Whether these were foreseen last."""
+        return bool(pieces) and pieces == self._foreseen
 
     def ends(self) -> list[int]:
         """Where pieces end that were or are summarized ahead, behind those that views show: at the first group boundary
@@ -98,7 +119,8 @@ class OpenRangeSummaries:
             return [range(start, stop)] if start < stop else []
         nodes = [*shown, *(node for view in self._requested for node in view.nodes)]
         ends = {piece.stop for piece in map(piece_shown, nodes) if piece is not None and piece.start >= start}
-        within = sorted(end for end in {start, stop, *ends, *self.ends()} if start <= end <= stop)
+        foreseen = {piece.stop for piece in self._foreseen}
+        within = sorted(end for end in {start, stop, *ends, *foreseen, *self.ends()} if start <= end <= stop)
         return [range(first, end) for first, end in pairwise(within)]
 
     def text_of(self, piece: range) -> NodeText | None:
@@ -117,7 +139,7 @@ class OpenRangeSummaries:
         first = max((piece.stop for piece in within), default=self._log.covered_by_segments)
         ahead = [range(start, stop) for start, stop in pairwise([first, *stops])]
         shown = [piece for view in (*self._views, *self._requested) for piece in self._left_of(view)]
-        hashes = dict.fromkeys(map(self.hash_of, (*shown, *ahead)))
+        hashes = dict.fromkeys(map(self.hash_of, (*shown, *self._foreseen, *ahead)))
         return [Want(OPEN, hash) for hash in hashes if hash not in self._ready]
 
     def _left_of(self, view: CoveredRange) -> list[range]:

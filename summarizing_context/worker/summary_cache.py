@@ -19,8 +19,8 @@ from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.rendering import render_children
 from summarizing_context.messages.truncation import KEY_LINES, cut_results
 from summarizing_context.settings.sizes import SummarySizes
-from summarizing_context.worker.merges import HeaderPlace, next_merge
-from summarizing_context.worker.open_ranges import CoveredRange, OpenRangeSummaries
+from summarizing_context.worker.merges import FRAME, HeaderPlace, next_merge
+from summarizing_context.worker.open_ranges import CoveredRange, Foreseen, OpenRangeSummaries
 from summarizing_context.worker.topic_notes import Focus, Lines, TopicNotes
 
 _FULL_READ = 20_000  # estimated tokens that one activation may have extracted at leisure; beyond that it skims
@@ -96,9 +96,10 @@ class SummaryCache:
             node for shown in view.nodes if stand_ins([shown]) and (node := shown.node) is not None and node.width > 1
         )
 
-    def foresee(self, segments: range) -> None:
-        """These segments may be covered by the next view."""
-        self._soon = segments.stop
+    def foresee(self, foreseen: Foreseen) -> None:
+        """This may be covered next."""
+        self._soon = foreseen.segments.stop
+        self.open.foresee(foreseen.pieces)
 
     def keep_headers(self, places: Iterable[HeaderPlace]) -> None:
         """This is what the headers of views show now."""
@@ -112,6 +113,12 @@ class SummaryCache:
         ahead = [next_merge(place, self._leaf_tokens, soon, self._merge_tokens(place), step) for place in self._places]
         needed = dict.fromkeys([*shown, *self._requested, *(node for node in ahead if node is not None)])
         return [node for node in needed if node.stop <= segments]
+
+    def shown_tokens(self, segment: int | None) -> int:
+        """What a header takes for the summary of a segment, or, for None, of a part of one; the cap until it is
+        ready."""
+        known = None if segment is None else self._leaf_tokens(segment)
+        return FRAME + (self._cap if known is None else known)
 
     def _merge_tokens(self, place: HeaderPlace) -> int:
         """What the next merge of a header takes, about: as much as the present one."""

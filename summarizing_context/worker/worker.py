@@ -27,6 +27,7 @@ from summarizing_context.summarizers.base import SummaryJob, SummaryReply
 from summarizing_context.summarizers.resilience.retries import LONGEST_DELAY, RetrySchedule
 from summarizing_context.worker.jobs import Jobs, Recipe
 from summarizing_context.worker.merges import merges_below
+from summarizing_context.worker.open_ranges import Foreseen
 from summarizing_context.worker.payments import paid_once
 from summarizing_context.worker.rule_calls import RuleCalls
 from summarizing_context.worker.summary_cache import SummaryCache
@@ -141,17 +142,17 @@ class Worker:
         """The log was replaced."""
         self._planner.reset()
 
-    def wake(self, start_tokens: float | None = None, soon_covered: range | None = None) -> None:
+    def wake(self, start_tokens: float | None = None, foreseen: Foreseen | None = None) -> None:
         """Have the owner look for work; it is started when there is some. It begins when the log has more than
-        `start_tokens`, if given. Of segments that may be covered soon it reads what stands in for their summaries, and
-        makes the merge that these make due."""
+        `start_tokens`, if given. What is `foreseen` to be covered is summarized ahead; of whole segments is read what
+        stands in for their summaries."""
         if start_tokens is not None:
             self.start_tokens = start_tokens
-        if soon_covered is not None:
-            self._summaries.foresee(soon_covered)
-        if soon_covered and self._recipe.maker == "model" and self._past_start() and not self._extracts_on():
-            yield_now = self._background.yield_now
-            self._stand_ins = self._summaries.reader_ahead(soon_covered, self._sources, yield_now)
+        if foreseen is not None:
+            self._summaries.foresee(foreseen)
+            if foreseen.segments and self._recipe.maker == "model" and self._past_start() and not self._extracts_on():
+                yield_now = self._background.yield_now
+                self._stand_ins = self._summaries.reader_ahead(foreseen.segments, self._sources, yield_now)
         if self._stopped or not self._has_work():
             return
         if self._owner is None or self._owner.done():

@@ -8,6 +8,7 @@ from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Node, NodeText
 from summarizing_context.settings.sizes import SummarySizes
 from summarizing_context.worker.merges import HeaderPlace
+from summarizing_context.worker.open_ranges import Foreseen
 from summarizing_context.worker.summary_cache import Extracts, SummaryCache
 from tests.making import assistant, entries, session, timeline, user
 
@@ -81,9 +82,9 @@ def test_a_merge_is_needed_once_a_view_is_about_to_cover_more_than_its_header_ho
     for leaf in range(len(log.segments)):
         give(made, Node.leaf(leaf), "word " * CAP)
     assert made.needed_merges() == []
-    made.foresee(range(4))
+    made.foresee(Foreseen(range(4)))
     assert made.needed_merges() == []
-    made.foresee(range(16))
+    made.foresee(Foreseen(range(16)))
     (first,) = made.needed_merges()
     assert 0 < first.stop <= 16
     made.reset()
@@ -100,7 +101,7 @@ def test_the_next_merge_is_foreseen_from_what_the_present_one_takes():
         merge = Node(0, 4)
         give(made, merge, text)
         made.keep_headers([HeaderPlace(merge, 16.0 * CAP)])
-        made.foresee(range(8))
+        made.foresee(Foreseen(range(8)))
         needed[name] = [node for node in made.needed_merges() if node != merge]
     assert not needed["short"]
     assert needed["long"]

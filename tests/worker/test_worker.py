@@ -26,6 +26,7 @@ from summarizing_context.summarizers.extractive.quotes import error_line
 from summarizing_context.summarizers.resilience.retries import RetrySchedule
 from summarizing_context.worker.jobs import Recipe
 from summarizing_context.worker.merges import merges_below
+from summarizing_context.worker.open_ranges import Foreseen
 from summarizing_context.worker.worker import Worker
 from tests.making import entries, session, timeline, user
 from tests.worker.test_summaries import book
@@ -101,7 +102,7 @@ class Shop:
     def __init__(self, log: MessageLog | None = None, gate: Gate | None = None, **changed: Any) -> None:
         self.gate, self.store, self.clock = gate or Gate(), Shelf(), Clock()
         self.book, self.timeline, _ = book(log)
-        self.book.foresee(range(len(self.timeline.segments)))
+        self.book.foresee(Foreseen(range(len(self.timeline.segments))))
         self.events: list[tuple[str, dict[str, object]]] = []
         recipe = Recipe("model", "seg", "roll", True, 20, 20, lambda kind, rank, most: f"{kind} {rank}")
         given = {

@@ -27,7 +27,7 @@ from summarizing_context.evaluation.real.rendering import (
 )
 from summarizing_context.evaluation.real.views import OurView, Request, Summary, extractive_view, our_view
 from summarizing_context.settings.values import Settings
-from summarizing_context.summarizers.prompts import latest
+from summarizing_context.summarizers.prompts import latest, load
 
 OURS, COMPACT = "ours", "compact"
 ARMS = {
@@ -48,7 +48,7 @@ USUAL = tuple(arm for arm in ARMS if arm not in OPTIONAL)
 _COMPACT_CHARACTERS, _COMPACT_TOKENS = 12_000, 4_000
 _LONGEST = 1_500  # characters of a text that is read for a compaction
 _SUMMARIZED_AT = (1 / 3, 2 / 3, 1)  # of the characters, where one summary replaces everything again and again
-_BRIEF_TOKENS = 2_000
+_BRIEF_TOKENS, _BRIEF_PROMPT = 2_000, "rollup/v4"  # as it was recorded
 # shares of what the leading rows leave
 _LEAVES_SHARE = 0.65
 _FIRST_SHARE = 0.2  # the first request, where an arm keeps it
@@ -246,7 +246,7 @@ def _compacted_again(case: Case, messages: Sequence[Message], replies: Mapping[s
 
 def _brief_request(case: Case, ours: OurView) -> Request:
     """The request to merge all segment summaries."""
-    system = latest("rollup").render_for_rank(9, max_tokens=_BRIEF_TOKENS)
+    system = load(_BRIEF_PROMPT).render_for_rank(9, max_tokens=_BRIEF_TOKENS)
     user = "\n\n".join(f"Summary of messages {leaf.start}-{leaf.stop - 1}:\n{leaf.text}" for leaf in ours.leaves)
     stop = ours.leaves[-1].stop if ours.leaves else 0
     return Request(system, user, _BRIEF_TOKENS, "brief", case.name, 0, stop)
