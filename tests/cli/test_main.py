@@ -87,7 +87,7 @@ def test_each_command_has_a_help(run: Runner, command):
     [
         (["repaly"], "replay"),
         (["replay", "x", "--buget", "1"], "--budget"),
-        (["replay", "x"], "--budget"),
+        (["replay", "x"], "check the path"),
         (["replay", "--budget", "1k"], "PATH"),
         (["demo", "--budget", "many"], "write it like 16000 or 16k"),
         (["view", "s1"], "--store"),

@@ -36,10 +36,16 @@ async def hashes(counter: str) -> None:
     summarizer = Counting("counting/1")
     options = Settings(max_tokens=3_000, start_at=0.01, header_target=0.12, **SMALL)
     async with open_context(options, summarizer=summarizer, count_tokens=COUNTERS[counter]) as context:
-        await context.set_messages(session(36, 250))
-        await context.get_messages_for_request()
-        await context.wait_idle()
-    print(json.dumps(sorted([job.kind, job.start, job.stop, job.range_hash] for job in summarizer.jobs)))
+        log = session(36, 250)
+        await context.set_messages(log[:150])
+        for message in log[150:]:  # a merge is asked for once a view is about to show it
+            await context.add_message(message)
+            await context.get_messages_for_request()
+            await context.wait_idle()
+        whole = {(segment.start, segment.stop) for segment in context._session.log.segments}
+    # which part of the open segment a view covers depends on what its tokens count
+    jobs = [job for job in summarizer.jobs if job.kind == "rollup" or (job.start, job.stop) in whole]
+    print(json.dumps(sorted([job.kind, job.start, job.stop, job.range_hash] for job in jobs)))
 
 
 async def views(store: str) -> None:

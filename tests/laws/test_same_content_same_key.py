@@ -26,10 +26,8 @@ def test_keys_are_equal_across_processes_hash_seeds_and_token_counters() -> None
         other = keys(counter, seed)
         common = first.keys() & other.keys()
         assert {job: other[job] for job in common} == {job: first[job] for job in common}
-        whole = max(stop for _, _, stop in common)
-        # how much of the open segment a view covers, and has summarized in pieces, depends on what its tokens count;
-        # so does which merges it shows
-        assert all(start >= whole for kind, start, _ in first.keys() ^ other.keys() if kind == "segment")
+        # which merges a view shows depends on what its tokens count
+        assert [job for job in first.keys() ^ other.keys() if job[0] == "segment"] == []
 
 
 def keys(counter: str, seed: str) -> dict[tuple[str, int, int], str]:

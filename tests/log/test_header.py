@@ -67,10 +67,10 @@ def test_a_summary_cannot_end_its_fence():
 
 def test_above_its_target_the_oldest_segments_are_merged_and_the_header_remembers_it():
     header = compose(9, 1_300)
-    assert [node for node, _ in header.tree] == [Node(0, 4), *map(Node.leaf, range(4, 9))]
-    assert (header.nodes[0].rank, header.nodes[0].node) == (1, Node(0, 4))
+    assert [node for node, _ in header.tree] == [Node(0, 8), Node.leaf(8)]
+    assert (header.nodes[0].rank, header.nodes[0].node) == (1, Node(0, 8))
     again = compose(10, 1_300, tree=header.tree)
-    assert [node for node, _ in again.tree] == [Node(0, 4), *map(Node.leaf, range(4, 10))]
+    assert [node for node, _ in again.tree] == [Node(0, 8), *map(Node.leaf, range(8, 10))]
     assert texts_of(again.message)[: len(header.nodes)] == texts_of(header.message)[: len(header.nodes)]
 
 

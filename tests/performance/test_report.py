@@ -46,7 +46,8 @@ def test_every_run_of_the_plan_has_a_key_of_its_own_and_a_known_manager():
 
 
 def test_every_peer_has_an_environment_with_pinned_versions():
-    assert {entry.environment for entry in MANAGERS.values()} - {""} == set(PINS)
+    peers = {entry.environment for entry in MANAGERS.values()} - {""}
+    assert peers | {"cliffcompaction"} == set(PINS)  # the latter is a proxy, and manages no messages
     assert [pin for pins in PINS.values() for pin in pins.packages if "==" not in pin] == []
 
 

@@ -18,12 +18,10 @@ RELEASED = {
     "compaction/v1": "1a0119fde45d353756a0b4fd1936317521428c4481098c1351eb82401026ab09",
     "focus/v1": "c361f833aa5f1f6ae3bc36ebb4efcce18ac4deb60b16f1ab85fb188378e2ca2e",
     "focus/v2": "2e2ec07c4f489a8fcf2449dbadd76327c2f4b41690fdfb4709413ebb954cd10d",
-    "judge/v1": "7d89489fd115b6578fd5dbc5fcd3bd42bee2291b20ae355b04bdc5fa80feb686",
     "marks/v1": "0301cdf8b6191b5dd92a1449ddf7b7885339cd162b3e668259b424a7ef749417",
     "memory/v1": "1c90518186a51e97744ef4f0a2df752a9c8350a91a78b3c381ed210a5056aa18",
     "proposal/v1": "fd1c0a133e580d4bead172292aa44518b04e267866cb45da6a0da2c702d3208b",
     "questions/v1": "f3a8f7488b381e02b005c1c587277207d780b357136eca003e3619be9c564dc6",
-    "reader/v1": "93fe741d0b8e8acedaa08a1c618df5c684a0312cea71cae30155d53b7e5fda1f",
     "rollup/v1": "d4f247f6bc42b25c8035aa0a8d67df13b2e3fa6b59898d20c5131c5431332dbf",
     "rollup/v2": "ac4f4e035d4c1079170ccfa91d43d4142b3c789a3516dbb1674af197df244a82",
     "rollup/v3": "a2c0cf2340588a093dca1acf9a531b50c3cc9307d15316028e74f45a72336073",
@@ -74,9 +72,7 @@ def test_a_prompt_as_sent_costs_at_most_400_tokens(rank: int):
     assert TiktokenCounter(encoding).count(sent) <= 400
 
 
-@pytest.mark.parametrize(
-    "name", ["answers", "compaction", "focus", "judge", "marks", "proposal", "questions", "reader"]
-)
+@pytest.mark.parametrize("name", ["answers", "compaction", "focus", "marks", "proposal", "questions"])
 def test_a_prompt_that_is_the_same_for_all_costs_at_most_400_tokens(name: str):
     encoding = load_offline()
     assert encoding is not None
