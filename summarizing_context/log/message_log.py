@@ -17,12 +17,11 @@ from summarizing_context.log.entries import Entry, Role
 from summarizing_context.log.groups import GroupCutter
 from summarizing_context.log.kept_texts import KeptTexts
 from summarizing_context.log.pins import NO_PINS, Candidates, PinList
-from summarizing_context.log.repairs import Read
+from summarizing_context.log.repairs import Passing, Read
 from summarizing_context.log.repeats import Run, is_repeat, may_repeat
 from summarizing_context.log.rules import RuleLog, RuleReader, Verdict
 from summarizing_context.log.segments import Group, Limits, Segment, SegmentCutter, Sources, render_entries
 from summarizing_context.messages.provider_bindings import Bounds
-from summarizing_context.messages.validation import Message
 from summarizing_context.settings.ledger_rules import PlanTools
 from summarizing_context.stores.base import StoredRules
 
@@ -258,10 +257,10 @@ class MessageLog:
                 found += [run] if (run := self.repeats(index - 1, stop)).times > 1 else []
         return found
 
-    def ephemeral_message(self, number: int) -> tuple[int, Message, int]:
-        """An ephemeral message, the entry that it stands before, and its cost."""
-        index, entry = self.ephemeral[number]
-        return index, entry.message(), entry.cost(self._image_tokens)
+    def passing(self, first: int, stop: int) -> list[Passing]:
+        """The ephemeral messages from the `first` on that came before entry `stop`."""
+        found = self.ephemeral[first : bisect_right(self.ephemeral, stop, lo=first, key=lambda one: one[0])]
+        return [Passing(index, entry.message(), entry.cost(self._image_tokens)) for index, entry in found]
 
     def render(self, start: int, stop: int, *, apart: bool = True) -> str:
         """A range of entries, written down for a summarizer."""

@@ -2,15 +2,17 @@
 
 Pure. A group is shown with each result right after its call. Calls abandoned without a result get a stand-in
 result; a result that came too late, or for no call at all, is a fenced note; a message that answers calls of
-several messages is shown split. Split call lines behind one that waits are held back until a result comes.
+several messages is shown split. Split call lines behind one that waits are held back until a result comes. An
+ephemeral message gives up the calls that are open where it stands, in the view only.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
-from summarizing_context.log.groups import OpenCalls
+from summarizing_context.log.groups import GroupCutter, OpenCalls
 from summarizing_context.messages.fencing import fence
 from summarizing_context.messages.parts import Part, is_result
 from summarizing_context.messages.reading import Reading
@@ -50,6 +52,14 @@ class Piece(NamedTuple):
     repairs: tuple[Repair, ...] = ()
 
 
+class Passing(NamedTuple):
+    """An ephemeral message."""
+
+    before: int  # the log entry that it stands before
+    message: Message
+    tokens: int
+
+
 class _Unit:
     """A message with calls, and the pieces that answer it."""
 
@@ -82,6 +92,20 @@ def show_group(group: Sequence[Read], *, closed: bool, given_up: Collection[int]
     return shown + deferred if closed else shown
 
 
+def show_interrupted(
+    group: Sequence[Read], passing: Sequence[Passing], *, closed: bool, given_up: Collection[int] = ()
+) -> list[Piece | Passing]:
+    """The pieces of a group with the ephemeral messages that came before its end: each ends the calls that are open
+    there, as any other message would."""
+    shown: list[Piece | Passing] = []
+    start, show = 0, show_group
+    for each in passing:
+        stop = bisect_left(group, each.before, lo=start, key=lambda read: read.seq)
+        shown += [*show(group[start:stop], closed=True, given_up=given_up), each]
+        start, show = stop, _show_groups
+    return shown + show(group[start:], closed=closed, given_up=given_up)
+
+
 def note(read: Read, parts: Iterable[Part] | None = None) -> Piece:
     """Results that no call waits for, as a message that anybody may send."""
     chosen = [part for part in (read.reading.parts if parts is None else parts) if part.kind == "result"]
@@ -95,6 +119,15 @@ def present(message: Message) -> tuple[Message, tuple[Repair, ...]]:
     if message.get("content") is None:
         return {**message, "content": ""}, ("content_none",)
     return message, ()
+
+
+def _show_groups(group: Sequence[Read], *, closed: bool, given_up: Collection[int] = ()) -> list[Piece]:
+    """The pieces of what came behind an ephemeral message: of the groups that it makes by itself."""
+    cutter = GroupCutter()
+    ranges = [each for read in group for each in cutter.add(read.reading.calls, read.reading.answers).closed]
+    shown = [piece for at, stop in ranges for piece in show_group(group[at:stop], closed=True, given_up=given_up)]
+    rest = group[ranges[-1][1] if ranges else 0 :]
+    return shown + show_group(rest, closed=closed, given_up=given_up)
 
 
 def _needs_no_repair(group: Sequence[Read]) -> bool:

@@ -18,7 +18,8 @@ from summarizing_context.views.overflow import Newest
 from summarizing_context.views.pins import NO_PINS, Pins, Staying, choose_staying
 from summarizing_context.views.planner import Candidates, Situation
 from summarizing_context.views.sections import SECTIONS, Draft, Section, Sources, memories
-from summarizing_context.views.tail import Tail, TailItem, Tails
+from summarizing_context.views.tail import Tail, Tails
+from summarizing_context.views.tail_items import TailItem
 from summarizing_context.views.view import ActivationState, ProviderView
 from summarizing_context.worker.open_ranges import Foreseen
 

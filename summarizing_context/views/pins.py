@@ -18,7 +18,8 @@ from summarizing_context.messages.provider_bindings import Bounds, has_signed_th
 from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.views.budget import Room
 from summarizing_context.views.shrunk_messages import Price, says_nothing
-from summarizing_context.views.tail import Tail, TailItem, holds_count, shown_once, shown_within
+from summarizing_context.views.tail import Tail
+from summarizing_context.views.tail_items import TailItem, holds_count, shown_once, shown_within
 
 _OPENING_ROWS = 8  # of the first human message that are shown though they are not critical
 

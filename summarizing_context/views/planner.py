@@ -17,7 +17,7 @@ from summarizing_context.views.budget import Room, Thresholds
 from summarizing_context.views.memory_section import is_memory_block
 from summarizing_context.views.overflow import Newest, fit
 from summarizing_context.views.pins import Pins
-from summarizing_context.views.tail import TailItem
+from summarizing_context.views.tail_items import TailItem
 from summarizing_context.views.view import ActivationState, ViewPolicy, with_pins
 
 _KEEP_BESIDE_NOTE = 10  # messages that a note leaves raw where nothing was covered before and nothing has to be

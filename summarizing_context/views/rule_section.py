@@ -15,7 +15,7 @@ from summarizing_context.log.rules import NO_RULES, StandingRules
 from summarizing_context.messages.fencing import fence
 from summarizing_context.messages.validation import Message
 from summarizing_context.views.shrunk_messages import Price
-from summarizing_context.views.tail import TailItem
+from summarizing_context.views.tail_items import TailItem
 
 PREFACE = (
     "The user's standing rules, word for word. They hold until the user lifts them, and the latest of two that "

@@ -36,7 +36,8 @@ from summarizing_context.views.pins import Pinned, Pins, Staying, choose_pins, k
 from summarizing_context.views.plan_section import plan_block
 from summarizing_context.views.rule_section import LEAST_TOKENS, RuleBlock, rule_block
 from summarizing_context.views.shrunk_messages import Price
-from summarizing_context.views.tail import Reads, TailItem
+from summarizing_context.views.tail import Reads
+from summarizing_context.views.tail_items import TailItem
 from summarizing_context.views.view import ActivationState, ViewPolicy
 from summarizing_context.worker.summary_cache import SummaryCache
 from summarizing_context.worker.topic_notes import Focus, note_text

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 from summarizing_context.concurrency import Pace
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.repairs import NOTES, Piece, Read, Repair, present, show_group
-from summarizing_context.log.repeats import Run, count_note, with_count
+from summarizing_context.log.repairs import NOTES, Passing, Piece, Read, Repair, present, show_interrupted
+from summarizing_context.log.repeats import Run
 from summarizing_context.messages.provider_bindings import (
     Bounds,
     has_chain,
@@ -24,19 +24,10 @@ from summarizing_context.messages.provider_bindings import (
 from summarizing_context.messages.validation import Message
 from summarizing_context.views.budget import MAX_SQUEEZE, Room
 from summarizing_context.views.folds import Calls, Folded, Left, Pairs, calls_of, fold_note, left_of, pair
-from summarizing_context.views.shrunk_messages import LONGEST_TOKEN, Price, Shrunk, shrink_message, shrink_note
+from summarizing_context.views.shrunk_messages import LONGEST_TOKEN, Price
+from summarizing_context.views.tail_items import Known, TailItem, holds_count, shown_once, shown_within
 
 _SAME_PRICE = frozenset({"content_none", "chain_dropped"})
-
-
-class TailItem(NamedTuple):
-    """A message as it stands in the view. Its dict is never handed out, only copies of it."""
-
-    seq: int
-    message: Message
-    tokens: int
-    left_out: int  # tokens that shrinking left out
-    repairs: tuple[Repair, ...]
 
 
 class Mark(NamedTuple):
@@ -47,8 +38,6 @@ class Mark(NamedTuple):
     tokens: int
 
 
-_MANY = 10**6  # times that a message may well be repeated
-
 _UNBOUND = Bounds()
 
 _SPENT_AT_ONCE = 16  # messages shown, after which a pace is told
@@ -57,7 +46,7 @@ _SHRUNK = 8  # times what it takes to show a message whole
 
 PARTS = 16  # of a group that are paired in the time in which one message is shown
 
-Known = dict[tuple[int, int, bool], tuple[Message, Shrunk]]  # by a message's identity, which holding it keeps
+Pieces = tuple[list[Piece | Passing], dict[int, int]]  # of a group, and the costs of its messages
 
 
 def _unbound(seq: int, message: Message, bounds: Bounds) -> tuple[Message, tuple[Repair, ...]]:
@@ -68,43 +57,6 @@ def _unbound(seq: int, message: Message, bounds: Bounds) -> tuple[Message, tuple
     if seq < bounds.rewritten and has_chain(message):
         message, repairs = without_chain(message), (*repairs, "chain_dropped")
     return message, repairs
-
-
-def shown_within(
-    piece: Piece, cost: int, cap: int, price: Price, *, known: Known | None = None, mute: bool = False
-) -> TailItem:
-    """A piece that costs `cost` tokens, shrunk to `cap` tokens if it is larger; to nothing, if it is to be mute."""
-    if cost <= cap:
-        return TailItem(piece.seq, piece.message, cost, 0, piece.repairs)
-    name = (id(piece.message), cap, mute)
-    if known is not None and name in known:
-        _, (message, tokens) = known[name]
-    else:
-        shrink = shrink_message if NOTES.isdisjoint(piece.repairs) else shrink_note
-        message, tokens = shrunk = shrink(piece.message, cost, cap, price, mute=mute)
-        if known is not None:
-            known[name] = piece.message, shrunk
-    repairs: tuple[Repair, ...] = (*piece.repairs, "shrunk") if tokens < cost else piece.repairs
-    return TailItem(piece.seq, message, tokens, cost - tokens, repairs)
-
-
-def shown_once(piece: Piece, cost: int, times: int, cap: int, price: Price) -> TailItem:
-    """A piece that stands so many times in a row, with their number, shrunk to `cap` tokens if it is larger. It costs
-    `cost` tokens without."""
-    message = with_count(piece.message, times)
-    whole = tokens = price.message(message)
-    repairs: tuple[Repair, ...] = (*piece.repairs, "repeats_joined")
-    if whole > cap:
-        message = with_count(shrink_message(piece.message, cost, cap - (whole - cost), price).message, times)
-        tokens = price.message(message)
-    return TailItem(
-        piece.seq, message, tokens, max(0, whole - tokens), (*repairs, "shrunk") if tokens < whole else repairs
-    )
-
-
-def holds_count(cap: int, price: Price) -> bool:
-    """Whether a message of at most `cap` tokens has room for how often it was sent."""
-    return 2 * price.count(count_note(_MANY)) <= cap
 
 
 class Tail:
@@ -140,7 +92,7 @@ class Tail:
         self._open_tokens = 0
         self._open_staying = 0  # of what is shown of the open group, what must stay
         self._bound: list[tuple[int, TailItem]] = []  # shown with thinking or a chain, and where: counted as in marks
-        self._taking: tuple[tuple[int, int, bool], list[Piece], dict[int, int]] | None = None  # the group taken last
+        self._taking: tuple[tuple[int, int, int, bool], Pieces] | None = None  # the group taken last
         self.ephemeral_count = 0  # ephemeral messages of the log that were shown or passed by
         self._base_items = 0  # dropped by `cut_at`: marks count from the first beginning
         self._base_tokens = 0
@@ -152,20 +104,24 @@ class Tail:
         *,
         closed: bool,
         staying: Collection[int] = (),
+        passing: Sequence[Passing] = (),
         most: float = inf,
         left: Left | None = None,
         pace: Pace | None = None,
     ) -> None:
         """Show a group, or what is new of an open one; of a tail that comes to cost more than `most`, nobody needs the
-        rest. `tokens` are the costs of its messages, `staying` those that must stay; `left` is what it
-        leaves of a group of which it folds calls, where that is known. Where `pace` pauses it, it goes on from there
-        when it is given the group again."""
+        rest. `tokens` are the costs of its messages, `staying` those that must stay, `passing` came between or behind
+        them; `left` is what it leaves of a group of which it folds calls, where that is known. Where `pace` pauses it,
+        it goes on from there when it is given the group again."""
         folds = self.folds_of(group[0].seq)
         rest = (left or left_of(pair(group), self.folded)) if folds else None
-        pieces, costs = self._pieces_of(group, tokens, rest, closed=closed, pace=pace)
+        pieces, costs = self._pieces_of(group, tokens, rest, passing, closed=closed, pace=pace)
         work = 0
         for piece in islice(pieces, self._open_items - folds, None):
-            self._show(piece, costs.get(piece.seq, 0), piece.seq in staying)
+            if isinstance(piece, Passing):
+                self._pass(piece)
+            else:
+                self._show(piece, costs.get(piece.seq, 0), piece.seq in staying)
             self._open_items += 1
             if self.tokens > most:
                 return
@@ -176,6 +132,7 @@ class Tail:
         if pace is not None and work:
             pace.spend(work)
         if closed:
+            self.ephemeral_count += len(passing)
             self._close(group[-1].seq + 1)
 
     def folds_of(self, start: int) -> bool:
@@ -194,11 +151,9 @@ class Tail:
         for stop in range(run.start + 1, run.stop + 1):
             self._close(stop)
 
-    def pass_by(self, index: int, message: Message, tokens: int) -> None:
+    def pass_by(self, passing: Passing) -> None:
         """Show an ephemeral message after the groups taken so far; it belongs to none."""
-        shown, repairs = present(message)
-        cost = self._append(Piece(index, shown, repairs), tokens, self.room.message_cap(0))
-        last = self.marks[-1]
+        cost, last = self._pass(passing), self.marks[-1]
         self.marks[-1] = last._replace(items=last.items + 1, tokens=last.tokens + cost)
 
     def after(self, stop: int) -> int:
@@ -252,19 +207,26 @@ class Tail:
         return not self.room.is_bare and holds_count(self.room.message_cap(0), self._price)
 
     def _pieces_of(
-        self, group: Sequence[Read], tokens: Sequence[int], left: Left | None, *, closed: bool, pace: Pace | None
-    ) -> tuple[list[Piece], dict[int, int]]:
+        self,
+        group: Sequence[Read],
+        tokens: Sequence[int],
+        left: Left | None,
+        passing: Sequence[Passing],
+        *,
+        closed: bool,
+        pace: Pace | None,
+    ) -> Pieces:
         """The pieces of a group and the costs of its messages, without the calls that it folds if `left` is given."""
-        name = (group[0].seq, len(group), closed)
+        name = (group[0].seq, len(group), len(passing), closed)
         if self._taking is None or self._taking[0] != name:
             costs = {read.seq: cost for read, cost in zip(group, tokens, strict=True)}
             rest, given_up = self._rest_of(group, costs, left) if left else (group, frozenset())
-            self._taking = name, show_group(rest, closed=closed, given_up=given_up), costs
+            self._taking = name, (show_interrupted(rest, passing, closed=closed, given_up=given_up), costs)
             parts = sum(1 + len(read.reading.parts) for read in group)
             work = parts if left else parts // PARTS  # what is left of a folded group is read and priced anew
             if pace is not None and work:
                 pace.spend(work)
-        return self._taking[1], self._taking[2]
+        return self._taking[1]
 
     def _rest_of(
         self, group: Sequence[Read], costs: dict[int, int], left: Left
@@ -292,6 +254,10 @@ class Tail:
             self._open_staying += self._append(piece, cost, cost)
         else:
             self._open_tokens += self._append(piece, cost, self.room.message_cap(self._open_tokens))
+
+    def _pass(self, passing: Passing) -> int:
+        message, repairs = present(passing.message)
+        return self._append(Piece(passing.before, message, repairs), passing.tokens, self.room.message_cap(0))
 
     def _is_long_note(self, piece: Piece) -> bool:
         """A note that costs about what the message does, and in any case more than there is room for."""
@@ -380,8 +346,8 @@ class Reads:
         return (stop - start + len(self.log.entries[start].facts.calls)) // PARTS if start < stop else 0
 
     def _each(self, start: int, stop: int) -> tuple[Sequence[Read], Sequence[int]]:
-        reads, costs = zip(*map(self.read, range(start, stop)), strict=True)
-        return reads, costs
+        found = [self.read(index) for index in range(start, stop)]
+        return [read for read, _ in found], [cost for _, cost in found]
 
 
 def _is_long(data: bytes) -> bool:
@@ -405,7 +371,8 @@ def extend_tail(reads: Reads, tail: Tail, most: float = inf) -> None:
         else:
             group, costs = reads.between(start, stop)
             left = reads.left(start, stop, tail)
-            tail.take(group, costs, closed=True, staying=staying, most=most, left=left, pace=pace)
+            passing = log.passing(tail.ephemeral_count, stop)
+            tail.take(group, costs, closed=True, staying=staying, passing=passing, most=most, left=left, pace=pace)
         if tail.tokens > most:
             return
     _feed_ephemeral(log, tail)
@@ -413,7 +380,8 @@ def extend_tail(reads: Reads, tail: Tail, most: float = inf) -> None:
     if stop > start:
         group, costs = reads.between(start, stop)
         left, staying = reads.left(start, stop, tail), log.staying(start, stop)
-        tail.take(group, costs, closed=False, staying=staying, most=most, left=left, pace=pace)
+        passing = log.passing(tail.ephemeral_count, stop)
+        tail.take(group, costs, closed=False, staying=staying, passing=passing, most=most, left=left, pace=pace)
 
 
 class Tails:
@@ -471,11 +439,10 @@ class Tails:
         return tail
 
     def _passed_ephemeral(self, stop: int, room: Room) -> int:
-        """How many ephemeral messages give way: those before its first group, or all but the newest message."""
+        """How many ephemeral messages give way: those before its first group, or all; but never the newest message."""
         ephemeral = self._log.ephemeral
-        if room.is_bare:
-            return len(ephemeral) - bool(ephemeral and ephemeral[-1][0] == len(self._log))
-        return bisect_right(ephemeral, stop, key=lambda one: one[0])
+        most = len(ephemeral) - bool(ephemeral and ephemeral[-1][0] == len(self._log))
+        return most if room.is_bare else min(most, bisect_right(ephemeral, stop, key=lambda one: one[0]))
 
 
 def late_start(log: MessageLog, first: int, room: Room) -> int:
@@ -493,8 +460,7 @@ def late_start(log: MessageLog, first: int, room: Room) -> int:
 
 
 def _feed_ephemeral(log: MessageLog, tail: Tail) -> None:
-    while tail.ephemeral_count < len(log.ephemeral) and log.ephemeral[tail.ephemeral_count][0] <= tail.next:
-        index, message, tokens = log.ephemeral_message(tail.ephemeral_count)
-        if index > tail.start or tail.start == log.leading_count:
-            tail.pass_by(index, message, tokens)
+    for passing in log.passing(tail.ephemeral_count, tail.next):
+        if passing.before > tail.start or tail.start == log.leading_count:
+            tail.pass_by(passing)
         tail.ephemeral_count += 1

@@ -22,7 +22,8 @@ from summarizing_context.views.activation import ActivationPlan, ActivationRepor
 from summarizing_context.views.budget import CachePrices, Economy, Shares
 from summarizing_context.views.folds import Folded
 from summarizing_context.views.pins import Pins
-from summarizing_context.views.tail import Tail, TailItem
+from summarizing_context.views.tail import Tail
+from summarizing_context.views.tail_items import TailItem
 from summarizing_context.worker.topic_notes import Focus
 
 

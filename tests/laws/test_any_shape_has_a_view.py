@@ -80,7 +80,7 @@ async def drive(log: list[Message], budget: int, count: Callable[[str], int]) ->
             where = f"{at} of {len(rows)} rows, budget {budget}"
             assert price(view, count) <= budget, where
             assert lawless(view, rows[: at + 1]) == [], where
-            assert shows_newest(view, row) or row.get("ephemeral"), where
+            assert shows_newest(view, row), where
             assert context.last_view is not None
             if context.last_view.activation is None:
                 assert prefix_problems(before, view) == [], where

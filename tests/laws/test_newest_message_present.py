@@ -48,7 +48,8 @@ def orders(lines: tuple[str, ...], results: str) -> Iterator[Log]:
 
 
 def episodes() -> list[Log]:
-    """Up to three calls; any of their results lost, one of them doubled; each once more with words somewhere in it."""
+    """Up to three calls; any of their results lost, one of them doubled; each once more with words somewhere in it,
+    some of them ephemeral."""
     rng = random.Random(7)
     found: list[Log] = []
     for lines in LINES:
@@ -59,7 +60,7 @@ def episodes() -> list[Log]:
                 for events in orders(lines, results + doubled):
                     found.append(events)
                     at = rng.randint(1, len(events))
-                    found.append((*events[:at], (rng.choice(["user", "assistant"]), ""), *events[at:]))
+                    found.append((*events[:at], (rng.choice(["user", "assistant", "passing"]), ""), *events[at:]))
     return found
 
 
@@ -76,7 +77,8 @@ def messages_of(events: Log, number: int, dialect: str) -> list[Message]:
         elif kind == "result":
             rows.append(result(dialect, f"{ids}{number}", f"<<{number} result {ids} {times[kind + ids]}>>"))
         else:
-            rows.append((user if kind == "user" else assistant)(f"<<{number} {kind}>>"))
+            words = (assistant if kind == "assistant" else user)(f"<<{number} {kind}>>")
+            rows.append({**words, "ephemeral": True} if kind == "passing" else words)
     return rows
 
 

@@ -17,7 +17,8 @@ from summarizing_context.views.memory_section import memory_block
 from summarizing_context.views.overflow import Newest
 from summarizing_context.views.pins import NO_PINS, Pins
 from summarizing_context.views.planner import CASES, Candidates, Reshape, Situation, plan_activation
-from summarizing_context.views.tail import Tail, TailItem
+from summarizing_context.views.tail import Tail
+from summarizing_context.views.tail_items import TailItem
 from summarizing_context.views.view import ActivationState, ViewPolicy
 from tests.making import PRICE, fixed_shares, user
 from tests.views.test_cuts import ROOM, at

@@ -14,7 +14,7 @@ from summarizing_context.messages.reading import read_message
 from summarizing_context.views.activation import ActivationPlan
 from summarizing_context.views.header import HeaderPlan, Style
 from summarizing_context.views.pins import Pins, Staying, choose_pins
-from summarizing_context.views.tail import TailItem
+from summarizing_context.views.tail_items import TailItem
 from summarizing_context.views.view import (
     ActivationState,
     RepairCounts,
