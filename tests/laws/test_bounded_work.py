@@ -106,17 +106,30 @@ async def test_calls_with_one_id_are_answered_in_as_many_steps_as_there_are() ->
     assert many <= GROWTH * few
 
 
-async def test_views_between_the_results_of_a_row_of_calls_cost_a_few_steps_for_each_of_the_row() -> None:
-    calls, views = 400, 10
-    async with open_context(Settings(max_tokens=1_000, strategy="truncate"), count_tokens=Counter()) as context:
+async def row_of_calls(calls: int, budget: int, views: int) -> tuple[int, int]:
+    """Steps taken for some views between the results of a row of calls, and the activations."""
+    async with open_context(Settings(max_tokens=budget, strategy="truncate"), count_tokens=Counter()) as context:
         await context.set_messages([user("hi"), call("openai", *((f"c{i}", "ls", {"at": i}) for i in range(calls)))])
-        with Steps() as steps:
-            for i in range(calls):
-                await context.add_message({"role": "tool", "tool_call_id": f"c{i}", "content": f"line {i} of it"})
-                if i % (calls // views) == 0:
+        taken = 0
+        for i in range(calls):
+            await context.add_message({"role": "tool", "tool_call_id": f"c{i}", "content": f"line {i} of it"})
+            if i % (calls // views) == 0:
+                with Steps() as steps:
                     assert await context.get_messages_for_request()
-        assert context.statistics().activations > views // 2  # most of them fold other calls
-    assert steps.taken < 500 * calls * views  # each message is read and priced once or twice for some numbers of calls
+                taken += steps.taken
+        return taken, context.statistics().activations
+
+
+async def test_views_between_the_results_of_a_row_of_calls_cost_a_few_steps_for_each_of_the_row() -> None:
+    steps, activations = await row_of_calls(400, 1_000, 10)
+    assert activations > 10 // 2  # most of them fold other calls
+    assert steps < 500 * 400 * 10  # each message is read and priced once or twice for some numbers of calls
+
+
+@pytest.mark.parametrize("budget", [500, 40_000])  # in which calls are folded in each view, and in none
+async def test_as_many_views_of_a_row_of_twice_the_calls_take_about_twice_the_steps(budget: int) -> None:
+    some, many = [(await row_of_calls(calls, budget, 5))[0] for calls in (400, 800)]
+    assert many <= GROWTH * some
 
 
 async def slices(log: list[Message]) -> list[int]:
