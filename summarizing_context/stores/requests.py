@@ -81,8 +81,11 @@ class SummaryRequests(Protocol):
     async def wait(self, key: SummaryKey, seconds: float) -> None:
         """Wait for a notice about a request; so many seconds at most."""
 
-    async def answer(self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places) -> StoredSummary:
-        """Keep a summary unless there is one, and end its request, in one transaction; the one that is kept."""
+    async def answer(self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places) -> None:
+        """Keep a summary unless there is one, and end its request, in one transaction.
+
+        It is dropped where its session was deleted meanwhile and nobody else asks.
+        """
 
     async def end(self, key: SummaryKey) -> None:
         """End a request: its summary is there."""

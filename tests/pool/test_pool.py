@@ -51,6 +51,8 @@ class Model:
         self.asked: list[SummaryJob] = []
         self.running = self.most_running = 0
         self._seconds, self._fails = seconds, fails
+        self.released = asyncio.Event()
+        self.released.set()
 
     async def summarize(self, job: SummaryJob) -> str:
         self.asked.append(job)
@@ -58,6 +60,7 @@ class Model:
         self.most_running = max(self.most_running, self.running)
         try:
             await asyncio.sleep(self._seconds)
+            await self.released.wait()
         finally:
             self.running -= 1
         if job.kind == "segment" and self._fails:
@@ -134,6 +137,12 @@ def rows(address: str, query: str) -> list[tuple[Any, ...]]:
     with psycopg.connect(known.url, autocommit=True) as connection:
         connection.execute(f"set search_path = {known.schema}".encode())
         return connection.execute(query.encode()).fetchall()
+
+
+async def delete(address: str, session: str) -> None:
+    store = await open_store(address)
+    await store.delete_session(session)
+    await store.close()
 
 
 async def test_a_worker_makes_what_a_host_asks_for_and_the_host_shows_it(address):
@@ -235,14 +244,47 @@ async def test_deleting_a_session_removes_what_it_asked(address):
     async with host(address) as context:
         await talk(context, 6)
         await until(lambda: rows(address, "select count(*) from requests")[0][0] > 1)
-    store = await open_store(address)
-    await store.delete_session("s")
-    await store.close()
+    await delete(address, "s")
     assert rows(address, "select count(*) from requests") == [(0,)]
     model = Model()
     async with working(address, model):
         await until(lambda: rows(address, "select count(*) from pgqueuer") == [(0,)])
     assert model.asked == []
+
+
+async def test_what_a_worker_makes_for_a_session_that_is_deleted_meanwhile_is_dropped(address):
+    model = Model()
+    model.released.clear()
+    async with host(address) as context:
+        await talk(context, 6)
+        await until(lambda: rows(address, "select count(*) from requests")[0][0] > 1)
+    async with working(address, model):
+        await until(lambda: model.running > 1)
+        await delete(address, "s")
+        model.released.set()
+        await until(lambda: rows(address, "select count(*) from pgqueuer") == [(0,)])
+    assert rows(address, "select count(*) from summaries") == [(0,)]
+    assert rows(address, "select count(*) from requests") == [(0,)]
+
+
+async def test_what_a_worker_makes_serves_who_else_asked_when_a_session_is_deleted_meanwhile(address):
+    model = Model()
+    model.released.clear()
+    asked = "select count(*) from requests where cardinality(others) = 1"
+    async with host(address, session="b") as context:
+        async with host(address, session="a") as first:
+            await talk(first, 6)
+            await talk(context, 6)
+            await until(lambda: rows(address, asked)[0][0] > 1)
+        async with working(address, model):
+            await until(lambda: model.running > 1)
+            await delete(address, "a")
+            assert rows(address, "select distinct session_id from requests") == [("b",)]
+            model.released.set()
+            assert await context.wait_idle(20)
+            assert context.statistics().summaries_ready > 1
+    assert model.paid_twice() == 0
+    assert rows(address, "select distinct session_id from summary_uses") == [("b",)]
 
 
 async def test_a_worker_hears_of_a_job_apart_from_its_queries(address, monkeypatch):

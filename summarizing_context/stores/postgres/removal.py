@@ -51,6 +51,7 @@ def remove_session(connection: PostgresConnection, session_id: str, schema: str,
     _trim(connection, connection.run("needed_of_disowned").fetchall())
     connection.run("forget_activations", {**known, "keep": 0})
     forget_history(connection, session_id)
+    connection.run("leave_requests", known)
     connection.run("remove_requests", known)
     connection.run("remove_own_summaries", known)
     connection.run("remove_uses", known)

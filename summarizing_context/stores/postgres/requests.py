@@ -14,7 +14,7 @@ from typing import Any
 import psycopg
 
 from summarizing_context.errors import StoreError
-from summarizing_context.stores.base import Places, StoredSummary, SummaryKey
+from summarizing_context.stores.base import NOWHERE, Places, StoredSummary, SummaryKey
 from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.notices import Notices
 from summarizing_context.stores.relational.database import Access
@@ -66,16 +66,22 @@ class PostgresRequests:
         """Wait for a notice about a request; so many seconds at most."""
         await self._notices.wait(_payload(key), seconds)
 
-    async def answer(self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places) -> StoredSummary:
-        """Keep a summary unless there is one, and end its request, in one transaction; the one that is kept."""
+    async def answer(self, session_id: str, key: SummaryKey, summary: StoredSummary, places: Places) -> None:
+        """Keep a summary unless there is one, and end its request, in one transaction.
 
-        def work(connection: PostgresConnection) -> StoredSummary:
-            kept = save_summary(connection, key, summary)
-            note_uses(connection, session_id, [key], places)
+        It is dropped where its session was deleted meanwhile and nobody else asks.
+        """
+
+        def work(connection: PostgresConnection) -> None:
+            (asking,) = connection.run("lock_request", key._asdict()).fetchone() or ([],)
+            if not asking and connection.run("lock_asker", {"session_id": session_id}).fetchone() is None:
+                return
+            save_summary(connection, key, summary)
+            for one in {session_id, *asking}:
+                note_uses(connection, one, [key], places if one == session_id else NOWHERE)
             self._end(key, connection)
-            return kept
 
-        return await self._access.submit(work)
+        await self._access.submit(work)
 
     async def end(self, key: SummaryKey) -> None:
         """End a request: its summary is there."""

@@ -4,7 +4,9 @@
 insert into store.requests (range_hash, recipe_hash, session_id, queue, request)
 values (:range_hash, :recipe_hash, :session_id, :queue, :request)
 on conflict (range_hash, recipe_hash) do update set request = excluded.request, error = null, asked_at = now(),
-number = case when requests.error is null then requests.number else gen_random_uuid() end
+number = case when requests.error is null then requests.number else gen_random_uuid() end,
+others = case when excluded.session_id = any(requests.session_id || requests.others)
+    then requests.others else requests.others || excluded.session_id end
 returning cast(number as text);
 
 -- find_waiting: of a queue, the oldest that have waited for a minute
@@ -32,6 +34,19 @@ select pg_notify(:channel, :payload) from gone;
 
 -- count_requests: those that wait, and those that failed
 select count(*) filter (where error is null), count(*) filter (where error is not null) from store.requests;
+
+-- lock_request: it stands until the transaction ends; the sessions that asked
+select session_id || others from store.requests
+where range_hash = :range_hash and recipe_hash = :recipe_hash for update;
+
+-- lock_asker: a session stands until the transaction ends
+select 1 from store.sessions where session_id = :session_id for key share;
+
+-- leave_requests: of one session, to the others that asked
+update store.requests set
+session_id = case when session_id = :session_id then coalesce(others[1], session_id) else session_id end,
+others = case when session_id = :session_id then others[2:] else array_remove(others, :session_id) end
+where session_id = :session_id or :session_id = any(others);
 
 -- remove_requests: of one session
 delete from store.requests where session_id = :session_id;
