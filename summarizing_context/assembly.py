@@ -44,7 +44,7 @@ from summarizing_context.retrieval.memory_extraction import (
 from summarizing_context.retrieval.offline_memories import offline_memories
 from summarizing_context.sessions.notices import make_notify
 from summarizing_context.sessions.session import Session
-from summarizing_context.settings.addresses import is_address
+from summarizing_context.settings.addresses import check_scheme, is_address
 from summarizing_context.settings.ledger_rules import LedgerRule, LedgerRules, PlanTools, check_rules
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.sizes import summary_sizes
@@ -430,6 +430,7 @@ def _origin(base: _Base) -> Origin:
 
 
 def _make_store(path: str | Path, read_only: bool, gives_way: Callable[[], bool]) -> SqliteStore | PostgresStore:
+    check_scheme(path)
     if not is_address(path):
         return SqliteStore(path, read_only=read_only, gives_way=gives_way)
     if find_spec("psycopg") is None:

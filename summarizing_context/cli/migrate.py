@@ -20,7 +20,7 @@ from summarizing_context.cli.output import (
     table,
 )
 from summarizing_context.cli.stored import check_store
-from summarizing_context.settings.addresses import is_address, shown_store
+from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
 
 
 def register(app: typer.Typer) -> None:
@@ -43,6 +43,7 @@ def migrate(
 
     from summarizing_context.assembly import migrate_store
 
+    check_scheme(target)
     if not is_address(target):
         raise InputError(f"{plain(target, 60)!r} is not an address; name one such as postgresql://user@host/database")
     check_store(source)

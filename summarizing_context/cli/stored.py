@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from summarizing_context.cli.output import InputError, plain
 from summarizing_context.errors import StoreError, StoreReadOnlyError
-from summarizing_context.settings.addresses import is_address, shown_store
+from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
 
 if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings
@@ -22,6 +22,7 @@ T = TypeVar("T")
 
 def check_store(store: str | Path) -> None:
     """Refuse a store that is not there, rather than make one."""
+    check_scheme(store)
     if not (is_address(store) or Path(store).exists()):
         raise StoreError(f"{shown_store(store)}: there is no such file; check --store")
 

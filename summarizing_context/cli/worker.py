@@ -10,7 +10,7 @@ import typer
 from summarizing_context.cli.mcp import read_address
 from summarizing_context.cli.output import ConfigPath, InputError, Status, help_text, notices, plain
 from summarizing_context.cli.own_settings import OwnSettings, SummarizerModel, SummarizerName
-from summarizing_context.settings.addresses import is_address, shown_store
+from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
 
 if TYPE_CHECKING:
     from summarizing_context.settings.values import Settings
@@ -62,6 +62,7 @@ def worker(
     """
     import anyio
 
+    check_scheme(store)
     if not is_address(store):
         raise InputError(f"--store: {plain(store, 60)!r} is no address; write postgresql://user@host/database")
     host, port = read_address(listen, "--listen")

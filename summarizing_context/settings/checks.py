@@ -57,7 +57,7 @@ def accepted(settings: Sequence[Field[Any]], sources: Iterable[Source]) -> dict[
         try:
             kept[name] = _accept(known[name].metadata["rule"], one)
         except Refused as refusal:
-            problems.append(_refused(known[name], one, str(refusal)))
+            problems.append(_refused(known[name], one, refusal))
     problems += _contradictions(known, kept, given)
     if problems:
         raise SettingsError(problems)
@@ -95,8 +95,10 @@ def _beside(one: _Given, name: str) -> str:
     return where.removesuffix(one.key) + name if where.endswith(one.key) else one.source.label(name)
 
 
-def _refused(setting: Field[Any], one: _Given, reason: str) -> str:
-    value = f"<{type(one.value).__name__}, not shown>" if setting.metadata["secret"] else shown(one.value)
+def _refused(setting: Field[Any], one: _Given, refusal: Refused) -> str:
+    value, reason = refusal.shown or shown(one.value), str(refusal)
+    if setting.metadata["secret"]:
+        value = f"<{type(one.value).__name__}, not shown>"
     rule: Rule = setting.metadata["rule"]
     return f"{one} = {value} is refused{f' ({reason})' if reason else ''}; allowed: {rule.allowed}"
 

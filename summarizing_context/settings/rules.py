@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.settings.addresses import StoreAddress, is_address
+from summarizing_context.settings.addresses import StoreAddress, is_address, shown_store, unknown_scheme
 from summarizing_context.settings.ledger_rules import LedgerRule, check_rules
 
 SHOWN_CHARACTERS = 60  # of a refused value
@@ -25,7 +25,14 @@ _NO = ("0", "false", "no", "off")
 
 
 class Refused(Exception):
-    """A value that its rule does not accept. Never leaves this package: `settings` turns it into a problem."""
+    """A value that its rule does not accept. Never leaves this package: `settings` turns it into a problem.
+
+    `shown` stands for a value that a message may not show.
+    """
+
+    def __init__(self, reason: str = "", *, shown: str | None = None) -> None:
+        super().__init__(reason)
+        self.shown = shown
 
 
 class Rule(Protocol):
@@ -194,7 +201,10 @@ class Place:
     def accept(self, value: Any) -> str | Path:
         if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
             raise Refused
-        return StoreAddress(value) if is_address(value) else value
+        if unknown_scheme(value) is not None:
+            reason = "of addresses only postgresql:// and postgres:// are known"
+            raise Refused(reason, shown=shown_store(value)[:SHOWN_CHARACTERS])
+        return StoreAddress(str(value)) if is_address(value) else value
 
     def parse(self, text: str) -> str:
         return text

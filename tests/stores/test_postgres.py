@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from summarizing_context.errors import (
 from summarizing_context.stores.base import Scope
 from summarizing_context.stores.postgres import notices
 from summarizing_context.stores.postgres.address import read_address
+from summarizing_context.stores.postgres.faults import unreachable
 from summarizing_context.stores.postgres.schema import known_migrations
 from summarizing_context.stores.postgres.store import PostgresStore
 from tests import postgres_server
@@ -390,6 +391,27 @@ def test_settings_show_no_password():
     assert str(settings.store) == "postgresql://u:secret@h/d?password=secret"
     assert "secret" not in repr(settings)
     assert "u@h" in repr(settings)
+
+
+@pytest.mark.parametrize("info", ["u:se@cret", "u:se/cret", "u:12/cret", "u:12@h/cret", "u:se?cret", "u:1#cret"])
+def test_a_password_that_is_not_escaped_is_not_shown(info):
+    store = f"postgresql://{info}@h/d"
+    assert "cret" not in repr(Settings(store=store))
+    with suppress(SettingsError):
+        assert "cret" not in read_address(store).name
+    if "#" not in info:
+        with pytest.raises(SettingsError, match="%40") as raised:
+            read_address(store)
+        assert "cret" not in str(raised.value)
+        assert raised.value.__cause__ is None
+
+
+@pytest.mark.parametrize("part", ["u:p%40secret@h/d", "u@h/d?password=p%40secret", "u:p@h/d?sslpassword=secret"])
+def test_words_of_the_client_that_hold_a_part_of_the_password_are_left_out(part):
+    fault = unreachable(read_address(f"postgresql://{part}"), psycopg.OperationalError("no host 'secret@h'"))
+    assert "secret" not in f"{fault}{fault.__cause__}"
+    told = unreachable(read_address(f"postgresql://{part}"), psycopg.OperationalError("no host 'h'"))
+    assert "It said: no host 'h'" in str(told)
 
 
 async def test_a_context_opens_by_its_address(address):

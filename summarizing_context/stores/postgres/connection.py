@@ -196,7 +196,8 @@ class PostgresConnection:
                 return
             except psycopg.OperationalError as error:
                 if time.monotonic() >= until or self._is_leaving():
-                    raise unreachable(self._address.name, error) from error
+                    fault = unreachable(self._address, error)
+                    raise fault from fault.__cause__
             time.sleep(_RETRY)
 
     def _was_committed(self, batch: int) -> bool:

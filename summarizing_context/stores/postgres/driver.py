@@ -66,7 +66,7 @@ class PostgresDriver:
 
     def translate(self, error: Exception) -> Exception:
         """The error to raise in place of one of PostgreSQL."""
-        return translate(error, self._address.name)
+        return translate(error, self._address)
 
     def has_spare(self) -> bool:
         """Whether messages may be left to index."""

@@ -18,6 +18,7 @@ from summarizing_context.errors import (
     StoreUnreachableError,
     SummarizingContextError,
 )
+from summarizing_context.stores.postgres.address import Address
 
 NOT_OURS = "SC001"  # raised by the function `expect`
 
@@ -68,22 +69,26 @@ def lost(session_id: str) -> SessionLostError:
     )
 
 
-def unreachable(name: str, error: Exception) -> StoreUnreachableError:
-    """The server cannot be reached; libpq's own words never hold the password."""
-    said = " ".join(str(error).split())
-    fault = StoreUnreachableError(
-        f"{name}: the server cannot be reached; start it or check the address. It said: {said}"
+def unreachable(address: Address, error: Exception) -> StoreUnreachableError:
+    """The server cannot be reached. libpq's own words, and `error`, are left out where they may hold the password."""
+    said, told = (
+        " ".join(str(error).split()),
+        f"{address.name}: the server cannot be reached; start it or check the address",
     )
+    if address.may_repeat(said):
+        return StoreUnreachableError(told)
+    fault = StoreUnreachableError(f"{told}. It said: {said}")
     fault.__cause__ = error
     return fault
 
 
-def translate(error: Exception, name: str) -> Exception:
+def translate(error: Exception, address: Address) -> Exception:
     """The error to raise in place of `error`, which becomes its cause unless it could repeat what was to be kept."""
     if isinstance(error, SummarizingContextError):
         return error
     if is_connection_lost(error):
-        return unreachable(name, error)
+        return unreachable(address, error)
+    name = address.name
     if isinstance(error, UnicodeError):
         return StoreError(f"{name}: a name given to the store is not valid Unicode; leave lone surrogates out of it")
     if isinstance(error, psycopg.DataError) or not isinstance(error, psycopg.Error):

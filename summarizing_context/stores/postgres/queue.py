@@ -100,7 +100,8 @@ class PostgresQueue:
                     for statement in (await queries.plan_upgrade()).statements:
                         await connection.execute(statement.encode())
         except psycopg.Error as error:
-            raise translate(error, self._address.name) from error
+            fault = translate(error, self._address)
+            raise fault from fault.__cause__
 
     async def run(self, make: Make, *, concurrency: int, stopping: asyncio.Event) -> None:
         """Have jobs made until told to stop, and then wait for those that are under way."""

@@ -1,0 +1,61 @@
+"""Addresses in the place of a store: which are refused, and that no password is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from summarizing_context.assembly import open_store
+from summarizing_context.cli import main
+from summarizing_context.errors import SettingsError
+from summarizing_context.settings.addresses import shown_store
+from summarizing_context.settings.values import Settings
+
+UNKNOWN = ["postgresql+psycopg", "postgresq", "Redis", "http"]
+
+
+@pytest.mark.parametrize("scheme", UNKNOWN)
+@pytest.mark.parametrize("rest", ["u:hidden@h/d", "hidden"])
+def test_a_scheme_that_is_not_known_is_refused_by_name(scheme, rest):
+    for give in (lambda store: Settings(store=store), lambda s: Settings.from_env("X_", {"X_STORE": s})):
+        with pytest.raises(SettingsError, match=r"postgresql://") as raised:
+            give(f"{scheme}://{rest}")
+        assert scheme.lower() in str(raised.value)
+        assert "hidden" not in str(raised.value)
+    assert shown_store(f"{scheme}://{rest}") == f"{scheme.lower()}://…"
+
+
+@pytest.mark.anyio
+async def test_no_file_is_made_for_an_unknown_scheme(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingsError, match=r"'postgresql[+]psycopg'.*postgres://") as raised:
+        await open_store("postgresql+psycopg://u:hidden@h/d")
+    assert "hidden" not in str(raised.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("store", ["POSTGRESQL://u:hidden@h/D", "Postgres://u:hidden@h/D"])
+def test_the_case_of_a_scheme_does_not_matter(store):
+    settings = Settings(store=store)
+    assert settings.store == store.partition(":")[0].lower() + "://u:hidden@h/D"
+    assert "hidden" not in repr(settings)
+
+
+@pytest.mark.parametrize("path", ["run.db", "a/b://c", "C:/run.db", "1x://y", ":memory:"])
+def test_a_path_stays_a_path(path):
+    assert Settings(store=path).store == path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["sessions", "list", "--store"],
+        ["worker", "--store"],
+        ["migrate", "run.db"],
+        ["status", "s", "--store"],
+    ],
+)
+def test_commands_show_nothing_behind_an_unknown_scheme(arguments, capsys):
+    assert main([*arguments, "postgresql+psycopg://u:hidden@h/d"]) != 0
+    shown = "".join(capsys.readouterr())
+    assert "hidden" not in shown
+    assert "postgresql+psycopg" in shown
