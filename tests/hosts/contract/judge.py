@@ -42,17 +42,20 @@ class Judge:
         if size > self._budget:
             found.append(f"{size} tokens do not fit {self._budget}")
         self.largest = max(self.largest, size)
-        self._note(sent, log)
+        self._note(sent, log, removed)
         number = self.seen["requests"]
         self.problems += [f"request {number}: {problem}" for problem in found]
         self.seen["requests"] += 1
 
-    def _note(self, sent: Sequence[Row], log: Sequence[Row]) -> None:
+    def _note(self, sent: Sequence[Row], log: Sequence[Row], removed: Collection[str]) -> None:
         wires = [row.wire for row in sent]
         self.begins_as_before.append(wires[: len(self._last)] == self._last)
+        gone = (at for at, wire in enumerate(self._last) if any(f"[{mark}]" in str(wire) for mark in removed))
+        left = self._last[: next(gone, len(self._last))]  # what the host itself rewrote is no break
+        breaks = wires[: len(left)] != left
         self._last = wires
         said = {row.mark: row for row in log}
-        self.seen["breaks"] += not self.begins_as_before[-1]
+        self.seen["breaks"] += breaks
         self.seen["covering"] += len(sent) < len(log)
         self.seen["stand-ins"] += sum(row.role == "tool" and row.mark not in said for row in sent)
         self.seen["shortened"] += sum(row.mark in said and row.text != said[row.mark].text for row in sent)
