@@ -95,6 +95,16 @@ async def test_a_claim_whose_taker_is_cancelled_is_free(address):
 # One writer
 
 
+async def take_over(store: PostgresStore, address: str) -> None:
+    """Claim the session `s` of a host that lives on: it may prolong its lease between two statements."""
+    for _ in range(20):
+        end_leases(address)
+        with suppress(SessionInUseError):
+            await store.claim("s")
+            return
+    raise AssertionError("the host prolongs its lease again and again")
+
+
 async def test_a_session_of_another_host_is_refused_and_names_it(address):
     async with opened(address, "s") as holder, opened(another_host(address)) as other:
         with pytest.raises(SessionInUseError) as raised:
@@ -108,8 +118,7 @@ async def test_a_host_that_lost_its_lease_writes_nothing_and_is_told(address):
     called: list[str] = []
     async with opened(address, "s", "kept") as old, opened(another_host(address)) as new:
         await old.append("s", entries("a"), nothing)
-        end_leases(address)
-        await new.claim("s")
+        await take_over(new, address)
         await new.append("s", entries("b"), nothing)
         for write in (
             lambda: old.append("s", entries("x"), lambda: called.append("x")),
@@ -128,8 +137,7 @@ async def test_a_host_that_lost_its_lease_writes_nothing_and_is_told(address):
 
 async def test_what_is_queued_for_other_sessions_is_written_when_one_was_lost(address):
     async with opened(address, "s", "t") as old, opened(another_host(address)) as new:
-        end_leases(address)
-        await new.claim("s")
+        await take_over(new, address)
         lost, kept = old.append("s", [entry("x")], nothing), old.append("t", [entry("y")], nothing)
         await kept
         with pytest.raises(SessionLostError):
