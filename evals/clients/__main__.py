@@ -36,7 +36,7 @@ _ZERO = (  # rows of the table: what has to be zero
 _FIGURES = (
     ("requests", "requests"),
     ("sessions told apart", "sessions"),
-    ("of these, of subagents alone", "agents"),
+    ("of these, of child agents alone", "agents"),
     ("activations", "activations"),
     ("largest request, tokens", "most_tokens"),
     ("single messages above the budget", "alone_above"),

@@ -31,7 +31,7 @@ class Verdict:
     requests: int = 0
     by_kind: dict[str, int] = field(default_factory=dict)
     sessions: int = 0  # that the proxy told apart
-    agents: int = 0  # of these, with nothing but a subagent's requests
+    agents: int = 0  # of these, with nothing but a child agent's requests
     activations: int = 0
     reasons: dict[str, int] = field(default_factory=dict)
     compactions: int = 0  # summaries that the client asked for, for its own compaction
@@ -93,7 +93,7 @@ def judge(
     for each in seen:
         if each.number in found:
             thread = each.thread.removeprefix("compaction:")
-            held.setdefault(found[each.number]["session"], set()).add((thread, each.kind == "subagent"))
+            held.setdefault(found[each.number]["session"], set()).add((thread, each.kind == "child"))
     verdict.sessions, verdict.mixed = len(held), sum(len(threads) > 1 for threads in held.values())
     verdict.agents = sum(all(is_agent for _, is_agent in threads) for threads in held.values())
     reasons = [record["activation"] for record in records if record["activation"]]

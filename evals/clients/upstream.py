@@ -40,7 +40,7 @@ class Seen:
     number: int
     dialect: str
     thread: str
-    kind: str  # agent, subagent, plain or compaction
+    kind: str  # agent, child, plain or compaction
     items: list[str]  # of its history, canonical
     tokens: int
     cached: int  # of these, a cache of prefixes had them
@@ -131,7 +131,7 @@ class Provider:
         self.seen.append(seen)
         if not found:
             self._before[name] = (said, sizes, own)
-        thread = self._threads.setdefault(name, Thread(is_agent=kind == "subagent"))
+        thread = self._threads.setdefault(name, Thread(is_agent=kind == "child"))
         return seen, thread
 
     def _kind(self, body: Body, headers: Mapping[str, str]) -> tuple[str, str]:
@@ -145,7 +145,7 @@ class Provider:
         name = ":".join(ids)
         known = self._threads.get(name)
         is_agent = known.is_agent if known else any(text.lstrip().startswith(SUBTASK) for text in words)
-        return ("subagent" if is_agent else "agent"), name
+        return ("child" if is_agent else "agent"), name
 
     def _turn(self, seen: Seen, thread: Thread, body: Body) -> Turn:
         if seen.kind == "plain":

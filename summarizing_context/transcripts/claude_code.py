@@ -45,7 +45,7 @@ def _is_beside(value: dict[str, Any]) -> bool:
 
 
 def read_claude_code(content: Content) -> Iterator[Draft]:
-    """The session, then its sidechains. A subagent's file of its own holds one sidechain.
+    """The session, then its sidechains. A child agent's file of its own holds one sidechain.
 
     Where the user cleared the context, or began anew, the file holds several trees: each is a session of its own.
     """

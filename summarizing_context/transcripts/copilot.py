@@ -29,7 +29,7 @@ def is_copilot(content: Content) -> bool:
 
 
 def read_copilot(content: Content) -> Iterator[Draft]:
-    """The session of a file, and each of its subagents after it. What the user took back is no message."""
+    """The session of a file, and each of its child agents after it. What the user took back is no message."""
     start = next((mapping(row.value.get("data")) for row in content.rows if row.value.get("type") == _START), {})
     main = Draft(str(start.get("sessionId") or content.stem))
     drafts = {"": main}

@@ -43,7 +43,7 @@ def is_opencode(path: Path) -> bool:
 
 
 def read_opencode(path: Path) -> Iterator[Draft]:
-    """Every session of the database, oldest first; those of subagents are sessions of their own."""
+    """Every session of the database, oldest first; those of child agents are sessions of their own."""
     if not path.exists():
         raise TranscriptError(f"{path}:1: cannot be read (no such file); check the path")
     if not is_opencode(path):

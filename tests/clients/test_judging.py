@@ -35,7 +35,7 @@ async def test_a_scripted_session_of_25_steps_holds():
     assert verdict.problems == []
     assert plan.cut_text(15) in words[0]
     assert plan.final in words[1]
-    assert verdict.by_kind == {"agent": 27, "subagent": 7}
+    assert verdict.by_kind == {"agent": 27, "child": 7}
     assert verdict.sessions == 2
     assert verdict.activations >= 2
     assert verdict.above_budget == verdict.refused == verdict.unexplained == verdict.lost == 0
@@ -98,7 +98,7 @@ def test_a_history_that_the_client_has_compacted_begins_anew_with_its_summary():
 
 
 def test_a_session_of_the_proxy_holds_one_history_of_the_client():
-    requests = [seen(1, ["a"]), seen(2, ["b"], thread="t:agent", kind="subagent")]
+    requests = [seen(1, ["a"]), seen(2, ["b"], thread="t:agent", kind="child")]
     apart = judged(requests, [record(1), {**record(2), "session": "s-2"}])
     assert (apart.sessions, apart.agents, apart.mixed) == (2, 1, 0)
     assert judged(requests, [record(1), record(2)]).mixed == 1

@@ -157,7 +157,7 @@ def _read(settings: Settings | None, options: dict[str, Any]) -> tuple[Settings,
 
 
 def _session_of(request: ModelRequest, history: History, name: str) -> str:
-    """The thread; a subagent's path in the graph with it, and then, or without a thread, what its history begins with.
+    """The thread, with a child agent's path in the graph; then, or without a thread, what its history begins with.
 
     Of the path only names count: the ids behind them are new with each run.
     """
