@@ -69,7 +69,7 @@ from summarizing_context.worker.summary_cache import Extracts, SummaryCache
 from summarizing_context.worker.worker import Origin, Worker
 
 if TYPE_CHECKING:  # their packages are installed on demand
-    from summarizing_context.pool.asking import PoolCaller
+    from summarizing_context.pool.client import PoolCaller
     from summarizing_context.stores.postgres.store import PostgresStore
 
 _ASKED_AT_ONCE = 32  # of a pool of workers, by one session
@@ -208,7 +208,7 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
 
 def _with_pool(base: _Base, caller: AnyCaller) -> _Base:
     """The same with a pool of workers that makes the summaries, alone or beside this process."""
-    from summarizing_context.pool.making import make_asking
+    from summarizing_context.pool.setup import make_asking
 
     asking = make_asking(base.settings, base.store, None if isinstance(caller, ExtractiveCaller) else caller)
     return replace(base, caller=asking, recipe=replace(base.recipe, asks_pool=True))

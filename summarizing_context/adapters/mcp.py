@@ -21,7 +21,7 @@ from summarizing_context.errors import (
     StoreError,
     briefly,
 )
-from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.fences import fence
 from summarizing_context.retrieval.expand import Detail
 from summarizing_context.retrieval.tools import given_arguments, tool_schema
 from summarizing_context.settings.values import Settings

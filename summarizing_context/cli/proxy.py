@@ -34,7 +34,7 @@ from summarizing_context.settings.providers import NAMED
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from summarizing_context.proxy.serving import ProxySettings
+    from summarizing_context.proxy.server import ProxySettings
 
 _LISTEN = "127.0.0.1:8377"
 
@@ -147,8 +147,8 @@ def serve(
         shadow=shadow,
         shadow_pays=shadow_pays,
     )
-    from summarizing_context.proxy.serving import address_of, bound_socket
-    from summarizing_context.proxy.serving import serve as serve_proxy
+    from summarizing_context.proxy.server import address_of, bound_socket
+    from summarizing_context.proxy.server import serve as serve_proxy
 
     with bound_socket(*read_address(listen)) as listening:
         address = address_of(listening)
@@ -176,7 +176,7 @@ def run(
 
     own, given = OwnSettings(config, None, summarizer, model), _given(anthropic, openai, budget)
     proxy = _settings(store, own, given, shadow=shadow, shadow_pays=shadow_pays)
-    from summarizing_context.proxy.running import run_behind
+    from summarizing_context.proxy.command import run_behind
 
     return anyio.run(run_behind, proxy, command)
 
@@ -258,7 +258,7 @@ def _settings(store: str, own: OwnSettings, given: dict[str, Any], **flags: Any)
     settings = (own._replace(summarizer=None, model=None) if lends else own).load(store=store)
     if lends and own.model is not None:
         settings = replace(settings, model=own.model)
-    from summarizing_context.proxy.serving import ProxySettings
+    from summarizing_context.proxy.server import ProxySettings
 
     return ProxySettings(settings, lends=lends, **given, **flags)
 

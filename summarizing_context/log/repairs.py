@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Literal, NamedTuple
 
 from summarizing_context.log.groups import GroupCutter, OpenCalls
-from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.fences import fence
 from summarizing_context.messages.parts import Part, is_result
 from summarizing_context.messages.reading import Reading
 from summarizing_context.messages.validation import Message

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from summarizing_context.messages.fencing import OURS, Tag, find_line_tags, find_tags, folded, is_blank
+from summarizing_context.messages.fences import OURS, Tag, find_line_tags, find_tags, folded, is_blank
 
 _REMINDER = frozenset({"systemreminder"})
 

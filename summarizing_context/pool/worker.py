@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 from summarizing_context.errors import StoreError, SummarizerError, SummarizerNotReady
-from summarizing_context.pool.asking import CLAIM, Caller, decode
+from summarizing_context.pool.client import CLAIM, Caller, decode
 from summarizing_context.pool.metrics import PoolMetrics
 from summarizing_context.stores.base import StoredSummary, SummaryKey
 from summarizing_context.stores.requests import FleetCaps, JobReleased, PoolStore, Request, SummaryQueue

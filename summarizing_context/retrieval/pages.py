@@ -14,7 +14,7 @@ from typing import NamedTuple, get_args
 
 from summarizing_context.errors import NodeNotFoundError, SettingsError, briefly
 from summarizing_context.log.tree import HeaderNode
-from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.fences import fence
 from summarizing_context.messages.rendering import BREAKS
 from summarizing_context.messages.search_terms import word_set
 from summarizing_context.messages.truncation import Count, cut_middle

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 from summarizing_context.errors import MemoryNotFoundError, NodeNotFoundError, SettingsError, StoreError, briefly
-from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.fences import fence
 from summarizing_context.messages.validation import canonical_json
 from summarizing_context.retrieval.expand import Detail, Expander
 from summarizing_context.retrieval.memory import Memory

@@ -25,7 +25,7 @@ from summarizing_context.errors import (
     SummarizerRefused,
     SummarizerTimeout,
 )
-from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.fences import fence
 from summarizing_context.summarizers.base import SummaryJob
 from summarizing_context.summarizers.verification.replies import Refusal, readable
 

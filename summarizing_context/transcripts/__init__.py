@@ -5,6 +5,6 @@ It reads only: a context validates the messages.
 """
 
 from summarizing_context.transcripts.base import AUTO, Compaction, Transcript
-from summarizing_context.transcripts.reading import FORMATS, find_transcripts, read, read_named, read_session
+from summarizing_context.transcripts.formats import FORMATS, find_transcripts, read, read_named, read_session
 
 __all__ = ["AUTO", "FORMATS", "Compaction", "Transcript", "find_transcripts", "read", "read_named", "read_session"]

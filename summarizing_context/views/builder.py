@@ -28,7 +28,7 @@ from summarizing_context.views.activation import (
     ViewRequest,
 )
 from summarizing_context.views.budget import LEAST_ROOM, Room, Thresholds, economy_thresholds
-from summarizing_context.views.composing import Composer, ProviderDrafts, cuts_leaving
+from summarizing_context.views.composition import Composer, ProviderDrafts, cuts_leaving
 from summarizing_context.views.folds import hides_newest
 from summarizing_context.views.header import Style
 from summarizing_context.views.planner import Decision, Reshape, Situation, plan_activation

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from summarizing_context.log.tree import Form, HeaderNode, Maker, MergeRule, Node, NodeText, merge_oldest, notes
 from summarizing_context.messages.estimate import MESSAGE_TOKENS
-from summarizing_context.messages.fencing import neutral
+from summarizing_context.messages.fences import neutral
 from summarizing_context.messages.truncation import Count
 from summarizing_context.messages.validation import Message
 from summarizing_context.views.budget import Room

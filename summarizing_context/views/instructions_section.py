@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from summarizing_context.log.kept_texts import Instructions
-from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.fences import fence
 from summarizing_context.messages.truncation import Count
 
 PREFACE = (

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from summarizing_context.extraction.ledger import LOOKS, Ledger, Touch
-from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.fences import fence
 from summarizing_context.messages.truncation import Count
 
 PREFACE = "From the calls and results that were left out, latest first:"

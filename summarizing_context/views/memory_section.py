@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.fences import fence
 from summarizing_context.messages.validation import Message
 from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.tail_items import TailItem

@@ -13,7 +13,7 @@ from summarizing_context.extraction.importance import Ranked
 from summarizing_context.log.pins import Candidates
 from summarizing_context.log.repairs import Piece, Read, Repair, present
 from summarizing_context.log.repeats import Run
-from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.fences import fence
 from summarizing_context.messages.provider_bindings import Bounds, has_signed_thinking, loaded_tools, without_thinking
 from summarizing_context.messages.validation import Message, canonical_json
 from summarizing_context.views.budget import Room

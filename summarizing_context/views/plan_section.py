@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from summarizing_context.extraction.plans import Item
 from summarizing_context.log.kept_texts import PlanItems
-from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.fences import fence
 from summarizing_context.messages.truncation import Count
 
 PREFACE = "The newest plan, word for word: [x] is done, [>] in progress, [ ] still to do, [-] given up."

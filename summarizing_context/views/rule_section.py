@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from summarizing_context.log.pins import Pin
 from summarizing_context.log.rules import NO_RULES, StandingRules
-from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.fences import fence
 from summarizing_context.messages.validation import Message
 from summarizing_context.views.shrunk_messages import Price
 from summarizing_context.views.tail_items import TailItem

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from summarizing_context.concurrency import Pace
 from summarizing_context.messages.estimate import MESSAGE_TOKENS
-from summarizing_context.messages.fencing import within_fence
+from summarizing_context.messages.fences import within_fence
 from summarizing_context.messages.fields import long_frame
 from summarizing_context.messages.parts import (
     BESIDE_CONTENT,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from summarizing_context.log.entries import decode_entry, encode_facts, make_entry
 from summarizing_context.messages.authorship import is_injected, split_pieces, split_words, typed_words
 from summarizing_context.messages.estimate import estimate_text
-from summarizing_context.messages.fencing import folded, is_blank
+from summarizing_context.messages.fences import folded, is_blank
 from summarizing_context.messages.reading import human_texts, read_message
 from summarizing_context.messages.rendering import render_messages
 from summarizing_context.summarizers.extractive.sections import split_blocks

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.fences import fence
 from tests.summarizers.scripted import job
 
 from .mocking import mocked

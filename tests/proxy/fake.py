@@ -15,7 +15,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from summarizing_context.proxy.serving import Server, address_of, bound_socket
+from summarizing_context.proxy.server import Server, address_of, bound_socket
 
 Behave = Callable[[Request, bytes], Awaitable[Response | None]]
 

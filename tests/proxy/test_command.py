@@ -82,6 +82,6 @@ def test_what_is_wrong_is_told(arguments: list[str], words: str, capsys: pytest.
 
 def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "summarizing_context.proxy.serving", raising=False)
+    monkeypatch.delitem(sys.modules, "summarizing_context.proxy.server", raising=False)
     with pytest.raises(MissingExtraError, match=r"pip install 'summarizing-context\[proxy\]'"):
-        importlib.import_module("summarizing_context.proxy.serving")
+        importlib.import_module("summarizing_context.proxy.server")

@@ -21,7 +21,7 @@ from summarizing_context.context import SummarizingContext
 from summarizing_context.proxy import app, rewriting
 from summarizing_context.proxy.dialects.anthropic import Anthropic
 from summarizing_context.proxy.feed import Feed
-from summarizing_context.proxy.rewriting import Rewriter
+from summarizing_context.proxy.rewriter import Rewriter
 from summarizing_context.proxy.usage import UsageReader
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.sqlite.store import SqliteStore

@@ -12,7 +12,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from summarizing_context.proxy.rewriting import _TOO_LONG, _share
+from summarizing_context.proxy.rewriter import _TOO_LONG, _share
 from tests.proxy.clients import AnthropicAgent, ChatAgent, ResponsesAgent, proxied, status
 from tests.proxy.fake import Fake, served
 

@@ -15,7 +15,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from summarizing_context import Settings, SettingsError
 from summarizing_context.proxy import app as application
-from summarizing_context.proxy.serving import ProxySettings, make_app
+from summarizing_context.proxy.server import ProxySettings, make_app
 from summarizing_context.proxy.upstream import Target, Upstream, target_of
 from tests.proxy.clients import AnthropicAgent, histories, proxied, status
 from tests.proxy.fake import Fake, served
@@ -86,7 +86,7 @@ async def test_a_failure_of_ours_lets_the_request_go_on_unchanged(
     async def fails(*_: Any, **__: Any) -> Any:
         raise RuntimeError("with a secret in it")
 
-    monkeypatch.setattr("summarizing_context.proxy.rewriting.Rewriter.rewrite", fails)
+    monkeypatch.setattr("summarizing_context.proxy.rewriter.Rewriter.rewrite", fails)
     fake = Fake()
     with caplog.at_level(logging.DEBUG):
         async with served(fake) as upstream, proxied(upstream) as address:

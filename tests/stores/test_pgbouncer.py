@@ -21,7 +21,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from summarizing_context.pool import asking
+from summarizing_context.pool import client
 from summarizing_context.stores.base import Scope
 from summarizing_context.stores.postgres import notices, queue
 from tests import postgres_server
@@ -86,7 +86,7 @@ def _wait_for(address: str) -> None:
 def address(pooler: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A store that is not there yet, behind the pooler. No notice comes: who waits looks again, here at once."""
     monkeypatch.setattr(notices, "_LOOK_AGAIN", 0.1)
-    monkeypatch.setattr(asking, "_FIRST_LOOK", 0.1)
+    monkeypatch.setattr(client, "_FIRST_LOOK", 0.1)
     monkeypatch.setattr(queue, "_LOOK_AGAIN", timedelta(seconds=0.1))
     _, _, ours = postgres_server.address_for(tmp_path).partition("&schema=")
     return f"{pooler}&schema={ours}"

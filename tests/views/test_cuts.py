@@ -6,7 +6,7 @@ from summarizing_context.log.segments import Segment
 from summarizing_context.log.tree import Cut, cut_at
 from summarizing_context.views.activation import ActivationPlan
 from summarizing_context.views.budget import Room
-from summarizing_context.views.composing import cuts_leaving, cuts_to_low_water, last_cuts
+from summarizing_context.views.composition import cuts_leaving, cuts_to_low_water, last_cuts
 from summarizing_context.views.header import Header
 from summarizing_context.views.pins import Pins
 from summarizing_context.views.tail import Tail

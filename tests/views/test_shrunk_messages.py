@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.messages.estimate import estimate_text
-from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.fences import fence
 from summarizing_context.messages.truncation import cut_middle
 from summarizing_context.views.shrunk_messages import Price, shrink_message, shrink_note
 from tests.making import PRICE, answer, assistant, call, result, user

@@ -17,7 +17,7 @@ from typing import Any
 from summarizing_context.adapters.amplifier.events import ANNOUNCED, HostEvents, UsageMeter, as_host_error, told_of
 from summarizing_context.adapters.amplifier.messages import as_json, fit_rows, stamped
 from summarizing_context.adapters.amplifier.options import choose_provider, read_options
-from summarizing_context.adapters.amplifier.resuming import may_be_missing, take_transcript
+from summarizing_context.adapters.amplifier.resume import may_be_missing, take_transcript
 from summarizing_context.adapters.amplifier.storage import open_session
 from summarizing_context.adapters.amplifier.tools import AmplifierTool, mount_tools, our_tools, tool_definitions
 from summarizing_context.adapters.session_ids import session_id_from

@@ -16,7 +16,7 @@ import msgspec
 
 from summarizing_context.errors import MessageError
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
-from summarizing_context.messages.fencing import fence
+from summarizing_context.messages.fences import fence
 from summarizing_context.messages.parts import call_id, is_result
 from summarizing_context.messages.reading import content_texts, message_text_parts
 from summarizing_context.messages.validation import Message, canonical_json

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from summarizing_context.messages.fencing import folded
+from summarizing_context.messages.fences import folded
 from summarizing_context.messages.text import bare, cleaned, split_line
 from summarizing_context.summarizers.extractive.sections import (
     CONSTRAINTS,

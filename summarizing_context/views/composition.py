@@ -1,4 +1,4 @@
-"""Composing: where a view may be cut, what stands before its tail then, and the drafts that the planner asks for."""
+"""Where a view may be cut, what stands before its tail then, and the drafts that the planner asks for."""
 
 from __future__ import annotations
 

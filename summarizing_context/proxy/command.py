@@ -8,7 +8,7 @@ import signal
 from collections.abc import Sequence
 
 from summarizing_context.errors import SettingsError, briefly
-from summarizing_context.proxy.serving import ProxySettings, bound_socket, serving
+from summarizing_context.proxy.server import ProxySettings, bound_socket, serving
 
 
 async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:

@@ -20,10 +20,10 @@ try:
     import uvicorn
 
     from summarizing_context.inspector import inspector_app
+    from summarizing_context.proxy.access import Guard
     from summarizing_context.proxy.app import build_app
     from summarizing_context.proxy.feed import Feed
-    from summarizing_context.proxy.guarding import Guard
-    from summarizing_context.proxy.rewriting import Rewriter
+    from summarizing_context.proxy.rewriter import Rewriter
     from summarizing_context.proxy.upstream import Upstream
 except ImportError as error:
     raise MissingExtraError("proxy", "the proxy needs starlette, uvicorn and httpx2") from error

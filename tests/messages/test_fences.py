@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.messages.fencing import fence, neutral, within_fence
+from summarizing_context.messages.fences import fence, neutral, within_fence
 
 NAMES = ("history", "summary", "earlier_message", "late_result", "session_record", "memories", "recalled", "ledger")
 TAG = re.compile(rf"<[\s/\\]*({'|'.join(NAMES).replace('_', '.')}|standing.rules|system.reminder)\b", re.IGNORECASE)

@@ -6,7 +6,7 @@ import hashlib
 from typing import cast
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.pool.asking import Caller, PoolCaller
+from summarizing_context.pool.client import Caller, PoolCaller
 from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import SessionStore
