@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from summarizing_context import assembly, open_context
 from summarizing_context.adapters import open_sessions
 from summarizing_context.context import SummarizingContext
-from summarizing_context.proxy import app, rewriting
+from summarizing_context.proxy import app, rewriter
 from summarizing_context.proxy.dialects.anthropic import Anthropic
 from summarizing_context.proxy.feed import Feed
 from summarizing_context.proxy.rewriter import Rewriter
@@ -36,14 +36,14 @@ SECRET = "a secret in an error"
 
 STEPS: dict[str, tuple[Any, str]] = {
     "reading the request": (Anthropic, "read"),
-    "telling the client": (rewriting, "client_of"),
+    "telling the client": (rewriter, "client_of"),
     "naming the session": (Rewriter, "_name"),
-    "the window of the model": (rewriting, "window_of"),
+    "the window of the model": (rewriter, "window_of"),
     "opening the session": (open_sessions, "start_context"),
     "following the history": (SummarizingContext, "follow"),
     "deciding about the view": (Viewer, "change"),
     "showing the view": (Viewer, "view"),
-    "naming what is shown": (rewriting, "_named"),
+    "naming what is shown": (rewriter, "_named"),
     "writing the request": (Anthropic, "write"),
 }
 
