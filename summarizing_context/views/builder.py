@@ -1,6 +1,6 @@
 """Views of a session for each provider: what is shown now, and what changes in it.
 
-In memory. What changes is decided in `planner` and composed in `composition`; committing a change is the session's work.
+In memory. What changes is decided in `planner` and drafted in `composition`; committing a change is the session's work.
 """
 
 from __future__ import annotations
