@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from summarizing_context.errors import SettingsError
 
 _SCHEMES = ("postgresql", "postgres")
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_ADDRESS = re.compile(r"\s*(?:postgresql|postgres)://", re.IGNORECASE)
+
+# An address that is none of a store, or that has become a path, whose slashes are one. A drive has a single letter.
+_LIKE_AN_ADDRESS = re.compile(
+    r"\s*(?:([A-Za-z][A-Za-z0-9+.-]+):/|(postgres\w*):|(?=.*\bpassword\s*=))", re.DOTALL | re.I
+)
 
 _PASSWORD = re.compile(r"(?<=[?&])(\w*password\w*=)[^&]*", re.IGNORECASE)
 
 
 class StoreAddress(str):
-    """An address whose `repr` shows no password. Its scheme is in lower case."""
+    """An address whose `repr` shows no password. Its scheme is in lower case, and no white space is around it."""
 
     __slots__ = ()
 
     def __new__(cls, address: str) -> StoreAddress:
-        scheme, mark, rest = str(address).partition("://")
+        scheme, mark, rest = str(address).strip().partition("://")
         return super().__new__(cls, f"{scheme.lower()}{mark}{rest}")
 
     def __repr__(self) -> str:
@@ -36,20 +42,27 @@ class StoreAddress(str):
         return f"{scheme}{mark}{info.partition(':')[0]}{at}{place}"
 
 
-def _scheme_of(store: object) -> str | None:
-    found = _SCHEME.match(store) if isinstance(store, str) else None
-    return None if found is None else found[1].lower()
-
-
 def is_address(store: object) -> bool:
     """Whether a store is named by an address, not by a path."""
-    return _scheme_of(store) in _SCHEMES
+    return isinstance(store, str) and _ADDRESS.match(store) is not None
 
 
 def unknown_scheme(store: object) -> str | None:
-    """The scheme of an address that is none of a store; None for a store's address, and for a path."""
-    scheme = _scheme_of(store)
-    return None if scheme in _SCHEMES else scheme
+    """The scheme of an address that is none of a store, empty where it has none; None for a store's address, and for a
+    path."""
+    if not isinstance(store, str | Path) or is_address(store):
+        return None
+    found = _LIKE_AN_ADDRESS.match(str(store))
+    return None if found is None else (found[1] or found[2] or "").lower()
+
+
+def why_refused(scheme: str) -> str:
+    """What is wrong with an address of an unknown scheme."""
+    if scheme in _SCHEMES:
+        return f"an address is a string that begins with {scheme}://; a Path keeps only one of the slashes"
+    if not scheme:
+        return "a password was given in another form than an address"
+    return "of addresses only postgresql:// and postgres:// are known"
 
 
 def check_scheme(store: object) -> None:
@@ -57,8 +70,8 @@ def check_scheme(store: object) -> None:
     scheme = unknown_scheme(store)
     if scheme is not None:
         raise SettingsError(
-            f"store: the scheme {scheme[:60]!r} is not known; allowed: a path to a file, or an address that begins "
-            "with postgresql:// or postgres://"
+            f"store: {scheme[:60] or '…'!r} is refused ({why_refused(scheme)}); allowed: a path to a file, or an "
+            "address that begins with postgresql:// or postgres://"
         )
 
 
@@ -66,5 +79,5 @@ def shown_store(store: object) -> str:
     """The name of a store for people, without a password."""
     scheme = unknown_scheme(store)
     if scheme is not None:
-        return f"{scheme}://…"
+        return f"{scheme}://…" if scheme else "…"
     return StoreAddress(store).shown if isinstance(store, str) and is_address(store) else str(store)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.settings.addresses import StoreAddress, is_address, shown_store, unknown_scheme
+from summarizing_context.settings.addresses import StoreAddress, is_address, shown_store, unknown_scheme, why_refused
 from summarizing_context.settings.ledger_rules import LedgerRule, check_rules
 
 SHOWN_CHARACTERS = 60  # of a refused value
@@ -201,9 +201,8 @@ class Place:
     def accept(self, value: Any) -> str | Path:
         if not isinstance(value, str | Path) or not str(value).strip() or "\0" in str(value):
             raise Refused
-        if unknown_scheme(value) is not None:
-            reason = "of addresses only postgresql:// and postgres:// are known"
-            raise Refused(reason, shown=shown_store(value)[:SHOWN_CHARACTERS])
+        if (scheme := unknown_scheme(value)) is not None:
+            raise Refused(why_refused(scheme), shown=shown_store(value)[:SHOWN_CHARACTERS])
         return StoreAddress(str(value)) if is_address(value) else value
 
     def parse(self, text: str) -> str:

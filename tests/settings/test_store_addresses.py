@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from summarizing_context.assembly import open_store
 from summarizing_context.cli import main
-from summarizing_context.errors import SettingsError
+from summarizing_context.errors import SettingsError, StoreUnreachableError
 from summarizing_context.settings.addresses import shown_store
 from summarizing_context.settings.values import Settings
+from summarizing_context.stores.postgres.address import read_address
 
 UNKNOWN = ["postgresql+psycopg", "postgresq", "Redis", "http"]
 
@@ -38,6 +41,42 @@ def test_the_case_of_a_scheme_does_not_matter(store):
     settings = Settings(store=store)
     assert settings.store == store.partition(":")[0].lower() + "://u:hidden@h/D"
     assert "hidden" not in repr(settings)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "store",
+    [
+        Path("postgresql://u:hidden@h/d"),
+        Path("postgresql+psycopg://u:hidden@h/d"),
+        "postgresql:/u:hidden@h/d",
+        "postgresql:u:hidden@h/d",
+        "host=h user=u password=hidden dbname=d",
+    ],
+    ids=repr,
+)
+async def test_an_address_that_has_become_a_path_is_no_path(store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SettingsError, match=r"refused.*postgresql://") as refused:
+        Settings(store=store)
+    with pytest.raises(SettingsError, match=r"refused.*postgresql://") as not_opened:
+        await open_store(store)
+    assert "hidden" not in f"{refused.value} {not_opened.value} {shown_store(store)}"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.anyio
+async def test_white_space_around_an_address_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = " \tpostgresql://u:hidden@127.0.0.1:1/d\n"
+    assert Settings(store=given).store == "postgresql://u:hidden@127.0.0.1:1/d"
+    with pytest.raises(StoreUnreachableError) as raised:
+        await open_store(given)
+    shown = (
+        f"{raised.value} {shown_store(given)} {read_address(given)} {[read_address(given)]!r} {Settings(store=given)}"
+    )
+    assert "hidden" not in shown
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("path", ["run.db", "a/b://c", "C:/run.db", "1x://y", ":memory:"])

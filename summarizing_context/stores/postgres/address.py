@@ -26,6 +26,9 @@ class Address(NamedTuple):
     lease: float  # seconds after which the sessions of a writer that has vanished may be taken
     name: str  # without a password, as messages show it
 
+    def __repr__(self) -> str:
+        return f"Address({self.name!r})"
+
     def may_repeat(self, said: str) -> bool:
         """Whether a text may hold a password of this address, or a part of it."""
         parts = urlsplit(self.url)
@@ -38,7 +41,7 @@ class Address(NamedTuple):
 def read_address(text: str) -> Address:
     """The parts of an address; `SettingsError` where one is wrong."""
     try:
-        parts = urlsplit(text)
+        parts = urlsplit(text.strip())
         given = dict(parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query)))
         _ = parts.port
     except ValueError:  # whose text may hold a part of the password
