@@ -22,7 +22,7 @@ from summarizing_context.messages.validation import Message, decode_message, enc
 
 _READING = 7  # version of what is read of the user's rows: who typed in them, and their traits
 
-_COUNTING = 3  # version of what is counted in a message, and of the estimate
+_COUNTING = 4  # version of what is counted in a message, and of the estimate
 
 _LABEL_TOKENS = 4  # what rendering adds to each part
 

@@ -48,6 +48,8 @@ _WORDS = frozenset({"thinking", "text", "summary", "reasoning"})  # of thinking,
 
 _SEALS = frozenset({"signature", "data", "encrypted_content"})
 
+_NAMES = _FRAME | _WORDS | _SEALS | {"title", "context", "source", "url", "image_url", "file_data"}
+
 
 class Sent(NamedTuple):
     """What stands in a value: texts that a model reads, and what travels along unread."""
@@ -203,21 +205,32 @@ def _leaves(value: object, key: str) -> Iterator[tuple[str, str]]:
 
 
 def _numbers(value: object) -> tuple[str, ...]:
-    """The numbers inside a value that are no part of a frame, with their names, as one text."""
-    found = " ".join(_numbers_in(value))
-    return (found,) if found else ()
+    """What is no text inside a value, with its names, as one text: numbers, and where there are many, flags, nothing,
+    numbers of a frame, and names that no shape knows."""
+    found: list[str] = []
+    small: list[str] = []
+    for is_small, said in _scalars(value):
+        (small if is_small else found).append(said)
+    if len(small) > _FEW:
+        found += small
+    return (",".join(found),) if found else ()
 
 
-def _numbers_in(value: object, key: str = "") -> Iterator[str]:
-    if isinstance(value, list):
-        for item in value:
-            yield from _numbers_in(item, key)
-    elif isinstance(value, dict):
+def _scalars(value: object, key: str = "") -> Iterator[tuple[bool, str]]:
+    """Each value that is no text, with the name that it stands under, and whether it counts only where many do."""
+    if value and isinstance(value, list):
+        for at, item in enumerate(value):
+            yield from _scalars(item, "" if at else key)
+    elif value and isinstance(value, dict):
         for name, item in value.items():
             if not name.startswith("_"):
-                yield from _numbers_in(item, name)
-    elif isinstance(value, int | float) and not isinstance(value, bool) and key not in _FRAME:
-        yield f"{key} {value}" if key else str(value)
+                yield from _scalars(item, name)
+    elif value and isinstance(value, str):
+        if key and key not in _NAMES:
+            yield True, key
+    else:
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        yield not is_number or key in _FRAME, f'"{key}":{canonical_json(value)}' if key else canonical_json(value)
 
 
 def _is_payload(text: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +13,8 @@ from .builders import Message
 NEVER_SENT = frozenset({"metadata", "critical", "ephemeral", "timestamp", "created", "created_at", "usage"})
 IDS = frozenset({"id", "tool_call_id", "tool_use_id"})
 FLAGS = frozenset({"role", "type", "name", "format", "media_type", "mimeType"})
+FEW = 32  # numbers, flags and empty values that the framing pays for
+BARE = (True, False, None, 0, 7, 0.25, "", [], {})
 SENTENCE = "the parser reads a schema and keeps every row until the worker has written them to the table"
 
 
@@ -26,6 +29,8 @@ def words(rng: random.Random, size: int) -> str:
 
 def odd_value(rng: random.Random, size: int, depth: int = 0) -> Any:
     """A value that no shape knows."""
+    if rng.random() < 0.1:
+        return rng.choices(BARE, k=size * rng.choice((2, 20)))
     if depth > 2 or rng.random() < 0.4:
         return words(rng, size)
     inner = [odd_value(rng, max(1, size // 3), depth + 1) for _ in range(rng.randint(1, 3))]
@@ -48,6 +53,7 @@ def thinking_fields(rng: random.Random, size: int) -> dict[str, Any]:
         [
             {"reasoning": said, "reasoning_details": rng.sample(details, rng.randint(1, 3))},
             {"reasoning_details": details},
+            {"reasoning_details": [{"type": "reasoning.text", "text": said, "marks": odd_value(rng, size)}]},
             {"reasoning": said},
             {"reasoning_content": said, "thinking": words(rng, size)},
             {"thinking_block": {"type": "thinking", "thinking": said, "signature": words(rng, size // 3)}},
@@ -63,6 +69,7 @@ def block(rng: random.Random, size: int) -> dict[str, Any]:
             {"type": "output_text", "text": text},
             {"type": "refusal", "refusal": text},
             {"type": "thinking", "thinking": text, "signature": words(rng, size // 2)},
+            {"type": "thinking", "thinking": text, "marks": odd_value(rng, size)},
             {"type": "redacted_thinking", "data": text},
             {"type": "reasoning", "summary": [{"type": "summary_text", "text": text}], "encrypted_content": text},
             {"type": "search_result", "source": "a", "content": [{"type": "text", "text": text}]},
@@ -120,6 +127,16 @@ def all_strings(value: Any) -> Iterator[str]:
         for name, item in value.items():
             if name not in NEVER_SENT and not name.startswith("_"):
                 yield from all_strings(item)
+
+
+def long_lists(value: Any) -> Iterator[str]:
+    """The JSON of each long list of numbers, flags and nothing that is sent."""
+    if isinstance(value, list) and len(value) > FEW and all(item in BARE for item in value):
+        yield json.dumps(value, separators=(",", ":"))
+    elif isinstance(value, list | dict):
+        for name, item in value.items() if isinstance(value, dict) else (("", item) for item in value):
+            if name not in NEVER_SENT and not name.startswith("_"):
+                yield from long_lists(item)
 
 
 def sent_texts(value: Any, key: str = "") -> Iterator[str]:

@@ -14,7 +14,7 @@ from summarizing_context.messages.estimate import estimate_text
 
 from .builders import Message, user
 from .judge import SMALL
-from .odd_shapes import all_strings, odd_log, odd_value, sent_texts, thinking_fields, words
+from .odd_shapes import all_strings, long_lists, odd_log, odd_value, sent_texts, thinking_fields, words
 from .summarizers import Counting
 
 pytestmark = pytest.mark.anyio
@@ -29,9 +29,10 @@ def counter(name: str) -> Any:
 
 
 def recount(view: list[Message], count: Any) -> int:
-    """The larger of two counts: each text and 4 a message; each string value there is."""
+    """The larger of two counts: each text and 4 a message; each string value there is. Beside them, all long lists."""
     texts = sum(4 + sum(map(count, sent_texts(message))) for message in view)
-    return max(texts, sum(sum(map(count, all_strings(message))) for message in view))
+    strings = sum(sum(map(count, all_strings(message))) for message in view)
+    return max(texts, strings) + sum(map(count, long_lists(view)))
 
 
 @pytest.mark.parametrize("name", ["estimate", "tiktoken"])
@@ -126,6 +127,14 @@ def test_each_string_that_is_sent_is_among_the_parts_that_are_counted(seed: int)
         assert "7" * 900 not in counted
 
 
+@pytest.mark.parametrize("name", ["estimate", "tiktoken"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_message_of_any_shape_counts_what_is_sent_of_it(seed: int, name: str) -> None:
+    count = counter(name)
+    for message in odd_log(seed, 40, 30):
+        assert 4 + sum(map(count, message_text_parts(message))) >= recount([message], count)
+
+
 async def test_what_a_model_can_read_in_an_odd_field_is_given_to_the_summarizer() -> None:
     marks = [f"MARK{number:03d}" for number in range(40)]
     summarizer = Counting()
@@ -180,6 +189,7 @@ async def test_thinking_beside_a_result_is_counted_shrunk_and_read(field: str) -
 
 
 NUMBERS = [0.12345678] * 2_000
+FLAGS_AND_NOTHING = [True, False, None, "", [], {}] * 300
 
 
 @pytest.mark.parametrize(
@@ -188,13 +198,22 @@ NUMBERS = [0.12345678] * 2_000
         {"role": "assistant", "content": "yes", "reasoning": {"vector": NUMBERS}},
         {"role": "assistant", "content": [{"type": "thinking", "thinking": "so", "logprobs": NUMBERS}]},
         {"role": "user", "content": [{"type": "image", "source": {"type": "base64", "data": "QUJD"}, "mask": NUMBERS}]},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "so", "flags": FLAGS_AND_NOTHING}]},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "so", "index": [7] * 2_000}]},
+        {"role": "assistant", "content": "yes", "reasoning_details": [{"type": "reasoning", "f": FLAGS_AND_NOTHING}]},
+        {"role": "assistant", "content": "yes", "reasoning": {f"key_{at}": "v" for at in range(2_000)}},
+        {"role": "user", "content": [{"type": "image", "source": {"data": "QUJD"}, "flags": FLAGS_AND_NOTHING}]},
+        {"role": "user", "content": "yes", "x_new_field": FLAGS_AND_NOTHING},
         {"role": "user", "content": "yes"} | {f"key_{at}": at for at in range(2_000)},
         {"role": "user", "content": [{"type": "text", "text": "yes"} | {f"key_{at}": at for at in range(2_000)}]},
         {"role": "user", "content": "yes", "a key of some words " * 400: 1},
     ],
-    ids=["reasoning", "thinking", "image", "fields", "fields of a block", "name"],
+    ids=[
+        *("reasoning", "thinking", "image", "flags in thinking", "frame of thinking", "flags in details"),
+        *("names in reasoning", "flags of an image", "flags in a field", "fields", "fields of a block", "name"),
+    ],
 )
-async def test_numbers_and_names_count_where_they_are_more_than_a_frame(row: Message) -> None:
+async def test_numbers_flags_and_names_count_where_they_are_more_than_a_frame(row: Message) -> None:
     count = counter("tiktoken")
     assert sum(map(count, message_text_parts(row))) > 0.4 * count(json.dumps(row))
     async with open_context(Settings(max_tokens=1_000), count_tokens=count) as context:
