@@ -51,6 +51,7 @@ from summarizing_context.settings.sizes import summary_sizes
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.base import MemoryScope, SessionStore, VectorStore
 from summarizing_context.stores.chroma import ChromaVectors
+from summarizing_context.stores.sqlite.engine import Engine
 from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.parameters import load_parameters
@@ -137,6 +138,7 @@ class Options:
     ledger_rules: Sequence[LedgerRule] = ()
     keep_system: bool = True  # system rows between others stay in every view
     announce: Callable[[dict[str, Any]], Awaitable[None]] | None = None  # awaited before an activation
+    engine: Engine | None = None  # what sessions of one process share of their file
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,10 @@ async def _start(settings: Settings, options: Options) -> SummarizingContext:
     recipe = make_recipe(settings, caller.recipe, own=isinstance(caller, ExtractiveCaller), redact=redact)
     store = options.store
     if store is None:
-        store = await open_store(settings.store, read_only=options.read_only, gives_way=lambda: foreground.is_busy)
+        read_only, engine = options.read_only, options.engine
+        store = await open_store(
+            settings.store, read_only=read_only, gives_way=lambda: foreground.is_busy, engine=engine
+        )
     try:
         base = _Base(settings, options, clock, counter, caller, recipe, redact, foreground, store)
         if settings.workers != "own":
@@ -429,25 +434,27 @@ def _origin(base: _Base) -> Origin:
     return Origin(base.recipe.maker, None if own else base.settings.summarizer, base.caller.model)
 
 
-def _make_store(path: str | Path, read_only: bool, gives_way: Callable[[], bool]) -> SqliteStore | PostgresStore:
+def _make_store(path: str | Path, engine: Engine | None, **how: Any) -> SqliteStore | PostgresStore:
     check_scheme(path)
     if not is_address(path):
-        return SqliteStore(path, read_only=read_only, gives_way=gives_way)
+        return SqliteStore(path, engine=engine, **how)
     if find_spec("psycopg") is None:
         raise MissingExtraError("postgres", "a store in PostgreSQL needs psycopg")
     from summarizing_context.stores.postgres.store import PostgresStore
 
-    return PostgresStore(str(path), read_only=read_only, gives_way=gives_way)
+    return PostgresStore(str(path), **how)
 
 
 async def open_store(
-    path: str | Path, *, read_only: bool = False, gives_way: Callable[[], bool] = lambda: False
+    path: str | Path, *, read_only: bool = False, gives_way: Callable[[], bool] = bool, engine: Engine | None = None
 ) -> SessionStore:
     """A store, opened; the caller closes it. While `gives_way` says so, it indexes nothing in spare time.
 
+    With an `engine` it shares thread and connection with others.
+
     `path` is a file, `:memory:`, or an address `postgresql://user@host/database` (the extra `postgres`).
     """
-    store = _make_store(path, read_only, gives_way)
+    store = _make_store(path, engine, read_only=read_only, gives_way=gives_way)
     try:
         await store.open()
     except BaseException:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from summarizing_context.assembly import Options, start_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.settings.values import Settings
+from summarizing_context.stores.sqlite.engine import Engine, engine_of
 from summarizing_context.summarizers.base import Summarizer
 
 
@@ -29,6 +30,7 @@ class Sessions:
         self._most = most
         self._sessions: dict[str, _Session] = {}  # the one used last at the end
         self._closing: asyncio.Task[None] | None = None  # of sessions beyond `most`
+        self._engine = engine_of(settings.store)
 
     @asynccontextmanager
     async def use(self, name: str, summarizer: Summarizer | None = None) -> AsyncIterator[SummarizingContext]:
@@ -43,12 +45,18 @@ class Sessions:
             async with session.turn:
                 if session.context is None:
                     options = self._options if summarizer is None else replace(self._options, summarizer=summarizer)
+                    options = replace(options, engine=self._usable_engine())
                     session.context = await start_context(replace(self._settings, session_id=name), options)
                 yield session.context
         finally:
             session.users -= 1
             if len(self._sessions) > self._most and (self._closing is None or self._closing.done()):
                 self._closing = asyncio.create_task(self._close_oldest())
+
+    def _usable_engine(self) -> Engine | None:
+        if self._engine is not None and not self._engine.is_usable:
+            self._engine = engine_of(self._settings.store)
+        return self._engine
 
     def contexts(self) -> dict[str, SummarizingContext]:
         """The sessions that are open."""

@@ -17,7 +17,6 @@ from summarizing_context.stores.relational import log
 from summarizing_context.stores.relational.writer import Writer
 from summarizing_context.stores.sqlite.connections import open_memory
 from summarizing_context.stores.sqlite.driver import SqliteDriver
-from summarizing_context.stores.sqlite.files import Claims
 from summarizing_context.stores.sqlite.schema import SQL, transaction
 from summarizing_context.stores.sqlite.search import catch_up, index_before_leaving
 from tests.contract.store_builders import opened
@@ -30,7 +29,7 @@ class Spending(SqliteDriver):
     """Spends its spare time on what it is given."""
 
     def __init__(self, spare: Callable[[sqlite3.Connection], bool] | None) -> None:
-        super().__init__(None, Claims(None), read_only=False, busy_timeout=1, max_pages=None, gives_way=lambda: False)
+        super().__init__(None, read_only=False, busy_timeout=1, max_pages=None, gives_way=lambda: False)
         self._spare = spare
 
     def has_spare(self) -> bool:

@@ -7,6 +7,7 @@ import json
 import logging
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from summarizing_context import assembly, open_context
+from summarizing_context import open_context
 from summarizing_context.adapters import open_sessions
 from summarizing_context.context import SummarizingContext
 from summarizing_context.proxy import app, rewriter
@@ -24,7 +25,8 @@ from summarizing_context.proxy.feed import Feed
 from summarizing_context.proxy.rewriter import Rewriter
 from summarizing_context.proxy.usage import UsageReader
 from summarizing_context.settings.values import Settings
-from summarizing_context.stores.sqlite.store import SqliteStore
+from summarizing_context.stores.sqlite import engine
+from summarizing_context.stores.sqlite.engine import Engine
 from summarizing_context.views.builder import Viewer
 from tests.proxy.clients import AnthropicAgent, proxied, status
 from tests.proxy.fake import Fake, served
@@ -112,11 +114,7 @@ def small_store(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Stores made from now on with other bounds."""
 
     def bound(**options: Any) -> None:
-        monkeypatch.setattr(
-            assembly,
-            "_make_store",
-            lambda path, read_only, gives_way: SqliteStore(path, read_only=read_only, **options),
-        )
+        monkeypatch.setattr(engine, "Engine", partial(Engine, **options))
 
     return bound
 

@@ -19,7 +19,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from summarizing_context.concurrency import running_loop
-from summarizing_context.errors import StoreError, WrongEventLoopError
+from summarizing_context.errors import StoreError, StoreLockedError, WrongEventLoopError
 from summarizing_context.stores.relational.database import Connection, Work
 
 Result = TypeVar("Result")
@@ -42,6 +42,7 @@ class _Operation:
     committed: Callable[[], None] | None
     alone: bool  # opens its own transaction, or none
     may_be_undone: bool  # when the store is closed
+    reads: bool = False  # and writes nothing, so that who has locked the file does not hold it up
     result: Any = None
     error: Exception | None = None
 
@@ -67,6 +68,26 @@ class _Operation:
             if self.done.done():
                 notice = {"message": "a store callback failed and nobody waits for it", "exception": error}
                 self.done.get_loop().call_exception_handler(notice)
+
+
+class Operations(Protocol):
+    """Where a store queues what it does: a writer, or its place at one that it shares."""
+
+    def submit(
+        self,
+        work: Work[Result],
+        *,
+        committed: Callable[[], None] | None = None,
+        alone: bool = False,
+        reads: bool = False,
+    ) -> asyncio.Future[Result]:
+        """Queue an operation now. Cancelling the future withdraws nothing: it only stops the waiting."""
+
+    def submit_spare(self, work: Work[Result]) -> asyncio.Future[Result]:
+        """Queue work of spare time, in a transaction of its own. It fails where the store is closed meanwhile."""
+
+    def check_open(self) -> object:
+        """Raise unless operations may be submitted, here and now."""
 
 
 class Driver(Protocol):
@@ -124,6 +145,11 @@ class Writer:
         """Whether it was asked to stop."""
         return self._stopping
 
+    @property
+    def has_lost_its_file(self) -> bool:
+        """Whether what it writes to is gone: then all fails."""
+        return self._gone is not None
+
     async def start(self) -> None:
         """Begin the thread and wait until the connection is there."""
         if self._loop is not None or self._stopping:
@@ -141,12 +167,17 @@ class Writer:
             raise
 
     def submit(
-        self, work: Work[Result], *, committed: Callable[[], None] | None = None, alone: bool = False
+        self,
+        work: Work[Result],
+        *,
+        committed: Callable[[], None] | None = None,
+        alone: bool = False,
+        reads: bool = False,
     ) -> asyncio.Future[Result]:
         """Queue an operation now. Cancelling the future withdraws nothing: it only stops the waiting."""
         done: asyncio.Future[Result] = self.check_open().create_future()
         self._due += 1
-        self._queue.put(_Operation(work, done, committed, alone, may_be_undone=False))
+        self._queue.put(_Operation(work, done, committed, alone, may_be_undone=False, reads=reads))
         return done
 
     def submit_spare(self, work: Work[Result]) -> asyncio.Future[Result]:
@@ -222,8 +253,13 @@ class Writer:
                 self._perform_together(connection, operations)
                 self._acknowledge(operations)
                 continue
+            locked: Exception | None = None
             for operation in run:
-                self._perform_alone(connection, operation)
+                if locked is None or operation.reads:
+                    self._perform_alone(connection, operation)
+                    locked = operation.error if isinstance(operation.error, StoreLockedError) else None
+                else:  # it would have to wait as long as the one before did
+                    operation.error = locked
                 self._acknowledge([operation])
         return not is_last
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from summarizing_context.errors import StoreError, StoreReadOnlyError
 from summarizing_context.stores.relational.database import Work
-from summarizing_context.stores.relational.writer import Writer
+from summarizing_context.stores.relational.writer import Operations
 from summarizing_context.stores.sqlite.files import Claims, read
 from summarizing_context.stores.sqlite.schema import transaction
 
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 class Access:
     """What the parts of one store share."""
 
-    def __init__(self, path: Path | None, writer: Writer, claims: Claims, *, read_only: bool, wait: float) -> None:
+    def __init__(self, path: Path | None, writer: Operations, claims: Claims, *, read_only: bool, wait: float) -> None:
         self.path = path
         self.name = str(path or ":memory:")
         self.writer = writer
@@ -34,7 +34,7 @@ class Access:
 
     async def read(self, work: Work[Result]) -> Result:
         """Run `work` on one state of the file."""
-        return await self.writer.submit(lambda connection: self._in_one_state(connection, work), alone=True)
+        return await self.writer.submit(lambda connection: self._in_one_state(connection, work), alone=True, reads=True)
 
     async def write(
         self, session_id: str, work: Work[Result], *, committed: Callable[[], None] | None = None

@@ -23,7 +23,6 @@ class SqliteDriver:
     def __init__(
         self,
         path: Path | None,
-        claims: Claims,
         *,
         read_only: bool,
         busy_timeout: float,
@@ -33,7 +32,7 @@ class SqliteDriver:
         self.gives_way = gives_way
         self._path = path
         self._name = str(path or ":memory:")
-        self._claims = claims
+        self.claimed: list[Claims] = []  # of the stores that are open
         self._read_only = read_only
         self._busy_timeout = busy_timeout
         self._max_pages = max_pages
@@ -51,18 +50,26 @@ class SqliteDriver:
         return connection
 
     def close(self, connection: Database) -> None:
-        """Give up the claims, and end the connection."""
-        held = self._claims.held()
-        with suppress(sqlite3.Error):  # the lock files count, not what is noted
-            connection.execute(f"pragma busy_timeout = {_CLOSING_WAIT}")
+        """Give up all claims, and end the connection."""
+        held = [claims for claims in self.claimed if self.release(connection, claims)]
+        with suppress(sqlite3.Error):
             if held:
-                with transaction(connection):
-                    values = [{"session_id": session_id, "pid": os.getpid()} for session_id in held]
-                    connection.run_many("forget_writer", values)
+                connection.execute(f"pragma busy_timeout = {_CLOSING_WAIT}")
                 index_before_leaving(connection)
-        for session_id in held:
-            self._claims.give_up(session_id)
         connection.close()
+
+    def release(self, connection: Database, claims: Claims) -> bool:
+        """Give up what one store has claimed; whether there was anything. A locked file is not waited for long."""
+        held = claims.held()
+        if held:
+            connection.execute(f"pragma busy_timeout = {_CLOSING_WAIT}")
+            with suppress(sqlite3.Error), transaction(connection):  # the lock files count, not what is noted
+                values = [{"session_id": session_id, "pid": os.getpid()} for session_id in held]
+                connection.run_many("forget_writer", values)
+            connection.execute(f"pragma busy_timeout = {round(self._busy_timeout * 1_000)}")
+        for session_id in held:
+            claims.give_up(session_id)
+        return bool(held)
 
     def gone(self) -> Exception | None:
         """The error of all that follows, once the file was removed, moved or replaced."""

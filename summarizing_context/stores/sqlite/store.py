@@ -27,10 +27,9 @@ from summarizing_context.stores.relational.memories import RelationalMemories, R
 from summarizing_context.stores.relational.rules import RelationalRules
 from summarizing_context.stores.relational.summaries import find_summaries, note_uses, save_summary
 from summarizing_context.stores.relational.vectors import RelationalVectors
-from summarizing_context.stores.relational.writer import Writer
 from summarizing_context.stores.sqlite import removal
 from summarizing_context.stores.sqlite.access import Access
-from summarizing_context.stores.sqlite.driver import SqliteDriver
+from summarizing_context.stores.sqlite.engine import Engine, EngineSeat
 from summarizing_context.stores.sqlite.files import Claims
 from summarizing_context.stores.sqlite.schema import Database, transaction
 from summarizing_context.stores.sqlite.search import SqliteSearchIndex
@@ -41,6 +40,7 @@ Result = TypeVar("Result")
 class SqliteStore:
     """A `Store` on SQLite. `await open()` first; `busy_timeout` is in seconds.
 
+    It has a thread and a connection of its own, or shares those of `engine`, whose path and bounds hold then.
     `max_pages` caps the file's size (pages of 4096 bytes), as a full disk would. While `gives_way` says so, which the
     store's thread asks, nothing is indexed in spare time.
     """
@@ -53,21 +53,17 @@ class SqliteStore:
         busy_timeout: float = 5.0,
         max_pages: int | None = None,
         gives_way: Callable[[], bool] = lambda: False,
+        engine: Engine | None = None,
     ) -> None:
-        self._path = None if path == ":memory:" else Path(os.path.realpath(path))
-        self.name = str(self._path or ":memory:")
-        self._read_only = read_only
-        self._claims = Claims(self._path)
-        driver = SqliteDriver(
-            self._path,
-            self._claims,
-            read_only=read_only,
-            busy_timeout=busy_timeout,
-            max_pages=max_pages,
-            gives_way=gives_way,
+        if engine is None:
+            engine = Engine(path, read_only=read_only, busy_timeout=busy_timeout, max_pages=max_pages)
+        self.name = engine.name
+        self._read_only = engine.read_only
+        self._claims = Claims(engine.path)
+        self._writer = EngineSeat(engine, self._claims, gives_way)
+        self._access = Access(
+            engine.path, self._writer, self._claims, read_only=self._read_only, wait=engine.busy_timeout
         )
-        self._writer = Writer(self.name, driver)
-        self._access = Access(self._path, self._writer, self._claims, read_only=read_only, wait=busy_timeout)
         self.activations = RelationalActivations(self._access)
         self.checkpoints = RelationalCheckpoints(self._access)
         self.index = SqliteSearchIndex(self._access)
