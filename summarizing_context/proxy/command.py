@@ -8,6 +8,7 @@ import signal
 from collections.abc import Sequence
 
 from summarizing_context.errors import SettingsError, briefly
+from summarizing_context.proxy.ending import end_process_in_time
 from summarizing_context.proxy.server import ProxySettings, bound_socket, serving
 
 
@@ -24,7 +25,9 @@ async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
                 loop = asyncio.get_running_loop()
                 loop.add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
                 status = await process.wait()
-                return status if status >= 0 else 128 - status  # as shells tell a signal
+                status = status if status >= 0 else 128 - status  # as shells tell a signal
+                end_process_in_time(status)
+                return status
             except OSError as error:
                 raise SettingsError(f"{briefly(command[0])} cannot be run: {error.strerror}") from error
             finally:

@@ -10,6 +10,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
+from types import FrameType
 from typing import Any
 
 from summarizing_context.errors import MissingExtraError
@@ -22,6 +23,7 @@ try:
     from summarizing_context.inspector import inspector_app
     from summarizing_context.proxy.access import Guard
     from summarizing_context.proxy.app import build_app
+    from summarizing_context.proxy.ending import STREAMS_END_WITHIN, end_process_in_time
     from summarizing_context.proxy.feed import Feed
     from summarizing_context.proxy.rewriter import Rewriter
     from summarizing_context.proxy.upstream import Upstream
@@ -31,8 +33,6 @@ except ImportError as error:
 ANTHROPIC = "https://api.anthropic.com"
 
 OPENAI = "https://api.openai.com/v1"
-
-_STREAMS_END_WITHIN = 0.5  # seconds, after which open streams are cut off
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Server(uvicorn.Server):
                 proxy_headers=False,
                 lifespan="on",
                 ws="none",  # no protocol that views are made for has them
-                timeout_graceful_shutdown=_STREAMS_END_WITHIN,  # type: ignore[arg-type] # for `asyncio.wait_for`
+                timeout_graceful_shutdown=STREAMS_END_WITHIN,  # type: ignore[arg-type] # for `asyncio.wait_for`
             )
         )
         self._takes_signals = takes_signals
@@ -111,6 +111,12 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.ready.set()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Begin to end, which has to come to its end in time."""
+        if not self.should_exit:
+            end_process_in_time()
+        super().handle_exit(sig, frame)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sqlite3
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from summarizing_context import Settings, open_context
+from summarizing_context.assembly import open_store
 from tests.proxy.clients import AnthropicAgent, status
 from tests.proxy.fake import Behave, Fake, served
 from tests.proxy.test_wire import BODY
@@ -22,6 +26,17 @@ from tests.proxy.test_wire import BODY
 pytestmark = pytest.mark.anyio
 
 LONG = 600.0  # seconds; the end is not to wait for any of it
+
+RUN = "import sys; from summarizing_context.cli import main; sys.exit(main(sys.argv[1:]))"
+
+# With time for the slowest machine to close all.
+PATIENT = f"from summarizing_context.proxy import ending; ending.PROCESS_ENDS_WITHIN = 50.0; {RUN}"
+
+# It waits for a locked file as long as a test may take, and longer.
+WAITING = (
+    "from summarizing_context.stores.sqlite.engine import Engine; "
+    f"Engine.__init__.__kwdefaults__['busy_timeout'] = {LONG}; {RUN}"
+)
 
 
 def silent(asked: asyncio.Event) -> Behave:
@@ -44,17 +59,31 @@ def silent(asked: asyncio.Event) -> Behave:
     return behave
 
 
+async def started(program: str, upstream: str, store: Path, *options: str) -> tuple[asyncio.subprocess.Process, str]:
+    """A proxy as a process, and its address. `program` is what runs the command line."""
+    command = [sys.executable, "-c", program, "proxy", "--store", str(store), "--listen", "0", "--budget", "8k"]
+    given = [*command, "--anthropic", upstream, *options]
+    process = await asyncio.create_subprocess_exec(*given, stderr=asyncio.subprocess.PIPE)
+    assert process.stderr is not None
+    return process, (await process.stderr.readline()).decode().split(": ")[0]
+
+
+async def end_of(process: asyncio.subprocess.Process, sign: signal.Signals) -> int:
+    """Its exit status, once it was told to end. One that would wait for anything waits for longer than this."""
+    began = time.monotonic()
+    process.send_signal(sign)
+    status = await asyncio.wait_for(process.wait(), 60)
+    print(f"ended in {time.monotonic() - began:.2f} s")
+    return status
+
+
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
 async def test_it_ends_with_a_stream_a_request_and_summaries_under_way(tmp_path: Path, sign: signal.Signals):
     asked = asyncio.Event()
     fake, store = Fake(behave=silent(asked)), tmp_path / "run.db"
-    command = [sys.executable, "-m", "summarizing_context", "proxy", "--store", str(store), "--listen", "0"]
     async with served(fake) as upstream, httpx2.AsyncClient(trust_env=False, timeout=LONG) as client:
-        options = ["--anthropic", upstream, "--budget", "8k", "--summarizer", "client"]
-        process = await asyncio.create_subprocess_exec(*command, *options, stderr=asyncio.subprocess.PIPE)
+        process, address = await started(PATIENT, upstream, store, "--summarizer", "client")
         try:
-            assert process.stderr is not None
-            address = (await process.stderr.readline()).decode().split(": ")[0]
             agent = AnthropicAgent(address)
             async with agent.client:
                 step = 0
@@ -70,8 +99,7 @@ async def test_it_ends_with_a_stream_a_request_and_summaries_under_way(tmp_path:
             under_way = asyncio.ensure_future(waiting)
             await asyncio.wait_for(asked.wait(), 60)
             told = await status(address)
-            process.send_signal(sign)
-            assert await asyncio.wait_for(process.wait(), 60) == 0
+            assert await end_of(process, sign) == 0
         finally:
             if process.returncode is None:
                 process.kill()
@@ -85,3 +113,47 @@ async def test_it_ends_with_a_stream_a_request_and_summaries_under_way(tmp_path:
     session = next(each["session"] for each in told["sessions"] if each["client"] == "claude-code")
     async with open_context(Settings(store=store, session_id=session), read_only=True) as context:
         assert len(context) == len(agent.history) - 1
+
+
+async def test_it_ends_where_another_process_has_locked_the_store(tmp_path: Path):
+    fake, store = Fake(behave=silent(asyncio.Event())), tmp_path / "run.db"
+    async with served(fake) as upstream, httpx2.AsyncClient(trust_env=False, timeout=LONG) as client:
+        process, address = await started(WAITING, upstream, store)
+        other = sqlite3.connect(store, isolation_level=None, timeout=60)
+        try:
+            agent = AnthropicAgent(address, session="kept")
+            async with agent.client:
+                for step in range(6):
+                    await agent.step(f"step {step}")
+            named = {"x-session-id": "s", "x-silent": "stream"}
+            begun = client.build_request("POST", f"{address}/v1/messages", content=BODY, headers=named)
+            stream = (await client.send(begun, stream=True)).aiter_raw()
+            assert await anext(stream) == b": begun\n\n"
+            rest = asyncio.ensure_future(anext(stream))
+            other.execute("begin immediate")
+            named["x-session-id"] = "new"
+            waiting = asyncio.ensure_future(client.post(f"{address}/v1/messages", content=BODY, headers=named))
+            await asyncio.sleep(0.5)  # by now it waits for the file; where not, there is less to end
+            assert await end_of(process, signal.SIGTERM) == 0
+            assert other.in_transaction
+        finally:
+            other.close()
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        with pytest.raises(httpx2.HTTPError):
+            await rest
+        with suppress(httpx2.HTTPError):  # a machine that is too busy for an answer cuts it off
+            assert (await waiting).status_code == 503
+    kept = next(name for name in await names(store) if name.startswith("claude-code"))
+    async with open_context(Settings(store=store, session_id=kept)) as context:  # nothing stands in the way
+        assert len(context) == len(agent.history) - 1
+
+
+async def names(store: Path) -> list[str]:
+    """The sessions of a store."""
+    opened = await open_store(store, read_only=True)
+    try:
+        return [info.session_id for info in await opened.sessions()]
+    finally:
+        await opened.close()
