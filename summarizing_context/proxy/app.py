@@ -28,6 +28,7 @@ from summarizing_context.proxy.dialects.base import Dialect, PassUnchanged
 from summarizing_context.proxy.dialects.chat import Chat
 from summarizing_context.proxy.dialects.responses import Responses
 from summarizing_context.proxy.feed import Feed, Record
+from summarizing_context.proxy.lone_messages import LoneMessage
 from summarizing_context.proxy.replies import Reply
 from summarizing_context.proxy.rewriter import Rewriter, Rewritten
 from summarizing_context.proxy.upstream import Headers, Target, Upstream, passed_on, target_of
@@ -112,12 +113,12 @@ class Passage:
             await self._exchange(_Sent(scope["method"], target, headers, rewritten), rest_of(body, receive), body, send)
         except (httpx2.HTTPError, SlowBody, ClientGone) as error:
             logger.info("a request was not answered", extra={"cause": type(error).__name__})
-            if rewritten is not None and not rewritten.record.status:
+            if isinstance(rewritten, Rewritten) and not rewritten.record.status:
                 self._feed.add(rewritten.record)
             await _break_off(send, error)
 
-    async def _rewritten(self, scope: Scope, body: Body, headers: Headers) -> Rewritten | None:
-        """The request with a view; None where it goes on as it came."""
+    async def _rewritten(self, scope: Scope, body: Body, headers: Headers) -> Rewritten | LoneMessage | None:
+        """The request with a view, or a lone message as it is; None for all else that goes on as it came."""
         dialect = _DIALECTS.get(scope["path"])
         if scope["method"] != "POST" or dialect is None:
             return None
@@ -127,11 +128,13 @@ class Passage:
             return None
         began = time.perf_counter()
         work = self._rewriter.rewrite(dialect, body.data, headers, counts=scope["path"] == _COUNT)
-        if (rewritten := await self._guarded(work)) is not None:
+        rewritten = await self._guarded(work)
+        if isinstance(rewritten, Rewritten):
             rewritten.record.own_ms = (time.perf_counter() - began) * 1_000
+        self._feed.passed_unchanged += isinstance(rewritten, LoneMessage)
         return rewritten
 
-    async def _guarded(self, work: Awaitable[Rewritten | None]) -> Rewritten | None:
+    async def _guarded(self, work: Awaitable[Rewritten | LoneMessage | None]) -> Rewritten | LoneMessage | None:
         """What the work makes; None where it fails or takes too long, which costs the client nothing else."""
         task = asyncio.ensure_future(work)
         task.add_done_callback(_retrieved)
@@ -146,7 +149,7 @@ class Passage:
     async def _exchange(self, sent: _Sent, stream: AsyncIterator[bytes], body: Body, send: Send) -> None:
         """Ask the provider, once more where it finds a view too long, and pass its answer on."""
         rewritten = None if self._shadow else sent.rewritten
-        data = rewritten.body if rewritten is not None and rewritten.record.changed else body.data
+        data = rewritten.body if isinstance(rewritten, Rewritten) and rewritten.record.changed else body.data
         reply = await self._ask(sent, data if body.is_whole else stream)
         try:
             if rewritten is not None and (error := await reply.error()) is not None:
@@ -154,7 +157,7 @@ class Passage:
                 if again is not None:
                     await reply.aclose()
                     reply, rewritten = await self._ask(sent, again.body), again
-                    if reply.status in (400, 413):
+                    if reply.status in (400, 413) and isinstance(again, Rewritten):
                         self._rewriter.was_not_too_long(again)
             await self._answered(reply, rewritten or sent.rewritten, send)
         finally:
@@ -163,8 +166,8 @@ class Passage:
     async def _ask(self, sent: _Sent, data: bytes | AsyncIterator[bytes]) -> Reply:
         return Reply(await self._upstream.send(sent.method, sent.target, sent.headers_for(data), data))
 
-    async def _answered(self, reply: Reply, rewritten: Rewritten | None, send: Send) -> None:
-        if rewritten is None:
+    async def _answered(self, reply: Reply, rewritten: Rewritten | LoneMessage | None, send: Send) -> None:
+        if not isinstance(rewritten, Rewritten):
             return await reply.pass_on(send, lambda piece: None)
         reader = UsageReader(reply.headers.get("content-type", ""), packed="content-encoding" in reply.headers)
         record = rewritten.record
@@ -201,7 +204,9 @@ class Passage:
 class _Sent:
     """A request on its way."""
 
-    def __init__(self, method: str, target: Target, headers: Headers, rewritten: Rewritten | None) -> None:
+    def __init__(
+        self, method: str, target: Target, headers: Headers, rewritten: Rewritten | LoneMessage | None
+    ) -> None:
         self.method, self.target, self.rewritten = method, target, rewritten
         self._headers = headers
 

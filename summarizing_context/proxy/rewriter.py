@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from summarizing_context.proxy.dialects.base import (
     digest,
 )
 from summarizing_context.proxy.feed import Record
+from summarizing_context.proxy.lone_messages import LoneMessage
 from summarizing_context.proxy.names import Client, Names, client_of
 from summarizing_context.proxy.summaries import ClientSummarizer
 from summarizing_context.proxy.upstream import Headers, Upstream
@@ -106,15 +108,19 @@ class Rewriter:
         self._known: OrderedDict[str, _Known] = OrderedDict()
         self._named: WeakKeyDictionary[SummarizingContext, dict[int, _Named]] = WeakKeyDictionary()  # of open sessions
 
-    async def rewrite(self, dialect: Dialect, body: bytes, headers: Headers, *, counts: bool = False) -> Rewritten:
-        """The request with a view. One that only `counts` tokens changes no session.
+    async def rewrite(
+        self, dialect: Dialect, body: bytes, headers: Headers, *, counts: bool = False
+    ) -> Rewritten | LoneMessage:
+        """The request with a view, or a lone message as it is. One that only `counts` tokens changes no session.
 
         Raises `PassUnchanged` where no view can be made, and whatever the session raises.
         """
         fields: Fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
         asked = dialect.read(fields, self._memory)
         if len(asked.rows) < 2 and not asked.has_tools:
-            raise PassUnchanged("a single message is not a session")
+            if counts or not asked.rows:
+                raise PassUnchanged("a single message is not a session")
+            return LoneMessage(body, asked, dialect)
         told = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
         client = client_of(told, fields)
         name = await self._name(client, asked)
@@ -127,10 +133,12 @@ class Rewriter:
         asked_now = Rewritten(body, record, asked, dialect, client, window)
         return await self._viewed(asked_now, self._remembered(name, dialect, asked, headers), keys)
 
-    async def shorter(self, before: Rewritten, answer: str) -> Rewritten | None:
+    async def shorter(self, before: Rewritten | LoneMessage, answer: str) -> Rewritten | LoneMessage | None:
         """The request once more, shorter, after the provider has found it too long; None where it did not say so."""
         if not _TOO_LONG.search(answer.lower()):
             return None
+        if isinstance(before, LoneMessage):
+            return await asyncio.to_thread(before.shorter, _share(answer))
         record = before.record
         total = record.view_tokens + record.fixed_tokens
         ceiling = int(min(total * _share(answer), total - 1))

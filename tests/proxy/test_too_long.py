@@ -73,6 +73,65 @@ async def test_what_nothing_helps_against_is_passed_on(agent: Any):
     assert content.count(b"error") >= 1
 
 
+def lone(agent: Any, address: str) -> tuple[str, bytes, str]:
+    """A request of one long message without tools, as OpenCode asks for its own compaction."""
+    words = "\n".join(f"turn {number}: the user asked, the agent read src/part_{number}.py" for number in range(4_000))
+    text = f"Summarize this conversation.\n{words}\nKeep every decision."
+    message = {"role": "user", "content": text}
+    if agent is ResponsesAgent:
+        body = {"model": "m", "input": [{"type": "message", **message}], "instructions": "You summarize."}
+    elif agent is ChatAgent:
+        body = {"model": "m", "messages": [{"role": "system", "content": "You summarize."}, message]}
+    else:
+        body = {"model": "m", "max_tokens": 100, "system": "You summarize.", "messages": [message]}
+    return f"{address}{PATHS[agent]}", json.dumps({**body, "stream": True}).encode(), text
+
+
+@AGENTS
+async def test_a_lone_message_goes_on_as_it_came_whatever_the_budget(agent: Any):
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream, budget=8_000) as address:
+        url, body, _ = lone(agent, address)
+        assert (await streamed(url, body, {}))[0] == 200
+        told = await status(address)
+    assert [each["raw"] for each in fake.seen] == [body]
+    assert (told["requests"], told["passed_unchanged"], told["failures"]) == (0, 1, 0)
+
+
+@AGENTS
+@pytest.mark.parametrize("in_stream", [False, True])
+async def test_a_lone_message_that_no_window_holds_is_sent_with_its_middle_left_out(agent: Any, in_stream: bool):
+    fake = Fake(refuses_in_stream=in_stream)
+    async with served(fake) as upstream, proxied(upstream) as address:
+        url, body, text = lone(agent, address)
+        fake.most_tokens = len(body) // 4 * 2 // 3
+        code, content = await streamed(url, body, {})
+        told = await status(address)
+    assert code == 200
+    assert b"answer" in content
+    assert fake.problems == []
+    assert fake.seen[0]["raw"] == body
+    sent = fake.seen[1]["raw"].decode()
+    assert len(fake.seen) == 2
+    assert "Summarize this conversation." in sent
+    assert text[-80:] in json.dumps(fake.seen[1]["body"]).replace("\\n", "\n")
+    assert "tokens left out" in sent
+    assert "You summarize." in sent
+    assert told["failures"] == 0
+
+
+@AGENTS
+async def test_a_lone_message_that_is_refused_all_the_same_gets_the_error(agent: Any):
+    fake = Fake()
+    async with served(fake) as upstream, proxied(upstream) as address:
+        url, body, _ = lone(agent, address)
+        fake.most_tokens = 5
+        code, content = await streamed(url, body, {})
+    assert code == 400
+    assert b"too long" in content or b"maximum context length" in content
+    assert len(fake.seen) <= 2
+
+
 async def test_an_event_that_announces_a_stream_does_not_wait_for_the_next_one():
     """The provider goes on only when the client has got what came first."""
     got = asyncio.Event()
