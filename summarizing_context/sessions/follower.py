@@ -42,50 +42,59 @@ class Follower:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._turn = anyio.Lock()  # one history after the other
+        self._turn = anyio.Lock(fast_acquire=True)  # one history after the other
         self._keys: list[str] = []  # of the history that was followed last
         self._name: tuple[int, int, int] | None = None  # of the log that held just that
 
     async def follow(self, messages: object, keys: Sequence[str] | None, prompt: object) -> FollowReport:
         """Bring the log in step. Raises `MessageError` and `SettingsError`; then nothing is changed."""
         history = _listed(messages)
-        named = None if keys is None else _listed_keys(keys, len(history))
+        named = None if keys is None else _listed_keys(keys)
         if prompt is not None:
-            history.insert(0, check_message({"role": "system", "content": prompt}))
-            if named is not None:
-                named.insert(0, canonical_json(history[0]))
+            leading = check_message({"role": "system", "content": prompt})
+            history = [leading, *history]
+            named = None if named is None else [canonical_json(leading), *named]
         async with self._turn:
-            same = 0 if named is None else self._same_keys(named)
-            return await self._follow(history, named, same)
+            return await self._follow(history, named)
 
-    def _same_keys(self, keys: list[str]) -> int:
-        """How many keys from the first on are those of the history before. Raises `SettingsError` for a wrong one."""
-        shared = min(len(keys), len(self._keys))
+    async def _follow(self, history: list[object], keys: list[str] | None) -> FollowReport:
+        """Both lists are the host's own: they are read anew after each wait, and never written to."""
+        log = self._session.log
+        while True:
+            name, same = log.name, 0 if keys is None else self._same_keys(keys, len(history))
+            new_keys = [] if keys is None else keys[same:]
+            if keys is not None and self._name == name:
+                kept, rest = same, history[same:]
+            else:
+                whole = list(history)
+                kept = await self._kept(whole, _in_order(log))
+                rest = whole[kept:]
+            new = [await self._entry(message, at) for at, message in enumerate(rest, kept)]
+            if log.name == name:
+                break  # else somebody else changed the log meanwhile
+        self._name = None
+        lost = len(log) + len(log.ephemeral) > kept
+        if lost:
+            await finish_despite_cancellation(self._session.replace([*_in_order(log)[:kept], *new]))
+        elif new:
+            await finish_despite_cancellation(self._session.append(new))
+        if keys is not None and len(log) + len(log.ephemeral) == kept + len(new):
+            self._keys[same:] = new_keys  # the others stay: freeing thousands of strings takes time
+            self._name = log.name
+        return FollowReport(len(new), kept, kept if lost else None)
+
+    def _same_keys(self, keys: list[str], count: int) -> int:
+        """How many keys from the first on are those of the history before. Raises `SettingsError` for a wrong one, and
+        where they are not as many as the messages."""
+        if len(keys) != count:
+            raise SettingsError(f"keys has {len(keys)} of them for {count} messages; give one for each")
+        shared = min(count, len(self._keys))
         if keys[:shared] == (self._keys if shared == len(self._keys) else self._keys[:shared]):
             same = shared
         else:
             same = next(at for at in range(shared) if keys[at] != self._keys[at])
         _check_keys(keys, same)
         return same
-
-    async def _follow(self, history: list[object], keys: list[str] | None, same: int) -> FollowReport:
-        log = self._session.log
-        while True:
-            name, present = log.name, _in_order(log)
-            kept = same if keys is not None and self._name == name else await self._kept(history, present)
-            new = [await self._entry(history[at], at) for at in range(kept, len(history))]
-            if log.name == name:
-                break  # else somebody else changed the log meanwhile
-        self._name = None
-        lost = len(present) > kept
-        if lost:
-            await finish_despite_cancellation(self._session.replace([*present[:kept], *new]))
-        elif new:
-            await finish_despite_cancellation(self._session.append(new))
-        if keys is not None and len(log) + len(log.ephemeral) == len(history):
-            self._keys[same:] = keys[same:]  # the others stay: freeing thousands of strings takes time
-            self._name = log.name
-        return FollowReport(len(new), kept, kept if lost else None)
 
     async def _kept(self, history: list[object], present: Sequence[Entry]) -> int:
         """How many messages from the first on the host has left as they are, by their content."""
@@ -104,18 +113,20 @@ class Follower:
 
 
 def _listed(messages: object) -> list[object]:
+    """Messages as a list. A list is not copied: of thousands that were followed before, only the new ones are read."""
+    if isinstance(messages, list):
+        return messages
     if isinstance(messages, str | bytes | Mapping) or not isinstance(messages, Iterable):
         raise MessageError(f"messages are a list of messages, not {type(messages).__name__}")
     return list(messages)
 
 
-def _listed_keys(keys: Sequence[str], count: int) -> list[str]:
+def _listed_keys(keys: Sequence[str]) -> list[str]:
+    if isinstance(keys, list):
+        return keys
     if isinstance(keys, str | bytes | Mapping) or not isinstance(keys, Iterable):
         raise SettingsError(f"keys is {briefly(keys)}; it is a list of strings, one for each message")
-    named = list(keys)
-    if len(named) != count:
-        raise SettingsError(f"keys has {len(named)} of them for {count} messages; give one for each")
-    return named
+    return list(keys)
 
 
 def _check_keys(keys: list[str], start: int) -> None:
