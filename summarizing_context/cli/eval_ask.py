@@ -28,6 +28,7 @@ from summarizing_context.cli.output import (
     plain,
     read_tokens,
     screen,
+    tell_skipped_lines,
     write_json,
 )
 from summarizing_context.cli.own_settings import OwnSettings, PromptsPath, SummarizerModel, SummarizerName
@@ -179,8 +180,12 @@ def _check(log: Path, format: str) -> None:
     from summarizing_context.errors import TranscriptError
     from summarizing_context.transcripts import read_session
 
-    if str(log) != "-" and not read_session(log, format=format).messages:
+    if str(log) == "-":
+        return
+    found = read_session(log, format=format)
+    if not found.messages:
         raise TranscriptError(f"{log}: holds no message; name another transcript")
+    tell_skipped_lines(found.unreadable)
 
 
 def _plan(own: Settings, roles: _Roles) -> ModelPlan:

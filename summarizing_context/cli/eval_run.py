@@ -24,6 +24,7 @@ from summarizing_context.cli.output import (
     refuse_suite,
     screen,
     table,
+    tell_skipped_lines,
     write_json,
 )
 from summarizing_context.cli.own_settings import OwnSettings
@@ -189,7 +190,7 @@ def make_task(request: RunRequest, options: ModelOptions) -> Task:
         plan = Plan(settings, chosen, eval_model.tape_of(options, None, settings))
         if request.cases:
             sources = folder_sources(request.cases, budget=budget, format=request.format)
-            check_readable(sources)
+            tell_skipped_lines(check_readable(sources))
             return Task(name="your cases", claim=_YOURS, sources=sources, plan=plan, jobs=jobs)
         name, path = request.dataset or ("", Path())
         claim = f"{name}: which answers views still hold, word for word, at {budget:,} tokens."

@@ -27,6 +27,7 @@ from summarizing_context.cli.output import (
     progress_bar,
     show_result,
     table,
+    tell_skipped_lines,
     tell_unreadable,
 )
 from summarizing_context.cli.own_settings import OwnSettings
@@ -93,6 +94,7 @@ def import_transcripts(
         raise work.unreadable[0]
     if not (work.rows or asked):
         raise TranscriptError(f"{files[0]}: holds no message; name another transcript")
+    tell_skipped_lines(work.skipped_lines)
     status = tell_unreadable(work.unreadable)
     _report(work, json_path)
     if asked:
@@ -106,6 +108,7 @@ def _report(work: _Work, json_path: str | None) -> None:
         "sessions": [row._asdict() for row in work.rows],
         "unreadable": [str(problem) for problem in work.unreadable],
         "skipped": dict(sorted(work.skipped.items())),
+        "skipped_lines": work.skipped_lines,
     }
     title = f"Imported into {plain(shown_store(work.settings.store))}"
     shown = table(title, "session", "format", "#messages", "#new", wide="session")
@@ -122,6 +125,7 @@ class _Work:
         self.rows: list[Imported] = []
         self.unreadable: list[TranscriptError] = []
         self.skipped: Counter[str] = Counter()
+        self.skipped_lines: list[str] = []
         self.files = 0  # that were read to their ends
         self._format = format
         self._messages = 0
@@ -143,7 +147,9 @@ class _Work:
             except TranscriptError as error:
                 self.unreadable.append(error)
             else:
-                self.skipped.update({kind: count for log in logs for kind, count in log.skipped.items()})
+                for log in logs:
+                    self.skipped.update(log.skipped)
+                    self.skipped_lines += log.unreadable
             if self._asked:
                 return
             self.files += 1

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 PROGRAM = "summarizing-context"
+_MOST_LINES = 5  # of transcripts, that are named as skipped
 _PIPE_WIDTH = 120  # columns where there is no terminal to ask
 
 JsonPath = Annotated[
@@ -240,6 +241,14 @@ def tell_unreadable(unreadable: Sequence[TranscriptError]) -> Status:
     for error in unreadable:
         notices().print(plain(f"not read: {error}"))
     return Status.BAD_INPUT if unreadable else Status.OK
+
+
+def tell_skipped_lines(lines: Sequence[str]) -> None:
+    """Name the lines of files that were skipped because they could not be read; the first ones of many."""
+    for line in lines[:_MOST_LINES]:
+        notices().print(plain(f"skipped: {line}"))
+    if len(lines) > _MOST_LINES:
+        notices().print(f"skipped: {len(lines) - _MOST_LINES} more lines that cannot be read")
 
 
 def refuse_suite(suite: str | None, option: str) -> None:

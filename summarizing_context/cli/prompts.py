@@ -24,6 +24,7 @@ from summarizing_context.cli.output import (
     screen,
     show_result,
     table,
+    tell_skipped_lines,
     write_json,
 )
 
@@ -353,7 +354,9 @@ def _messages(transcript: Path | None, session: str | None, store: Path | None, 
         files = find_transcripts([transcript])
         if len(files) > 1:
             raise InputError(f"{transcript} holds {len(files)} transcripts; name one of them")
-        return list(read_session(files[0], format=format).messages)
+        found = read_session(files[0], format=format)
+        tell_skipped_lines(found.unreadable)
+        return list(found.messages)
     return _stored(session or "", store)
 
 

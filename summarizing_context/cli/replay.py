@@ -31,6 +31,7 @@ from summarizing_context.cli.output import (
     read_tokens,
     screen,
     table,
+    tell_skipped_lines,
     tell_unreadable,
     verdict,
     write_json,
@@ -211,6 +212,7 @@ def dry_run(paths: Sequence[Path], plan: Plan, *, json_path: str | None, every: 
         write_json(json_path, document)
     if json_path != "-":
         _show(rows if every or len(rows) <= _MOST_ROWS else [], [*sums, total] if len(sums) > 1 else sums, plan, price)
+    tell_skipped_lines(total.skipped_lines)
     return tell_unreadable(unreadable)
 
 
@@ -403,6 +405,7 @@ def _report(
     from summarizing_context.evaluation.replay import TIMINGS, add_up, add_up_by_variant
 
     sums, total = add_up_by_variant(tallies), add_up(tallies)
+    tell_skipped_lines(total.unreadable)
     if json_path is not None:
         write_json(
             json_path,

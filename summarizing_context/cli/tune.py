@@ -31,6 +31,7 @@ from summarizing_context.cli.output import (
     refuse_suite,
     screen,
     table,
+    tell_skipped_lines,
     write_json,
 )
 from summarizing_context.cli.own_settings import OwnSettings, PromptsPath, SummarizerModel, SummarizerName
@@ -368,7 +369,7 @@ def _data(suite: str | None, logs: _Logs, own: OwnSettings, base_url: str | None
     settings = own.load(base_url) if any(own) else Settings()
     if logs.paths:
         sources = folder_sources(logs.paths, budget=logs.budget, format=logs.format)
-        check_readable(sources)
+        tell_skipped_lines(check_readable(sources))
         return _Data(Suite(name="your sessions", claim=_YOURS), sources, settings)
     loaded = load_suite(suite or _SUITE, Path.cwd())
     suites = loaded.settings()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -45,6 +45,7 @@ class Forecast:
     reused: int = 0  # summaries that the store has already, or that an earlier file leaves there
     input_tokens: int = 0
     output_tokens: int = 0
+    skipped_lines: list[str] = field(default_factory=list)  # of the file, as `file:line: why`
 
     @property
     def calls(self) -> int:
@@ -56,16 +57,21 @@ class Forecast:
 
     def figures(self, price: ModelPrice | None) -> dict[str, Any]:
         """The figures under their published names, as JSON values."""
-        own = {field.name: getattr(self, field.name) for field in fields(self)}
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
         return {**own, "calls": self.calls, "estimated_cost": self.cost(price)}
+
+
+_ADDED = tuple(each.name for each in fields(Forecast) if each.name not in ("file", "budget", "skipped_lines"))
 
 
 def add_up(forecasts: Sequence[Forecast], *, file: str = "total") -> Forecast:
     """All of them as one; the budget stays where they share it."""
     budgets = {forecast.budget for forecast in forecasts}
     total = Forecast(file=file, budget=budgets.pop() if len(budgets) == 1 else None)
-    for field in fields(Forecast)[2:]:
-        setattr(total, field.name, sum(getattr(forecast, field.name) for forecast in forecasts))
+    for name in _ADDED:
+        setattr(total, name, sum(getattr(forecast, name) for forecast in forecasts))
+    for once in {forecast.file: forecast for forecast in forecasts}.values():  # at however many budgets
+        total.skipped_lines += once.skipped_lines
     return total
 
 
@@ -172,7 +178,7 @@ async def _opened(settings: Settings) -> AsyncIterator[Store | None]:
 
 
 async def _forecast(name: str, log: Transcript, settings: Settings, known: KnownSummaries) -> Forecast:
-    forecast = Forecast(file=name, budget=settings.max_tokens)
+    forecast = Forecast(file=name, budget=settings.max_tokens, skipped_lines=list(log.unreadable))
     settings_in_memory = replace(settings, store=_MEMORY, session_id="dry-run", idle_after=None)
     async with open_context(settings_in_memory, summarizer=CountingSummarizer(forecast, known)) as context:
         for index, message in enumerate(log.messages):

@@ -67,6 +67,7 @@ class Tally:
     view_ms: list[float] = field(default_factory=list)
     activation_ms: list[float] = field(default_factory=list)  # of the views with an activation
     skipped: Counter[str] = field(default_factory=Counter)  # records of the file that are no messages, by kind
+    unreadable: list[str] = field(default_factory=list)  # its lines that were skipped, as `file:line: why`
     compactions: list[dict[str, Any]] = field(default_factory=list)  # the client's own, beside our view there
 
     def figures(self) -> dict[str, Any]:
@@ -97,6 +98,7 @@ class Tally:
             "stand_ins": self.stand_ins,
             "repairs": dict(sorted(self.repairs.items())),
             "skipped": dict(sorted(self.skipped.items())),
+            "skipped_lines": self.unreadable,
             "compactions": self.compactions,
             "view_p50_ms": percentile(self.view_ms, 50),
             "view_p99_ms": percentile(self.view_ms, 99),
@@ -114,8 +116,9 @@ def add_up(tallies: Sequence[Tally], *, file: str = "total") -> Tally:
     for name in _SHARED:
         found = {getattr(tally, name) for tally in tallies}
         setattr(total, name, found.pop() if len(found) == 1 else None)
-    for skipped in {tally.file: tally.skipped for tally in tallies}.values():  # once, at however many budgets
-        total.skipped.update(skipped)
+    for once in {tally.file: tally for tally in tallies}.values():  # at however many budgets
+        total.skipped.update(once.skipped)
+        total.unreadable += once.unreadable
     for tally in tallies:
         for name in _ADDED:
             setattr(total, name, getattr(total, name) + getattr(tally, name))
@@ -142,7 +145,7 @@ def percentile(values: Sequence[float], percent: float) -> float:
 
 _SHARED = ("budget", "strategy", "token_counter")
 
-_COLLECTED = ("repairs", "view_ms", "activation_ms", "skipped", "compactions")
+_COLLECTED = ("repairs", "view_ms", "activation_ms", "skipped", "unreadable", "compactions")
 
 _ADDED = tuple(f.name for f in fields(Tally) if f.name not in ("file", *_SHARED, "max_view_tokens", *_COLLECTED))
 
@@ -335,6 +338,7 @@ async def _replay_with(settings: Settings, name: str, log: Transcript, plan: Pla
     settings = replace(settings, session_id=await free_session_id(settings, wanted))
     async with open_context(settings) as context:
         tally = Tally(file=name, budget=budget, strategy=strategy, skipped=Counter(log.skipped))
+        tally.unreadable += log.unreadable
         recorder, ahead = Recorder(context, costs, tally), list(log.compactions)
         for index, message in enumerate(log.messages):
             if message.get("role") == "assistant" and recorder.tally.messages:

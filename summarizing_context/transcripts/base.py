@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from summarizing_context.errors import TranscriptError
-
 AUTO = "auto"
 LISTED = "#"  # before a session's number, where a file holds several
 
@@ -45,6 +43,7 @@ class Transcript:
     lines: tuple[int, ...] = ()  # of each message, from 1; none where the file is one JSON value
     compactions: tuple[Compaction, ...] = ()
     path: Path = Path()
+    unreadable: tuple[str, ...] = ()  # lines of the file that were skipped as no JSON objects, as `file:line: why`
 
     def where(self, index: int) -> str:
         """The place of a message, as errors name it."""
@@ -72,13 +71,13 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a JSON file holds: rows of JSONL, or one value. A client's log may end in half a line."""
+    """What a JSON file holds: rows of JSONL, or one value."""
 
     path: Path
     rows: Sequence[Row] = ()
     value: Any = None
     is_document: bool = False
-    unfinished: TranscriptError | None = None  # the last line, not JSON and without its end
+    unreadable: Sequence[str] = ()  # lines that are no JSON objects, as `file:line: why`
 
     @property
     def stem(self) -> str:
@@ -92,7 +91,6 @@ class Format(NamedTuple):
     name: str
     detect: Callable[[Content], bool]
     read: Callable[[Content], Iterator[Draft]]
-    appended: bool = False  # a client appends to it while it works, so its last line may be half written
 
 
 def text_of(content: object) -> str:

@@ -19,13 +19,17 @@ from summarizing_context.transcripts.base import (
     string,
 )
 
-_START = "session.start"
+_START, _REPLY = "session.start", "assistant.message"
 
 
 def is_copilot(content: Content) -> bool:
-    """Whether the first record is the start of a session of Copilot."""
-    first = content.rows[0].value if content.rows else {}
-    return first.get("type") == _START and "copilotVersion" in mapping(first.get("data"))
+    """Whether a record is the start of a session of Copilot, or an event of one whose start was lost."""
+    return any(_is_own(row.value) for row in content.rows)
+
+
+def _is_own(value: dict[str, Any]) -> bool:
+    data = mapping(value.get("data"))
+    return (value.get("type") == _START and "copilotVersion" in data) or (value.get("type") == _REPLY and bool(data))
 
 
 def read_copilot(content: Content) -> Iterator[Draft]:

@@ -24,10 +24,13 @@ def load(path: Path) -> Content:
         return _rows(path, lines)
     try:
         return Content(path, value=_parsed(b"".join(lines), f"{path}:"), is_document=True)
-    except TranscriptError:
-        if _is_document(lines):
+    except TranscriptError as error:
+        try:
+            return _rows(path, lines)  # lines after all, under a name that promises one value or after a broken one
+        except TranscriptError:
+            if _is_document(lines):
+                raise error from None
             raise
-        return _rows(path, lines)  # lines after all, under a name that promises one value
 
 
 def _lines(path: Path) -> list[bytes]:
@@ -67,18 +70,21 @@ def _is_document(lines: list[bytes]) -> bool:
 
 
 def _rows(path: Path, lines: list[bytes]) -> Content:
+    """The lines that are JSON objects. A client may have died while it wrote, so others are skipped. Raises
+    `TranscriptError` where these are the most."""
     rows: list[Row] = []
-    unfinished = None
+    unreadable: list[str] = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
             rows.append(Row(number, _object(line, f"{path}:{number}")))
         except TranscriptError as error:
-            if number < len(lines) or line.endswith(b"\n") or not rows:
-                raise
-            unfinished = error
-    return Content(path, rows, unfinished=unfinished)
+            unreadable.append(str(error))
+    if len(unreadable) > len(rows):
+        others = f" ({len(unreadable)} of {len(rows) + len(unreadable)} lines are none)" if unreadable[1:] else ""
+        raise TranscriptError(f"{unreadable[0]}{others}")
+    return Content(path, rows, unreadable=unreadable)
 
 
 def _object(data: bytes, where: str) -> dict[str, Any]:

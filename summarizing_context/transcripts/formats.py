@@ -7,7 +7,7 @@ from pathlib import Path
 
 from summarizing_context.errors import TranscriptError
 from summarizing_context.transcripts import chat
-from summarizing_context.transcripts.base import AUTO, LISTED, Content, Draft, Format, Transcript
+from summarizing_context.transcripts.base import AUTO, LISTED, Draft, Format, Transcript
 from summarizing_context.transcripts.claude_code import is_claude_code, read_claude_code
 from summarizing_context.transcripts.codex import is_codex, read_codex
 from summarizing_context.transcripts.copilot import is_copilot, read_copilot
@@ -21,10 +21,10 @@ from summarizing_context.transcripts.responses import is_responses, read_respons
 _OPENCODE = "opencode"  # a database, and so no row of the table
 
 _TABLE = (  # the first that fits is taken
-    Format("claude-code", is_claude_code, read_claude_code, appended=True),
-    Format("codex", is_codex, read_codex, appended=True),
-    Format("gemini-cli", is_gemini_cli, read_gemini_cli, appended=True),
-    Format("copilot", is_copilot, read_copilot, appended=True),
+    Format("claude-code", is_claude_code, read_claude_code),
+    Format("codex", is_codex, read_codex),
+    Format("gemini-cli", is_gemini_cli, read_gemini_cli),
+    Format("copilot", is_copilot, read_copilot),
     Format("openai-finetune", chat.is_finetune, chat.read_finetune),
     Format("openai-responses", is_responses, read_responses),
     Format("gemini", is_gemini, read_gemini),
@@ -43,21 +43,26 @@ _SIDECARS = (".probes.json", ".meta.json")
 
 
 def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
-    """The sessions of a file, `-` for the standard input. Most files hold one.
+    """The sessions of a file, `-` for the standard input. Most files hold one. Lines that are no JSON objects are
+    skipped, and the first session names them, as long as they are no more than the others.
 
     Raises `TranscriptError`, which begins with `file:line`, for what cannot be read, and for an unknown `format`.
     """
     path = Path(path)
+    unreadable: tuple[str, ...] = ()
     if format != AUTO and format not in FORMATS:
         raise TranscriptError(f"{path}: there is no format {format!r}; known are {AUTO}, {', '.join(sorted(FORMATS))}")
     if format == _OPENCODE or (format == AUTO and (path.name.endswith(".db") or is_database(path))):
         drafts, name = read_opencode(path), _OPENCODE
     else:
         content = load(path)
-        chosen = _chosen(content, format)
-        drafts, name = _unfinished(chosen.read(content), content), chosen.name
+        chosen = FORMATS.get(format) or next(each for each in _TABLE if each.detect(content))
+        drafts, name, unreadable = chosen.read(content), chosen.name, tuple(content.unreadable)
     for draft in drafts:
-        yield _finished(draft, path, name)
+        if unreadable:
+            draft.skipped["unreadable line"] += len(unreadable)
+        yield _finished(draft, path, name, unreadable)
+        unreadable = ()  # they are told once
 
 
 def read_session(path: Path, session_id: str = "", *, format: str = AUTO) -> Transcript:
@@ -93,21 +98,7 @@ def find_transcripts(paths: Sequence[Path]) -> list[Path]:
     return list(found)
 
 
-def _chosen(content: Content, name: str) -> Format:
-    chosen = FORMATS.get(name) or next(each for each in _TABLE if each.detect(content))
-    if content.unfinished is not None and not chosen.appended:
-        raise content.unfinished
-    return chosen
-
-
-def _unfinished(drafts: Iterator[Draft], content: Content) -> Iterator[Draft]:
-    for number, draft in enumerate(drafts):
-        if content.unfinished is not None and number == 0:
-            draft.skipped["unfinished last line"] += 1
-        yield draft
-
-
-def _finished(draft: Draft, path: Path, name: str) -> Transcript:
+def _finished(draft: Draft, path: Path, name: str, unreadable: tuple[str, ...]) -> Transcript:
     return Transcript(
         draft.session_id,
         name,
@@ -116,6 +107,7 @@ def _finished(draft: Draft, path: Path, name: str) -> Transcript:
         tuple(draft.lines) if len(draft.lines) == len(draft.messages) else (),
         tuple(draft.compactions),
         path,
+        unreadable,
     )
 
 

@@ -12,9 +12,14 @@ _OWN_TEXT = "<session_context>"  # begins the row that the client writes by itse
 
 
 def is_gemini_cli(content: Content) -> bool:
-    """Whether a file begins with the record of a session, or is one whole record of it, as older versions wrote it."""
-    first = mapping(content.value) if content.is_document else content.rows[0].value if content.rows else {}
-    return isinstance(first.get("sessionId"), str) and "projectHash" in first
+    """Whether a record is that of a session, or a reply in one; older versions wrote one whole record of a session."""
+    values = [mapping(content.value)] if content.is_document else [row.value for row in content.rows]
+    return any(_is_own(value) for value in values)
+
+
+def _is_own(value: dict[str, Any]) -> bool:
+    is_session = isinstance(value.get("sessionId"), str) and "projectHash" in value
+    return is_session or (value.get("type") == "gemini" and isinstance(value.get("id"), str))
 
 
 def read_gemini_cli(content: Content) -> Iterator[Draft]:

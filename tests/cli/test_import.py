@@ -7,6 +7,7 @@ from pathlib import Path
 
 from cli.commands import Runner, says, write_transcript
 
+from summarizing_context.evaluation.demo_session import demo_session
 from summarizing_context.transcripts import read
 
 CODEX = Path(__file__).parents[1] / "data" / "clients" / "codex"
@@ -90,3 +91,21 @@ def test_an_import_shows_on_a_terminal_how_far_it_is(run: Runner, tmp_path, monk
     shown = run("import", path, "--store", tmp_path / "more.db").err
     assert "0/1" in shown
     assert "2 new messages" in shown
+
+
+def test_every_command_names_the_lines_of_a_transcript_that_it_skips(run: Runner, tmp_path):
+    path = write_transcript(tmp_path / "log.jsonl", [says("user", "hello"), *demo_session(turns=6)])
+    path.write_bytes(path.read_bytes().replace(b"\n", b'\n{"role": "us\n', 1))
+    commands: dict[str, list[object]] = {
+        "import": [path, "--store", tmp_path / "logs.db"],
+        "replay": [path, "--budget", "4k"],
+        "replay --dry-run": [path, "--budget", "4k", "--summarizer", "openai", "--model", "gpt-5.4-mini"],
+        "prompts render": ["segment", path],
+        "eval run": ["--cases", path, "--budget", "4k", "--arms", "hierarchical", "--jobs", 1],
+    }
+    for command, arguments in commands.items():
+        ran = run(*command.split(), *arguments)
+        assert ran.status == 0, ran.err
+        assert f"skipped: {path}:2: not JSON" in "".join(ran.err.split("\n")), command
+    figures = run("replay", path, "--budget", "4k", "--json", "-").document["total"]
+    assert (figures["skipped"], len(figures["skipped_lines"])) == ({"unreadable line": 1}, 1)

@@ -149,15 +149,6 @@ def test_a_lost_row_does_not_cut_off_what_was_said_before_it(tmp_path):
     assert log.skipped["missing parent"] == 1
 
 
-def test_half_a_last_line_is_skipped_and_a_broken_line_before_it_is_named(tmp_path):
-    rows = lines_of(CLAUDE_CODE)
-    log = read_session(written(tmp_path / "a.jsonl", rows, end='{"type": "us'))
-    assert (len(log.messages), log.skipped["unfinished last line"]) == (24, 1)
-    path = written(tmp_path / "b.jsonl", rows[:2], end='{"type": "us\n' + json.dumps(rows[2]) + "\n")
-    with pytest.raises(TranscriptError, match=r"b\.jsonl:3: not JSON"):
-        list(read(path))
-
-
 def test_a_search_for_tools_of_codex_has_its_result(tmp_path):
     call = {"type": "tool_search_call", "call_id": "s", "arguments": {"query": "mail"}}
     found = {"type": "tool_search_output", "call_id": "s", "tools": [{"name": "send_mail"}]}

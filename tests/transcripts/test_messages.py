@@ -51,7 +51,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_message(tmp_path):
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (b'{"role": "user"}\n{"role": \n', ":2: not JSON: Expecting value at column"),
+        (b'{"role": \n', ":1: not JSON: Expecting value at column"),
         (b"[1]\n", ":1: a JSON array, not an object"),
         (b"null\n", ":1: a JSON null, not an object"),
         (b'"a"\n', ":1: a JSON string, not an object"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,7 @@ class Written:
     name: str = ""  # that no other of its folder has; its file's if none is given
     session_id: str = ""  # where the file holds several
     format: str = AUTO
+    skipped_lines: tuple[str, ...] = ()  # of the file, as `file:line: why`
 
     def load(self) -> Case:
         return _sound(with_hindsight(self.read()))
@@ -87,19 +88,23 @@ def folder_sources(paths: Sequence[Path], *, budget: int, format: str = AUTO) ->
 
 def _sessions(path: Path, budget: int, name: str, format: str) -> list[Written]:
     try:
-        found = [log.session_id for log in read(path, format=format) if log.messages]
+        logs = list(read(path, format=format))
     except TranscriptError:
-        found = []  # `check_readable` tells of it
+        logs = []  # `check_readable` tells of it
+    found = [log.session_id for log in logs if log.messages]
+    skipped = tuple(line for log in logs for line in log.unreadable)
     if len(found) < 2:
-        return [Written(path, budget, name, format=format)]
-    return [Written(path, budget, f"{name}#{session_id}", session_id, format) for session_id in found]
+        return [Written(path, budget, name, format=format, skipped_lines=skipped)]
+    first, *others = [Written(path, budget, f"{name}#{session_id}", session_id, format) for session_id in found]
+    return [replace(first, skipped_lines=skipped), *others]
 
 
-def check_readable(sources: Sequence[CaseSource]) -> None:
-    """Raise a `TranscriptError` that names all transcripts that cannot be read, before any is run."""
+def check_readable(sources: Sequence[CaseSource]) -> list[str]:
+    """The lines that are skipped in transcripts. Raises a `TranscriptError` that names all transcripts that cannot be
+    read, before any is run."""
     wrong = [words for source in sources if isinstance(source, Written) for words in _wrong(source)]
     if not wrong:
-        return
+        return [line for source in sources if isinstance(source, Written) for line in source.skipped_lines]
     others = [words.partition(": ")[0] for words in wrong[1:]]
     shown = ", ".join(others[:_SHOWN]) + (" …" if len(others) > _SHOWN else "")
     raise TranscriptError(f"{wrong[0]}{f'; {len(others)} more cannot be used: {shown}' if others else ''}")
