@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -26,10 +26,13 @@ OPEN: list[Any] = []  # clients of the SDKs; closed with the proxy
 
 
 @asynccontextmanager
-async def proxied(upstream: str, store: Path | str = ":memory:", **options: Any) -> AsyncIterator[str]:
+async def proxied(
+    upstream: str, store: Path | str = ":memory:", settings: Mapping[str, Any] | None = None, **options: Any
+) -> AsyncIterator[str]:
     """A proxy in front of the provider, by its address."""
     with bound_socket("127.0.0.1", 0) as listening:
-        proxy = ProxySettings(Settings(store=str(store)), anthropic=upstream, openai=upstream, **options)
+        own = Settings(store=str(store), **(settings or {}))
+        proxy = ProxySettings(own, anthropic=upstream, openai=upstream, **options)
         async with serving(proxy, listening) as address:
             try:
                 yield address

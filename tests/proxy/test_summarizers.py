@@ -1,0 +1,154 @@
+"""Who makes the summaries behind the proxy, and with whose keys: rules, a named model, or the client's own model."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from tests.proxy.clients import OPEN, AnthropicAgent, ChatAgent, ResponsesAgent, proxied, status
+from tests.proxy.fake import Behave, Fake, served, streamed
+from tests.proxy.test_sessions import contents
+
+pytestmark = pytest.mark.anyio
+
+BUDGET = 6_000
+
+SAID = "The model says that the work went on and that the parser was read."
+
+ASKED = "session_record"  # stands in each request for a summary
+
+AGENTS: dict[Any, tuple[str, str]] = {
+    AnthropicAgent: ("/v1/messages", "claude-x"),
+    ChatAgent: ("/v1/chat/completions", "gpt-x"),
+    ResponsesAgent: ("/v1/responses", "gpt-5-codex"),
+}
+
+
+def summary_of(path: str) -> Response:
+    """What a model answers to a request for a summary, in the protocol of this path."""
+    usage = {"input_tokens": 900, "output_tokens": 20, "prompt_tokens": 900, "completion_tokens": 20}
+    usage |= {"total_tokens": 920}
+    text = f"## Facts\n- {SAID}"
+    if path.endswith("/responses"):
+        item = {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+        return streamed([{"type": "response.completed", "response": {"output": [item], "usage": usage}}])
+    if path.endswith("/messages"):
+        about = {"id": "msg", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn"}
+        return JSONResponse({**about, "content": [{"type": "text", "text": text}], "usage": usage})
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+    return JSONResponse({"id": "c", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice]})
+
+
+def summarizing() -> Behave:
+    """A provider that summarizes where it is asked to, and else is as the fake."""
+
+    async def behave(request: Request, raw: bytes) -> Response | None:
+        return summary_of(request.url.path) if ASKED.encode() in raw else None
+
+    return behave
+
+
+async def shown_at_last(agent: Any, fake: Fake, address: str) -> bool:
+    """Whether the provider is sent the model's summary in the end, by a client that goes on until it is."""
+    client = agent(address)
+    for step in range(120):
+        await client.step(f"step {step}")
+        if SAID in fake.seen[-1]["raw"].decode():
+            return True
+        await asyncio.sleep(0.02)  # the summaries come beside the session
+    return False
+
+
+def asked(fake: Fake) -> list[dict[str, Any]]:
+    return [each for each in fake.seen if ASKED in each["raw"].decode()]
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+async def test_the_clients_own_model_is_asked_with_the_clients_own_key(
+    agent: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    fake = Fake(behave=summarizing())
+    with caplog.at_level(logging.DEBUG):
+        async with served(fake) as upstream, proxied(upstream, tmp_path / "run.db", budget=BUDGET, lends=True) as proxy:
+            assert await shown_at_last(agent, fake, proxy)
+    path, model = AGENTS[agent]
+    assert {(each["path"], each["body"]["model"]) for each in asked(fake)} == {(path, model)}
+    assert all("sk-secret" in str(each["headers"]) for each in asked(fake))
+    assert fake.problems == []
+    assert b"sk-secret" not in contents(tmp_path)
+    assert "sk-secret" not in caplog.text
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+async def test_a_named_model_is_asked_at_its_own_place_with_its_own_key(
+    agent: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    fake, other = Fake(), Fake(behave=summarizing())
+    async with served(fake) as upstream, served(other) as place:
+        named = {"summarizer": "openai", "model": "small", "base_url": f"{place}/v1", "api_key": "sk-of-the-summaries"}
+        with caplog.at_level(logging.DEBUG):
+            async with proxied(upstream, tmp_path / "run.db", named, budget=BUDGET) as proxy:
+                assert await shown_at_last(agent, fake, proxy)
+                told = await dumped(proxy)
+    assert {(each["path"], each["body"]["model"]) for each in asked(other)} == {("/v1/chat/completions", "small")}
+    assert {each["headers"]["authorization"] for each in other.seen} == {"Bearer sk-of-the-summaries"}
+    assert asked(fake) == []
+    assert "sk-of-the-summaries" not in str(fake.seen)
+    assert "sk-secret" not in str(other.seen)
+    for held in (contents(tmp_path).decode("latin-1"), caplog.text, told):
+        assert "sk-" not in held
+
+
+async def dumped(proxy: str) -> str:
+    """Everything that the proxy tells of itself."""
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        return "".join([(await client.get(proxy + path)).text for path in ("/_status", "/inspect/api/sessions")])
+
+
+async def test_rules_ask_nobody():
+    fake = Fake(behave=summarizing())
+    async with served(fake) as upstream, proxied(upstream, budget=BUDGET) as proxy:
+        client = AnthropicAgent(proxy)
+        for step in range(30):
+            await client.step(f"step {step}")
+    assert len(fake.seen) == 30
+    assert asked(fake) == []
+    assert "<summary messages=" in fake.seen[-1]["raw"].decode()
+
+
+async def test_the_command_takes_a_named_model_and_its_key_from_the_environment(tmp_path: Path):
+    """As a user starts it: the key stands in the environment alone, and nowhere afterwards."""
+    fake, other = Fake(), Fake(behave=summarizing())
+    async with served(fake) as upstream, served(other) as place:
+        options = ["--summarizer", "anthropic", "--model", "small", "--budget", str(BUDGET), "--openai", upstream]
+        command = ["proxy", "--store", str(tmp_path / "run.db"), "--listen", "0", *options]
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "summarizing_context", *command),
+            env={**os.environ, "ANTHROPIC_API_KEY": "sk-of-the-summaries", "ANTHROPIC_BASE_URL": place},
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            assert process.stderr is not None
+            words = await process.stderr.readline()
+            proxy = words.decode().split(": ")[0]
+            assert await shown_at_last(ChatAgent, fake, proxy)
+            told = (await status(proxy))["summarizer"]
+        finally:
+            await OPEN.pop().close()
+            process.terminate()
+            words += await process.stderr.read()
+            await process.wait()
+    assert told == "anthropic"
+    assert {(each["path"], each["body"]["model"]) for each in asked(other)} == {("/v1/messages", "small")}
+    assert all("sk-of-the-summaries" in str(each["headers"]) for each in other.seen)
+    assert asked(fake) == []
+    assert "sk-" not in contents(tmp_path).decode("latin-1") + words.decode()
