@@ -105,3 +105,35 @@ def test_any_text_has_a_brief_within_its_tokens(text: str, tokens: int):
     brief = brief_of(text, max_tokens=tokens, count=count)
     assert brief
     assert count(brief) <= tokens or brief == "…"
+
+
+def told(intent: str, fact: str) -> str:
+    return f'## Intent\n- "{intent}"\n## Facts\n- {fact}'
+
+
+LIMIT = "The limit of the payout mailer is 30695 as far as I see."
+
+
+def merged(intent: str, fact: str = LIMIT) -> list[str]:
+    """The facts of a merge in which a human says something after a fact was told."""
+    return section(rollup(told("Look at the limits.", fact), told(intent, "the cache is cold")), "Facts")
+
+
+def test_a_fact_that_a_human_has_corrected_tells_the_correction():
+    correction = "Correction: the limit of the payout mailer is 16364, not 30695."
+    text = rollup(told("Look at the limits.", LIMIT), told(correction, "the cache is cold"))
+    for level in range(5):  # until the request itself is among the oldest, which merges forget first
+        assert LIMIT not in text
+        assert "16364" in text
+        text = rollup(text, *(filler(3 * level + i) for i in range(3)))
+    again = rollup(text, told("No: the limit of the payout mailer is 777, not 16364.", "the cache is warm"))
+    assert "777" in again
+    assert "- Correction" not in again
+
+
+def test_a_fact_of_something_else_or_that_tells_both_values_stays():
+    assert LIMIT in merged("The depth of the ledger queue is 16364, not 30695.")
+    assert LIMIT in merged("The limit of the payout mailer is not 30695.")
+    assert LIMIT in merged("The limit of the payout mailer is 16364, not 3069.")
+    change = "The limit of the payout mailer went from 30695 to 16364 on Monday."
+    assert change in merged("The limit of the payout mailer is 16364, not 30695.", change)

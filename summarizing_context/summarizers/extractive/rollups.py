@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.summarizers.extractive.actions import Listings, add_up
+from summarizing_context.summarizers.extractive.corrections import corrected
 from summarizing_context.summarizers.extractive.parameters import SHIPPED, ExtractiveParameters
 from summarizing_context.summarizers.extractive.salience import Found, Talk, salience
 from summarizing_context.summarizers.extractive.scoring import choose_lines, newest_of_each_pattern
@@ -55,6 +56,11 @@ def rollup_sections(
     sections[INTENT] = _merge_intents([child[INTENT] for child in children])
     sections[CONSTRAINTS] = _merge_constraints([child[CONSTRAINTS] for child in children])
     sections[ERRORS] = _merge_errors([child[ERRORS] for child in children])
+    quotes = [line.text for child in children for line in (*child[CONSTRAINTS], *child[INTENT])]
+    for child in children:
+        for section in (DONE, DECISIONS, STATE, FACTS):
+            texts = corrected([line.text for line in child[section]], quotes)
+            child[section] = [Line(text, line.rank) for text, line in zip(texts, child[section], strict=True)]
     stated = [child for child in children if child[STATE]]
     sections[STATE] = _by_place(stated[-1][STATE]) if stated else []
     done, decided, facts = (
