@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import ssl
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,12 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "gate"))
 MEMORY = Path("/dev/shm")
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 2**30:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+# No test speaks TLS. Reading the certificates of the machine would take 25 ms for each of some hundred clients.
+ssl.SSLContext.load_verify_locations = lambda *_, **__: None
+
+gc.disable()  # what is loaded until the tests are collected stays; see `pytest_collection_finish`
 
 
 @pytest.fixture
@@ -50,4 +57,5 @@ def pytest_collection_finish() -> None:
     """What is loaded by now stays to the end: the collector of garbage need not look at it again and again."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(50_000, 20, 50)
