@@ -6,21 +6,29 @@ One file holds each family of commands; `app` assembles them when a command is r
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from typing import Any
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command that `arguments` (or the process's own) name; its exit status."""
-    import typer.main
-
-    from summarizing_context.cli.app import build_app
     from summarizing_context.cli.output import PROGRAM, Status, explain_failure
 
     given = None if arguments is None else list(arguments)
     try:
-        command = typer.main.get_command(build_app())
-        status = command.main(args=given, prog_name=PROGRAM, standalone_mode=False)
+        status = _command().main(args=given, prog_name=PROGRAM, standalone_mode=False)
     except (Exception, KeyboardInterrupt) as error:
         return explain_failure(error)
     if status == Status.INTERRUPTED and not isinstance(status, Status):  # typer took the Ctrl-C, and told nobody
         return explain_failure(KeyboardInterrupt())
     return status if isinstance(status, int) else 0
+
+
+@cache
+def _command() -> Any:
+    """The command with all its families; it may be run again and again."""
+    import typer.main
+
+    from summarizing_context.cli.app import build_app
+
+    return typer.main.get_command(build_app())
