@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import urllib.request
 from collections.abc import AsyncIterator
@@ -33,11 +34,17 @@ async def asking(app: Any, **headers: str) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return fill_store(tmp_path_factory.mktemp("filled") / "run.db")
+
+
 @pytest.fixture
-async def store(tmp_path: Path) -> Path:
-    path = tmp_path / "run.db"
-    await fill(path)
-    return path
+def store(filled: Path, tmp_path: Path) -> Path:
+    """A store of the test's own."""
+    for path in filled.parent.iterdir():
+        shutil.copy(path, tmp_path)
+    return tmp_path / filled.name
 
 
 async def test_a_session_is_told_with_its_log_segments_blocks_and_view(store: Path) -> None:

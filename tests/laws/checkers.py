@@ -237,6 +237,6 @@ def prefix_problems(previous: Sequence[Message], view: Sequence[Message]) -> lis
     if len(view) < len(previous):
         return [f"the view has {len(view)} rows, the one before had {len(previous)}"]
     for row, (old, new) in enumerate(zip(previous, view, strict=False)):
-        if canonical_once(old) != canonical_once(new):
+        if old is not new and canonical_once(old) != canonical_once(new):
             return [f"row {row} of {len(previous)} changed"]
     return []
