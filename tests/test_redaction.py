@@ -138,7 +138,7 @@ def log(dice: random.Random, sizes: list[int]) -> Iterator[dict[str, Any]]:
         yield from (user(f"go on {number} " + prose(dice, 300)), assistant(f"done {number} " + prose(dice, 300)))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(3))
 async def test_no_part_of_a_secret_leaves_by_any_way(seed: int):
     pytest.importorskip("numpy")
     dice, outside, redact = random.Random(seed), Outside(), Taking()

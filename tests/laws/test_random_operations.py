@@ -1,4 +1,4 @@
-"""Everything in random order against all laws: 1,500 operations a strategy in the gate, a million in `make laws`.
+"""Everything in random order against all laws: about 1,000 operations a strategy in the gate, a million in `make laws`.
 
 `LAWS_SEED` begins at another seed. A failure prints the steps that led to it; LAWS_SHRINK=1 looks for fewer (minutes).
 """

@@ -160,7 +160,7 @@ def test_a_random_edit_changes_a_segment_or_two():
     plain = timeline(log, limits)
     known, rng = set(plain.hashes), random.Random(7)
     changed = []
-    for _ in range(80):
+    for _ in range(40):
         other, _ = edited(log, rng)
         plain.replace([entry_of(message) for message in other])
         changed.append(len(set(plain.hashes) - known))

@@ -18,7 +18,7 @@ from .scripted import job, resilient, words
 
 pytestmark = pytest.mark.anyio
 
-REPLIES = int(os.environ.get("GATE_REPLIES", "300"))
+REPLIES = int(os.environ.get("GATE_REPLIES", "150"))
 SOURCE = """### user
 Fix src/app/parser.py, never push. It took 1198 ms, 12288 bytes, 85.4 % of 1,234,567 rows at 2026-03-09T14:30:05Z.
 See https://example.com/a?b=1 and HAT-215, commit 3f2a9c1d77e0aa. He said "we can't ship on Friday".

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.mark.parametrize("domain", domain_names())
 async def test_the_ledger_is_exact_on_generated_sessions(domain: str):
-    session = await run_case(generated(domain, tokens=20_000), Plan(arms=("no-ledger",)))
+    session = await run_case(generated(domain, tokens=12_000), Plan(arms=("no-ledger",)))
     ours, without = session.sums["hierarchical"], session.sums["no-ledger"]
     for figure in ("ledger_recall", "ledger_precision", "artifact_recall", "artifact_precision"):
         right, of = ours[figure]
