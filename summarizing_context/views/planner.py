@@ -256,7 +256,7 @@ def _too_many_messages(now: Situation, drafts: Drafts) -> Decision:
 
 
 def _explicit(now: Situation, drafts: Drafts) -> Decision:
-    """The first plan that frees anything; else the present cut, if anybody would see a difference."""
+    """The first plan that frees anything; else the present cut, if it does or anybody would see a difference."""
 
     def frees(plan: ActivationPlan) -> bool:
         return plan.tokens < now.tokens and plan.tokens <= now.room.tokens
@@ -264,7 +264,9 @@ def _explicit(now: Situation, drafts: Drafts) -> Decision:
     made = _first(drafts.plan, now.room, _cuts(now, drafts.candidates(), drafts), frees)
     if made is not None:
         return Decision(made)
-    return Decision(_first(drafts.plan, now.room, drafts.covered(), partial(_differs_and_has_room, now)))
+    return Decision(
+        _first(drafts.plan, now.room, drafts.covered(), lambda plan: frees(plan) or _differs_and_has_room(now, plan))
+    )
 
 
 CASES = (  # the first that holds decides

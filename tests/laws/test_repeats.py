@@ -43,9 +43,12 @@ async def test_the_first_view_shows_them_once_and_what_comes_later_as_it_comes(t
         assert judge.activations == 0
 
 
-async def test_a_growing_run_is_joined_at_the_next_activation() -> None:
+@pytest.mark.parametrize("settled", [True, False])  # settled, joining them is all that is left to do
+async def test_a_growing_run_is_joined_at_the_next_activation(settled: bool) -> None:
     async with watched(Counting(), budget=3_000) as judge:
         await judge.add(*session(31, 40))
+        if settled:
+            await judge.context.wait_idle()
         await judge.view()
         for _ in range(5):
             await judge.add(BLOCKS)
