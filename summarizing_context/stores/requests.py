@@ -60,7 +60,8 @@ class SummaryQueue(Protocol):
         """Keep a request and put its job into the queue, in one transaction. Raises `StoreError`."""
 
     async def remind(self) -> None:
-        """Put jobs of requests that have waited for long into the queue, unless they are there. Raises `StoreError`."""
+        """Put jobs of requests that have waited for long, or are to be tried again, into the queue, unless they are
+        there; forget what the queue has noted of jobs that ended long ago. Raises `StoreError`."""
 
     async def run(self, make: Make, *, concurrency: int, stopping: asyncio.Event) -> None:
         """Have jobs made until told to stop, and then wait for those that are under way.
@@ -91,7 +92,7 @@ class SummaryRequests(Protocol):
         """End a request: its summary is there."""
 
     async def fail(self, key: SummaryKey, error: str) -> None:
-        """Say why a request was not answered. Who asked may ask again."""
+        """Say why a request was not answered. It is tried again, later and later; who asked may ask before."""
 
     async def backlog(self) -> Backlog:
         """How many requests there are."""

@@ -22,8 +22,10 @@ from summarizing_context.errors import SummarizerError
 from summarizing_context.fleet import pool_worker
 from summarizing_context.pool.metrics import PoolMetrics, serving
 from summarizing_context.pool.worker import PoolWorker
+from summarizing_context.stores.base import SummaryKey
 from summarizing_context.stores.postgres import queue
 from summarizing_context.stores.postgres.address import read_address
+from summarizing_context.stores.postgres.requests import RETRIES
 from tests import postgres_server
 from tests.making import assistant, user
 
@@ -224,6 +226,46 @@ async def test_a_failure_reaches_the_host_and_is_tried_again(address):
         await talk(context, 6)
         await until(lambda: context.statistics().summaries_failed)
         await until(lambda: context.statistics().summaries_pending == 0)
+
+
+async def test_a_request_that_goes_on_failing_is_tried_again_later_and_later_and_then_waits_for_a_host(address):
+    store: Any = await open_store(address)
+    jobs, key = store.queue("model"), SummaryKey("range", "recipe")
+    due = "select error is null, round(extract(epoch from retry_at - clock_timestamp())) from requests"
+    await jobs.install()
+    await jobs.ask("s", key, b"{}")
+    waits = []
+    for _ in RETRIES:
+        await store.requests.fail(key, "the model is down")
+        ((_, wait),) = rows(address, due)
+        waits.append(float(wait))
+        await jobs.remind()  # it is not due
+        assert rows(address, "select count(*) from requests where error is not null") == [(1,)]
+        rows(address, "update requests set retry_at = now() returning 1")
+        await jobs.remind()
+        assert rows(address, due) == [(True, None)]
+    assert waits == pytest.approx(RETRIES, rel=0.2)
+    await store.requests.fail(key, "the model is down")
+    await jobs.remind()
+    assert rows(address, due) == [(False, None)]
+    assert rows(address, "select count(distinct dedupe_key) from pgqueuer") == [(1 + len(RETRIES),)]
+    await jobs.ask("s", key, b"{}")
+    assert rows(address, "select failures from requests where error is null") == [(0,)]
+    await store.close()
+
+
+async def test_what_the_queue_notes_of_each_job_is_forgotten_after_a_while(address):
+    model = Model()
+    async with host(address) as context, working(address, model):
+        await talk(context, 6)
+        assert await context.wait_idle(20)
+        made = len(model.asked)
+    noted = "select count(*) from pgqueuer_log"
+    await until(lambda: rows(address, noted)[0][0] >= 3 * made)
+    rows(address, "update pgqueuer_log set created = now() - interval '11 minutes' where id > 1 returning 1")
+    async with working(address, model):
+        await until(lambda: rows(address, noted) == [(1,)])
+    assert rows(address, "select count(*) from pgqueuer_statistics") == [(0,)]
 
 
 async def test_what_is_redacted_reaches_neither_the_database_nor_the_worker(address):

@@ -132,3 +132,36 @@ def check(workers: Workers) -> None:
     lost = [(key, pid) for key, pid in began if ("kept", key, pid) not in workers.calls()]
     assert {pid for _, pid in lost} <= workers.killed
     assert os.getpid() not in {pid for _, pid in began}
+
+
+async def test_what_a_worker_could_not_make_is_made_later_though_the_host_that_asked_is_gone(
+    crasher, postgres, tmp_path
+):
+    address, calls, added = postgres_server.address_for(tmp_path), tmp_path / "calls", []
+    workers, given = Workers(crasher, address, calls), settings(address, "pool")
+    down = calls.with_name("calls.down")
+    down.touch()
+    async with open_context(given, summarizer=Model(str(calls))) as context:
+        for _ in range(3):
+            await go_on(context, added)
+        await until(lambda: rows(address, "select count(*) > 2 from requests") == [(True,)])
+    first = workers.start()
+    await until(lambda: rows(address, "select count(*) > 0 from requests where retry_at > now()") == [(True,)])
+    workers.kill(first)
+    down.unlink()
+    for passed in (  # as if a minute were over, and the time that a dead worker has
+        "requests set retry_at = now() where error is not null",
+        "writers set until = now() - interval '1 second'",
+        "pgqueuer set heartbeat = now() - interval '1 hour' where status = 'picked'",
+    ):
+        rows(address, f"update {passed} returning 1")
+    second = workers.start()
+    await until(lambda: rows(address, "select count(*) from requests") == [(0,)])
+    workers.kill(second)
+    kept = {key for what, key, _ in workers.calls() if what == "kept"}
+    before = len(workers.calls())
+    async with open_context(replace(given, workers="own"), summarizer=Model(str(calls))) as context:
+        assert context.statistics().summaries_ready >= 2
+        assert await context.wait_idle(20)
+    assert len(kept) > 2
+    assert kept.isdisjoint(key for _, key, _ in workers.calls()[before:])  # what is merged only now is another's

@@ -38,6 +38,8 @@ except ImportError as error:
 
 _LOOK_AGAIN = timedelta(seconds=2)  # where no notice comes, and for jobs whose worker is gone
 _RETRY = 0.5  # seconds
+NOTES_KEPT = timedelta(minutes=10)  # for who looks into the queue; nothing here reads them
+_NOTES_AT_ONCE = 5_000
 
 logger = logging.getLogger(__name__)
 
@@ -76,13 +78,21 @@ class PostgresQueue:
         await self._requests.ask(session_id, key, text, self._name, self._put)
 
     async def remind(self) -> None:
-        """Put the jobs of requests that have waited for long into the queue, unless they are there."""
-        await self._requests.remind(self._name, self._put)
+        """Put the jobs of requests that have waited for long, or are to be tried again, into the queue, unless they are
+        there; forget the oldest of the queue's notes."""
+        await self.install()
+        await self._requests.remind(self._name, self._put, self._tidy)
 
     def _put(self, connection: psycopg.Connection[Any], key: SummaryKey, number: str) -> None:
         """Put the job of a key into the queue, within the transaction of a connection; the same number only once."""
         queries = SyncQueries(SyncPsycopgDriver(connection), qbq=QueryQueueBuilder(self._settings))
         queries.enqueue(self._name, " ".join(key).encode(), dedupe_key=number, on_conflict="skip")
+
+    def _tidy(self, connection: psycopg.Connection[Any]) -> None:
+        """Forget the queue's notes about changes of jobs, of which it makes three for each and removes none."""
+        notes = self._settings.qualified.queue_table_log
+        old = f"select id from {notes} where created < now() - %s limit %s for update skip locked"
+        connection.execute(f"delete from {notes} where id in ({old})".encode(), [NOTES_KEPT, _NOTES_AT_ONCE])
 
     async def install(self) -> None:
         """Make the tables, or bring them up to date, once for all stores of the process."""
@@ -140,6 +150,7 @@ class PostgresQueue:
                 batch_size=max(1, concurrency // 2),
                 max_concurrent_tasks=max(2, concurrency),
                 heartbeat_timeout=timedelta(seconds=self._address.lease),
+                log_aggregation_interval=timedelta(0),  # statistics that nobody reads
             )
         finally:
             watching.cancel()

@@ -23,6 +23,8 @@ from summarizing_context.stores.requests import Admission, Backlog, Request, Req
 
 Enqueue = Callable[[psycopg.Connection[Any], SummaryKey, str], None]  # a key, and the number of its job
 
+RETRIES = (60.0, 300.0, 1_800.0, 7_200.0, 21_600.0, 86_400.0)  # seconds from each failure to the next try
+
 _LONGEST_WAIT = 2.0  # seconds until a worker that was refused by a cap looks again
 
 
@@ -43,12 +45,14 @@ class PostgresRequests:
 
         await self._access.submit(work)
 
-    async def remind(self, queue: str, enqueue: Enqueue) -> None:
-        """Put the jobs of requests that have waited for long into the queue, unless they are there."""
+    async def remind(self, queue: str, enqueue: Enqueue, tidy: Callable[[psycopg.Connection[Any]], object]) -> None:
+        """Put the jobs of requests that have waited for long, or are to be tried again, into the queue; then `tidy`."""
 
         def work(connection: PostgresConnection) -> None:
-            for range_hash, recipe_hash, number in connection.run("find_waiting", {"queue": queue}).fetchall():
-                enqueue(connection.raw, SummaryKey(range_hash, recipe_hash), number)
+            for query in ("begin_retries", "find_waiting"):
+                for range_hash, recipe_hash, number in connection.run(query, {"queue": queue}).fetchall():
+                    enqueue(connection.raw, SummaryKey(range_hash, recipe_hash), number)
+            tidy(connection.raw)
 
         await self._access.submit(work)
 
@@ -88,8 +92,8 @@ class PostgresRequests:
         await self._access.submit(partial(self._end, key))
 
     async def fail(self, key: SummaryKey, error: str) -> None:
-        """Say why a request was not answered. Who asked may ask again."""
-        values = {**key._asdict(), **self._told(key), "error": error}
+        """Say why a request was not answered. It is tried again, later and later; who asked may ask before."""
+        values = {**key._asdict(), **self._told(key), "error": error, "waits": list(RETRIES)}
         await self._access.submit(lambda connection: connection.run("note_error", values) and None)
 
     async def backlog(self) -> Backlog:

@@ -1,10 +1,12 @@
 -- The queries about requests for the pool's workers and the caps of a fleet, each under its name and purpose.
 
--- ask: one that failed gets a job of its own, for its earlier one may be about to end; the number of the job
+-- ask: one that failed gets a job of its own, for its earlier one may be about to end, and counts anew how often it
+-- fails; the number of the job
 insert into store.requests (range_hash, recipe_hash, session_id, queue, request)
 values (:range_hash, :recipe_hash, :session_id, :queue, :request)
 on conflict (range_hash, recipe_hash) do update set request = excluded.request, error = null, asked_at = now(),
 number = case when requests.error is null then requests.number else gen_random_uuid() end,
+failures = case when requests.error is null then requests.failures else 0 end, retry_at = null,
 others = case when excluded.session_id = any(requests.session_id || requests.others)
     then requests.others else requests.others || excluded.session_id end
 returning cast(number as text);
@@ -13,15 +15,24 @@ returning cast(number as text);
 select range_hash, recipe_hash, cast(number as text) from store.requests
 where queue = :queue and error is null and asked_at < now() - interval '1 minute' order by asked_at limit 200;
 
+-- begin_retries: those of a queue that failed and are due get jobs of their own; no worker takes those of another
+update store.requests set error = null, retry_at = null, asked_at = now(), number = gen_random_uuid()
+where (range_hash, recipe_hash) in (
+    select range_hash, recipe_hash from store.requests
+    where queue = :queue and retry_at <= now() order by retry_at limit 200 for update skip locked
+)
+returning range_hash, recipe_hash, cast(number as text);
+
 -- find_request: with the session that asked
 select session_id, request from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash;
 
 -- find_error: of a request that waits; no row where none does
 select error from store.requests where range_hash = :range_hash and recipe_hash = :recipe_hash;
 
--- note_error: of a request; who waits is told
+-- note_error: of a request, which is tried again after the next of these seconds, if there is one; who waits is told
 with failed as (
-    update store.requests set error = :error
+    update store.requests set error = :error, failures = failures + 1, retry_at = clock_timestamp()
+    + make_interval(secs => (cast(:waits as double precision[]))[failures + 1])
     where range_hash = :range_hash and recipe_hash = :recipe_hash returning 1
 )
 select pg_notify(:channel, :payload) from failed;
@@ -51,8 +62,8 @@ where session_id = :session_id or :session_id = any(others);
 -- remove_requests: of one session
 delete from store.requests where session_id = :session_id;
 
--- remove_failed_requests: nobody asks for them any longer
-delete from store.requests where error is not null;
+-- remove_failed_requests: nobody asks for them any longer, and they are not tried again
+delete from store.requests where error is not null and retry_at is null;
 
 -- read_caps: of the fleet, held until the transaction ends
 select calls_at_once, calls_per_minute from store.fleet for update;
