@@ -39,7 +39,9 @@ from summarizing_context.settings.values import Settings
 
 _MOST_OPEN = 64  # sessions that are open at once
 
-_MOST_KNOWN = 1_000  # sessions whose last request is remembered
+_MOST_KNOWN = 256  # sessions whose last request is remembered
+
+_MOST_RECALLED = 10_000  # beginnings of unnamed clients' histories that were looked for in the store
 
 _MOST_STORED = 8  # sessions of a store that may be those of an unnamed client's history
 
@@ -142,9 +144,9 @@ class Rewriter:
         record = before.record
         total = record.view_tokens + record.fixed_tokens
         ceiling = int(min(total * _share(answer), total - 1))
-        if ceiling < _SMALLEST_WINDOW:
+        known = self._known.get(record.session)
+        if ceiling < _SMALLEST_WINDOW or known is None:
             return None
-        known = self._known[record.session]
         known.ceilings[record.model] = ceiling
         again = replace(before, record=replace(record, replayed=True))
         made = await self._viewed(again, known, [row.key for row in before.asked.rows])
@@ -152,7 +154,8 @@ class Rewriter:
 
     def was_not_too_long(self, replayed: Rewritten) -> None:
         """The request was refused once more, though it was shorter: something else is wrong with it."""
-        self._known[replayed.record.session].ceilings.pop(replayed.record.model, None)
+        if (known := self._known.get(replayed.record.session)) is not None:
+            known.ceilings.pop(replayed.record.model, None)
 
     async def observe(self, record: Record, usage: Usage) -> None:
         """Tell the session what the provider has counted for its last view."""
@@ -181,6 +184,8 @@ class Rewriter:
 
     async def _recall(self, base: str) -> None:
         """Learn the ends of the histories that the store holds of unnamed clients."""
+        if len(self._recalled) >= _MOST_RECALLED:
+            self._recalled.clear()
         self._recalled.add(base)
         if str(self._settings.store) == ":memory:":
             return
