@@ -147,14 +147,16 @@ def serve(
         shadow=shadow,
         shadow_pays=shadow_pays,
     )
-    from summarizing_context.proxy.server import address_of, bound_socket
-    from summarizing_context.proxy.server import serve as serve_proxy
+    from summarizing_context.proxy.server import address_of, bound_socket, make_app
+    from summarizing_context.proxy.server import serve as serve_app
 
-    with bound_socket(*read_address(listen)) as listening:
+    host, port = read_address(listen)
+    app = make_app(proxy, host)  # before anything is said: what is wrong is told alone
+    with bound_socket(host, port) as listening:
         address = address_of(listening)
         words = f"{address}: ANTHROPIC_BASE_URL={address} OPENAI_BASE_URL={address}/v1; look at {address}/inspect/"
         notices().print(words, soft_wrap=True)
-        anyio.run(serve_proxy, proxy, listening)
+        anyio.run(serve_app, app, listening)
     return Status.OK
 
 

@@ -130,9 +130,9 @@ class Server(uvicorn.Server):
                 signal.signal(each, handler)
 
 
-async def serve(proxy: ProxySettings, listening: socket.socket) -> None:
-    """Serve until the process is told to end. Raises `SettingsError`."""
-    await Server(make_app(proxy, listening.getsockname()[0])).serve(sockets=[listening])
+async def serve(app: Any, listening: socket.socket) -> None:
+    """Serve an application of `make_app` until the process is told to end."""
+    await Server(app).serve(sockets=[listening])
     gc.freeze()  # the process ends: else its end would look through all that it holds once more
 
 

@@ -77,7 +77,9 @@ def test_a_proxy_serves_tells_its_status_and_ends(tmp_path: Path, capsys: pytest
 )
 def test_what_is_wrong_is_told(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]):
     assert main(["proxy", *arguments]) == 2
-    assert words in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert words in told
+    assert told.startswith("error: ")  # and no address at which nobody listens
 
 
 def test_the_extra_is_named(monkeypatch: pytest.MonkeyPatch):
