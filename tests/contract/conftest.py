@@ -22,3 +22,13 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 def where(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a store is that may be anywhere."""
     return ":memory:" if request.param == "memory" else str(tmp_path / "run.db")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On a server both places of `where` are a schema of its own: there a test runs once."""
+    items[:] = [item for item in items if not {"postgres", "memory"} <= _parameters(item)]
+
+
+def _parameters(item: pytest.Item) -> set[object]:
+    named = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
+    return {named.get("backend"), named.get("where")}
