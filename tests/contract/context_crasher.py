@@ -191,6 +191,16 @@ def run(plan: dict[str, Any]) -> dict[str, Any]:
     return {"acks": acks, "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None}
 
 
+async def warm_up() -> None:
+    """Load and compile what a session needs once, not in each fork."""
+    async with open_context(Settings(max_tokens=1_200), count_tokens=count) as context:
+        for message in LOG[:20]:
+            await context.add_message(message)
+        await context.get_messages_for_request()
+        await context.wait_idle()
+
+
 if __name__ == "__main__":
+    asyncio.run(warm_up())
     for line in sys.stdin:
         print(json.dumps(run(json.loads(line))), flush=True)

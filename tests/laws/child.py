@@ -79,9 +79,19 @@ def say(**fact: Any) -> None:
     print(json.dumps(fact), flush=True)
 
 
+async def warm_up(log: list[Message]) -> None:
+    """Load and compile what a session needs once, not in each fork."""
+    options = Settings(max_tokens=2_000, **SMALL)
+    async with open_context(options, summarizer=Counting("counting/1"), count_tokens=count) as context:
+        for message in log:
+            await context.add_message(message)
+        await context.get_messages_for_request()
+
+
 def nursery() -> None:
     """For each `[store, start]`: the number of the process that grows, what it says, and the signal that ended it."""
     log = session(38, 4_000)
+    anyio.run(warm_up, log[:20])
     for line in sys.stdin:
         pid = os.fork()
         if pid == 0:
