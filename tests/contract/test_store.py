@@ -242,7 +242,7 @@ async def test_replace_refuses_to_keep_what_is_not_there(where, keep):
 steps = st.lists(st.tuples(st.none() | st.integers(0, 30), st.integers(0, 4)), max_size=25)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(steps)
 def test_a_log_is_what_a_list_would_be(steps):
     async def follow() -> None:
