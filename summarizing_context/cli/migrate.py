@@ -19,8 +19,15 @@ from summarizing_context.cli.output import (
     show_result,
     table,
 )
-from summarizing_context.cli.stored import check_store
-from summarizing_context.settings.addresses import check_scheme, is_address, shown_store
+from summarizing_context.settings.addresses import check_scheme, is_address, shown_store, unknown_scheme
+
+_OUTCOMES = {
+    "copied": "compared",
+    "unchanged": "compared; it was there",
+    "renewed": "compared; taken over anew, for the file had gone on",
+    "newer": "left alone, for it has gone on in the new store",
+    "apart": "left alone, for it has gone on in both",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -30,14 +37,15 @@ def register(app: typer.Typer) -> None:
 
 
 def migrate(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="The SQLite file. It is not changed.")],
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="The SQLite file. It keeps all that it holds.")],
     target: Annotated[str, typer.Argument(metavar="ADDRESS", help="postgresql://user@host/database")],
     json_path: JsonPath = None,
 ) -> int:
     """Take every session of a file over into a PostgreSQL store, and compare both.
 
     Logs, checkpoints, activation states, summaries, pins, rules, memories and vectors go along. A migration that was
-    cut short goes on where it was. No session of the file may be open meanwhile.
+    cut short goes on where it was: call it again. No session of the file may be open meanwhile. A session that has gone
+    on in the file since an earlier migration is taken over anew; one that has gone on in the new store is left alone.
     """
     import anyio
 
@@ -46,18 +54,25 @@ def migrate(
     check_scheme(target)
     if not is_address(target):
         raise InputError(f"{plain(target, 60)!r} is not an address; name one such as postgresql://user@host/database")
-    check_store(source)
+    if unknown_scheme(str(source)) is not None:
+        raise InputError("the first argument is the SQLite file, the second the address of the new store")
+    if not source.is_file():
+        raise InputError(
+            f"{plain(str(source), 200)}: there is no such file; name the SQLite file of the sessions first"
+        )
 
     def tell(one: Any) -> None:
-        notices().print(plain(f"{one.session_id}: {one.messages:,} messages, compared"))
+        notices().print(plain(f"{one.session_id}: {one.messages:,} messages, {_OUTCOMES[one.outcome]}"))
 
     found = anyio.run(migrate_store, source, target, tell)
     shown = table(
         f"Migrated into {plain(shown_store(target))}", "session", "#messages", "#checkpoints", "", wide="session"
     )
-    for one in found:
-        shown.add_row(
-            plain(one.session_id), number(one.messages), number(one.checkpoints), "" if one.is_new else "was there"
-        )
-    show_result(json_path, {"target": shown_store(target), "sessions": [one._asdict() for one in found]}, shown)
+    for one in found.sessions:
+        shown.add_row(plain(one.session_id), number(one.messages), number(one.checkpoints), _OUTCOMES[one.outcome])
+    sessions = [one._asdict() for one in found.sessions]
+    compared = {kind.replace(" ", "_"): many for kind, many in found.compared.items()}
+    show_result(json_path, {"target": shown_store(target), "sessions": sessions, "compared": compared}, shown)
+    told = ", ".join(f"{kind} {many:,}" for kind, many in found.compared.items() if many)
+    notices().print(f"The same in both: {told or 'nothing, for the file is empty'}", soft_wrap=True)
     return Status.OK

@@ -1,9 +1,9 @@
 """Run by `test_store_crash.py`: forks a process for each plan it reads, which works on a store until it is killed.
 
 A plan is a line of JSON: `work` names what is done; the process is killed by SIGKILL in the `nth` statement that
-begins with `statement`, after `steps` steps of SQLite's machine; or by SIGXFSZ in the middle of a write, when a file
-would grow beyond `size` bytes; or by SIGKILL from here, after `acks` acknowledgements. The answer is a line of JSON
-with the acknowledgements that came through the pipe, and the signal.
+begins with `statement`, after `steps` steps of SQLite's machine, or once a server has answered it where `is_answered`;
+or by SIGXFSZ in the middle of a write, when a file would grow beyond `size` bytes; or by SIGKILL from here, after
+`acks` acknowledgements. The answer is a line of JSON with the acknowledgements that came through, and the signal.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import json
 import os
+import re
 import resource
 import signal
 import sqlite3
@@ -21,9 +22,16 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from summarizing_context.assembly import migrate_store
+from summarizing_context.settings.addresses import is_address
 from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView, StoredSummary, SummaryKey
+from summarizing_context.stores.postgres import schema as postgres
+from summarizing_context.stores.postgres.address import read_address
+from summarizing_context.stores.postgres.store import PostgresStore
 from summarizing_context.stores.sqlite.schema import Migration, known_migrations, migrate, newest_version
 from summarizing_context.stores.sqlite.store import SqliteStore
 
@@ -41,6 +49,12 @@ EXTRA = Migration(
     """,
 )
 
+IN_POSTGRES = """
+    alter table store.entries add column size bigint;
+    update store.entries set size = octet_length(message);
+    create table store.extra as select position, message as half from store.entries;
+"""
+
 
 def make_entry(name: str, size: int) -> StoredEntry:
     """An entry that shows whether it is whole."""
@@ -53,7 +67,7 @@ def make_state(number: int) -> bytes:
     return b"%06d" % number * 3_000
 
 
-async def append(store: SqliteStore, ack: Ack) -> None:
+async def append(store: Any, ack: Ack) -> None:
     async def add(name: str) -> None:
         for i in count():
             await store.append("s", [make_entry(f"{name}-{i}", (i * 997) % 9_000)], lambda: None)
@@ -62,19 +76,19 @@ async def append(store: SqliteStore, ack: Ack) -> None:
     await asyncio.gather(*(add(str(n)) for n in range(6)))
 
 
-async def activate(store: SqliteStore, ack: Ack) -> None:
+async def activate(store: Any, ack: Ack) -> None:
     for i in count():
         await store.save_activation("s", f"provider-{i % 6}", make_state(i))
         ack(str(i))
 
 
-async def summarize(store: SqliteStore, ack: Ack) -> None:
+async def summarize(store: Any, ack: Ack) -> None:
     for i in count():
         await store.save_summary("s", SummaryKey(f"range-{i}", "recipe"), StoredSummary(f"{i} " * 2_000, 0, 1, 1))
         ack(str(i))
 
 
-async def replace(store: SqliteStore, ack: Ack) -> None:
+async def replace(store: Any, ack: Ack) -> None:
     for i in count():
         await store.save_activation("s", "provider", make_state(i))
         await store.replace("s", i, [make_entry(f"{i}-{n}", 2_000) for n in range(4)], lambda: None)
@@ -104,7 +118,7 @@ def after_checkpoint_steps(done: int) -> tuple[list[str], dict[str, list[str]]]:
     return log, kept
 
 
-async def checkpoint(store: SqliteStore, ack: Ack) -> None:
+async def checkpoint(store: Any, ack: Ack) -> None:
     provider_views: list[StoredProviderView] = []
     version = messages = 0
     lengths: dict[str, int] = {}
@@ -123,7 +137,7 @@ async def checkpoint(store: SqliteStore, ack: Ack) -> None:
         ack(f"{what} {name}")
 
 
-async def index(store: SqliteStore, ack: Ack) -> None:
+async def index(store: Any, ack: Ack) -> None:
     for i in count():
         said = [json.dumps({"role": "user", "content": f"word{i}x{n} " * 40}) for n in range(20)]
         await store.append("s", [StoredEntry(one.encode(), b"") for one in said], lambda: None)
@@ -135,7 +149,7 @@ async def index(store: SqliteStore, ack: Ack) -> None:
             await store.purge()
 
 
-async def remove(store: SqliteStore, ack: Ack) -> None:
+async def remove(store: Any, ack: Ack) -> None:
     for i in count():
         await store.claim("other")
         await store.append("other", [make_entry(f"{i}-{n}", 2_000) for n in range(20)], lambda: None)
@@ -144,29 +158,55 @@ async def remove(store: SqliteStore, ack: Ack) -> None:
         ack(str(i))
 
 
-async def on_open_store(path: Path, arm: Callable[[], None], ack: Ack, work: Any) -> None:
-    store = SqliteStore(path)
+def make_store(path: str) -> Any:
+    """A store of either backend, not opened yet."""
+    return PostgresStore(path) if is_address(path) else SqliteStore(path)
+
+
+async def on_open_store(path: str, arm: Callable[[], None], ack: Ack, work: Any) -> None:
+    store = make_store(path)
     await store.open()
     await store.claim("s")
     arm()
     await work(store, ack)
 
 
-async def create(path: Path, arm: Callable[[], None], ack: Ack) -> None:
+def another(path: str, number: int) -> str:
+    """The place of another store."""
+    if is_address(path):
+        return re.sub(r"schema=\w+", rf"\g<0>_{number}", path)
+    return str(Path(path).with_name(f"{number}-{Path(path).name}"))
+
+
+async def create(path: str, arm: Callable[[], None], ack: Ack) -> None:
     arm()
     for i in count():
-        store = SqliteStore(path.with_name(f"{i}-{path.name}"))
+        store = make_store(another(path, i))
         await store.open()
         ack(str(i))
         await store.close()
 
 
-async def upgrade(path: Path, arm: Callable[[], None], ack: Ack) -> None:
-    connection = sqlite3.connect(path, isolation_level=None)
-    arm()
-    migrate(connection, str(path), [*known_migrations(), EXTRA])
+async def upgrade(path: str, arm: Callable[[], None], ack: Ack) -> None:
+    if is_address(path):
+        known, schema = read_address(path), postgres.known_migrations()
+        raw = psycopg.connect(known.url, autocommit=True)
+        arm()
+        extra = postgres.Migration(postgres.newest_version() + 1, IN_POSTGRES)
+        postgres.migrate(raw, known.schema, known.name, (*schema, extra))
+    else:
+        connection = sqlite3.connect(path, isolation_level=None)
+        arm()
+        migrate(connection, path, [*known_migrations(), EXTRA])
     ack("migrated")
     signal.pause()
+
+
+async def move(path: str, arm: Callable[[], None], ack: Ack) -> None:
+    """Take a file, which stands before the address, over into PostgreSQL."""
+    file, _, address = path.partition(" ")
+    arm()
+    await migrate_store(file, address, lambda one: ack(one.session_id))
 
 
 WORKS = {
@@ -188,7 +228,12 @@ class Trap:
         self._left = plan.get("nth", 0)
         self._armed = False
         self._connect = sqlite3.connect
-        sqlite3.connect = self._connect_and_watch  # type: ignore[assignment]
+        if not self._left:
+            return
+        if "postgresql://" in plan["path"]:
+            self._watch_server()
+        else:
+            sqlite3.connect = self._connect_and_watch  # type: ignore[assignment]
 
     def arm(self) -> None:
         self._armed = True
@@ -204,14 +249,33 @@ class Trap:
         return connection
 
     def _see(self, connection: sqlite3.Connection, statement: str) -> None:
-        if not self._armed or not statement.strip().lower().startswith(self._plan["statement"]):
-            return
-        self._left -= 1
-        if self._left:
+        if not self._counts(statement):
             return
         if not self._plan.get("steps"):
             self._kill()
         connection.set_progress_handler(self._kill, self._plan["steps"])
+
+    def _watch_server(self) -> None:
+        """Watch what is sent to a server; the name of the schema is left out."""
+        for name in ("execute", "executemany", "copy"):
+            sent = getattr(psycopg.Cursor, name)
+
+            def watched(cursor: Any, query: Any, *values: Any, sent: Any = sent, **options: Any) -> Any:
+                text = query.decode() if isinstance(query, bytes) else str(query)
+                if not self._counts(re.sub(r"\btest_\w+\.", "", text)):
+                    return sent(cursor, query, *values, **options)
+                if self._plan.get("is_answered"):
+                    sent(cursor, query, *values, **options)
+                return self._kill()
+
+            setattr(psycopg.Cursor, name, watched)
+
+    def _counts(self, statement: str) -> bool:
+        """Whether this is the statement of the plan."""
+        if not self._armed or not statement.strip().lower().startswith(self._plan.get("statement", "\0")):
+            return False
+        self._left -= 1
+        return not self._left
 
     def _kill(self) -> int:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -221,7 +285,7 @@ class Trap:
 def work_until_killed(plan: dict[str, Any], pipe: int) -> None:
     signal.alarm(PATIENCE)
     trap = Trap(plan)
-    path = Path(plan["path"])
+    path = plan["path"]
 
     def ack(text: str) -> None:
         os.write(pipe, text.encode() + b"\n")
@@ -230,6 +294,8 @@ def work_until_killed(plan: dict[str, Any], pipe: int) -> None:
         asyncio.run(create(path, trap.arm, ack))
     elif plan["work"] == "upgrade":
         asyncio.run(upgrade(path, trap.arm, ack))
+    elif plan["work"] == "move":
+        asyncio.run(move(path, trap.arm, ack))
     else:
         asyncio.run(on_open_store(path, trap.arm, ack, WORKS[plan["work"]]))
 

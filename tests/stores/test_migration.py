@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
+import anyio
 import psycopg
 import pytest
 
 from summarizing_context import Settings, open_context
 from summarizing_context.assembly import migrate_store, open_store
 from summarizing_context.errors import SessionExistsError, SessionInUseError, SettingsError, StoreError
-from summarizing_context.stores.base import MemoryScope, Place, Scope, SessionStore, StoredProviderView
-from summarizing_context.stores.postgres import migration
+from summarizing_context.stores.base import (
+    MemoryScope,
+    NewActivation,
+    NewMemory,
+    Place,
+    Scope,
+    SessionStore,
+    StoredProviderView,
+)
 from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.sqlite.store import SqliteStore
 from tests import postgres_server
@@ -28,15 +37,26 @@ def address(postgres: str, tmp_path: Path) -> str:
     return postgres_server.address_for(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with all that a store holds: sessions, a fork, checkpoints, memories, pins, rules, vectors."""
+    path = tmp_path_factory.mktemp("made") / "run.db"
+    anyio.run(fill, path)
+    return path
+
+
 @pytest.fixture
-async def file(tmp_path: Path) -> Path:
-    """A file with sessions, a fork, checkpoints, memories, pins and vectors."""
-    path = tmp_path / "run.db"
+def file(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(made, tmp_path / "run.db"))
+
+
+async def fill(path: Path) -> None:
     for name in ("one", "two"):
         async with open_context(
-            Settings(store=str(path), session_id=name, project="garden", max_tokens=4_000)
+            Settings(store=str(path), session_id=name, project="garden", max_tokens=1_000)
         ) as context:
-            for number in range(40):
+            await context.add_message(user("Never dig under the oak."))
+            for number in range(12):
                 await context.add_message(user(f"Step {number} of {name}: the tulip. " * 12))
                 await context.add_message(assistant("Planted."))
                 await context.get_messages_for_request()
@@ -50,15 +70,19 @@ async def file(tmp_path: Path) -> Path:
     await store.claim("bare")
     await store.append("bare", numbered(3), nothing)
     made = await store.checkpoints.save("bare", "m", Place(0, 2), [StoredProviderView("p", b"state", "[]")])
+    await store.checkpoints.save("bare", "n", Place(0, 3), [StoredProviderView("p", b"state" * 99, "[]")])
     await store.checkpoints.fork("bare", made.id, "fork")
     await store.claim("fork")
     await store.append("fork", numbered(2, "own"), nothing)
     await store.save_summary("bare", key(1), summary("a summary"), {key(1): (0, 2)})
-    await store.vectors.save(
-        "row", "recipe", dict.fromkeys(await store.vectors.rows(Scope("fork", "fork")), b"\x00\x00\x80?")
-    )
+    await store.save_summary("nobody", key(2), summary("one that no session uses"))
+    await store.save_activation("bare", "p", b"now", NewActivation(1, "{}", b"before"))
+    rows = await store.vectors.rows(Scope("fork", "fork"))
+    await store.vectors.save("row", "recipe", dict.fromkeys(rows, b"\x00\x00\x80?"))
+    own = await store.memories.add(MemoryScope(None, "bare"), NewMemory("It rains.", {"subject": "sky"}))
+    await store.vectors.save("memory", "recipe", {int(own.id[1:]): b"\x00\x00\x80?"})
+    await store.memories.learn(MemoryScope("garden", "one"), "rules", ["a", "b"], [], [])
     await store.close()
-    return path
 
 
 async def told(store: SessionStore) -> Any:
@@ -72,17 +96,21 @@ async def told(store: SessionStore) -> Any:
             await store.load(one.session_id), loaded, one.summaries, one.created_at, one.updated_at, one.input_tokens,
             await store.activations.listed(one.session_id), len(await store.vectors.rows(Scope(None, one.session_id))),
         )  # fmt: skip
-    memories = [(one.content, one.metadata, one.created_at) for one in await store.memories.all(None)]
+    memories = [
+        (one.content, str(one.metadata), one.created_at, one.updated_at) for one in await store.memories.all(None)
+    ]
     scope = MemoryScope("garden", "one")
+    marked = await store.memories.marked(scope, "rules", ["a", "b", "c"])
+    unused = await store.find_summaries("nobody", [key(2)])
     words = [one.content for one in await store.memories.find(scope, ["ana"], 5)]
-    return found, memories, sorted(words)
+    return found, sorted(memories), sorted(words), marked, unused
 
 
 async def migrated(file: Path, address: str) -> list[str]:
     heard: list[Any] = []
     found = await migrate_store(file, address, heard.append)
-    assert heard == found
-    return [f"{one.session_id} {one.messages} {one.checkpoints} {one.is_new}" for one in found]
+    assert heard == found.sessions
+    return [f"{one.session_id} {one.messages} {one.checkpoints} {one.outcome}" for one in found.sessions]
 
 
 async def test_a_migrated_file_is_the_same_store(file, address):
@@ -99,39 +127,9 @@ async def test_a_migrated_file_is_the_same_store(file, address):
     assert file.read_bytes()[:100] == before[:100]
     async with open_context(Settings(store=address, session_id="one", project="garden")) as context:
         await context.restore("planted")
-        assert len(context) == 80
+        assert len(context) == 25
         assert [pin.text for pin in context.pins()] == ["The gate is green."]
         assert await context.search("tulip")
-
-
-async def test_a_migration_that_was_cut_short_goes_on(file, address, monkeypatch):
-    session, compare = migration._migrate_session, migration._compare
-    for at in range(1, 4):
-        left = [at]
-
-        async def cut(*values: Any, work: Any = session, left: list[int] = left) -> Any:
-            left[0] -= 1
-            if not left[0]:
-                raise StoreError("cut short")
-            return await work(*values)
-
-        monkeypatch.setattr(migration, "_migrate_session", cut)
-        with pytest.raises(StoreError, match="cut short"):
-            await migrated(file, address)
-    monkeypatch.setattr(migration, "_migrate_session", session)
-    assert migration._compare is compare
-    await migrated(file, address)
-    again = await migrated(file, address)
-    assert [line.endswith("False") for line in again] == [True] * 4
-    with psycopg.connect(read_address(address).url) as connection:
-        schema = read_address(address).schema
-        counted = connection.execute(f"select count(*) from {schema}.entries".encode()).fetchone()
-    store = SqliteStore(file)
-    await store.open()
-    assert [counted] == await store.read(
-        lambda connection: connection.execute("select count(*) from entries").fetchall()
-    )
-    await store.close()
 
 
 async def test_a_session_that_is_open_or_taken_is_not_migrated(file, address):
@@ -146,23 +144,141 @@ async def test_a_session_that_is_open_or_taken_is_not_migrated(file, address):
         await migrate_store(address, str(file), print)
 
 
-async def test_what_was_changed_after_a_migration_is_told(file, address):
+async def same(file: Path, address: str) -> bool:
+    """Whether both stores tell the same."""
+    stores = [await open_store(file), await open_store(address)]
+    ours, theirs = [await told(store) for store in stores]
+    for store in stores:
+        await store.close()
+    return bool(ours == theirs)
+
+
+async def append(store: str | Path, session_id: str, text: str) -> None:
+    async with open_context(Settings(store=store, session_id=session_id, project="garden")) as context:
+        await context.add_message(user(text))
+
+
+def outcomes(lines: list[str]) -> dict[str, str]:
+    return {line.split()[0]: line.split()[-1] for line in lines}
+
+
+async def test_a_file_that_has_gone_on_is_taken_over_again(file, address, tmp_path):
     await migrated(file, address)
-    async with open_context(Settings(store=str(file), session_id="one")) as context:
-        await context.add_message(user("later"))
-    with pytest.raises(StoreError, match=r"'one'.*differ"):
+    await append(file, "one", "later")
+    moved = Path(shutil.move(file, tmp_path / "moved.db"))  # a file is known by what it holds
+    found = outcomes(await migrated(moved, address))
+    assert found == {"bare": "unchanged", "fork": "unchanged", "two": "unchanged", "one": "renewed"}
+    assert await same(moved, address)
+    assert set(outcomes(await migrated(moved, address)).values()) == {"unchanged"}
+
+
+async def test_a_session_that_has_gone_on_in_the_new_store_is_left_alone(file, address):
+    await migrated(file, address)
+    await append(address, "one", "there")
+    assert outcomes(await migrated(file, address))["one"] == "newer"
+    await append(file, "one", "here")
+    await append(file, "two", "here")
+    with pytest.raises(StoreError, match=r"'one' went on both.*delete them there, and migrate again"):
         await migrated(file, address)
+    store = await open_store(address)
+    assert b"there" in (await store.load("one")).entries[-1].message
+    assert b"here" in (await store.load("two")).entries[-1].message
+    assert await store.delete_session("one")
+    await store.close()
+    assert outcomes(await migrated(file, address))["one"] == "copied"
+
+
+async def test_a_session_that_was_deleted_in_the_new_store_is_copied_again(file, address):
+    await migrated(file, address)
+    store = await open_store(address)
+    for session_id in ("bare", "two"):
+        await store.delete_session(session_id)
+    await store.close()
+    found = outcomes(await migrated(file, address))
+    assert found == {"bare": "copied", "fork": "unchanged", "two": "copied", "one": "unchanged"}
+    assert await same(file, address)
+
+
+async def test_another_file_of_the_same_path_is_another_file(file, address):
+    await migrated(file, address)
+    file.unlink()
+    await append(file, "other", "of another file")
+    assert outcomes(await migrated(file, address)) == {"other": "copied"}
+    await append(file, "two", "another session of the name")
+    with pytest.raises(SessionExistsError, match="two"):
+        await migrated(file, address)
+    store = await open_store(address)
+    assert {one.session_id for one in await store.sessions()} == {"bare", "fork", "one", "two", "other"}
+    await store.close()
+
+
+async def test_a_memory_is_taken_over_once_and_again_where_it_was_changed(file, address):
+    await migrated(file, address)
+    scope = MemoryScope("garden", "one")
+    here, there = await open_store(file), await open_store(address)
+    forgotten, changed = sorted(await there.memories.all(scope), key=lambda one: one.content)
+    await there.memories.forget(scope, forgotten.id)
+    (mine,) = [one for one in await here.memories.all(scope) if one.content == changed.content]
+    await here.memories.update(scope, mine.id, "Bo owns the garden of two.", None)
+    await here.close()
+    await migrated(file, address)
+    assert [one.content for one in await there.memories.all(scope)] == ["Bo owns the garden of two."]
+    assert [one.content for one in await there.memories.find(scope, ["bo"], 5)] == ["Bo owns the garden of two."]
+    await there.close()
+
+
+TABLES = {
+    "sessions": "pins = 'other'",
+    "entries": "message = 'other'",
+    "activations": "state = 'other'",
+    "activation_history": "before = 'other'",
+    "checkpoints": "name = 'other'",
+    "checkpoint_states": r"state = '\x789c030000000001'",
+    "rules": "rules = 'other'",
+    "summaries": "text = 'other'",
+    "summary_uses": "start = 7",
+    "vectors": "vector = 'other'",
+    "memories": "content = 'other'",
+    "memory_marks": "mark = 'other'",
+}
+
+
+async def test_whatever_does_not_arrive_as_it_was_is_found(file, address):
+    """A trigger changes rows of one table after the other while they are written."""
+    await (await open_store(address)).close()
+    known = read_address(address)
+    with psycopg.connect(known.url, autocommit=True) as raw:
+        raw.execute(f"set search_path to {known.schema}".encode())
+        for table, change in TABLES.items():
+            raw.execute(f"truncate branches, migrated_memories, {', '.join(TABLES)}".encode())
+            raw.execute(
+                f"create function spoil() returns trigger language plpgsql as "
+                f"$$ begin new.{change}; return new; end $$; "
+                f"create trigger spoil before insert on {table} for each row execute function spoil()".encode()
+            )
+            with pytest.raises(StoreError, match="would not be the same"):
+                await migrated(file, address)
+            raw.execute(f"drop trigger spoil on {table}; drop function spoil".encode())
+    await migrated(file, address)
+    assert await same(file, address)
 
 
 def test_the_command_migrates_and_lists(tmp_path, address, capsys, monkeypatch):
     run = Runner(capsys, monkeypatch)
     path = fill_store(tmp_path / "run.db", "one", [says("user", "The gate is green."), says("assistant", "Noted.")])
     migrated = run("migrate", path, address, "--json", "-")
-    assert migrated.document["sessions"] == [{"session_id": "one", "messages": 2, "checkpoints": 0, "is_new": True}]
+    assert migrated.document["sessions"] == [
+        {"session_id": "one", "messages": 2, "checkpoints": 0, "outcome": "copied"}
+    ]
     assert "one: 2 messages, compared" in migrated.err
     listed = run("sessions", "list", "--store", address, "--json", "-")
     assert [(one["session_id"], one["messages"]) for one in listed.document["sessions"]] == [("one", 2)]
     assert run("view", "one", "--store", address).status == 0
+    assert "The same in both: sessions 1, messages 2" in migrated.err
     assert run("migrate", path, tmp_path / "other.db").status == 2
+    for file in (address, tmp_path / "none.db", tmp_path):
+        refused = run("migrate", file, address)
+        assert (refused.status, "--store" in refused.err) == (2, False)
+        assert "SQLite file" in refused.err
     assert run("sessions", "delete", "one", "--store", address, "--yes").status == 0
     assert run("sessions", "list", "--store", address, "--json", "-").document["sessions"] == []

@@ -1,265 +1,286 @@
 """Take the sessions of an SQLite file over into a PostgreSQL store, and compare both.
 
-Each branch, and each session with all that is its own, is one transaction that notes what it has done: a migration
-that was cut short goes on where it was. The file stays as it is.
+Sessions that share parts of their logs are one transaction, which ends with a comparison. Nothing is remembered of the
+file but what its sessions and memories are: a migration that was cut short, or is repeated, looks at what is there.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
 
 from summarizing_context.errors import SessionExistsError, StoreError
-from summarizing_context.stores.base import SummaryKey
+from summarizing_context.stores.postgres import driver, removal
 from summarizing_context.stores.postgres.connection import PostgresConnection
+from summarizing_context.stores.postgres.copies import Copy, copy_summaries, copy_vectors, differs, without_nul
 from summarizing_context.stores.postgres.store import PostgresStore
-from summarizing_context.stores.relational.database import Values
-from summarizing_context.stores.sqlite.schema import Database
+from summarizing_context.stores.relational.database import Rows, Values
+from summarizing_context.stores.relational.fingerprints import SLICE, Fingerprint, Run, digest_of, fingerprint
+from summarizing_context.stores.sqlite.files import connect
+from summarizing_context.stores.sqlite.schema import Database, transaction
 from summarizing_context.stores.sqlite.store import SqliteStore
 
-_SLICE = 1_000  # rows that are held in memory, of summaries and vectors
+_WAIT = 10.0  # seconds for a locked file
+
+Outcome = Literal["copied", "unchanged", "renewed", "newer", "apart"]
 
 
 class Migrated(NamedTuple):
-    """What has become of a session."""
+    """What has become of a session.
+
+    `copied`: it is new there. `unchanged`: it was there. `renewed`: it was there, and its file had gone on. `newer`: it
+    has gone on there, and was left alone. `apart`: both have gone on since, and it was left alone.
+    """
 
     session_id: str
     messages: int
     checkpoints: int
-    is_new: bool  # False: an earlier run had taken it over
+    outcome: Outcome
 
 
-class _Source:
-    """The file, and what was taken over from it."""
+class Migration(NamedTuple):
+    """What was taken over and compared."""
 
-    def __init__(self, source: SqliteStore, target: PostgresStore) -> None:
-        self._source, self._target = source, target
-        self.id = hashlib.sha256(source.name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-
-    async def rows(self, query: str, *values: object) -> list[Any]:
-        """Rows of the file."""
-
-        def work(connection: Database) -> list[Any]:
-            return connection.execute(query, values).fetchall()
-
-        return await self._source.read(work)
-
-    async def known(self, kind: str) -> dict[str, int]:
-        """What was taken over, under which numbers."""
-        values = {"source": self.id, "kind": kind}
-        return dict(await self._target.read(lambda connection: connection.run("migrated", values).fetchall()))
-
-    def note(self, connection: PostgresConnection, kind: str, old: object, new: int) -> None:
-        """Something was taken over."""
-        connection.run("note_migrated", {"source": self.id, "kind": kind, "old": str(old), "new": new})
+    sessions: Sequence[Migrated]
+    compared: Mapping[str, int]  # how many of each kind are the same in both
 
 
-async def migrate(source: SqliteStore, target: PostgresStore, tell: Callable[[Migrated], None]) -> list[Migrated]:
+async def migrate(source: SqliteStore, target: PostgresStore, tell: Callable[[Migrated], None]) -> Migration:
     """Take over every session of an open file that nobody else has open; each is told once it is compared.
 
     Raises `SessionInUseError` for a session that is open elsewhere, `SessionExistsError` for one whose id another
-    session of the target has, and `StoreError` where both differ afterwards.
+    session of the target has, and `StoreError`, with all others done, for those that have gone on in both.
     """
-    sessions = [info.session_id for info in await source.sessions()]
-    for session_id in sessions:
+    known = await source.read(lambda file: file.run("file_sessions").fetchall())
+    for session_id, *_ in known:
         await source.claim(session_id)
-    file = _Source(source, target)
-    await _refuse_taken(file, target, sessions)
-    await _migrate_summaries(file, target)
-    branches = await _migrate_branches(file, target)
-    states = await _migrate_states(file, target)
-    await _migrate_memories(file, target, branches)
-    known, found = await file.known("session"), []
-    for session_id in reversed(sessions):  # the oldest change first
-        is_new = session_id not in known
-        if is_new:
-            await _migrate_session(file, target, session_id, branches, states)
-        checkpoints = await _compare(file, source, target, session_id)
-        stored = await target.load(session_id)
-        found.append(Migrated(session_id, len(stored.entries) if stored else 0, checkpoints, is_new))
-        tell(found[-1])
-    return found
+    since = {session_id: created_at for session_id, _, created_at in known}
+    moving = _Moving(source, target, since)
+    await target.read(moving.refuse_others)
+    found: list[Migrated] = []
+    try:
+        for group in await source.read(_groups):
+            for one in await target.submit_alone(partial(moving.move, group)):
+                found.append(one)
+                tell(one)
+        await _take_shared(source, target, moving, {one.session_id for one in found if one.outcome == "apart"})
+    finally:
+        moving.stop()
+    _refuse_apart(target, [one.session_id for one in found if one.outcome == "apart"])
+    return Migration(found, moving.compared)
 
 
-async def _refuse_taken(file: _Source, target: PostgresStore, sessions: Sequence[str]) -> None:
-    ours = await file.known("session")
-    there = {info.session_id for info in await target.sessions()}
-    for session_id in sessions:
-        if session_id in there and session_id not in ours:
-            raise SessionExistsError(session_id)
+class _Moving:
+    """Sessions on their way. Its work runs in the thread of the new store, with a connection of its own to the file."""
 
+    def __init__(self, source: SqliteStore, target: PostgresStore, since: Mapping[str, str]) -> None:
+        self._path, self._name, self._schema = Path(source.name), source.name, target.schema
+        self._since = since  # when each session began
+        self._is_stopped = threading.Event()
+        self.compared: Counter[str] = Counter()
 
-async def _migrate_summaries(file: _Source, target: PostgresStore) -> None:
-    last = 0
-    columns = "id, range_hash, recipe_hash, text, rank, input_tokens, output_tokens"
-    while rows := await file.rows(f"select {columns} from summaries where id > ? order by id limit {_SLICE}", last):
-        last, values = rows[-1][0], [row[1:] for row in rows]
-        await target.submit(partial(_run_many, "migrate_summary", values))
+    def stop(self) -> None:
+        """Let what is under way fail soon; nobody waits for it."""
+        self._is_stopped.set()
 
+    def refuse_others(self, connection: PostgresConnection) -> Mapping[str, bytes | None]:
+        """What is known of the sessions that are there; `SessionExistsError` for one that is another of the name."""
+        rows = connection.run("origins", {"session_ids": list(self._since)}).fetchall()
+        for session_id, created_at, _ in rows:
+            if created_at != self._since[session_id]:
+                raise SessionExistsError(session_id)
+        return {session_id: origin for session_id, _, origin in rows}
 
-async def _migrate_branches(file: _Source, target: PostgresStore) -> dict[int, int]:
-    """The branches with their entries, parents first; their new numbers."""
-    new = {int(old): number for old, number in (await file.known("branch")).items()}
-    for id, session_id, parent, stop in await file.rows(
-        "select id, session_id, parent, parent_stop from branches order by id"
-    ):
-        if id in new:
-            continue
-        entries = await file.rows("select position, message, facts from entries where branch = ? order by position", id)
-        values = {"session_id": session_id, "parent": None if parent is None else new[parent], "parent_stop": stop}
+    def move(self, group: Sequence[str], connection: PostgresConnection) -> list[Migrated]:
+        """Take over sessions that may share parts of their logs, all or nothing."""
+        with self._read() as file:
+            sessions = {one: found for one in group if (found := fingerprint(file, one, self._name)) is not None}
+            outcomes = self._outcomes(connection, sessions)
+            for session_id in [one for one, outcome in outcomes.items() if outcome == "renewed"]:
+                outcomes[session_id] = self._make_way(connection, session_id)
+            missing = {one: found for one, found in sessions.items() if outcomes[one] in ("copied", "renewed")}
+            if missing:
+                connection.outside("begin")
+                copy = Copy(file, connection, missing)
+                copy.make(self._name)
+                connection.outside("commit")
+                self.compared["vectors"] += copy.vectors
+        for session_id, found in sessions.items():
+            if outcomes[session_id] not in ("newer", "apart"):
+                self.compared.update({"sessions": 1, **found.counts})
+        return [
+            Migrated(one, found.counts["messages"], found.counts["checkpoints"], outcomes[one])
+            for one, found in sessions.items()
+        ]
 
-        def work(connection: PostgresConnection, values: Any = values, entries: Any = entries, id: int = id) -> int:
-            number = connection.insert("begin_branch", values)
-            connection.copy_entries((number, *entry) for entry in entries)
-            file.note(connection, "branch", id, number)
-            return number
+    def _make_way(self, connection: PostgresConnection, session_id: str) -> Outcome:
+        """Remove a session whose file had gone on, unless a host has written to it just now."""
+        driver.take(connection, session_id, None)
+        connection.begin_read()
+        origin = self.refuse_others(connection).get(session_id)
+        there = fingerprint(connection.run, session_id, self._name)
+        connection.commit_work()
+        if there is None or there.digest != origin:
+            driver.release(connection, [session_id])
+            return "apart"
+        removal.remove_session(connection, session_id, self._schema, is_ours=True)
+        return "renewed"
 
-        new[id] = await target.submit(work)
-    return new
-
-
-async def _migrate_states(file: _Source, target: PostgresStore) -> dict[int, int]:
-    """The activation states of checkpoints; one is packed against an earlier one."""
-    new = {int(old): number for old, number in (await file.known("state")).items()}
-    for id, digest, state, base, depth in await file.rows(
-        "select id, digest, state, base, depth from checkpoint_states order by depth, id"
-    ):
-        if id in new:
-            continue
-        values = {"digest": digest, "state": state, "base": None if base is None else new[base], "depth": depth}
-
-        def work(connection: PostgresConnection, values: Any = values, id: int = id) -> int:
-            connection.run("guard_states")
-            number = connection.insert("migrate_state", values)
-            file.note(connection, "state", id, number)
-            return number
-
-        new[id] = await target.submit(work)
-    return new
-
-
-async def _migrate_memories(file: _Source, target: PostgresStore, branches: Mapping[int, int]) -> None:
-    new = {int(old): number for old, number in (await file.known("memory")).items()}
-    names = ("project", "session_id", "content", "metadata", "created_at", "updated_at")
-    for id, *row in await file.rows(f"select id, {', '.join(names)} from memories order by id"):
-        if id in new:
-            continue
-        values = dict(zip(names, map(_text, row), strict=True))
-
-        def work(connection: PostgresConnection, values: Any = values, id: int = id) -> int:
-            number = connection.insert("migrate_memory", values)
-            connection.run("index_memory", {"id": number, "content": values["content"]})
-            file.note(connection, "memory", id, number)
-            return number
-
-        new[id] = await target.submit(work)
-    if not await file.known("marks"):
-        marks = await file.rows("select mark, reader, project, session_id from memory_marks")
-
-        def note_marks(connection: PostgresConnection) -> None:
-            for mark, reader, project, session_id in marks:
-                values = {"mark": mark, "reader": reader, "project": project, "session_id": session_id}
-                connection.run("add_mark", values)
-            file.note(connection, "marks", "", len(marks))
-
-        await target.submit(note_marks)
-    await _migrate_vectors(file, target, branches, new)
-
-
-async def _migrate_vectors(
-    file: _Source, target: PostgresStore, branches: Mapping[int, int], memories: Mapping[int, int]
-) -> None:
-    after: tuple[Any, ...] = ("", 0, "")
-    query = (
-        "select owner, number, recipe, vector from vectors where (owner, number, recipe) > (?, ?, ?) "
-        f"order by owner, number, recipe limit {_SLICE}"
-    )
-    while rows := await file.rows(query, *after):
-        after, values = rows[-1][:3], []
-        for owner, number, recipe, vector in rows:
-            place = memories.get(number) if owner == "memory" else branches.get(number >> 32)
-            if place is not None:
-                moved = place if owner == "memory" else (place << 32) + (number & 0xFFFFFFFF)
-                values.append({"owner": owner, "number": moved, "recipe": recipe, "vector": vector})
-        await target.submit(partial(_run_many, "save_vector", values))
-
-
-async def _migrate_session(
-    file: _Source, target: PostgresStore, session_id: str, branches: Mapping[int, int], states: Mapping[int, int]
-) -> None:
-    """A session's head and all that is its own, in one transaction."""
-    names = ("project", "branch", "stop", "created_at", "updated_at", "log_version", "pins", "budget")
-    (row,) = await file.rows(f"select {', '.join(names)} from sessions where session_id = ?", session_id)
-    head = {"session_id": session_id, **dict(zip(names, row, strict=True))}
-    tables = {
-        "migrate_activation": "session_id, provider_key, state, saved from activations",
-        "migrate_history": "session_id, number, provider_key, log_version, figures, before, undone "
-        "from activation_history",
-        "migrate_use": "session_id, range_hash, recipe_hash, stale, start, stop from summary_uses",
-        "add_rules": "session_id, digest, version, position, rules from rules",
-    }
-    own = {name: await file.rows(f"select {text} where session_id = ?", session_id) for name, text in tables.items()}
-    marks = ("id", "session_id", "name", "branch", "stop", "showings", "pins", "created_at")
-    checkpoints = [
-        dict(zip(marks, row, strict=True))
-        for row in await file.rows(
-            f"select {', '.join(marks)} from checkpoints where session_id = ? order by id", session_id
-        )
-    ]
-
-    def work(connection: PostgresConnection) -> None:
-        connection.run("guard_states")
-        connection.run("migrate_session", {**head, "branch": branches[head["branch"]]})
-        for name, rows in own.items():
-            connection.run_many(name, rows)
-        ids = [one["id"] for one in checkpoints]
-        taken = {id for (id,) in connection.run("checkpoint_ids", {"ids": ids})} if ids else set()
-        for one in checkpoints:
-            showings = [[key, states[state], mark] for key, state, mark in json.loads(one["showings"])]
-            values = {**one, "branch": branches[one["branch"]], "showings": json.dumps(showings)}
-            if one["id"] in taken:
-                number = connection.insert("add_checkpoint", {**values, "now": one["created_at"]})
+    def _outcomes(self, connection: PostgresConnection, sessions: Mapping[str, Fingerprint]) -> dict[str, Outcome]:
+        """How those that are there stand to those of the file."""
+        connection.begin_read()
+        origins = self.refuse_others(connection)
+        there = {one: fingerprint(connection.run, one, self._name) for one in sessions}
+        connection.commit_work()
+        outcomes: dict[str, Outcome] = {}
+        for session_id, ours in sessions.items():
+            theirs, origin = there[session_id], origins.get(session_id)
+            if theirs is None:
+                outcomes[session_id] = "copied"
+            elif theirs.digest == ours.digest:
+                outcomes[session_id] = "unchanged"
+                connection.run("note_origin", {"session_id": session_id, "origin": ours.digest})
+            elif origin == ours.digest:
+                outcomes[session_id] = "newer"
             else:
-                number = connection.insert("migrate_checkpoint", values)
-                connection.run("keep_checkpoint_ids")
-            file.note(connection, "checkpoint", one["id"], number)
-        file.note(connection, "session", session_id, len(checkpoints))
+                outcomes[session_id] = "renewed" if origin == theirs.digest else "apart"
+        return outcomes
 
-    await target.submit(work)
+    @contextmanager
+    def _read(self) -> Iterator[Run]:
+        """Queries on one state of the file, until this is stopped."""
+        with closing(connect(self._path, "ro", _WAIT)) as file, transaction(file, "deferred"):
 
+            def run(name: str, values: Values) -> Rows:
+                if self._is_stopped.is_set():
+                    raise StoreError(f"{self._name}: the migration was cut short; call it again to go on")
+                return file.run(name, values)
 
-async def _compare(file: _Source, source: SqliteStore, target: PostgresStore, session_id: str) -> int:
-    """Raise `StoreError` unless both hold the same of a session; how many checkpoints it has."""
-    ours, theirs = await source.load(session_id), await target.load(session_id)
-    if ours != theirs or ours is None or theirs is None or ours.updated_at != theirs.updated_at:
-        raise _differs(session_id, "log, activation states, pins or rules")
-    numbers = await file.known("checkpoint")
-    listed = await source.checkpoints.listed(session_id)
-    for one in listed:
-        old = await source.checkpoints.load(session_id, one.id)
-        new = await target.checkpoints.load(session_id, f"c{numbers[one.id[1:]]}")
-        if (old.entries, old.provider_views, old.pins) != (new.entries, new.provider_views, new.pins):
-            raise _differs(session_id, f"checkpoint {one.id}")
-    used = await file.rows("select range_hash, recipe_hash from summary_uses where session_id = ?", session_id)
-    keys = [SummaryKey(*row) for row in used]
-    if set(await source.find_summaries(session_id, keys)) - set(await target.find_summaries(session_id, keys)):
-        raise _differs(session_id, "summaries")
-    return len(listed)
+            yield run
 
 
-def _run_many(name: str, rows: Sequence[Values], connection: PostgresConnection) -> None:
-    connection.run_many(name, rows)
+def _groups(file: Database) -> list[list[str]]:
+    """Sessions, the oldest change first; those whose logs and checkpoints have grown on one another are together."""
+    roots: dict[int, int] = {}
+    for branch, parent in file.run("file_branches"):
+        roots[branch] = branch if parent is None else roots[parent]
+    together: dict[int, int] = {}  # a root, and another of the same group
+
+    def first(root: int) -> int:
+        while root in together:
+            root = together[root]
+        return root
+
+    seen: dict[str, int] = {}
+    for session_id, branch in file.run("file_heads"):
+        one, other = first(roots[branch]), first(seen.setdefault(session_id, roots[branch]))
+        if one != other:
+            together[one] = other
+    groups: dict[int, list[str]] = {}
+    for session_id, *_ in file.run("file_sessions"):
+        groups.setdefault(first(seen[session_id]), []).append(session_id)
+    return list(groups.values())
 
 
-def _differs(session_id: str, what: str) -> StoreError:
-    return StoreError(
-        f"session {session_id!r}: {what} differ after the migration; the session was changed in between. "
-        "Delete it in the new store, and migrate it again"
+async def _take_shared(source: SqliteStore, target: PostgresStore, moving: _Moving, apart: set[str]) -> None:
+    """What belongs to no session alone: summaries, memories, and marks of what was read for them."""
+    async for rows in _slices(source, "summaries_after"):
+        work = partial(_add_summaries, [row[1:] for row in rows])
+        moving.compared["summaries"] += await target.submit(work)
+    async for rows in _slices(source, "memories_after"):
+        between = {"owner": "memory", "start": rows[0][0], "stop": rows[-1][0] + 1}
+        vectors = await source.read(lambda file, between=between: file.run("vectors_between", between).fetchall())  # type: ignore[misc]
+        mine = [row for row in rows if row[1] is not None or row[2] not in apart]
+        moving.compared.update(await target.submit(partial(_add_memories, mine, vectors)))
+    marks = await source.read(lambda file: file.run("all_marks").fetchall())
+    await target.submit(partial(_add_marks, marks))
+
+
+async def _slices(source: SqliteStore, name: str) -> AsyncIterator[list[Any]]:
+    after = 0
+    while True:
+        values = {"after": after, "most": SLICE}
+        rows = await source.read(partial(_fetch, name, values))
+        if not rows:
+            return
+        yield rows
+        after = rows[-1][0]
+
+
+def _fetch(name: str, values: Values, file: Database) -> list[Any]:
+    return file.run(name, values).fetchall()
+
+
+def _add_summaries(rows: Sequence[Any], connection: PostgresConnection) -> int:
+    return copy_summaries(connection, rows)
+
+
+def _add_memories(
+    rows: Sequence[Any], vectors: Sequence[tuple[int, str, bytes]], connection: PostgresConnection
+) -> Counter[str]:
+    """Keep memories that were not taken over yet, and what was changed of the others; how much is the same now."""
+    same: Counter[str] = Counter()
+    for id, *row in rows:
+        names = ("project", "session_id", "content", "metadata", "created_at", "updated_at")
+        memory = dict(zip(names, map(without_nul, row), strict=True))
+        number, is_fresh = _add_memory(connection, id, memory)
+        there = connection.run("memory_numbered", {"id": number}).fetchone()
+        if is_fresh and there != (memory["content"], memory["metadata"], memory["updated_at"]):
+            raise differs("memories")
+        same["memories"] += there is not None and there[0] == memory["content"]
+        if is_fresh:
+            own = [vector for vector in vectors if vector[0] == id]
+            same["vectors"] += copy_vectors(connection, "memory", own, lambda _, number=number: number)  # type: ignore[misc]
+    return same
+
+
+def _add_memory(connection: PostgresConnection, id: int, memory: Mapping[str, Any]) -> tuple[int, bool]:
+    """The number of a memory, and whether it was written now. One that was forgotten there stays so."""
+    connection.run("guard_memories", memory)
+    origin = digest_of([memory["project"], memory["created_at"], id])
+    known = connection.run("migrated_memory", {"origin": origin}).fetchone()
+    if known is None:
+        same = connection.run("same_memory", memory).fetchone()
+        number = same[0] if same is not None else connection.insert("migrate_memory", memory)
+        connection.run("note_memory", {"origin": origin, "number": number})
+    else:
+        number = known[0]
+        there = connection.run("memory_numbered", {"id": number}).fetchone()
+        if there is None or there[2] >= memory["updated_at"]:
+            return number, False
+        connection.run("renew_memory", {**memory, "id": number})
+        connection.run("remove_vector", {"owner": "memory", "number": number})
+    if known is None and same is not None:
+        return number, False
+    connection.run("index_memory", {"id": number, "content": memory["content"]})
+    return number, True
+
+
+def _add_marks(rows: Sequence[Any], connection: PostgresConnection) -> None:
+    names = ("mark", "reader", "project", "session_id")
+    marks: dict[tuple[Any, ...], set[str]] = {}  # of each reader and scope
+    for row in rows:
+        values = dict(zip(names, map(without_nul, row), strict=True))
+        connection.run("migrate_mark", values)
+        scope = (values["reader"], values["project"], None if values["project"] else values["session_id"])
+        marks.setdefault(scope, set()).add(values["mark"])
+    for scope, sent in marks.items():
+        asked = {**dict(zip(names[1:], scope, strict=True)), "marks": json.dumps(sorted(sent))}
+        if {mark for (mark,) in connection.run("marked", asked)} != sent:
+            raise differs("marks of what was read for memories")
+
+
+def _refuse_apart(target: PostgresStore, sessions: Sequence[str]) -> None:
+    if not sessions:
+        return
+    named = ", ".join(map(repr, sessions[:5])) + (f" and {len(sessions) - 5} others" if len(sessions) > 5 else "")
+    raise StoreError(
+        f"{target.name}: {named} went on both in the file and there since the migration, and stayed as they are; all "
+        "else was taken over. To have the file's, delete them there, and migrate again; to have those, do nothing"
     )
-
-
-def _text(value: Any) -> Any:
-    return value.replace("\0", "\ufffd") if isinstance(value, str) else value  # the server takes none

@@ -45,6 +45,7 @@ def remove_session(connection: PostgresConnection, session_id: str, schema: str,
     connection.run("disown_branches", known)
     connection.run("remove_session", known)
     connection.run("remove_checkpoints", known)
+    connection.run("forget_migrated", known)
     remove_of_session(connection, session_id)
     forget_rules(connection, session_id)
     forget_unused_states(connection)

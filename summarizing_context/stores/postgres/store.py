@@ -49,6 +49,7 @@ class PostgresStore:
     def __init__(self, address: str, *, read_only: bool = False, gives_way: Callable[[], bool] = lambda: False) -> None:
         self._address = read_address(address)
         self.name = self._address.name
+        self.schema = self._address.schema
         self.read_only = read_only
         self._gives_way = gives_way
         self._engine: Engine | None = None
@@ -202,7 +203,7 @@ class PostgresStore:
 
         def work(connection: PostgresConnection) -> bool:
             is_ours = session_id in self._claimed
-            found = removal.remove_session(connection, session_id, self._address.schema, is_ours=is_ours)
+            found = removal.remove_session(connection, session_id, self.schema, is_ours=is_ours)
             self._claimed.discard(session_id)
             return found
 
@@ -212,7 +213,7 @@ class PostgresStore:
         """Remove every entry and summary that no session uses any longer; the bytes of their texts."""
         self.refuse_if_read_only("purge")
         return await self._writer().submit(
-            lambda connection: removal.remove_unneeded(connection, self._address.schema), alone=True
+            lambda connection: removal.remove_unneeded(connection, self.schema), alone=True
         )
 
     # What its parts share.
@@ -246,6 +247,10 @@ class PostgresStore:
     def submit(self, work: Work[Result]) -> asyncio.Future[Result]:
         """Queue `work` that belongs to no session; it is durable when the future is done."""
         return self._writer().submit(work)
+
+    def submit_alone(self, work: Work[Result]) -> asyncio.Future[Result]:
+        """Queue `work` that opens its own transactions."""
+        return self._writer().submit(work, alone=True)
 
     def refuse_if_read_only(self, what: str) -> None:
         """Raise where nothing may be written."""

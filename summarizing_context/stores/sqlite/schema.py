@@ -23,7 +23,7 @@ def read_sql(filename: str) -> str:
     return (files("summarizing_context.stores.sqlite") / "sql" / filename).read_text(encoding="utf-8")
 
 
-_PARTS = ("queries", "checkpoints", "search", "memories", "pins", "rules", "activations")
+_PARTS = ("queries", "checkpoints", "search", "memories", "migration", "pins", "rules", "activations")
 
 SQL = {name: text for part in _PARTS for name, text in split_queries(read_sql(f"{part}.sql")).items()}
 

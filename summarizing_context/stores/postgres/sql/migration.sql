@@ -1,14 +1,41 @@
 -- The queries of `migrate`, each under its name and purpose.
 
--- migrated: under which numbers things of one kind were taken over
-select old, new from store.migrated where source = :source and kind = :kind;
+-- its_head: a session, and where its log ends
+select branch, stop, project, created_at, updated_at, log_version, pins, budget
+from store.sessions where session_id = :session_id;
 
--- note_migrated: one
-insert into store.migrated (source, kind, old, new) values (:source, :kind, :old, :new);
+-- its_activations: oldest first
+select provider_key, state, saved from store.activations where session_id = :session_id order by saved;
+
+-- its_history: of its activations
+select number, provider_key, log_version, figures, before, undone
+from store.activation_history where session_id = :session_id order by number;
+
+-- its_uses: of summaries
+select range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id;
+
+-- its_rules: of its messages
+select digest, version, position, rules from store.rules where session_id = :session_id;
+
+-- its_checkpoints: oldest first
+select id, name, branch, stop, showings, pins, created_at
+from store.checkpoints where session_id = :session_id order by id;
+
+-- vectors_between: those of a run of rows
+select number, recipe, vector from store.vectors
+where owner = :owner and number >= :start and number < :stop order by number, recipe;
+
+-- origins: which sessions there are, since when, and the digest of what each was when it came from a file
+select session_id, created_at, origin from store.sessions where session_id = any(:session_ids);
 
 -- migrate_session: the head of one
-insert into store.sessions (session_id, project, branch, stop, created_at, updated_at, log_version, pins, budget)
-values (:session_id, :project, :branch, :stop, :created_at, :updated_at, :log_version, :pins, :budget);
+insert into store.sessions
+    (session_id, project, branch, stop, created_at, updated_at, log_version, pins, budget, origin)
+values
+    (:session_id, :project, :branch, :stop, :created_at, :updated_at, :log_version, :pins, :budget, :origin);
+
+-- note_origin: what a session is, is what it was in its file
+update store.sessions set origin = :origin where session_id = :session_id;
 
 -- migrate_activation: one
 insert into store.activations (session_id, provider_key, state, saved) values (?, ?, ?, ?);
@@ -16,10 +43,6 @@ insert into store.activations (session_id, provider_key, state, saved) values (?
 -- migrate_history: one activation
 insert into store.activation_history (session_id, number, provider_key, log_version, figures, before, undone)
 values (?, ?, ?, ?, ?, ?, ?);
-
--- migrate_summary: one; the first write wins
-insert into store.summaries (range_hash, recipe_hash, text, rank, input_tokens, output_tokens)
-values (?, ?, ?, ?, ?, ?) on conflict (range_hash, recipe_hash) do nothing;
 
 -- migrate_use: of a summary by a session
 insert into store.summary_uses (session_id, range_hash, recipe_hash, stale, start, stop)
@@ -39,9 +62,41 @@ values (:id, :session_id, :name, :branch, :stop, :showings, :pins, :created_at) 
 
 -- keep_checkpoint_ids: new checkpoints get numbers that are free
 select setval(
-    pg_get_serial_sequence('store.checkpoints', 'id'), (select coalesce(max(id), 0) + 1 from store.checkpoints), false
+    pg_get_serial_sequence('store.checkpoints', 'id'),
+    greatest(
+        (select coalesce(max(id), 0) + 1 from store.checkpoints),
+        nextval(pg_get_serial_sequence('store.checkpoints', 'id'))
+    ),
+    false
 );
+
+-- migrated_memory: under which number one was taken over
+select number from store.migrated_memories where origin = :origin;
+
+-- note_memory: it was taken over
+insert into store.migrated_memories (origin, number) values (:origin, :number);
+
+-- forget_migrated: what a session without a project had taken over may be taken over again
+delete from store.migrated_memories using store.memories
+where memories.id = number and memories.session_id = :session_id and memories.project is null;
+
+-- memory_numbered: one
+select content, metadata, updated_at from store.memories where id = :id;
 
 -- migrate_memory: one
 insert into store.memories (project, session_id, content, metadata, created_at, updated_at)
 values (:project, :session_id, :content, :metadata, :created_at, :updated_at) returning id;
+
+-- renew_memory: it was changed in its file
+update store.memories set content = :content, metadata = :metadata, updated_at = :updated_at where id = :id;
+
+-- migrate_mark: unless it is there
+insert into store.memory_marks (mark, reader, project, session_id)
+select :mark, :reader, cast(:project as text), cast(:session_id as text) where not exists (
+    select 1 from store.memory_marks where mark = :mark and reader = :reader
+    and project is not distinct from cast(:project as text) and (project is not null or session_id = :session_id)
+);
+
+-- add_vector: unless there is one
+insert into store.vectors (owner, number, recipe, vector) values (:owner, :number, :recipe, :vector)
+on conflict (owner, number, recipe) do nothing;
