@@ -1,4 +1,4 @@
-"""Killed at any moment, a store has all that it acknowledged, and nothing by halves."""
+"""Killed at any moment, a store has all that it acknowledged, and nothing by halves: an SQLite file, and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -6,85 +6,85 @@ import hashlib
 import json
 import os
 import shutil
-import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
+from summarizing_context.settings.addresses import is_address
 from summarizing_context.stores.base import Scope, StoredCheckpoint, StoredEntry, StoredSession, SummaryKey
+from summarizing_context.stores.postgres import schema as postgres_schema
+from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.sqlite.schema import newest_version, schema_version
-from summarizing_context.stores.sqlite.store import SqliteStore
-from tests.contract.store_builders import bytes_beside, check_index, nothing, opened, sql
-from tests.contract.store_crasher import after_checkpoint_steps, make_state
+from tests import postgres_server
+from tests.contract import store_builders
+from tests.contract.crashes import Plan, after_acks, answered, in_statement, in_write, killed, nursery
+from tests.contract.store_builders import bytes_beside, check_index, make_store, nothing, opened, sql
+from tests.contract.store_crasher import after_checkpoint_steps, another, make_state
 
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.skipif(not hasattr(os, "fork"), reason="the processes to be killed are forked"),
 ]
 
-SCRIPT = Path(__file__).with_name("store_crasher.py")
 Crash = Callable[..., list[str]]
 
 
 @pytest.fixture(scope="module")
 def crasher() -> Iterator[subprocess.Popen[str]]:
-    """One process that forks all those that are killed, so that Python starts only once."""
-    command = [sys.executable, str(SCRIPT)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    """One process that forks all those that are killed."""
+    with nursery() as process:
         yield process
-        process.kill()
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "run.db"
+def plan() -> Plan:
+    """What kills the process; the tests name their own."""
+    return {}
 
 
 @pytest.fixture
-def crash(crasher: subprocess.Popen[str], path: Path) -> Crash:
+def path(plan: Plan, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path | str:
+    """A file, or the address of a schema."""
+    if plan.get("backend") != "postgres":
+        return tmp_path / "run.db"
+    request.getfixturevalue("postgres")
+    monkeypatch.setattr(store_builders, "chosen", "postgres")
+    return postgres_server.address_for(tmp_path)
+
+
+@pytest.fixture
+def crash(crasher: subprocess.Popen[str], path: Path | str) -> Crash:
     """Work on the store until the plan kills it; what was acknowledged before."""
 
     def run(work: str, **plan: Any) -> list[str]:
-        assert crasher.stdin is not None
-        assert crasher.stdout is not None
-        crasher.stdin.write(json.dumps({"work": work, "path": str(path), **plan}) + "\n")
-        crasher.stdin.flush()
-        outcome = json.loads(crasher.stdout.readline())
-        assert outcome["signal"] == (signal.SIGXFSZ if "size" in plan else signal.SIGKILL), outcome
-        return outcome["acks"]
+        acks = killed(crasher, {"work": work, "path": str(path), **plan})
+        if is_address(path):
+            postgres_server.bury(str(path))
+        return acks
 
     return run
 
 
-def in_statement(start: str, *nths: int, steps: int = 0) -> list[dict[str, Any]]:
-    return [{"statement": start, "nth": nth, "steps": steps} for nth in nths]
-
-
-def after_acks(*counts: int) -> list[dict[str, Any]]:
-    return [{"acks": count} for count in counts]
-
-
-def in_write(*sizes: int) -> list[dict[str, Any]]:
-    return [{"size": size} for size in sizes]
-
-
-def at(*plans: list[dict[str, Any]]) -> pytest.MarkDecorator:
+def at(*plans: list[Plan], postgres: list[list[Plan]]) -> pytest.MarkDecorator:
+    """Plans for a file, and those for PostgreSQL."""
     every = [plan for group in plans for plan in group]
+    every += [{"backend": "postgres", **plan} for group in postgres for plan in group]
     return pytest.mark.parametrize("plan", every, ids=lambda plan: "-".join(str(part) for part in plan.values()))
 
 
-async def reopened(path: Path) -> StoredSession:
+async def reopened(path: Path | str) -> StoredSession:
     """The session as it is found afterwards, by a process that may write to it, in a sound file."""
     async with opened(path, "s") as store:
         session = await store.load("s")
         await store.append("s", [StoredEntry(b"it goes on", b"")], nothing)
     assert session is not None
-    with sql(path) as connection:
-        assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
+    if not is_address(path):
+        with sql(path) as connection:
+            assert connection.execute("pragma integrity_check").fetchall() == [("ok",)]
     return session
 
 
@@ -111,6 +111,11 @@ def states(session: StoredSession) -> list[int]:
     in_statement("commit", 3, 6, steps=1),
     after_acks(1, 10, 333),
     in_write(50_000, 70_001, 123_456, 300_000, 4_200_000),
+    postgres=[
+        in_statement("select commit_appends", 17),
+        answered("select commit_appends", 2),
+        after_acks(100),
+    ],
 )
 async def test_an_append_that_was_acknowledged_is_there_after_a_kill(crash, path, plan):
     acked = crash("append", **plan)
@@ -129,6 +134,12 @@ async def test_an_append_that_was_acknowledged_is_there_after_a_kill(crash, path
     in_statement("commit", 4, 10),
     after_acks(1, 20),
     in_write(60_000, 100_000, 200_000),
+    postgres=[
+        in_statement("insert into activations", 3),
+        in_statement("delete from activations", 6),
+        answered("commit", 9),
+        after_acks(20),
+    ],
 )
 async def test_an_activation_state_is_whole_after_a_kill(crash, path, plan):
     acked = crash("activate", **plan)
@@ -146,6 +157,12 @@ async def test_an_activation_state_is_whole_after_a_kill(crash, path, plan):
     in_statement("commit", 7),
     after_acks(30),
     in_write(64_000, 111_111),
+    postgres=[
+        answered("insert into summaries", 4),
+        in_statement("insert into summary_uses", 5),
+        answered("commit", 7),
+        after_acks(9),
+    ],
 )
 async def test_a_summary_that_was_acknowledged_is_there_after_a_kill(crash, path, plan):
     acked = crash("summarize", **plan)
@@ -164,6 +181,12 @@ async def test_a_summary_that_was_acknowledged_is_there_after_a_kill(crash, path
     in_statement("delete from activations", 4, steps=3),
     in_statement("commit", 4, 8),
     in_write(80_000, 150_000),
+    postgres=[
+        answered("insert into branches", 3),
+        in_statement("insert into entries", 5),
+        answered("commit", 9),
+        after_acks(7),
+    ],
 )
 async def test_a_replaced_log_is_the_old_one_or_the_new_one_after_a_kill(crash, path, plan):
     acked = crash("replace", **plan)
@@ -189,6 +212,13 @@ def log_after(replacements: int) -> list[str]:
     in_statement("delete from activations", 6, 8, steps=3),
     in_statement("commit", 8, 31),
     in_write(60_000, 150_000),
+    postgres=[
+        answered("insert into checkpoints", 5),
+        answered("insert into checkpoint_states", 4),
+        in_statement("update sessions set branch", 2),
+        answered("commit", 8),
+        after_acks(13),
+    ],
 )
 async def test_checkpoints_are_whole_and_a_log_is_restored_or_is_not_after_a_kill(crash, path, plan):
     acked = len(crash("checkpoint", **plan))
@@ -208,6 +238,11 @@ async def test_checkpoints_are_whole_and_a_log_is_restored_or_is_not_after_a_kil
     in_statement("update branches set indexed", 3, steps=3),
     in_statement("commit", 9),
     in_write(300_000),
+    postgres=[
+        answered("insert into words", 2),
+        in_statement("delete from words", 1),  # while purging
+        answered("commit", 9),
+    ],
 )
 async def test_the_index_holds_what_the_log_holds_after_a_kill(crash, path, plan):
     crash("index", **plan)
@@ -218,7 +253,20 @@ async def test_the_index_holds_what_the_log_holds_after_a_kill(crash, path, plan
         for at, entry in enumerate(session.entries):
             word = json.loads(entry.message)["content"].split()[0]
             assert [match.start for match in await store.index.find([word], Scope("s", "s"), 9)] == [at]
-    check_index(path)
+    if is_address(path):
+        at = "(branch << 32) + position"
+        assert rows_of(path, f"select {at} from entries order by 1") == rows_of(
+            path, "select distinct number from words where number > 0 order by 1"
+        )
+    else:
+        check_index(path)
+
+
+def rows_of(address: str, query: str) -> list[Any]:
+    known = read_address(address)
+    with psycopg.connect(known.url) as raw:
+        raw.execute(f"set search_path to {known.schema}".encode())
+        return raw.execute(query.encode()).fetchall()
 
 
 @at(
@@ -227,6 +275,12 @@ async def test_the_index_holds_what_the_log_holds_after_a_kill(crash, path, plan
     in_statement("commit", 5, 10),
     in_statement("vacuum", 1, 2, steps=200),
     in_statement("pragma wal_checkpoint", 1, 2),
+    postgres=[
+        in_statement("delete from sessions", 2),
+        answered("delete from sessions", 1),
+        in_statement("vacuum", 1),
+        after_acks(3),
+    ],
 )
 async def test_a_session_is_deleted_or_is_not_after_a_kill(crash, path, plan):
     acked = crash("remove", **plan)
@@ -240,7 +294,11 @@ async def test_a_session_is_deleted_or_is_not_after_a_kill(crash, path, plan):
         assert names_at(path, b"%d-0:xxx" % len(acked)) == []
 
 
-def names_at(path: Path, text: bytes) -> list[str]:
+def names_at(path: Path | str, text: bytes) -> list[str]:
+    if is_address(path):
+        return rows_of(
+            path, f"select position from entries where convert_from(message, 'UTF8') like '{text.decode()}%'"
+        )
     return [name for name, content in bytes_beside(path).items() if text in content]
 
 
@@ -252,12 +310,19 @@ def names_at(path: Path, text: bytes) -> list[str]:
     in_statement("pragma user_version =", 1),
     in_statement("commit", 1, 2, 3, 4),
     in_write(600, 4_000, 4_096, 5_000, 33_000, 40_000),
+    postgres=[
+        answered("create schema", 2),
+        in_statement("insert into version", 1),
+        answered("insert into version", 3),
+    ],
 )
 async def test_a_store_can_be_opened_after_a_kill_during_its_creation(crash, path, plan):
     acked = crash("create", **plan)
     for i in range(len(acked) + 1):
-        one = path.with_name(f"{i}-{path.name}")
-        assert (await reopened(one)).entries == []
+        one = another(str(path), i)
+        assert (await reopened(one if is_address(path) else Path(one))).entries == []
+        if is_address(path):
+            postgres_server.drop(one)
 
 
 @pytest.fixture(scope="module")
@@ -275,6 +340,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     in_statement("commit", 1),
     after_acks(1),
     in_write(33_000, 100_000, 700_000),
+    postgres=[],
 )
 async def test_a_killed_migration_has_happened_whole_or_not_at_all(crash, path, filled, plan):
     if not filled.exists():
@@ -297,13 +363,37 @@ async def test_a_killed_migration_has_happened_whole_or_not_at_all(crash, path, 
         assert len((await reopened(path)).entries) == 800
 
 
-async def test_a_store_is_not_confused_by_what_a_killed_process_left(crash, path):
-    """One file, killed again and again."""
+@at(
+    postgres=[
+        answered("alter table entries", 1),
+        answered("insert into version", 1),
+        after_acks(1),
+    ]
+)
+async def test_a_killed_migration_of_a_server_has_happened_whole_or_not_at_all(crash, path, plan):
+    async with opened(path, "s") as store:
+        await store.append("s", [StoredEntry(b"%d" % i * 300, b"") for i in range(80)], nothing)
+    acked = crash("upgrade", **plan)
+    assert rows_of(path, "select number from version") == [(postgres_schema.newest_version() + bool(acked),)]
+    columns = "select 1 from pg_attribute where attrelid = to_regclass('entries') and attname = 'size'"
+    assert (
+        len(rows_of(path, columns))
+        == len(rows_of(path, "select 1 where to_regclass('extra') is not null"))
+        == len(acked)
+    )
+    assert rows_of(path, "select count(*) from entries") == [(80,)]
+    if not acked:
+        assert len((await reopened(path)).entries) == 80
+
+
+@at(in_statement("commit", 3), postgres=[in_statement("select commit_appends", 3)])
+async def test_a_store_is_not_confused_by_what_a_killed_process_left(crash, path, plan):
+    """One store, whose writer is killed again and again."""
     expected: set[str] = set()
     for nth in (3, 17, 5):
         await reopened(path)
-        expected |= set(crash("append", statement="commit", nth=nth))
-        store = SqliteStore(path)
+        expected |= set(crash("append", **{**plan, "nth": nth}))
+        store = make_store(path)
         await store.open()
         session = await store.load("s")
         await store.close()
