@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from summarizing_context.errors import StoreError
 from summarizing_context.stores.base import MemoryScope, NewMemory
 from tests.contract.store_builders import opened
 
@@ -31,6 +32,23 @@ async def test_what_is_marked_as_read_is_not_learnt_again_by_the_same_reader(tmp
         for other in (MemoryScope("q", "s"), MemoryScope(None, "s")):
             assert await memories.marked(other, "model", ["a"]) == set()
             assert len(await memories.learn(other, "model", ["a"], [learnt("Gate 1.", 0)], [])) == 1
+
+
+async def test_memories_of_a_session_without_a_project_are_written_by_its_writer_alone(tmp_path: Path):
+    own = MemoryScope(None, "s")
+    async with opened(tmp_path / "a.db", "s") as writer, opened(tmp_path / "a.db") as other:
+        kept = await writer.memories.add(own, NewMemory("Mine.", {}))
+        for write in (
+            lambda: other.memories.add(own, NewMemory("Of another host.", {})),
+            lambda: other.memories.learn(own, "model", ["a"], [NewMemory("Of another host.", {})], ["Mine."]),
+            lambda: other.memories.update(own, kept.id, "Of another host.", None),
+            lambda: other.memories.forget(own, kept.id),
+        ):
+            with pytest.raises(StoreError, match="is not claimed by this store"):
+                await write()
+        assert [memory.content for memory in await other.memories.all(own)] == ["Mine."]
+        await other.memories.add(SCOPE, NewMemory("Ours.", {}))  # those of a project are everybody's
+        assert [memory.content for memory in await writer.memories.all(SCOPE)] == ["Ours."]
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])

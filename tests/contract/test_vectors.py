@@ -159,6 +159,7 @@ async def test_an_embedding_without_a_name_leaves_no_vectors_behind(settings: Se
 async def test_what_is_forgotten_is_not_found_even_if_its_number_is_used_again(settings: Settings):
     opened = Opened(settings)
     async with opened as vectors:
+        await opened.store.claim(SCOPE.session_id)
         id = (await opened.store.memories.add(SCOPE, NewMemory("kitten", {}))).id
         number = int(id[1:])
         await vectors.save("memory", "r", {number: ONE})

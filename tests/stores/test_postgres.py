@@ -22,7 +22,7 @@ from summarizing_context.errors import (
     StoreUnreachableError,
     StoreVersionError,
 )
-from summarizing_context.stores.base import Scope
+from summarizing_context.stores.base import MemoryScope, NewMemory, Scope
 from summarizing_context.stores.postgres import notices
 from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.postgres.faults import unreachable
@@ -126,13 +126,42 @@ async def test_a_host_that_lost_its_lease_writes_nothing_and_is_told(address):
             lambda: old.replace("s", 0, [], lambda: called.append("replaced")),
             lambda: old.save_activation("s", "p", b"state"),
             lambda: old.pins.save("s", "[]", lambda: called.append("pins")),
+            lambda: old.memories.add(MemoryScope(None, "s"), NewMemory("x", {})),
         ):
             with pytest.raises(SessionLostError, match="open the session again"):
                 await write()
+        assert await new.memories.all(None) == []
         assert called == []
         await old.append("kept", entries("still mine"), nothing)
         assert await log_of(new) == ["a", "b"]
         assert await log_of(new, "kept") == ["still mine"]
+
+
+async def test_hosts_that_store_memories_of_a_project_at_once_lose_none(address):
+    """Each its own, one that all store, and one of each subject; the first host has lost its session."""
+    scope, rounds = MemoryScope("garden", "s"), 12
+    async with AsyncExitStack() as stack:
+        hosts = [address, another_host(address), address + "&application_name=third-host"]
+        stores = [await stack.enter_async_context(opened(one)) for one in hosts]
+        await stores[0].claim("s")
+        await take_over(stores[1], address)
+
+        async def write(store: PostgresStore, host: int) -> None:
+            for at in range(rounds):
+                subject = {"subject": f"bed {at}"}
+                for content, metadata in ((f"{host} knows {at}", {}), (f"all {at}", {}), (f"{host} on {at}", subject)):
+                    await store.memories.add(scope, NewMemory(content, metadata))
+
+        async with anyio.create_task_group() as tasks:
+            for host, store in enumerate(stores):
+                tasks.start_soon(write, store, host)
+        found = [memory.content for memory in await stores[2].memories.all(scope)]
+        kept = {f"{host} knows {at}" for host in range(3) for at in range(rounds)} | {
+            f"all {at}" for at in range(rounds)
+        }
+        assert kept <= set(found)
+        assert sorted(text.split()[-1] for text in found if " on " in text) == sorted(map(str, range(rounds)))
+        assert len(found) == len(kept) + rounds
 
 
 async def test_what_is_queued_for_other_sessions_is_written_when_one_was_lost(address):

@@ -1,18 +1,21 @@
 """Memories and pins of a relational store.
 
-Memories are texts that sessions of a project keep for later ones, found by their words.
+Memories are texts that sessions of a project keep for later ones, found by their words. Those of a project are shared:
+any host may write them, one at a time. Those of a session without a project are its own, as its log is.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from summarizing_context.errors import MemoryNotFoundError
 from summarizing_context.stores.base import KeptMemory, MemoryScope, NewMemory, StoredMemory
 from summarizing_context.stores.relational import log
-from summarizing_context.stores.relational.database import Access, Connection
+from summarizing_context.stores.relational.database import Access, Connection, Work
+
+Result = TypeVar("Result")
 
 
 class RelationalMemories:
@@ -25,11 +28,7 @@ class RelationalMemories:
         """Keep a memory, unless there is one that says the same: its metadata stay, or are renewed."""
         self._access.refuse_if_read_only("store a memory")
 
-        def work(connection: Connection) -> KeptMemory:
-            connection.run("guard_memories", scope._asdict())
-            return _keep(connection, scope, memory, renew)
-
-        return await self._access.submit(work)
+        return await self._write(scope, lambda connection: _keep(connection, scope, memory, renew))
 
     async def learn(
         self,
@@ -46,7 +45,6 @@ class RelationalMemories:
         self._access.refuse_if_read_only("store a memory")
 
         def work(connection: Connection) -> list[KeptMemory]:
-            connection.run("guard_memories", scope._asdict())
             new = set(marks) - _marked(connection, scope, reader, marks)
             if not new and not again:
                 return []
@@ -58,7 +56,7 @@ class RelationalMemories:
                     remove(connection, row[0], content)
             return [_keep(connection, scope, memory, renew=False) for memory in memories]
 
-        return await self._access.submit(work)
+        return await self._write(scope, work)
 
     async def marked(self, scope: MemoryScope, reader: str, marks: Sequence[str]) -> set[str]:
         """Those of the marks that were noted in this scope."""
@@ -72,7 +70,7 @@ class RelationalMemories:
             _, old = _find(connection, scope, id)
             _change(connection, old, content, old.metadata if metadata is None else metadata)
 
-        await self._access.submit(work)
+        await self._write(scope, work)
 
     async def forget(self, scope: MemoryScope, id: str) -> None:
         """Remove a memory; its bytes leave the file with the next `purge`."""
@@ -82,7 +80,7 @@ class RelationalMemories:
             number, old = _find(connection, scope, id)
             remove(connection, number, old.content)
 
-        await self._access.submit(work)
+        await self._write(scope, work)
 
     async def all(self, scope: MemoryScope | None) -> list[StoredMemory]:
         """Those in scope, or of the whole store where that is None, oldest first."""
@@ -98,6 +96,17 @@ class RelationalMemories:
         return await self._access.read(
             lambda connection: [_memory(row) for row in connection.run("match_memories", values)]
         )
+
+    async def _write(self, scope: MemoryScope, work: Work[Result]) -> Result:
+        """Run `work` while nobody else writes memories of the scope."""
+
+        def guarded(connection: Connection) -> Result:
+            connection.run("guard_memories", scope._asdict())
+            return work(connection)
+
+        if scope.project is None:
+            return await self._access.write(scope.session_id, guarded)
+        return await self._access.submit(guarded)
 
 
 def remove(connection: Connection, number: int, content: str) -> None:
