@@ -464,10 +464,7 @@ async def open_store(
 
 
 async def migrate_store(source: str | Path, target: str, tell: Callable[[Any], None]) -> Any:
-    """Take the sessions of an SQLite file over into a store in PostgreSQL; each is told once it is compared.
-
-    Returns the `Migration`: what has become of each session, and what was compared.
-    """
+    """Take the sessions of an SQLite file over into a store in PostgreSQL; each is told once it is compared."""
     if is_address(source) or not is_address(target):
         raise SettingsError("migrate goes from an SQLite file to an address postgresql://user@host/database")
     from_store, to_store = await open_store(source), None
