@@ -162,6 +162,19 @@ async def test_wrong_keys_are_refused() -> None:
         assert await context.get_messages() == []
 
 
+async def test_keys_of_any_characters_are_told_apart() -> None:
+    async with open_context(small()) as context:
+        known: list[str] = []
+        for key in ("1", "12", '"', "", "\ud800", "é", ",", '1","12'):
+            known.append(key)
+            history = [user(f"message {at}") for at in range(len(known))]
+            assert await context.follow(history, keys=known) == FollowReport(1, len(known) - 1, None)
+        for at, other in ((0, "11"), (3, "x"), (7, "1"), (4, "\udfff")):
+            keys = [*known[:at], other, *known[at + 1 :]]
+            assert (await context.follow(history, keys=keys)).replaced_from == at
+            assert (await context.follow(history, keys=known)).replaced_from == at
+
+
 async def test_keys_count_only_while_nobody_else_changes_the_log() -> None:
     async with open_context(small()) as context:
         await context.follow([user("a"), user("b")], keys=["1", "2"])

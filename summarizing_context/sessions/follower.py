@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ from summarizing_context.sessions.session import Session
 
 _BREATH = 1_000  # messages compared between two turns of the event loop
 
-_encode = msgspec.json.Encoder().encode
+_encoder = msgspec.json.Encoder()
 
 _NO_BYTES = (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError)
 
@@ -43,7 +44,7 @@ class Follower:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._turn = anyio.Lock(fast_acquire=True)  # one history after the other
-        self._keys: list[str] = []  # of the history that was followed last
+        self._keys = _FollowedKeys()
         self._name: tuple[int, int, int] | None = None  # of the log that held just that
 
     async def follow(self, messages: object, keys: Sequence[str] | None, prompt: object) -> FollowReport:
@@ -61,8 +62,7 @@ class Follower:
         """Both lists are the host's own: they are read anew after each wait, and never written to."""
         log = self._session.log
         while True:
-            name, same = log.name, 0 if keys is None else self._same_keys(keys, len(history))
-            new_keys = [] if keys is None else keys[same:]
+            name, same = log.name, 0 if keys is None else self._keys.same(keys, len(history))
             if keys is not None and self._name == name:
                 kept, rest = same, history[same:]
             else:
@@ -79,22 +79,9 @@ class Follower:
         elif new:
             await finish_despite_cancellation(self._session.append(new))
         if keys is not None and len(log) + len(log.ephemeral) == kept + len(new):
-            self._keys[same:] = new_keys  # the others stay: freeing thousands of strings takes time
+            self._keys.followed()
             self._name = log.name
         return FollowReport(len(new), kept, kept if lost else None)
-
-    def _same_keys(self, keys: list[str], count: int) -> int:
-        """How many keys from the first on are those of the history before. Raises `SettingsError` for a wrong one, and
-        where they are not as many as the messages."""
-        if len(keys) != count:
-            raise SettingsError(f"keys has {len(keys)} of them for {count} messages; give one for each")
-        shared = min(count, len(self._keys))
-        if keys[:shared] == (self._keys if shared == len(self._keys) else self._keys[:shared]):
-            same = shared
-        else:
-            same = next(at for at in range(shared) if keys[at] != self._keys[at])
-        _check_keys(keys, same)
-        return same
 
     async def _kept(self, history: list[object], present: Sequence[Entry]) -> int:
         """How many messages from the first on the host has left as they are, by their content."""
@@ -110,6 +97,43 @@ class Follower:
             return await self._session.intake.one(message)
         except MessageError as error:
             raise MessageError(f"message {at}: {error}") from error
+
+
+class _FollowedKeys:
+    """The keys of the history that was followed last, written as one text: thousands of strings take longer to compare,
+    and to free."""
+
+    def __init__(self) -> None:
+        self._count = self._next_count = 0
+        self._text, self._next = bytearray(), bytearray()  # JSON without the bracket at its end
+
+    def same(self, keys: list[str], messages: int) -> int:
+        """How many keys from the first on are those of the history before. Raises `SettingsError` for a wrong new one,
+        and where they are not as many as the messages."""
+        if len(keys) != messages:
+            raise SettingsError(f"keys has {len(keys)} of them for {messages} messages; give one for each")
+        self._write(keys)
+        if self._next.startswith(self._text):  # a string ends with itself, so it is no part of another key
+            same = self._count
+        else:
+            before = json.loads(bytes(self._text) + b"]") if self._count else []
+            differing = (at for at, (key, other) in enumerate(zip(keys, before, strict=False)) if key != other)
+            same = next(differing, min(len(keys), len(before)))
+        _check_keys(keys, same)
+        return same
+
+    def followed(self) -> None:
+        """The history whose keys were compared last is followed now."""
+        self._text, self._next, self._count = self._next, self._text, self._next_count
+
+    def _write(self, keys: list[str]) -> None:
+        try:
+            _encoder.encode_into(keys, self._next)
+        except _NO_BYTES:
+            _check_keys(keys, 0)
+            self._next[:] = json.dumps(keys).encode()  # with halves of characters, or of a class of its own
+        del self._next[-1:]
+        self._next_count = len(keys)
 
 
 def _listed(messages: object) -> list[object]:
@@ -153,7 +177,7 @@ def _is_same(message: object, entry: Entry, at: int) -> bool:
     What is written alike is not checked again. Raises `MessageError`.
     """
     try:
-        if type(message) is dict and _encode(message) == entry.data:
+        if type(message) is dict and _encoder.encode(message) == entry.data:
             return True
     except _NO_BYTES:
         pass  # it is checked now, which says what is wrong, or writes it in another way
