@@ -24,6 +24,7 @@ from summarizing_context.proxy.dialects.base import (
     Fields,
     Memory,
     PassUnchanged,
+    Row,
     bare,
     by_key,
     digest,
@@ -225,9 +226,10 @@ class Rewriter:
             if asked_now.client.id is None:
                 self._names.remember(record.session, keys)
             _note(record, context, keys)
-            named = [*_named(view.shared, asked, self._named.get(context, {}))]
+            rows = by_key(asked.rows)
+            named = [*_named(view.shared, rows, self._named.get(context, {}))]
             self._named[context] = {id(one.message): one for one in named}
-        rows, names = by_key(asked.rows), [one.name for one in named]
+        names = [one.name for one in named]
         shown = [(one.message, rows.get(one.name) if one.is_row else None) for one in named]
         record.prefix_kept = _kept(known.sent.get(asked.model), names)
         known.sent[asked.model] = names
@@ -246,9 +248,8 @@ def _note(record: Record, context: SummarizingContext, keys: Sequence[str]) -> N
             record.activation = view.activation.reason
 
 
-def _named(view: Sequence[Message], asked: Asked, known: Mapping[int, _Named]) -> Iterator[_Named]:
+def _named(view: Sequence[Message], rows: Mapping[str, Row], known: Mapping[int, _Named]) -> Iterator[_Named]:
     """The messages of a view with what names them; those are `known` that the view before had."""
-    rows = by_key(asked.rows)
     for message in view:
         named = known.get(id(message))
         if named is not None and named.message is message:

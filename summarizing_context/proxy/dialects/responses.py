@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -45,7 +45,7 @@ class Responses:
                 raise PassUnchanged(f"with {name} the server keeps the history")
         history = listed(self.name, fields, "input", memory, msgspec.json.decode)
         data, items = history.items, history.made
-        kinds = [item.get("type") if isinstance(item, Mapping) else None for item in items]
+        kinds = [item.get("type") if isinstance(item, dict) else None for item in items]
         if "item_reference" in kinds or "compaction_trigger" in kinds:
             raise PassUnchanged("the server is asked to look up or to compact items")
         start = _first_row(items, kinds)
@@ -75,10 +75,11 @@ class Responses:
 
 def _first_row(items: Sequence[Any], kinds: Sequence[Any]) -> int:
     """Where what stays in front ends: the client's own instructions and tools, and what the server has compacted."""
-    compacted = max((at for at, kind in enumerate(kinds) if kind in _COMPACTED), default=-1) + 1
+    newest_first = kinds[::-1]
+    compacted = max(len(kinds) - newest_first.index(kind) if kind in newest_first else 0 for kind in _COMPACTED)
     for at in range(compacted, len(items)):
         item = items[at]
-        if not isinstance(item, Mapping) or (item.get("role") not in _SYSTEM and kinds[at] != "additional_tools"):
+        if not isinstance(item, dict) or (item.get("role") not in _SYSTEM and kinds[at] != "additional_tools"):
             return at
     return len(items)
 
@@ -87,6 +88,7 @@ class _Grouped(NamedTuple):
     """The rows that an earlier request was made of."""
 
     start: int  # item at which the first begins
+    stop: int  # item behind the last
     rows: list[Row]
     ids: response_items.Ids
 
@@ -97,11 +99,9 @@ def _rows(history: History[Any], start: int) -> list[Row]:
     rows, ids, at = list[Row](), response_items.Ids(frozenset(), frozenset()), start
     before: _Grouped | None = history.grouped
     if before is not None and before.start == start:
-        for row in before.rows:
-            if at + len(row.sent) > history.kept:
-                break
-            rows.append(row)
-            at += len(row.sent)
+        rows, at = list(before.rows), before.stop
+        while rows and at > history.kept:
+            at -= len(rows.pop().sent)
         if rows and rows[-1].message["role"] == "assistant":  # its response may go on
             at -= len(rows.pop().sent)
         ids = before.ids
@@ -116,7 +116,7 @@ def _rows(history: History[Any], start: int) -> list[Row]:
             named["metadata"] = HOOK
         rows.append(Row(named, tuple(history.items[at : at + len(own)]), key))
         at += len(own)
-    history.grouped = _Grouped(start, rows, response_items.Ids(ids.all | new.all, ids.of_pairs | new.of_pairs))
+    history.grouped = _Grouped(start, at, rows, response_items.Ids(ids.all | new.all, ids.of_pairs | new.of_pairs))
     return rows
 
 
