@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import random
 import tempfile
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
+import numpy as np
 import psycopg
 
 from evals.performance.metrics import percentile
@@ -99,8 +99,8 @@ async def alternate(stores: dict[str, SessionStore], tasks: int, each: int) -> d
 
 async def compare_vectors(address: str, count: int, dimensions: int) -> None:
     """Seconds of a search by meaning among so many vectors, compared by numpy, and by pgvector."""
-    rng = random.Random(1)
-    vectors = {number: packed([rng.gauss(0, 1) for _ in range(dimensions)]) for number in range(count)}
+    rows = np.random.default_rng(1).standard_normal((count, dimensions))
+    vectors = {number: packed(row.tolist()) for number, row in enumerate(rows)}
     for extension in (False, True):
         if extension:
             with psycopg.connect(address, autocommit=True) as connection:
