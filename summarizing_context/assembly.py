@@ -9,6 +9,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+import anyio
+
 from summarizing_context.concurrency import (
     Clock,
     Events,
@@ -467,16 +469,16 @@ async def migrate_store(source: str | Path, target: str, tell: Callable[[Any], N
     """Take the sessions of an SQLite file over into a store in PostgreSQL; each is told once it is compared."""
     if is_address(source) or not is_address(target):
         raise SettingsError("migrate goes from an SQLite file to an address postgresql://user@host/database")
-    from_store, to_store = await open_store(source), None
+    stores = [await open_store(source)]
     try:
-        to_store = await open_store(target)
-        from summarizing_context.stores.postgres.migration import migrate
+        stores += [await open_store(target)]
+        from summarizing_context.stores.postgres import migration
 
-        return await migrate(cast(SqliteStore, from_store), cast("PostgresStore", to_store), tell)
+        return await migration.migrate(cast(SqliteStore, stores[0]), cast("PostgresStore", stores[1]), tell)
     finally:
-        await from_store.close()
-        if to_store is not None:
-            await to_store.close()
+        with anyio.CancelScope(shield=True):
+            for store in stores:
+                await store.close()
 
 
 def recipe_of(settings: Settings) -> Recipe:
@@ -489,9 +491,8 @@ def _check(settings: Settings, options: Options) -> None:
     if not isinstance(settings, Settings):
         raise SettingsError(f"settings are a Settings value, not {type(settings).__name__}; use Settings.from_mapping")
     if options.summarizer is not None and not callable(getattr(options.summarizer, "summarize", None)):
-        raise SettingsError(
-            f"summarizer is {type(options.summarizer).__name__}; it needs a method `async def summarize(job) -> str`"
-        )
+        name = type(options.summarizer).__name__
+        raise SettingsError(f"summarizer is {name}; it needs a method `async def summarize(job) -> str`")
     check_rules(options.ledger_rules)
     if options.embedder is not None:
         check_embedder(options.embedder)

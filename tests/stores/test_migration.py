@@ -172,6 +172,22 @@ async def test_a_file_that_has_gone_on_is_taken_over_again(file, address, tmp_pa
     assert set(outcomes(await migrated(moved, address)).values()) == {"unchanged"}
 
 
+async def test_a_migration_that_is_cancelled_goes_on_where_it_was(file, address):
+    first: list[str] = []
+    with anyio.CancelScope() as scope:
+
+        def stop(one: Any) -> None:
+            first.append(one.session_id)
+            scope.cancel()
+
+        await migrate_store(file, address, stop)
+    assert scope.cancelled_caught
+    postgres_server.bury(address)  # no connection is left
+    found = outcomes(await migrated(file, address))
+    assert [found[session_id] for session_id in first] == ["unchanged"]
+    assert await same(file, address)
+
+
 async def test_a_session_that_has_gone_on_in_the_new_store_is_left_alone(file, address):
     await migrated(file, address)
     await append(address, "one", "there")

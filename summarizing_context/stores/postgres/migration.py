@@ -62,7 +62,7 @@ async def migrate(source: SqliteStore, target: PostgresStore, tell: Callable[[Mi
         await source.claim(session_id)
     since = {session_id: created_at for session_id, _, created_at in known}
     moving = _Moving(source, target, since)
-    await target.read(moving.refuse_others)
+    await target.read(lambda connection: moving.origins(connection, list(since)))
     found: list[Migrated] = []
     try:
         for group in await source.read(_groups):
@@ -89,9 +89,9 @@ class _Moving:
         """Let what is under way fail soon; nobody waits for it."""
         self._is_stopped.set()
 
-    def refuse_others(self, connection: PostgresConnection) -> Mapping[str, bytes | None]:
-        """What is known of the sessions that are there; `SessionExistsError` for one that is another of the name."""
-        rows = connection.run("origins", {"session_ids": list(self._since)}).fetchall()
+    def origins(self, connection: PostgresConnection, sessions: Sequence[str]) -> Mapping[str, bytes | None]:
+        """What those that are there came from; `SessionExistsError` for one that is another of the name."""
+        rows = connection.run("origins", {"session_ids": sessions}).fetchall()
         for session_id, created_at, _ in rows:
             if created_at != self._since[session_id]:
                 raise SessionExistsError(session_id)
@@ -123,7 +123,7 @@ class _Moving:
         """Remove a session whose file had gone on, unless a host has written to it just now."""
         driver.take(connection, session_id, None)
         connection.begin_read()
-        origin = self.refuse_others(connection).get(session_id)
+        origin = self.origins(connection, [session_id]).get(session_id)
         there = fingerprint(connection.run, session_id, self._name)
         connection.commit_work()
         if there is None or there.digest != origin:
@@ -135,7 +135,7 @@ class _Moving:
     def _outcomes(self, connection: PostgresConnection, sessions: Mapping[str, Fingerprint]) -> dict[str, Outcome]:
         """How those that are there stand to those of the file."""
         connection.begin_read()
-        origins = self.refuse_others(connection)
+        origins = self.origins(connection, list(sessions))
         there = {one: fingerprint(connection.run, one, self._name) for one in sessions}
         connection.commit_work()
         outcomes: dict[str, Outcome] = {}
