@@ -11,7 +11,7 @@ from summarizing_context.evaluation.replay import LAW_FIGURES, TIMINGS, Tally, a
 NAMES = """file token_counter messages history_tokens views refused_views budget strategy max_view_tokens
 mean_view_tokens over_budget_views tool_unsafe_views out_of_order_views newest_missing_views unseen_tokens activations
 append_only_breaks prefix_hit uncached_tokens model_calls model_input_tokens model_output_tokens
-stand_ins repairs skipped compactions view_p50_ms view_p99_ms activation_p99_ms"""
+stand_ins repairs skipped skipped_lines compactions view_p50_ms view_p99_ms activation_p99_ms"""
 
 
 def tally(file: str = "a", budget: int = 100, **counts: object) -> Tally:
