@@ -22,7 +22,7 @@ from summarizing_context.errors import (
     StoreUnreachableError,
     StoreVersionError,
 )
-from summarizing_context.stores.base import MemoryScope, NewMemory, Scope
+from summarizing_context.stores.base import MemoryScope, NewMemory, Place, Scope
 from summarizing_context.stores.postgres import notices
 from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.postgres.faults import unreachable
@@ -118,6 +118,8 @@ async def test_a_host_that_lost_its_lease_writes_nothing_and_is_told(address):
     called: list[str] = []
     async with opened(address, "s", "kept") as old, opened(another_host(address)) as new:
         await old.append("s", entries("a"), nothing)
+        kept = await old.checkpoints.save("s", "kept", Place(0, 1), [])
+        assert kept is not None
         await take_over(new, address)
         await new.append("s", entries("b"), nothing)
         for write in (
@@ -127,10 +129,12 @@ async def test_a_host_that_lost_its_lease_writes_nothing_and_is_told(address):
             lambda: old.save_activation("s", "p", b"state"),
             lambda: old.pins.save("s", "[]", lambda: called.append("pins")),
             lambda: old.memories.add(MemoryScope(None, "s"), NewMemory("x", {})),
+            lambda: old.checkpoints.delete("s", kept.id),
         ):
             with pytest.raises(SessionLostError, match="open the session again"):
                 await write()
         assert await new.memories.all(None) == []
+        assert await new.checkpoints.listed("s") == [kept]
         assert called == []
         await old.append("kept", entries("still mine"), nothing)
         assert await log_of(new) == ["a", "b"]

@@ -309,7 +309,6 @@ class RelationalCheckpoints:
 
     async def delete(self, session_id: str, id: str) -> None:
         """Forget a checkpoint; what only it needed goes with the next `purge`."""
-        self._access.refuse_if_read_only("delete a checkpoint")
 
         def work(connection: Connection) -> None:
             connection.run("guard_removal")
@@ -317,7 +316,7 @@ class RelationalCheckpoints:
             connection.run("remove_checkpoint", {"id": found.number})
             forget_unused_states(connection)
 
-        await self._access.submit(work)
+        await self._access.write(session_id, work)
 
     def _present(
         self, connection: Connection, session_id: str, name: str, provider_views: Sequence[StoredProviderView]
