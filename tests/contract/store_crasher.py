@@ -29,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from summarizing_context.assembly import migrate_store
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.stores.base import Place, StoredEntry, StoredProviderView, StoredSummary, SummaryKey
+from summarizing_context.stores.postgres import migration  # noqa: F401 (loaded once, not in each fork)
 from summarizing_context.stores.postgres import schema as postgres
 from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.postgres.store import PostgresStore
@@ -321,6 +322,15 @@ def run(plan: dict[str, Any]) -> dict[str, Any]:
     return {"acks": acks, "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else None}
 
 
+async def warm_up() -> None:
+    """Make a store in memory, which the forks copy; and read the queries for a server once."""
+    store = SqliteStore(":memory:")
+    await store.open()
+    await store.close()
+    postgres.known_migrations()
+
+
 if __name__ == "__main__":
+    asyncio.run(warm_up())
     for line in sys.stdin:
         print(json.dumps(run(json.loads(line))), flush=True)

@@ -15,19 +15,13 @@ from summarizing_context.assembly import migrate_store, open_store
 from summarizing_context.errors import SessionExistsError, SessionInUseError, SettingsError, StoreError
 from summarizing_context.stores.base import (
     MemoryScope,
-    NewActivation,
-    NewMemory,
-    Place,
     Scope,
-    SessionStore,
-    StoredProviderView,
 )
 from summarizing_context.stores.postgres.address import read_address
-from summarizing_context.stores.sqlite.store import SqliteStore
 from tests import postgres_server
 from tests.cli.commands import Runner, fill_store, says
-from tests.contract.store_builders import key, nothing, numbered, summary
-from tests.making import assistant, user
+from tests.making import user
+from tests.stores.filled import same, told
 
 pytestmark = pytest.mark.anyio
 
@@ -37,73 +31,9 @@ def address(postgres: str, tmp_path: Path) -> str:
     return postgres_server.address_for(tmp_path)
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with all that a store holds: sessions, a fork, checkpoints, memories, pins, rules, vectors."""
-    path = tmp_path_factory.mktemp("made") / "run.db"
-    anyio.run(fill, path)
-    return path
-
-
 @pytest.fixture
 def file(made: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(made, tmp_path / "run.db"))
-
-
-async def fill(path: Path) -> None:
-    for name in ("one", "two"):
-        async with open_context(
-            Settings(store=str(path), session_id=name, project="garden", max_tokens=1_000)
-        ) as context:
-            await context.add_message(user("Never dig under the oak."))
-            for number in range(12):
-                await context.add_message(user(f"Step {number} of {name}: the tulip. " * 12))
-                await context.add_message(assistant("Planted."))
-                await context.get_messages_for_request()
-            await context.pin("The gate is green.")
-            await context.memory.store(f"Ana owns the garden of {name}.")
-            await context.checkpoint("planted")
-            await context.set_messages([user("Something else")])
-            await context.wait_idle()
-    store = SqliteStore(path)
-    await store.open()
-    await store.claim("bare")
-    await store.append("bare", numbered(3), nothing)
-    made = await store.checkpoints.save("bare", "m", Place(0, 2), [StoredProviderView("p", b"state", "[]")])
-    await store.checkpoints.save("bare", "n", Place(0, 3), [StoredProviderView("p", b"state" * 99, "[]")])
-    await store.checkpoints.fork("bare", made.id, "fork")
-    await store.claim("fork")
-    await store.append("fork", numbered(2, "own"), nothing)
-    await store.save_summary("bare", key(1), summary("a summary"), {key(1): (0, 2)})
-    await store.save_summary("nobody", key(2), summary("one that no session uses"))
-    await store.save_activation("bare", "p", b"now", NewActivation(1, "{}", b"before"))
-    rows = await store.vectors.rows(Scope("fork", "fork"))
-    await store.vectors.save("row", "recipe", dict.fromkeys(rows, b"\x00\x00\x80?"))
-    own = await store.memories.add(MemoryScope(None, "bare"), NewMemory("It rains.", {"subject": "sky"}))
-    await store.vectors.save("memory", "recipe", {int(own.id[1:]): b"\x00\x00\x80?"})
-    await store.memories.learn(MemoryScope("garden", "one"), "rules", ["a", "b"], [], [])
-    await store.close()
-
-
-async def told(store: SessionStore) -> Any:
-    """All that a store tells of its sessions."""
-    sessions = sorted(await store.sessions(), key=lambda one: one.session_id)
-    found: dict[str, Any] = {}
-    for one in sessions:
-        marks = await store.checkpoints.listed(one.session_id)
-        loaded = [await store.checkpoints.load(one.session_id, mark.id) for mark in marks]
-        found[one.session_id] = (
-            await store.load(one.session_id), loaded, one.summaries, one.created_at, one.updated_at, one.input_tokens,
-            await store.activations.listed(one.session_id), len(await store.vectors.rows(Scope(None, one.session_id))),
-        )  # fmt: skip
-    memories = [
-        (one.content, str(one.metadata), one.created_at, one.updated_at) for one in await store.memories.all(None)
-    ]
-    scope = MemoryScope("garden", "one")
-    marked = await store.memories.marked(scope, "rules", ["a", "b", "c"])
-    unused = await store.find_summaries("nobody", [key(2)])
-    words = [one.content for one in await store.memories.find(scope, ["ana"], 5)]
-    return found, sorted(memories), sorted(words), marked, unused
 
 
 async def migrated(file: Path, address: str) -> list[str]:
@@ -142,15 +72,6 @@ async def test_a_session_that_is_open_or_taken_is_not_migrated(file, address):
         await migrated(file, address)
     with pytest.raises(SettingsError, match="from an SQLite file"):
         await migrate_store(address, str(file), print)
-
-
-async def same(file: Path, address: str) -> bool:
-    """Whether both stores tell the same."""
-    stores = [await open_store(file), await open_store(address)]
-    ours, theirs = [await told(store) for store in stores]
-    for store in stores:
-        await store.close()
-    return bool(ours == theirs)
 
 
 async def append(store: str | Path, session_id: str, text: str) -> None:

@@ -15,7 +15,7 @@ from summarizing_context.stores.sqlite.store import SqliteStore
 from tests import postgres_server
 from tests.contract.crashes import after_acks, answered, in_statement, killed, nursery
 from tests.contract.store_builders import nothing, numbered
-from tests.stores.test_migration import made, same  # noqa: F401 (a fixture)
+from tests.stores.filled import same
 
 pytestmark = [
     pytest.mark.anyio,
@@ -58,7 +58,7 @@ async def go_on(path: Path, number: int) -> None:
 
 
 @pytest.mark.usefixtures("postgres")
-async def test_a_killed_migration_goes_on_although_the_file_has_gone_on(made: Path, tmp_path: Path):  # noqa: F811
+async def test_a_killed_migration_goes_on_although_the_file_has_gone_on(made: Path, tmp_path: Path):
     file, address = Path(shutil.copy(made, tmp_path / "run.db")), postgres_server.address_for(tmp_path)
     with nursery() as process:
         for number, plan in enumerate(PLANS):
