@@ -25,8 +25,8 @@ _OUTCOMES = {
     "copied": "compared",
     "unchanged": "compared; it was there",
     "renewed": "compared; taken over anew, for the file had gone on",
-    "newer": "left alone, for it has gone on in the new store",
-    "apart": "left alone, for it has gone on in both",
+    "newer": "left alone, for it has gone on further in the new store",
+    "apart": "left alone, for it has gone on in two ways",
 }
 
 

@@ -93,6 +93,17 @@ async def test_a_file_that_has_gone_on_is_taken_over_again(file, address, tmp_pa
     assert set(outcomes(await migrated(moved, address)).values()) == {"unchanged"}
 
 
+async def test_an_older_copy_of_a_file_takes_nothing_back(file, address, tmp_path):
+    older, other = (Path(shutil.copy(file, tmp_path / name)) for name in ("older.db", "other.db"))
+    await append(file, "one", "later")
+    await append(other, "one", "later, and otherwise")
+    await migrated(file, address)
+    assert outcomes(await migrated(older, address))["one"] == "newer"
+    with pytest.raises(StoreError, match=r"'one' went on in two ways"):
+        await migrated(other, address)
+    assert await same(file, address)
+
+
 async def test_a_migration_that_is_cancelled_goes_on_where_it_was(file, address):
     first: list[str] = []
     with anyio.CancelScope() as scope:
@@ -115,7 +126,7 @@ async def test_a_session_that_has_gone_on_in_the_new_store_is_left_alone(file, a
     assert outcomes(await migrated(file, address))["one"] == "newer"
     await append(file, "one", "here")
     await append(file, "two", "here")
-    with pytest.raises(StoreError, match=r"'one' went on both.*delete them there, and migrate again"):
+    with pytest.raises(StoreError, match=r"'one' went on in two ways.*delete them there, and migrate again"):
         await migrated(file, address)
     store = await open_store(address)
     assert b"there" in (await store.load("one")).entries[-1].message

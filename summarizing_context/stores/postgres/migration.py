@@ -21,7 +21,14 @@ from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.copies import Copy, copy_summaries, copy_vectors, differs, without_nul
 from summarizing_context.stores.postgres.store import PostgresStore
 from summarizing_context.stores.relational.database import Rows, Values
-from summarizing_context.stores.relational.fingerprints import SLICE, Fingerprint, Run, digest_of, fingerprint
+from summarizing_context.stores.relational.fingerprints import (
+    SLICE,
+    Fingerprint,
+    Run,
+    continues,
+    digest_of,
+    fingerprint,
+)
 from summarizing_context.stores.sqlite.files import connect
 from summarizing_context.stores.sqlite.schema import Database, transaction
 from summarizing_context.stores.sqlite.store import SqliteStore
@@ -35,7 +42,8 @@ class Migrated(NamedTuple):
     """What has become of a session.
 
     `copied`: it is new there. `unchanged`: it was there. `renewed`: it was there, and its file had gone on. `newer`: it
-    has gone on there, and was left alone. `apart`: both have gone on since, and it was left alone.
+    has gone on there, or the file is an older copy, and was left alone. `apart`: both have gone on since, and it was
+    left alone.
     """
 
     session_id: str
@@ -101,7 +109,7 @@ class _Moving:
         """Take over sessions that may share parts of their logs, all or nothing."""
         with self._read() as file:
             sessions = {one: found for one in group if (found := fingerprint(file, one, self._name)) is not None}
-            outcomes = self._outcomes(connection, sessions)
+            outcomes = self._outcomes(file, connection, sessions)
             for session_id in [one for one, outcome in outcomes.items() if outcome == "renewed"]:
                 outcomes[session_id] = self._make_way(connection, session_id)
             missing = {one: found for one, found in sessions.items() if outcomes[one] in ("copied", "renewed")}
@@ -132,24 +140,31 @@ class _Moving:
         removal.remove_session(connection, session_id, self._schema, is_ours=True)
         return "renewed"
 
-    def _outcomes(self, connection: PostgresConnection, sessions: Mapping[str, Fingerprint]) -> dict[str, Outcome]:
+    def _outcomes(
+        self, file: Run, connection: PostgresConnection, sessions: Mapping[str, Fingerprint]
+    ) -> dict[str, Outcome]:
         """How those that are there stand to those of the file."""
         connection.begin_read()
         origins = self.origins(connection, list(sessions))
-        there = {one: fingerprint(connection.run, one, self._name) for one in sessions}
-        connection.commit_work()
         outcomes: dict[str, Outcome] = {}
         for session_id, ours in sessions.items():
-            theirs, origin = there[session_id], origins.get(session_id)
+            theirs, origin = fingerprint(connection.run, session_id, self._name), origins.get(session_id)
             if theirs is None:
                 outcomes[session_id] = "copied"
             elif theirs.digest == ours.digest:
                 outcomes[session_id] = "unchanged"
-                connection.run("note_origin", {"session_id": session_id, "origin": ours.digest})
             elif origin == ours.digest:
                 outcomes[session_id] = "newer"
-            else:
-                outcomes[session_id] = "renewed" if origin == theirs.digest else "apart"
+            elif origin != theirs.digest:
+                outcomes[session_id] = "apart"
+            elif continues(file, session_id, ours, theirs, self._name):
+                outcomes[session_id] = "renewed"
+            else:  # the file may be an older copy
+                is_older = continues(connection.run, session_id, theirs, ours, self._name)
+                outcomes[session_id] = "newer" if is_older else "apart"
+        connection.commit_work()
+        for session_id in [one for one, outcome in outcomes.items() if outcome == "unchanged"]:
+            connection.run("note_origin", {"session_id": session_id, "origin": sessions[session_id].digest})
         return outcomes
 
     @contextmanager
@@ -281,6 +296,6 @@ def _refuse_apart(target: PostgresStore, sessions: Sequence[str]) -> None:
         return
     named = ", ".join(map(repr, sessions[:5])) + (f" and {len(sessions) - 5} others" if len(sessions) > 5 else "")
     raise StoreError(
-        f"{target.name}: {named} went on both in the file and there since the migration, and stayed as they are; all "
-        "else was taken over. To have the file's, delete them there, and migrate again; to have those, do nothing"
+        f"{target.name}: {named} went on in two ways, in the file and there, and stayed as they are; all else was "
+        "taken over. To have the file's, delete them there, and migrate again; to have those, do nothing"
     )

@@ -22,6 +22,7 @@ Run = Callable[[str, Values], Rows]  # of a connection
 class Fingerprint(NamedTuple):
     """A session, part by part."""
 
+    log: bytes
     parts: Mapping[str, bytes]
     counts: Mapping[str, int]
 
@@ -45,8 +46,9 @@ def fingerprint(run: Run, session_id: str, name: str) -> Fingerprint | None:
     checkpoints = run("its_checkpoints", known).fetchall()
     logs = Logs(run, [(branch, stop), *((row[2], row[3]) for row in checkpoints)], name)
     kept = [(logs.digest(row[2], row[3]), row[1], row[3], _shown(run, row[4]), *row[5:]) for row in checkpoints]
+    log = logs.digest(branch, stop)
     rows: dict[str, list[Any]] = {
-        "log": [(stop, logs.digest(branch, stop))],
+        "log": [(stop, log)],
         "head, pins and budget": [told],
         "checkpoints": kept,
         "activation states": [row[:2] for row in run("its_activations", known)],
@@ -55,7 +57,19 @@ def fingerprint(run: Run, session_id: str, name: str) -> Fingerprint | None:
         "rules": sorted(tuple(row) for row in run("its_rules", known)),
     }
     counts = {part: len(listed) for part, listed in rows.items() if part not in ("log", "head, pins and budget")}
-    return Fingerprint({part: digest_of(listed) for part, listed in rows.items()}, {"messages": stop, **counts})
+    return Fingerprint(log, {part: digest_of(listed) for part, listed in rows.items()}, {"messages": stop, **counts})
+
+
+def continues(run: Run, session_id: str, later: Fingerprint, earlier: Fingerprint, name: str) -> bool:
+    """Whether a session of the store `name` has gone on from an earlier state: its log, or that of one of its
+    checkpoints, begins with the earlier log, and no activation has gone."""
+    if later.counts["activations"] < earlier.counts["activations"]:
+        return False
+    known, length = {"session_id": session_id}, earlier.counts["messages"]
+    heads = [run("its_head", known).fetchone()[:2], *(row[2:4] for row in run("its_checkpoints", known))]
+    places = [(branch, length) for branch, stop in heads if stop >= length]
+    logs = Logs(run, places, name)
+    return any(logs.digest(*place) == earlier.log for place in places)
 
 
 class Logs:
