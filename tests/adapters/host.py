@@ -171,6 +171,13 @@ def _row_of(data: str) -> tuple[Row, int]:
     return row, cost([row])
 
 
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait for what comes by itself."""
+    async with asyncio.timeout(120):
+        while not holds():  # noqa: ASYNC110 - of tasks and threads that end
+            await asyncio.sleep(0.01)
+
+
 def unstamped(rows: list[Row]) -> list[Row]:
     """The rows without the time at which they were added."""
     plain = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 import threading
@@ -15,7 +14,7 @@ import pytest
 from summarizing_context import MessageError, StoreCorruptError
 from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
 from summarizing_context.stores.sqlite.files import APPLICATION_ID
-from tests.adapters.host import unstamped
+from tests.adapters.host import unstamped, until
 
 pytestmark = pytest.mark.anyio
 ROWS = [{"role": "user", "content": "Hello"}, {"role": "assistant", "content": "Yes?"}]
@@ -50,8 +49,7 @@ async def test_a_list_is_taken_over_once_and_kept(tmp_path: Path, text: str) -> 
     other = manager_of(path, session_id="another")
     assert await other.get_messages() == [], "the list belongs to the session that took it over"
     await other.close()
-    await asyncio.sleep(0.01)
-    assert set(threading.enumerate()) <= threads
+    await until(lambda: set(threading.enumerate()) <= threads)
 
 
 async def test_a_crash_before_the_messages_were_kept_takes_them_over_again(tmp_path: Path) -> None:

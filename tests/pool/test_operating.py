@@ -21,7 +21,7 @@ from summarizing_context.cli.app import build_app
 from summarizing_context.stores.postgres.address import read_address
 from tests import postgres_server
 from tests.contract.store_builders import log_of
-from tests.pool.test_pool import Model, host, rows, talk, until, working
+from tests.pool.test_pool import PATIENCE, Model, host, rows, talk, until, working
 
 PAGE = Path(__file__).parents[2] / "docs" / "operate" / "pool.md"
 
@@ -76,7 +76,7 @@ async def test_a_restored_dump_holds_the_sessions_and_the_requests_that_wait(pos
         store = await open_store(address, read_only=True)
         assert await log_of(store) == log
         await store.close()
-        assert await context.wait_idle(20)
+        assert await context.wait_idle(PATIENCE)
         assert context.statistics().summaries_pending == 0
         assert rows(address, "select count(*) from requests") == [(0,)]
     assert len(model.asked) > 1

@@ -42,6 +42,7 @@ SMALL: dict[str, Any] = {
     "breaker_cooldown": 0.05,
 }
 SECRET = "tulip-7781"
+PATIENCE = 120.0  # seconds; what comes later is taken for lost
 
 
 class Model:
@@ -109,7 +110,7 @@ async def opened_worker(
 @asynccontextmanager
 async def working(address: str, model: Model, name: str = "worker", **more: Any) -> AsyncIterator[PoolWorker]:
     """A worker for the length of the block."""
-    drain_within = more.pop("drain_within", 5.0)
+    drain_within = more.pop("drain_within", PATIENCE)
     given = settings(f"{address}&application_name={name}", "own", **more)
     async with opened_worker(given, model, drain_within=drain_within) as worker:
         running = asyncio.create_task(worker.run())
@@ -117,7 +118,7 @@ async def working(address: str, model: Model, name: str = "worker", **more: Any)
             yield worker
         finally:
             worker.drain()
-            with anyio.fail_after(20):
+            with anyio.fail_after(PATIENCE):
                 await running
 
 
@@ -128,7 +129,7 @@ async def talk(context: SummarizingContext, turns: int = 12, about: str = "tulip
         await context.get_messages_for_request()
 
 
-async def until(holds: Callable[[], Any], seconds: float = 20) -> None:
+async def until(holds: Callable[[], Any], seconds: float = PATIENCE) -> None:
     with anyio.fail_after(seconds):
         while not holds():  # noqa: ASYNC110 - of a worker, or of the database
             await asyncio.sleep(0.02)
@@ -151,7 +152,7 @@ async def test_a_worker_makes_what_a_host_asks_for_and_the_host_shows_it(address
     mine, model = Model(), Model()
     async with host(address, model=mine) as context, working(address, model):
         await talk(context)
-        assert await context.wait_idle(20)
+        assert await context.wait_idle(PATIENCE)
         assert context.statistics().summaries_pending == 0
         await talk(context, 6)  # views take what is ready at their next activation
         view = str(await context.get_messages_for_request())
@@ -159,20 +160,20 @@ async def test_a_worker_makes_what_a_host_asks_for_and_the_host_shows_it(address
         assert len(model.asked) > 3
         assert model.paid_twice() == 0
         assert "made " in view
-        assert await context.wait_idle(20)
+        assert await context.wait_idle(PATIENCE)
     assert rows(address, "select count(*) from requests") == [(0,)]
 
 
 async def test_a_pool_that_is_down_costs_stand_ins_alone_and_catches_up(address):
     mine, model = Model(), Model()
     async with host(address, model=mine) as context:
-        with anyio.fail_after(10):
+        with anyio.fail_after(PATIENCE):
             await talk(context)
         assert context.statistics().activations
         assert context.statistics().stand_ins > 0
         assert mine.asked == []
         async with working(address, model):
-            assert await context.wait_idle(20)
+            assert await context.wait_idle(PATIENCE)
         assert model.paid_twice() == 0
         assert context.statistics().summaries_pending == 0
 
@@ -188,7 +189,7 @@ async def test_summaries_are_made_when_the_host_that_asked_is_gone(address):
     assert made > 2
     again = Model()
     async with host(address, "own", model=again) as context:
-        assert await context.wait_idle(20)
+        assert await context.wait_idle(PATIENCE)
         assert context.statistics().summaries_ready >= made
     assert model.paid_twice() == 0
 
@@ -206,7 +207,7 @@ async def test_nothing_is_paid_twice_where_hosts_and_workers_make_summaries(addr
             for context in (first, second, third):
                 tasks.start_soon(talk, context)
         for context in (first, second, third):
-            assert await context.wait_idle(20)
+            assert await context.wait_idle(PATIENCE)
     assert len(model.asked) > 3
     assert model.paid_twice() == 0
 
@@ -215,7 +216,7 @@ async def test_a_host_with_both_makes_summaries_itself_while_the_pool_is_down(ad
     model = Model()
     async with host(address, "both", model=model) as context:
         await talk(context, 6)
-        assert await context.wait_idle(20)
+        assert await context.wait_idle(PATIENCE)
         assert len(model.asked) > 1
     assert rows(address, "select count(*) from requests") == [(0,)]
 
@@ -276,7 +277,7 @@ async def test_what_is_redacted_reaches_neither_the_database_nor_the_worker(addr
         await until(lambda: rows(address, "select count(*) from requests")[0][0] > 1)
         asked = rows(address, "select request from requests")
         async with working(address, model):
-            assert await context.wait_idle(20)
+            assert await context.wait_idle(PATIENCE)
     assert all(SECRET not in bytes(request).decode() for (request,) in asked)
     assert all(SECRET not in job.prompt for job in model.asked)
     assert any("[gone]" in job.prompt for job in model.asked)
@@ -323,7 +324,7 @@ async def test_what_a_worker_makes_serves_who_else_asked_when_a_session_is_delet
             await delete(address, "a")
             assert rows(address, "select distinct session_id from requests") == [("b",)]
             model.released.set()
-            assert await context.wait_idle(20)
+            assert await context.wait_idle(PATIENCE)
             assert context.statistics().summaries_ready > 1
     assert model.paid_twice() == 0
     assert rows(address, "select distinct session_id from summary_uses") == [("b",)]
@@ -377,7 +378,7 @@ async def test_a_worker_that_drains_finishes_what_it_makes(address):
         made = rows(address, "select count(*) from summaries")[0][0]
         assert made == len(model.asked)  # all that was begun was kept
         async with working(address, next_one, "next"):
-            assert await context.wait_idle(20)
+            assert await context.wait_idle(PATIENCE)
     model.asked += next_one.asked
     assert model.paid_twice() == 0
 
@@ -386,12 +387,12 @@ async def test_a_worker_that_may_not_wait_gives_its_jobs_back(address):
     silent, next_one = Model(seconds=600), Model()
     async with host(address) as context:
         await talk(context, 6)
-        with anyio.fail_after(15):
+        with anyio.fail_after(PATIENCE):
             async with working(address, silent, drain_within=0.1) as worker:
                 await until(lambda: silent.running)
                 assert worker.health == "ok"
         async with working(address, next_one, "next"):
-            assert await context.wait_idle(20)
+            assert await context.wait_idle(PATIENCE)
         assert context.statistics().summaries_pending == 0
 
 
@@ -401,12 +402,17 @@ async def test_the_caps_of_the_fleet_hold_for_all_workers(address):
         await talk(context, 8)
         store: Any = await open_store(address)
         await store.fleet.set(2, None)
+        model.released.clear()
         async with working(address, model, "one"), working(address, model, "two"):
-            assert await context.wait_idle(20)
+            await until(lambda: model.running == 2)
+            await asyncio.sleep(0.3)
+            model.released.set()
+            assert await context.wait_idle(PATIENCE)
         assert model.most_running == 2
-        most = len(model.asked) + 1  # in the last minute, those that were made included
-        await store.fleet.set(-1, most)
-        async with working(address, model, "three"):
+        most = len(model.asked) + 1
+        noted = rows(address, "update calls set began = now() + interval '1 hour' returning id")  # none gets too old
+        await store.fleet.set(-1, len(noted) + 1)
+        async with working(address, model, "three", drain_within=0.1):  # whose calls wait for the next minute
             await talk(context, 12, "roses")
             await until(lambda: len(model.asked) == most)
             await asyncio.sleep(0.3)
@@ -421,7 +427,7 @@ async def test_a_worker_tells_its_health_and_its_figures(address):
 
     def read(url: str) -> tuple[int, str]:
         try:
-            with urllib.request.urlopen(url, timeout=5) as reply:
+            with urllib.request.urlopen(url, timeout=PATIENCE) as reply:
                 return reply.status, reply.read().decode()
         except urllib.error.HTTPError as error:
             with error:
@@ -434,10 +440,10 @@ async def test_a_worker_tells_its_health_and_its_figures(address):
             with serving("127.0.0.1", 0, metrics, lambda: worker.health) as place:
                 assert await anyio.to_thread.run_sync(read, f"{place}/health") == (503, "unreachable\n")
                 running = asyncio.create_task(worker.run())
-                assert await context.wait_idle(20)
+                assert await context.wait_idle(PATIENCE)
                 assert await anyio.to_thread.run_sync(read, f"{place}/health") == (200, "ok\n")
                 made = f'summarizing_context_worker_jobs_total{{outcome="made"}} {len(model.asked)}.0'
-                with anyio.fail_after(10):
+                with anyio.fail_after(PATIENCE):
                     while made not in (await anyio.to_thread.run_sync(read, f"{place}/metrics"))[1]:  # noqa: ASYNC110
                         await asyncio.sleep(0.02)
                 assert (await anyio.to_thread.run_sync(read, f"{place}/sessions"))[0] == 404

@@ -43,7 +43,7 @@ async def test_after_ten_minutes_every_gap_is_filled_exactly_once(protocol: Prot
     provider, clock = Provider(), Clock()
     async with serving(provider.script) as server:
         place = {"summarizer": protocol.name, "model": MODEL, "api_key": KEY}
-        settings = Settings(**OPTIONS, **place, base_url=protocol.base_url(server.root), call_timeout=20.0)
+        settings = Settings(**OPTIONS, **place, base_url=protocol.base_url(server.root), call_timeout=120.0)
         async with open_context(settings, count_tokens=count, clock=clock) as context:
             await outage(Judge(context, budget=BUDGET), clock, provider.down)
             segments = context.statistics().segments

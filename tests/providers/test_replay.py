@@ -121,7 +121,7 @@ async def test_a_second_session_on_the_same_file_costs_no_call(protocol: Protoco
     paid = []
     async with serving(script) as server:
         for name in ("first", "second"):
-            async with judged(protocol, server, store=store, session_id=name, call_timeout=5.0) as judge:
+            async with judged(protocol, server, store=store, session_id=name, call_timeout=120.0) as judge:
                 await judge.add(*log)
                 await judge.view()
                 assert await judge.context.wait_idle(120)

@@ -30,14 +30,14 @@ class Notices:
         self._waiting: dict[str, tuple[asyncio.Event, int]] = {}  # with how many wait
         self._listening: asyncio.Task[None] | None = None
 
-    async def wait(self, payload: str, seconds: float = _LOOK_AGAIN) -> None:
-        """Wait for a notice with this payload; so many seconds at most."""
+    async def wait(self, payload: str, seconds: float | None = None) -> None:
+        """Wait for a notice with this payload; so many seconds at most, or until it is time to look again."""
         self._start()
         event, users = self._waiting.get(payload, (asyncio.Event(), 0))
         self._waiting[payload] = event, users + 1
         try:
             with suppress(TimeoutError):
-                await asyncio.wait_for(event.wait(), seconds)
+                await asyncio.wait_for(event.wait(), _LOOK_AGAIN if seconds is None else seconds)
         finally:
             _, users = self._waiting.pop(payload)
             if users > 1:
