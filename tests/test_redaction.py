@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import random
 import re
 import threading
@@ -177,6 +178,28 @@ async def test_no_part_of_a_secret_leaves_of_a_message_of_two_megabytes_and_it_i
     assert [text for text in outside.heard if MATERIAL.search(text)] == []
     assert redact.read == before
     assert redact.read <= 6 * len(message["content"])  # not once for each leaf
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_no_part_of_a_secret_of_a_large_message_of_any_shape_leaves_or_is_logged(
+    seed: int, caplog: pytest.LogCaptureFixture
+):
+    pytest.importorskip("numpy")
+    dice, outside = random.Random(seed), Outside()
+    text = planted(dice, dice.randrange(200_000, 2_000_000), dice.randrange(2, 300))
+    settings = Settings(max_tokens=16_000, token_counter="estimate", start_at=0.0)
+    options: dict[str, Any] = {"summarizer": outside, "embedder": outside, "events": outside, "redact": Taking()}
+    with caplog.at_level(logging.DEBUG):
+        async with open_context(settings, **options) as context:
+            for message in (user("look"), *shaped(dice, text, 0), user("and now?"), assistant("seen")):
+                await context.add_message(message)
+            await context.get_messages_for_request()
+            await context.wait_idle()
+            await context.search("the build failed")
+            outside.heard += [*(node.text for node in context.summaries()), str(context.statistics()), caplog.text]
+    assert {"segment", "embedding"} <= set(outside.kinds)
+    assert sum(text.count("[block]") + text.count("[token]") for text in outside.heard) > 0
+    assert [text for text in outside.heard if MATERIAL.search(text)] == []
 
 
 @pytest.mark.parametrize("secret", [KEY, BEARER])
