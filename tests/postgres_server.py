@@ -24,7 +24,7 @@ import pytest
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.stores.postgres.address import read_address
 
-PATIENCE = 60  # seconds
+PATIENCE = 120  # seconds
 NOBODY = 65534
 LEASE = 3  # seconds
 ADDRESS = "TESTS_POSTGRES_ADDRESS"  # for the children of a test

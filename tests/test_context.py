@@ -25,7 +25,7 @@ from summarizing_context import (
     message_text_parts,
     open_context,
 )
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.budget_estimate import budget_tokens
 from summarizing_context.worker import worker
 from tests.laws.builders import assistant, call, result, session, system, user
 from tests.laws.summarizers import Counting, Failing, Sleeping
@@ -47,7 +47,7 @@ async def fill(context: SummarizingContext, messages: list[dict]) -> None:
 
 
 def cost(messages: list[dict]) -> int:
-    return sum(4 + sum(map(estimate_text, message_text_parts(message))) for message in messages)
+    return sum(4 + sum(map(budget_tokens, message_text_parts(message))) for message in messages)
 
 
 class Provider:
@@ -598,7 +598,7 @@ async def test_the_figures_add_up():
         assert figures.model_calls - len(summarizer.rule_jobs) == summarizer.calls > 0
         assert figures.summaries_ready == figures.segments > 0
         assert (figures.summaries_pending, figures.summaries_failed, figures.lag_tokens) == (0, 0, 0)
-        assert (figures.token_counter, figures.store, figures.breaker) == ("estimate", ":memory:", "closed")
+        assert (figures.token_counter, figures.store, figures.breaker) == ("estimate/2", ":memory:", "closed")
         assert figures.stand_ins == sum(node.made_by in ("stand-in", "provisional") for node in context.explain())
         assert figures.max_passes == max(node.passes for node in context.explain())
         assert figures.last_error is None

@@ -13,6 +13,7 @@ from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.assembly import open_store
 from summarizing_context.log.digests import recipe_hash
 from summarizing_context.log.tree import HeaderNode
+from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.settings.sizes import summary_sizes
 from summarizing_context.stores.base import StoredSummary, SummaryKey
 from tests.laws.builders import session
@@ -47,7 +48,7 @@ def tokens(header: list[HeaderNode]) -> int:
 
 async def test_after_two_hundred_segments_one_merge_stands_before_the_newest():
     settings, summarizer = small(), Counting("counting/1")
-    async with open_context(settings, summarizer=summarizer) as context:
+    async with open_context(settings, summarizer=summarizer, count_tokens=estimate_text) as context:
         headers = await feed(context, session(seed=5, messages=1_100))
         figures = context.statistics()
     assert figures.segments >= 200

@@ -31,6 +31,7 @@ from rich.progress import track
 from evals.performance.scripted import ScriptedModel, without_rules
 from evals.performance.view_traces import Fold, Message, Row, canonical, difference
 from summarizing_context import BudgetError, Settings, SummarizingContext, open_context
+from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.transcripts import find_transcripts, read_session
 
 Rows = dict[str, dict[str, Row]]  # by transcript and budget
@@ -42,9 +43,9 @@ TOPIC = "the tests that failed"
 
 async def replay(messages: Sequence[Message], budget: int) -> Row:
     """The row of one transcript at one budget."""
-    settings = Settings(max_tokens=budget, token_counter="estimate", idle_after=None)
+    settings = Settings(max_tokens=budget, idle_after=None)
     fold = Fold()
-    async with open_context(settings, summarizer=ScriptedModel()) as context:
+    async with open_context(settings, summarizer=ScriptedModel(), count_tokens=estimate_text) as context:
         for at, message in enumerate(messages):
             if at and message.get("role") == "assistant":
                 await _look(context, budget, fold)

@@ -14,6 +14,7 @@ import msgspec
 from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_traits
 from summarizing_context.log.digests import content_digest
 from summarizing_context.log.repairs import Read
+from summarizing_context.messages.budget_estimate import estimates
 from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts
 from summarizing_context.messages.instruction_files import may_hold_files
 from summarizing_context.messages.parts import unpaid_frame
@@ -109,8 +110,12 @@ class Entry:
 def make_entry(message: Message, count: Callable[[str], int], counter: str) -> Entry:
     """The entry of a checked message, counted by `count`, whose name is `counter`."""
     reading = read_message(message)
-    estimate = estimate_texts(reading.texts)
-    tokens = _text_tokens(message, reading, count, estimate if counter == ESTIMATE else None)
+    if counter == ESTIMATE:
+        both = [estimates(text) for text in reading.texts]
+        estimate, read = sum(cut for cut, _ in both), sum(budget for _, budget in both)
+    else:
+        estimate, read = estimate_texts(reading.texts), sum(map(count, reading.texts))
+    tokens = read + _unread_tokens(message, reading, count)
     typed, data = human_texts(reading), encode_message(message)
     facts = _facts(message, reading, typed, estimate=estimate, text_tokens=tokens, files=may_hold_files(data))
     return Entry(data, facts, (message, reading), typed if facts.human else None)
@@ -140,7 +145,9 @@ def decode_entry(data: bytes, kept: bytes, count: Callable[[str], int], counter:
         is_read_only = not reading.unread and not unpaid_frame(message)
         as_then = is_read_only and content_digest(reading) == facts.content
         is_counted = is_counted and as_then and counter != ESTIMATE
-    tokens = facts.text_tokens if is_counted else _text_tokens(message, reading, count)
+    tokens = facts.text_tokens
+    if not is_counted:
+        tokens = sum(map(count, reading.texts)) + _unread_tokens(message, reading, count)
     traits = read_traits(reading, human_texts(reading)) if facts.role == Role.USER else facts.traits
     derived = {"unused": (), "traits": traits, "human": reading.human}
     return Entry(data, msgspec.structs.replace(facts, text_tokens=tokens, **derived))
@@ -151,10 +158,9 @@ _decoder = msgspec.msgpack.Decoder(Kept)
 _ROLES = {role.name.lower(): role for role in Role}
 
 
-def _text_tokens(message: Message, reading: Reading, count: Callable[[str], int], read: int | None = None) -> int:
-    """Tokens of all that is sent of a message, where `read` are those of what a model reads, if they are known."""
-    read = sum(map(count, reading.texts)) if read is None else read
-    return read + sum(map(count, reading.unread)) + sum(map(count, unpaid_frame(message)))
+def _unread_tokens(message: Message, reading: Reading, count: Callable[[str], int]) -> int:
+    """Tokens of what is sent of a message beside what a model reads."""
+    return sum(map(count, reading.unread)) + sum(map(count, unpaid_frame(message)))
 
 
 def _facts(

@@ -12,8 +12,8 @@ from amplifier_core import ContextLengthError
 
 from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
 from summarizing_context.assembly import Options
+from summarizing_context.messages.budget_estimate import budget_tokens
 from summarizing_context.messages.counters import choose_counter
-from summarizing_context.messages.estimate import estimate_text
 from tests.adapters.host import Row, cost
 from tests.adapters.validity import refusals
 
@@ -84,7 +84,7 @@ async def test_a_huge_system_prompt_is_the_hosts_own_error() -> None:
 @pytest.mark.parametrize("name", SAMPLES)
 async def test_other_scripts_and_code_are_not_estimated_a_quarter_too_low(name: str) -> None:
     counter = await choose_counter("tiktoken")
-    assert estimate_text(SAMPLES[name]) >= 0.75 * counter.count(SAMPLES[name])
+    assert budget_tokens(SAMPLES[name]) >= 0.75 * counter.count(SAMPLES[name])
 
 
 async def test_a_thousand_turns_are_counted_once() -> None:
@@ -93,7 +93,7 @@ async def test_a_thousand_turns_are_counted_once() -> None:
     def count(text: str) -> int:
         nonlocal counted
         counted += len(text)
-        return estimate_text(text)
+        return budget_tokens(text)
 
     manager = SummarizingContextManager({**SMALL, "token_counter": "auto"}, Options(count_tokens=count))
     written, views = 0, 0

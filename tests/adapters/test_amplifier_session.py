@@ -167,7 +167,7 @@ async def test_the_older_contract_compacts_for_the_mounted_provider_before_any_r
         context = session.coordinator.get("context")
         assert not await context.should_compact()
         for number in range(60):
-            await context.add_message({"role": "user", "content": f"{number}: " + "some words of a person " * 20})
+            await context.add_message({"role": "user", "content": f"{number}: " + "some words of a person " * 15})
         assert await context.should_compact()
         assert (await context.compact()).activated
         assert not await context.should_compact()

@@ -421,7 +421,7 @@ def open_to_all() -> Iterator[Path]:
 def as_somebody(*arguments: object) -> str:
     """What the child says when it does this without root's rights."""
     command = [sys.executable, str(CHILD), "unprivileged", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=True).stdout.strip()
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout.strip()
 
 
 # Privacy of files

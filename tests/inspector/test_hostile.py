@@ -265,7 +265,7 @@ def test_pages_of_other_origins_read_nothing_and_undo_nothing(browser: Any, url:
     page = browser.new_page()
     with another_origin() as (port, _):
         page.goto(f"http://{host}:{port}/?at={url}")
-        page.wait_for_selector("body[data-told]", timeout=20_000)
+        page.wait_for_selector("body[data-told]", timeout=120_000)
         told = page.evaluate("JSON.parse(document.body.dataset.told)")
     assert told.pop("plain") in ("", "refused")  # that page may not read the refusal
     assert set(told.values()) == {"refused"}

@@ -297,7 +297,7 @@ async def test_nothing_is_left_beside_a_store_that_nobody_has_open(store: Path) 
 
 def test_changes_are_told_as_they_come_and_the_server_stops_with_streams_open(tmp_path: Path) -> None:
     store = fill_store(tmp_path / "run.db", "s1", 5)
-    with started(store, tmp_path) as (url, process), urllib.request.urlopen(f"{url}api/events", timeout=20) as events:
+    with started(store, tmp_path) as (url, process), urllib.request.urlopen(f"{url}api/events", timeout=120) as events:
         first = next(line for line in events if line.startswith(b"data:"))
         fill_store(store, "s2", 3)
         assert next(line for line in events if line.startswith(b"data:")) != first

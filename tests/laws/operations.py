@@ -79,7 +79,7 @@ class Operations(RuleBasedStateMachine):
         self.judge: Judge | None = None
 
     def run(self, doing: Awaitable[T]) -> T:
-        return self.loop.run_until_complete(asyncio.wait_for(doing, 60))
+        return self.loop.run_until_complete(asyncio.wait_for(doing, 120))
 
     def count(self, name: str) -> None:
         type(self).done[name] += 1

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, message_text_parts, open_context
+from summarizing_context.messages.budget_estimate import budget_tokens
 from summarizing_context.messages.counters import TiktokenCounter, load_offline
-from summarizing_context.messages.estimate import estimate_text
 
 from .builders import Message, user
 from .judge import SMALL
@@ -26,7 +26,7 @@ def counter(name: str) -> Any:
     """A counter that counts each text once: one view after the other holds the same."""
     encoding = load_offline()
     assert encoding is not None
-    return lru_cache(maxsize=20_000)(estimate_text if name == "estimate" else TiktokenCounter(encoding).count)
+    return lru_cache(maxsize=20_000)(budget_tokens if name == "estimate" else TiktokenCounter(encoding).count)
 
 
 def recount(view: list[Message], count: Any) -> int:
@@ -312,7 +312,7 @@ async def test_a_frame_of_any_length_leaves_room_for_a_view(rows: list[Message])
         await context.add_message(user("go on"))
         view = await context.get_messages_for_request()
         assert view[-1] == user("go on")
-        assert recount(view, estimate_text) <= 1_000
+        assert recount(view, budget_tokens) <= 1_000
 
 
 WORDS = "word " * 800

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from summarizing_context.errors import SettingsError
 from summarizing_context.messages import counters as tiktoken_counter
 from summarizing_context.messages import counters as tokens
+from summarizing_context.messages.budget_estimate import budget_tokens
 from summarizing_context.messages.counters import (
     RANKS_CACHE_NAME,
     Calibration,
@@ -29,7 +30,6 @@ from summarizing_context.messages.counters import (
     choose_counter,
     load_offline,
 )
-from summarizing_context.messages.estimate import estimate_text
 
 pytestmark = pytest.mark.anyio
 
@@ -72,8 +72,8 @@ async def test_auto_takes_tiktoken_when_its_ranks_are_supplied():
 
 async def test_the_estimate_is_taken_when_it_is_asked_for():
     counter = await choose_counter("estimate")
-    assert counter.name == "estimate"
-    assert counter.count("hello world") == estimate_text("hello world")
+    assert counter.name == "estimate/2"
+    assert counter.count("hello world") == budget_tokens("hello world")
 
 
 @pytest.mark.usefixtures("nothing_here")
@@ -81,10 +81,10 @@ async def test_auto_falls_back_to_the_estimate_without_ranks_and_says_once_how_t
     caplog: pytest.LogCaptureFixture,
 ):
     tokens._tell_of_estimate.cache_clear()
-    assert (await choose_counter("estimate")).name == "estimate"
+    assert (await choose_counter("estimate")).name == "estimate/2"
     assert caplog.messages == [], "it was chosen"
     for _ in range(2):
-        assert (await choose_counter("auto")).name == "estimate"
+        assert (await choose_counter("auto")).name == "estimate/2"
     (told,) = caplog.messages
     assert "pip install 'summarizing-context[offline-tokens]'" in told
 
@@ -98,7 +98,7 @@ async def test_tiktoken_without_ranks_is_refused_and_says_what_to_do():
 
 @pytest.mark.usefixtures("nothing_here")
 async def test_a_failed_download_leads_to_the_estimate_or_to_an_error(caplog: pytest.LogCaptureFixture):
-    assert (await choose_counter("auto", allow_download=True)).name == "estimate"
+    assert (await choose_counter("auto", allow_download=True)).name == "estimate/2"
     ours = [record for record in caplog.records if record.name.startswith("summarizing_context")]
     assert [record.cause for record in ours] == ["ConnectionError"]  # type: ignore[attr-defined]
     with pytest.raises(SettingsError, match="nor could be downloaded"):
@@ -111,7 +111,7 @@ async def test_a_download_that_hangs_is_given_up(nothing_here: Path, monkeypatch
     with anyio.fail_after(120):
         counter = await choose_counter("auto", allow_download=True, download_timeout=0.05)
     hanging.set()
-    assert counter.name == "estimate"
+    assert counter.name == "estimate/2"
 
 
 async def test_a_download_is_used_once_it_is_there(nothing_here: Path, monkeypatch: pytest.MonkeyPatch):
@@ -200,7 +200,7 @@ def test_a_piece_that_tiktoken_panics_on_is_estimated():
     def panic(*_: Any, **__: Any) -> None:
         raise PanicException
 
-    assert TiktokenCounter(SimpleNamespace(encode=panic)).count("hello") == estimate_text("hello")  # type: ignore[arg-type]
+    assert TiktokenCounter(SimpleNamespace(encode=panic)).count("hello") == budget_tokens("hello")  # type: ignore[arg-type]
 
 
 def test_an_interruption_while_counting_is_not_swallowed():
@@ -260,7 +260,7 @@ def test_a_later_failure_gives_way_to_the_estimate_and_is_logged_once(caplog: py
     counter = CallableCounter(count)
     with caplog.at_level(logging.WARNING):
         counted = [counter.count(text) for text in ("secret words", "none", "negative", "huge", "fine")]
-    assert counted == [*map(estimate_text, ("secret words", "none", "negative", "huge")), 1]
+    assert counted == [*map(budget_tokens, ("secret words", "none", "negative", "huge")), 1]
     assert counter.bad_counts == 4
     assert [record.cause for record in caplog.records] == ["it raised ValueError"]  # type: ignore[attr-defined]
     assert "secret" not in caplog.text

@@ -92,7 +92,7 @@ async def test_killed_workers_and_a_killed_server_lose_no_summary_and_pay_none_t
     rng = random.Random(1)
     added: list[str] = []
     with postgres_server.started() as server:
-        address = f"{server.url}&schema=pool&lease=3"
+        address = f"{server.url}&schema=pool&lease=30"
         workers = Workers(crasher, address, tmp_path / "calls")
         given = settings(f"{address}&application_name=host", "pool")
         model = Model(str(tmp_path / "calls"))  # of the host: it would note its calls

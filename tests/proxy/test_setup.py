@@ -194,7 +194,7 @@ def test_the_lines_are_read_by_a_real_shell(tmp_path: Path):
     assert edit is not None
     edit.apply()
     asking = f". {file}; echo $ANTHROPIC_BASE_URL $OPENAI_BASE_URL"
-    said = subprocess.run(["bash", "-c", asking], capture_output=True, text=True, timeout=20, check=True).stdout
+    said = subprocess.run(["bash", "-c", asking], capture_output=True, text=True, timeout=120, check=True).stdout
     assert said.split() == ["http://127.0.0.1:8377", "http://127.0.0.1:8377/v1"]
     undone = remove_lines(file)
     assert undone is not None

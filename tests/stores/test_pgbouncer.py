@@ -71,7 +71,7 @@ def pooler(postgres: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def _wait_for(address: str) -> None:
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while True:
         try:
             psycopg.connect(address, autocommit=True).close()

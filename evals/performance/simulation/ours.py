@@ -66,8 +66,8 @@ async def simulate(plan: Plan, *, patience: float = 2.0) -> Outcome:
     requests = Requests(_cost)
     outcome = Outcome(requests.bill)
     began, worked = time.perf_counter(), time.process_time()
-    settings = Settings(**{"max_tokens": WINDOW, "token_counter": "estimate", **plan.settings})
-    async with open_context(settings, summarizer=summarizer, clock=clock) as context:
+    settings = Settings(**{"max_tokens": WINDOW, **plan.settings})
+    async with open_context(settings, summarizer=summarizer, clock=clock, count_tokens=estimate_text) as context:
         for message in opening(texts):
             await context.add_message(message)
         for at, step in enumerate(steps(plan.length, plan.seed)):

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from summarizing_context.errors import MessageError
-from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
+from summarizing_context.messages.budget_estimate import budget_tokens
+from summarizing_context.messages.estimate import MESSAGE_TOKENS
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.parts import call_id, is_result
 from summarizing_context.messages.reading import content_texts, message_text_parts
@@ -375,4 +376,4 @@ def _spoken(row: Message) -> Message | None:
 
 
 def _cost(message: Message) -> int:
-    return MESSAGE_TOKENS + sum(map(estimate_text, message_text_parts(message)))
+    return MESSAGE_TOKENS + sum(map(budget_tokens, message_text_parts(message)))

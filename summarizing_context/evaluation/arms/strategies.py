@@ -26,6 +26,7 @@ from summarizing_context.evaluation.arms.views import (
 )
 from summarizing_context.evaluation.cases.model import Case
 from summarizing_context.evaluation.view_parts import is_header
+from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.search_terms import query_terms
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import Summarizer
@@ -150,17 +151,16 @@ class StrategyArm:
 
 @asynccontextmanager
 async def open_arm(settings: Settings, case: Case, summarizer: Summarizer | None = None) -> AsyncIterator[StrategyArm]:
-    """A strategy's arm for one session, in memory, counting by the built-in estimate."""
+    """A strategy's arm for one session, in memory, counting by the estimate that stays as it is."""
     settings = replace(
         settings,
         store=":memory:",
         session_id="eval",
-        token_counter="estimate",
         image_tokens=0,
         idle_after=None,
         start_at=0.0,  # summaries of everything, whatever the budget
     )
     if summarizer is not None:  # which calls a breaker lets through depends on their order, and so would the views
         settings = replace(settings, breaker_failures=_NEVER)
-    async with open_context(settings, summarizer=summarizer) as context:
+    async with open_context(settings, summarizer=summarizer, count_tokens=estimate_text) as context:
         yield StrategyArm(context, case, has_ledger=settings.ledger_share > 0 and settings.strategy != "truncate")

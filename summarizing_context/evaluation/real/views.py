@@ -19,6 +19,7 @@ from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError
 from summarizing_context.evaluation.real.recording import Case, Reply, key_of
 from summarizing_context.evaluation.real.rendering import Message, text_of, tokens_of
+from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.base import SummaryJob
 
@@ -99,7 +100,7 @@ async def our_view(
 ) -> OurView:
     """Our view at the cut, with recorded summaries."""
     summarizer = RecordedSummarizer(case.name, replies)
-    async with open_context(_settings(case.budget, own), summarizer=summarizer) as context:
+    async with open_context(_settings(case.budget, own), summarizer=summarizer, count_tokens=estimate_text) as context:
         text = text_of(await _view_at_cut(context, messages, case.budget))
         nodes = context.summaries() or context.explain(drops=False)  # a short log may have no whole segment yet
         leaves = [Summary(node.start, node.stop, node.text) for node in nodes]
@@ -115,7 +116,7 @@ async def extractive_view(
     The view at the cut is taken if it fits closely. Else other budgets are tried, each as after a restart.
     """
     best, start = "", len(messages)
-    async with open_context(_settings(case.budget, own)) as context:
+    async with open_context(_settings(case.budget, own), count_tokens=estimate_text) as context:
         view = await _view_at_cut(context, messages, case.budget)
         low, high, budget = 0.0, 0.0, float(case.budget)
         for tried in range(_TRIES):
@@ -159,7 +160,6 @@ def _settings(budget: int, own: Settings | None) -> Settings:
         store=":memory:",
         session_id="real",
         max_tokens=budget,
-        token_counter="estimate",
         idle_after=None,
         breaker_failures=_NEVER // 1_000,
     )
