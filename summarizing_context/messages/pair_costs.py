@@ -1,4 +1,4 @@
-"""What pairs of neighbouring bytes cost by their classes: `python -m evals.pair_costs` makes these.
+"""What pairs of neighbouring bytes cost by their classes: `python -m evals.pair_costs --fit` makes such a table.
 
 Pure data, in parts of a token of o200k_base.
 """
