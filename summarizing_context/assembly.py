@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 
@@ -58,7 +59,7 @@ from summarizing_context.stores.sqlite.store import SqliteStore
 from summarizing_context.summarizers.base import Summarizer
 from summarizing_context.summarizers.extractive.parameters import load_parameters
 from summarizing_context.summarizers.extractive.quotes import error_line, quotes
-from summarizing_context.summarizers.extractive.summarizer import brief_of, skim, summarize_extractively
+from summarizing_context.summarizers.extractive.summarizer import brief_of, cut_to, skim, summarize_extractively
 from summarizing_context.summarizers.extractive.topics import excerpt_about, key_lines, lines_about
 from summarizing_context.summarizers.prices import FREE, load_prices
 from summarizing_context.summarizers.providers import AnyCaller, make_caller
@@ -261,15 +262,14 @@ def make_extracts(settings: Settings) -> Extracts:
     parameters = load_parameters(settings.extractive_parameters)
 
     def thorough(content: str, *, kind: str, max_tokens: int, yield_now: YieldNow = never_yield) -> str:
-        made: Literal["segment", "rollup"] = "rollup" if kind == "rollup" else "segment"
-        return summarize_extractively(
-            content, kind=made, max_tokens=max_tokens, count=estimate_text, parameters=parameters, yield_now=yield_now
-        )
+        made = partial(summarize_extractively, kind="rollup" if kind == "rollup" else "segment", parameters=parameters)
+        return made(content, max_tokens=max_tokens, count=estimate_text, yield_now=yield_now)
 
     return Extracts(
         thorough,
         lambda content, most: skim(content, max_tokens=most, count=estimate_text),
         lambda text, most: brief_of(text, max_tokens=most, count=estimate_text),
+        lambda text, most: cut_to(text, max_tokens=most, count=estimate_text),
         lambda text, most: key_lines(text, max_tokens=most, count=estimate_text),
         lambda content, topic, most: lines_about(content, topic, max_tokens=most, count=estimate_text),
         lambda content, topic, most: excerpt_about(content, topic, max_tokens=most, count=estimate_text),

@@ -51,7 +51,8 @@ class Shares(NamedTuple):
 
 
 class Room(NamedTuple):
-    """Tokens to share out. Each step of `squeeze` halves what headers, pins and single messages may take.
+    """Tokens to share out. Each step of `squeeze` halves what pins, single messages and headers may take. A header may
+    take more where that much is `spare`.
 
     Messages that must stay are paid first, as the leading system rows are: shares are of what is left then.
     """
@@ -60,6 +61,7 @@ class Room(NamedTuple):
     shares: Shares
     squeeze: int = 0
     staying: int = 0  # tokens of messages that must stay
+    spare: float = 0.0  # tokens that nothing else takes
 
     @property
     def staying_cap(self) -> int:
@@ -101,11 +103,11 @@ class Room(NamedTuple):
 
     @property
     def header_target(self) -> float:
-        return self._squeezed(self.shares.header_target)
+        return self._eased(self.shares.header_target)
 
     @property
     def header_share(self) -> float:
-        return self._squeezed(self.shares.header_share)
+        return self._eased(self.shares.header_share)
 
     @property
     def least_cap(self) -> int:
@@ -126,6 +128,9 @@ class Room(NamedTuple):
             return self.tokens >> (self.squeeze - BARE + 1)
         left_for_group = (self._squeezed(self.shares.group_share) - shown_of_group) / 2
         return max(self.least_cap, int(min(self._squeezed(self.shares.message_share), left_for_group)))
+
+    def _eased(self, share: float) -> float:
+        return max(self._squeezed(share), min(share * self.shared, self.spare))
 
     def _squeezed(self, share: float) -> float:
         return share * self.shared / (1 << self.squeeze)

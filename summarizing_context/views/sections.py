@@ -110,7 +110,19 @@ class Draft:
         texts, reads = _PacedTexts(sources.summaries, sources.reads.pace), sources.reads
         texts.work_out(list(map(Node.leaf, range(tree[-1][0].stop if tree else 0, cut.leaves))))
         written: Written = reads.pace.once(("written", reads.log.name), dict)
-        return choose_summaries(plan, texts, self.room, sources.style, written)
+        return choose_summaries(plan, texts, self.room._replace(spare=self._spare), sources.style, written)
+
+    @property
+    def _spare(self) -> float:
+        """What the tail and the other sections leave to a squeezed header in a view that frees what it has to."""
+        room, pinned, price = self.room, self.pinned, self.sources.price
+        if not room.squeeze:
+            return 0.0
+        rules = self.rules(pinned.unshown).item
+        items = [*pinned.before, *pinned.after, *([rules] if rules else ()), *memories(self)]
+        texts = [text for text in plan(self) if isinstance(text, str)]
+        beside: float = sum(item.tokens for item in items) + sum(map(price.count, texts))
+        return room.high - room.min_free - self.tail_tokens - beside
 
     @cached_property
     def header(self) -> Header:

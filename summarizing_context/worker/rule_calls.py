@@ -33,7 +33,7 @@ from summarizing_context.worker.payments import paid_once
 
 _TYPED = 8_000  # characters that are enough for a request
 
-_SEGMENTS = 8  # with words of a human that wait at most, and no more than stand before them
+_SEGMENTS = 8  # that a message waits for at most, and no more than stand before its own
 
 _REQUEST = 16_000  # characters
 
@@ -115,8 +115,9 @@ class RuleCalls:
         """The entry before which the next request ends; None while too little has been typed for one.
 
         It ends with a segment, whatever came after it: with the one in which enough has been typed, or with the last of
-        as many segments with words as stand before the first of them, from 1 to `_SEGMENTS`. The first request of a log
-        of which no segment holds words does not wait for one. What a request had no room for is asked about at once.
+        as many segments as stand before the first of them, from 1 to `_SEGMENTS`: what waits is still shown word for
+        word then. The first request of a log of which no segment holds words does not wait for one. What a request had
+        no room for is asked about at once.
         """
         log, waiting = self._log, self._log.rules.open
         if not waiting:
@@ -125,19 +126,16 @@ class RuleCalls:
             return self._begun[1]
         if waiting[0] >= log.covered_by_segments:
             return None if log.rules.is_judged else len(log)
-        most = min(max(1, self._segment_of(waiting[0])), _SEGMENTS)
-        typed = segments = stop = 0
+        first = self._segment_of(waiting[0])
+        last = first + min(max(1, first), _SEGMENTS) - 1
+        typed = 0
         for index in waiting:
-            if index >= stop:  # a segment begins, or what stands in none yet
-                if segments >= most or typed >= _TYPED:
-                    return stop
-                if index >= log.covered_by_segments:
-                    return None
-                stop, counted = log.segments[self._segment_of(index)].stop, False
-            if (length := log.entries[index].typed_length) and not counted:
-                segments, counted = segments + 1, True
-            typed += length
-        return stop if segments >= most or typed >= _TYPED else None
+            if (at := self._segment_of(index)) > last or at == len(log.segments):
+                break
+            typed += log.entries[index].typed_length
+            if typed >= _TYPED:
+                return log.segments[at].stop
+        return log.segments[last].stop if last < len(log.segments) else None
 
     def _segment_of(self, index: int) -> int:
         """The segment in which an entry stands."""

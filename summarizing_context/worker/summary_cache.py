@@ -40,11 +40,13 @@ class Extract(Protocol):
 
 
 class Extracts(NamedTuple):
-    """The extractive passes: thorough, quick, shortening a summary; about a topic, to be shown and to be read on."""
+    """The extractive passes: thorough, quick, making a summary short, or as short as it has to be; about a topic, to be
+    shown and to be read on."""
 
     thorough: Extract
     skim: Callable[[str, int], str]
     brief: Callable[[str, int], str]
+    cut: Callable[[str, int], str]
     key_lines: Callable[[str, int], Sequence[str]]  # of a text that a model does not get to read
     about: Lines
     excerpt: Lines
@@ -307,7 +309,7 @@ class SummaryCache:
         if (made := self.open.text_of(piece)) is None:
             return None
         fits = estimate_text(made.text) <= max_tokens
-        return made if fits else made._replace(text=self._extracts.brief(made.text, max_tokens))
+        return made if fits else made._replace(text=self._extracts.cut(made.text, max_tokens))
 
     def piece_reader(self, piece: range, max_tokens: int) -> Callable[[], NodeText]:
         """What gives the extractive text of such groups, in any thread."""

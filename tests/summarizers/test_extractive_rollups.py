@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from summarizing_context.messages.rendering import render_children
-from summarizing_context.summarizers.extractive.summarizer import brief_of, summarize_extractively
+from summarizing_context.summarizers.extractive.summarizer import brief_of, cut_to, summarize_extractively
 
 from .contents import FIXED_BUILD, constraints, content, count, rollup, section, summary
 
@@ -97,6 +97,32 @@ def test_a_brief_has_at_most_three_lines():
 def test_the_brief_of_a_short_segment_names_its_rule():
     brief = brief_of(content(("user", "Never push to main."), ("assistant", "Noted.")), max_tokens=30, count=count)
     assert '"Never push to main."' in brief
+
+
+NESTED = "## Done\n- ran it\n\n## Facts\n- flights:\n  - A 10\n  - B 20\n  - C 30\n  - D 40"
+
+
+def test_a_summary_that_nearly_fits_loses_only_its_last_lines_and_stays_as_it_is_written():
+    assert cut_to(NESTED, max_tokens=count(NESTED), count=count) == NESTED
+    cut = cut_to(NESTED, max_tokens=count(NESTED) - 1, count=count)
+    assert cut == NESTED.removesuffix("\n  - D 40")
+
+
+def test_the_section_that_takes_most_for_its_share_is_cut_first_and_none_by_its_heading_alone():
+    cut = cut_to(NESTED, max_tokens=count("## Done\n- ran it\n\n## Facts\n- flights:"), count=count)
+    assert cut == "## Done\n- ran it\n\n## Facts\n- flights:"
+    assert cut_to(NESTED, max_tokens=count("## Done\n- ran it"), count=count) in (
+        "## Done\n- ran it",
+        "## Facts\n- flights:",
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.text(min_size=1, max_size=400), st.integers(1, 80))
+def test_any_text_can_be_cut_to_its_tokens(text: str, tokens: int):
+    cut = cut_to(text, max_tokens=tokens, count=count)
+    assert cut
+    assert count(cut) <= tokens or cut == "…"
 
 
 @settings(max_examples=60, deadline=None)

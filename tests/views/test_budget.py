@@ -80,6 +80,15 @@ def test_each_squeeze_halves_what_may_be_taken_but_not_the_waters():
     assert (squeezed.high, squeezed.low, squeezed.min_free) == (plain.high, plain.low, plain.min_free)
 
 
+def test_a_squeezed_header_takes_what_is_spare_but_no_more_than_without_a_squeeze():
+    plain, squeezed = room(8_000), room(8_000, squeeze=2)
+    assert squeezed._replace(spare=2_500).header_share == 2_500
+    assert squeezed._replace(spare=1_500).header_target == 1_500
+    assert squeezed._replace(spare=9_000).header_share == plain.header_share
+    assert squeezed._replace(spare=-5).header_share == squeezed.header_share
+    assert squeezed._replace(spare=9_000).message_cap(0) == squeezed.message_cap(0)
+
+
 def test_the_first_message_of_a_group_is_held_by_both_shares():
     assert room(10_000).message_cap(0) == 2_000
     assert room(10_000, group_share=0.9).message_cap(0) == 2_500

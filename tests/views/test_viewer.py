@@ -11,7 +11,7 @@ from summarizing_context.views.budget import CachePrices, Economy
 from summarizing_context.views.builder import MAX_KEYS, Viewer
 from summarizing_context.views.view import Replaced, View, ViewPolicy
 from summarizing_context.worker.summary_cache import SummaryCache
-from tests.making import PRICE, SMALL, entry, fixed_shares, one_call, session, system, user
+from tests.making import PRICE, SMALL, answer, entry, fixed_shares, one_call, session, system, user
 from tests.worker.test_summaries import book
 
 BUDGET = 2_000
@@ -193,6 +193,18 @@ def test_a_flat_header_shows_segments_only():
     host = Host(flat=True)
     host.run(session(messages=300))
     assert {node.rank for node in host.viewer.latest.state.nodes} <= {0, -1}
+
+
+def test_a_large_newest_group_takes_from_the_header_only_what_it_needs():
+    host = Host(flat=True)
+    host.run(session(messages=200))
+    before = sum(node.tokens for node in host.viewer.latest.state.nodes)
+    calls = [f"c{number}" for number in range(8)]
+    view = host.run([one_call(*calls), *(answer(name, "big " * 900) for name in calls)])
+    state = host.viewer.latest.state
+    assert (host.reasons[-1], state.squeeze) == ("high_water", 1)
+    assert view.tokens <= BUDGET - fixed_shares().min_free * state.room
+    assert before > sum(node.tokens for node in state.nodes) > 0.8 * before
 
 
 def test_too_many_messages_ask_for_an_activation_and_some_are_kept():

@@ -212,6 +212,21 @@ async def test_a_request_waits_for_segments_or_for_words(size: int, held: list[i
         assert [job.start for job in desk.jobs[1:]] == [job.stop + 1 for job in desk.jobs[:-1]]
 
 
+async def test_a_message_waits_for_eight_segments_at_most_whether_or_not_anybody_typed_in_them():
+    alone = [assistant(f"step {n} " + "text " * 400) for n in range(7)]
+    rows = [*remarks(16, 2), user("Never push to main."), *alone]
+    async with Desk(*rows, limits=SEGMENTS) as desk:
+        await desk.finish()
+        asked, last = len(desk.jobs), len(desk.log.segments)
+        assert not any("Never push" in job.content for job in desk.jobs)
+        desk.log.extend(entries([assistant("text " * 400), assistant("text " * 400)])[0])
+        desk.log.extend(entries([assistant("text " * 400), assistant("text " * 400)])[1])
+        assert len(desk.log.segments) > last
+        await desk.finish()
+        assert len(desk.jobs) == asked + 1
+        assert "Never push" in desk.jobs[-1].content
+
+
 async def test_what_was_said_later_changes_no_request():
     rows = [*remarks(12, 2), user("Never push to main."), *remarks(8, 2), user("Never push to main."), *remarks(16, 2)]
     rows[6] = user("Never push to main.")

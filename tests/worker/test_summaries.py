@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.log.digests import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
@@ -25,7 +27,7 @@ class Pass:
         self.fails = False
 
     def extracts(self) -> Extracts:
-        return Extracts(self.thorough, self.skim, self.brief, self.key_lines, self.about, self.excerpt)
+        return Extracts(self.thorough, self.skim, self.brief, self.cut, self.key_lines, self.about, self.excerpt)
 
     def thorough(self, content: str, *, kind: str, max_tokens: int, yield_now: YieldNow = never_yield) -> str:
         yield_now(len(content))
@@ -38,6 +40,9 @@ class Pass:
 
     def brief(self, text: str, max_tokens: int) -> str:
         return text[:5]
+
+    def cut(self, text: str, max_tokens: int) -> str:
+        return text[:7]
 
     def key_lines(self, text: str, max_tokens: int) -> list[str]:
         if self.fails:
@@ -118,6 +123,13 @@ def test_a_summary_takes_the_place_of_its_stand_in_and_of_the_rollups_over_it():
     give(made, Node.leaf(1), "better")
     assert made.text_of(Node.leaf(1)).text == "better"
     assert made.text_of(Node(0, 4)) != before
+
+
+def test_a_models_summary_of_a_piece_is_cut_where_it_does_not_fit(monkeypatch: pytest.MonkeyPatch):
+    made, _, _ = book()
+    monkeypatch.setattr(made.open, "text_of", lambda piece: NodeText("What a model says.", "model", 1))
+    assert made.ready_piece(range(3), 9) == NodeText("What a model says.", "model", 1)
+    assert made.ready_piece(range(3), 3) == NodeText("What a ", "model", 1)
 
 
 def test_the_first_summary_of_a_hash_stays():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Literal
 
@@ -29,6 +30,10 @@ _MOST_LINES = 3
 _MOST_TRIED = 4  # bullets of one section
 
 _LEAST = 6  # tokens for which another bullet is worth a try
+
+_AT_HEADING = re.compile(r"^(?=## )", re.MULTILINE)
+
+_SHARES = {f"## {name}": share for name, share in zip(NAMES, SHIPPED.rollup, strict=True)}  # by heading
 
 
 def brief_sections(summary: str, max_tokens: int, count: Count) -> str:
@@ -105,6 +110,21 @@ def brief_of(content_or_summary: str, *, max_tokens: int = 60, count: Callable[[
     if is_rendered(text):
         text = fit(skim_sections(text), SKIM_SHARES, 4 * max_tokens, count)
     return brief_sections(text, max_tokens, count)
+
+
+def cut_to(summary: str, *, max_tokens: int, count: Callable[[str], int]) -> str:
+    """A summary without the last lines of those sections that take most for their share; a brief where none is left."""
+    parts = [part.rstrip("\n").split("\n") for part in _AT_HEADING.split(summary)]
+    shares = [_SHARES.get(part[0], min(SHIPPED.rollup)) for part in parts]
+    costs = [[count(f"{line}\n") for line in part] for part in parts]
+    while any(len(part) > 1 for part in parts):
+        text = "\n\n".join("\n".join(part) for part in parts if len(part) > 1)
+        if count(text) <= max_tokens:
+            return text
+        at = max(range(len(parts)), key=lambda at: sum(costs[at][1:]) / shares[at])
+        parts[at].pop()
+        costs[at].pop()
+    return brief_of(summary, max_tokens=max_tokens, count=count)
 
 
 class ExtractiveSummarizer:
