@@ -31,7 +31,7 @@ _point(
 _point(
     4,
     "the whole history after any number of compactions",
-    f"{_A}long_session.py::test_two_hundred_turns",
+    f"{_A}long_session.py::test_up_to_two_hundred_turns",
     f"{_L}log_is_untouched.py::test_the_log_is_untouched_by_compaction_and_by_careless_callers",
 )
 _point(
@@ -103,7 +103,7 @@ _point(
     16,
     "a summary that fails in any way leaves a deterministic one, and no turn fails",
     f"{_L}summarizer_faults.py::test_views_stay_lawful_with_a_summarizer_that_is",
-    f"{_A}long_session.py::test_two_hundred_turns",
+    f"{_A}long_session.py::test_up_to_two_hundred_turns",
 )
 _point(
     17,
@@ -126,7 +126,7 @@ _point(
 _point(
     20,
     "what cannot shrink further is not tried again and again; large messages shrink in the view",
-    f"{_L}no_storm.py::test_a_thousand_requests_after_a_huge_first_message",
+    f"{_L}no_storm.py::test_requests_after_a_huge_first_message_cause_no_storm",
     f"{_L}no_storm.py::test_views_without_new_messages_never_activate_again",
 )
 _point(
@@ -144,7 +144,7 @@ _point(
 _point(
     23,
     "after an activation the prefix stays until the next",
-    f"{_A}long_session.py::test_two_hundred_turns",
+    f"{_A}long_session.py::test_up_to_two_hundred_turns",
     f"{_L}append_only_between_activations.py::test_the_stable_prefix_is_what_the_next_view_begins_with",
 )
 _point(
@@ -286,7 +286,7 @@ _point(
     47,
     "a summary is fenced as history, not instructions",
     "log/test_header.py::test_a_summary_cannot_end_its_fence",
-    "messages/test_fencing.py::test_no_text_opens_or_closes_a_fence",
+    "messages/test_fences.py::test_no_text_opens_or_closes_a_fence",
 )
 _point(
     48,
