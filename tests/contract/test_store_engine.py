@@ -85,11 +85,16 @@ async def test_where_the_file_is_locked_those_that_wait_behind_another_fail_with
     monkeypatch.setattr(Claims, "take", lambda claims, session: tried.append(session) or take(claims, session))
     with closing(sqlite3.connect(path, isolation_level=None)) as locker:
         locker.execute("begin immediate")
-        claims = [first.claim(f"s{number}") for number in range(20)]
-        reading = first.load("first")
+        all_queued = threading.Event()
+        holding = asyncio.ensure_future(first.read(lambda _: all_queued.wait(60)))
+        claims = [asyncio.ensure_future(first.claim(f"s{number}")) for number in range(20)]
+        reading = asyncio.ensure_future(first.load("first"))
+        await asyncio.sleep(0)  # each of them has queued what it does
+        all_queued.set()
         failed: list[Any] = await asyncio.gather(*claims, return_exceptions=True)
+        assert await holding
         assert {type(error) for error in failed} == {StoreLockedError}
-        assert len(tried) <= 2
+        assert tried == ["s0"]
         assert (await reading) is not None
     await first.claim("s1")
     await first.close()
