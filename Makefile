@@ -40,7 +40,7 @@ fleet-demo: $(READY) ## a server, three hosts and two workers on this machine, o
 	$(BIN)/python -m evals.performance.fleet_demo
 
 test: $(READY) ## every test
-	$(BIN)/python -m pytest -n 3 --dist worksteal
+	$(BIN)/python -m pytest -n 4 --dist worksteal
 
 $(HOSTS)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(HOSTS)
