@@ -22,15 +22,19 @@ class _Session:
 
 
 class Sessions:
-    """The open sessions, at most `most` beside those in use. All methods belong to one event loop."""
+    """The open sessions, at most `most` beside those in use. All methods belong to one event loop.
 
-    def __init__(self, settings: Settings, options: Options, most: int) -> None:
+    `flushes_behind` is for hosts that send their whole history again, so that nothing is lost with a power cut.
+    """
+
+    def __init__(self, settings: Settings, options: Options, most: int, *, flushes_behind: bool = False) -> None:
         self._settings = settings
         self._options = options
         self._most = most
         self._sessions: dict[str, _Session] = {}  # the one used last at the end
         self._closing: asyncio.Task[None] | None = None  # of sessions beyond `most`
-        self._engine = engine_of(settings.store)
+        self._flushes_behind = flushes_behind
+        self._engine = self._new_engine()
 
     @asynccontextmanager
     async def use(self, name: str, summarizer: Summarizer | None = None) -> AsyncIterator[SummarizingContext]:
@@ -55,8 +59,11 @@ class Sessions:
 
     def _usable_engine(self) -> Engine | None:
         if self._engine is not None and not self._engine.is_usable:
-            self._engine = engine_of(self._settings.store)
+            self._engine = self._new_engine()
         return self._engine
+
+    def _new_engine(self) -> Engine | None:
+        return engine_of(self._settings.store, flushes_behind=self._flushes_behind)
 
     def contexts(self) -> dict[str, SummarizingContext]:
         """The sessions that are open."""

@@ -118,3 +118,56 @@ async def test_an_engine_that_cannot_start_is_not_used_again(path: Path):
             await joined(engine, path)
     assert not engine.is_usable
     assert threads() == 0
+
+
+async def test_what_is_flushed_behind_is_acknowledged_first_and_on_the_disk_before_anything_else(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    flushed, permits = list[int](), threading.Semaphore(1)
+
+    def flush(file: int) -> None:
+        flushed.append(os.fstat(file).st_ino)
+        permits.acquire(timeout=20)
+
+    monkeypatch.setattr(os, "fsync", flush)
+    engine = Engine(path, flushes_behind=True)
+    store = await joined(engine, path, "a")
+    await store.append("a", entries("one"), nothing)  # not held up
+    later = asyncio.ensure_future(store.append("a", entries("two"), nothing))
+    await asyncio.wait([later], timeout=0.05)
+    assert not later.done()
+    permits.release(100)
+    await later
+    await store.close()
+    assert flushed == [flushed[0]] * len(flushed)
+    assert len(flushed) >= 3
+    assert await _stored(path) == ["one", "two"]
+
+
+async def test_where_flushing_behind_fails_commits_wait_for_the_disk_again(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    def fail(_file: int) -> None:
+        raise OSError("disk error")
+
+    async def waits() -> int:
+        found = await engine.writer.submit(lambda connection: connection.execute("pragma synchronous").fetchone())
+        return int(found[0])
+
+    engine = Engine(path, flushes_behind=True)
+    store = await joined(engine, path, "a")
+    assert await waits() == 1
+    monkeypatch.setattr(os, "fsync", fail)
+    await store.append("a", entries("one"), nothing)
+    assert await waits() == 2
+    await store.append("a", entries("two"), nothing)
+    await store.close()
+    assert [record.message for record in caplog.records] == ["a store could not be flushed behind"]
+    assert await _stored(path) == ["one", "two"]
+
+
+async def _stored(path: Path) -> list[str]:
+    store = await joined(Engine(path), path)
+    found = await log_of(store, "a")
+    await store.close()
+    return found

@@ -68,6 +68,9 @@ class PostgresDriver:
         """The error to raise in place of one of PostgreSQL."""
         return translate(error, self._address)
 
+    def flush(self, connection: PostgresConnection) -> None:
+        """The server has flushed what it has committed."""
+
     def has_spare(self) -> bool:
         """Whether messages may be left to index."""
         return not self._read_only

@@ -105,6 +105,9 @@ class Driver(Protocol):
     def translate(self, error: Exception) -> Exception:
         """The error to raise in place of one of the database."""
 
+    def flush(self, connection: Any) -> None:
+        """Called after each batch, once it is acknowledged: what is not on the disk yet has to get there."""
+
     def has_spare(self) -> bool:
         """Whether there may ever be work for spare time."""
 
@@ -261,6 +264,7 @@ class Writer:
                 else:  # it would have to wait as long as the one before did
                     operation.error = locked
                 self._acknowledge([operation])
+        self._driver.flush(connection)
         return not is_last
 
     def _acknowledge(self, operations: Sequence[_Operation]) -> None:

@@ -27,17 +27,30 @@ class Engine:
     """A writer for any number of stores. It starts with the first and ends with the last; then a new one is needed.
 
     `busy_timeout` is in seconds. `max_pages` caps the file's size (pages of 4096 bytes), as a full disk would.
+    With `flushes_behind` a commit is acknowledged before the disk has it, and flushed right after: a power cut in
+    between loses it, the end of the process does not.
     """
 
     def __init__(
-        self, path: str | Path, *, read_only: bool = False, busy_timeout: float = 5.0, max_pages: int | None = None
+        self,
+        path: str | Path,
+        *,
+        read_only: bool = False,
+        busy_timeout: float = 5.0,
+        max_pages: int | None = None,
+        flushes_behind: bool = False,
     ) -> None:
         self.path = None if path == ":memory:" else Path(os.path.realpath(path))
         self.name = str(self.path or ":memory:")
         self.read_only = read_only
         self.busy_timeout = busy_timeout
         self.driver = SqliteDriver(
-            self.path, read_only=read_only, busy_timeout=busy_timeout, max_pages=max_pages, gives_way=self._gives_way
+            self.path,
+            read_only=read_only,
+            busy_timeout=busy_timeout,
+            max_pages=max_pages,
+            gives_way=self._gives_way,
+            flushes_behind=flushes_behind,
         )
         self.writer = Writer(self.name, self.driver)
         self.stores: list[EngineSeat] = []  # that are open
@@ -69,9 +82,9 @@ class Engine:
         return any(store.gives_way() for store in list(self.stores))
 
 
-def engine_of(path: str | Path) -> Engine | None:
+def engine_of(path: str | Path, *, flushes_behind: bool = False) -> Engine | None:
     """What the sessions of one process share of a file. None where each has its own, or the store shares by itself."""
-    return None if is_address(path) or str(path) == ":memory:" else Engine(path)
+    return None if is_address(path) or str(path) == ":memory:" else Engine(path, flushes_behind=flushes_behind)
 
 
 class EngineSeat:
