@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -63,6 +64,8 @@ class History(Generic[Value]):
     made: list[Value]
     kept: int  # so many of them an earlier request had already, in front
     grouped: Any = None  # what a dialect has made of several items together, for an earlier request
+    front: bytes = b""  # the list's JSON up to the end of so many items: most of it is compared in one look
+    front_items: int = 0
 
 
 class Memory:
@@ -91,7 +94,7 @@ class Memory:
         """
         before, kept, stop = None, 0, 0
         for at, (history, _) in enumerate(self._histories):
-            same, end = _same_items(data, history.items) if history.kind == kind else (0, 0)
+            same, end = _same_items(data, history) if history.kind == kind else (0, 0)
             if same > kept:
                 before, kept, stop = at, same, end
         rest = data if before is None else b"[" + data[stop:].lstrip(b", \t\r\n")
@@ -102,10 +105,13 @@ class Memory:
         if before is not None:
             history = self._histories[before][0]
             found = History(kind, history.items[:kept] + new, history.made[:kept] + found.made, kept, history.grouped)
+            found.front, found.front_items = history.front, history.front_items
+            if not 0 <= kept - history.front_items <= _FRONT_LAGS:
+                found.front, found.front_items = data[:stop], kept
             if kept >= len(history.items) - _MOST_CHANGED:  # else another session goes on from there too
                 del self._histories[before]
         if all(item.startswith(b"{") for item in new):  # anything else does not end with itself
-            self._histories.append((found, len(data)))
+            self._histories.append((found, len(data) + len(found.front)))
             self._forget()
         return found
 
@@ -120,22 +126,26 @@ _MOST_ITEMS = 20_000  # of a request; a model's window ends long before
 _MOST_CHANGED = 4  # newest items that a client writes otherwise in its next request: marks, reminders
 
 
-def _same_items(data: bytes, items: Sequence[bytes]) -> tuple[int, int]:
+_FRONT_LAGS = 64  # items that are compared one by one before the front is written anew
+
+
+def _same_items(data: bytes, history: History[Any]) -> tuple[int, int]:
     """How many of the items a JSON list begins with, and where the last of them ends.
 
     Items are objects, which end with themselves. Where clients part them in several ways, only the first counts.
     """
     at = _after_space(data, 1)
-    between, same, end = b"", 0, 0
-    for item in items:
-        if not data.startswith(item, at):
+    if not history.items or not data.startswith(history.items[0], at):
+        return 0, 0
+    same, end = 1, at + len(history.items[0])
+    between = data[end : _after_space(data, end + 1)]
+    if history.front and data.startswith(history.front):
+        same, end = history.front_items, len(history.front)
+    for item in islice(history.items, same, None):
+        at = end + len(between)
+        if not (data.startswith(between, end) and data.startswith(item, at)):
             break
         same, end = same + 1, at + len(item)
-        if not between:
-            between = data[end : _after_space(data, end + 1)]
-        if not data.startswith(between, end):
-            break
-        at = end + len(between)
     return same, end
 
 
