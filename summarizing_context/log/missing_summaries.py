@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Container, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-from summarizing_context.log.tree import Node
+from summarizing_context.log.tree import FAN_IN, Node, blocks_ending_at
 
 
 class Want(NamedTuple):
@@ -32,15 +32,23 @@ class Readiness(Protocol):
 
 
 class Planner:
-    """Finds missing summaries. `reset` it when the log is replaced."""
+    """Finds missing summaries. `reset` it when the log is replaced. With `blocks` every whole block is merged ahead:
+    where merges cost no money, none is left to the view that needs it."""
 
-    def __init__(self, readiness: Readiness, *, rollups: bool = True) -> None:
+    def __init__(self, readiness: Readiness, *, rollups: bool = True, blocks: bool = False) -> None:
         self._readiness = readiness
         self._rollups = rollups
-        self._leaves = _Leaves()
+        self._has_blocks = rollups and blocks
+        self.reset()
 
     def reset(self) -> None:
-        self._leaves = _Leaves()
+        self._leaves, self._blocks = _Leaves(), _Leaves()
+
+    def merges(self, segments: int) -> list[Node]:
+        """Every merge that views may need, ready or not."""
+        blocks = range(FAN_IN, segments + 1, FAN_IN) if self._has_blocks else ()
+        needed = self._readiness.needed_merges() if self._rollups else ()
+        return [*needed, *(block for stop in blocks for block in blocks_ending_at(stop))]
 
     def plan(self, segments: int, busy: Container[str], limit: int) -> list[Want]:
         """At most `limit` wants whose hash is not in `busy`, each hash once."""
@@ -62,6 +70,14 @@ class Planner:
         if self._rollups:
             for node in self._readiness.needed_merges():
                 yield from self._missing_of(node)
+        if self._has_blocks:
+            for number in self._blocks.missing(segments // FAN_IN, lambda number: not self._missing_blocks(number)):
+                for block in self._missing_blocks(number):
+                    yield from self._want(block)
+
+    def _missing_blocks(self, number: int) -> list[Node]:
+        """The blocks that are not ready of those that end where the block of this number of the lowest rank does."""
+        return [node for node in blocks_ending_at((number + 1) * FAN_IN) if not self._readiness.is_ready(node)]
 
     def _missing_of(self, merge: Node) -> Iterator[Want]:
         """The merge, or, where it cannot be made yet, what it lacks beside leaves."""
@@ -80,8 +96,8 @@ class Planner:
 
 
 class _Leaves:
-    """Segments whose summary may be missing. One that can never be made does not keep those behind it from being
-    forgotten once they are ready."""
+    """Segments, or blocks of them, whose summary may be missing. One that can never be made does not keep those behind
+    it from being forgotten once they are ready."""
 
     def __init__(self) -> None:
         self._left: OrderedDict[int, None] = OrderedDict()  # found missing, oldest first

@@ -72,6 +72,15 @@ class Node(NamedTuple):
         return tuple(found)
 
 
+def blocks_ending_at(stop: int) -> list[Node]:
+    """The blocks whose last segment is the one before `stop`, the smallest first."""
+    found, size = list[Node](), FAN_IN
+    while stop and stop % size == 0:
+        found.append(Node(stop - size, stop))
+        size *= FAN_IN
+    return found
+
+
 NOTE = Node(-1, -1)  # a note about a topic; it stands outside the tree
 
 OPEN = Node(-2, -2)  # a piece of the open segment; likewise

@@ -113,8 +113,7 @@ class Worker:
         self._tell = notify
         self._ledger = ledger
         self._rules = rules  # where a model is asked for them
-        self._planner = Planner(summaries, rollups=rollups)
-        self._merges = rollups
+        self._planner = Planner(summaries, rollups=rollups, blocks=recipe.maker == "extractive")
         self._running: dict[str, Want] = {}
         self._retries = RetrySchedule(cooldown)
         self._owner: asyncio.Task[None] | None = None
@@ -192,7 +191,7 @@ class Worker:
         if not self._recipe.shared:
             return
         await self._recall(list(map(Node.leaf, range(len(self._log.segments)))), everything)
-        for merges in merges_below(self._summaries.needed_merges() if self._merges else ()):
+        for merges in merges_below(self._planner.merges(len(self._log.segments))):
             await self._recall(merges, everything)
 
     async def _recall(self, nodes: Sequence[Node], everything: bool) -> None:

@@ -60,8 +60,26 @@ def test_what_a_needed_merge_lacks_is_made_first():
     assert nodes(planner.plan(36, (), 9)) == [Node(0, 36)]
 
 
+def test_blocks_are_made_ahead_where_merges_cost_nothing_and_each_is_looked_at_until_it_is_ready():
+    shelf = Shelf(*leaves(256))
+    planner = Planner(shelf, blocks=True)
+    small = [Node(start, start + 16) for start in range(0, 256, 16)]
+    assert nodes(planner.plan(256, (), 99)) == small
+    shelf.ready |= set(small[:15])
+    assert nodes(planner.plan(256, (), 99)) == small[15:]
+    shelf.ready |= set(small)
+    assert nodes(planner.plan(256, (), 99)) == [Node(0, 256)]
+    shelf.ready.add(Node(0, 256))
+    assert planner.plan(256, (), 99) == []
+    shelf.asked = 0
+    assert planner.plan(256, (), 99) == []
+    assert shelf.asked == 0
+    assert planner.merges(256 + 17) == [*small, Node(0, 256), Node(256, 272)]
+
+
 def test_without_rollups_only_segments_are_wanted():
     assert nodes(Planner(Shelf(*leaves(4), needed=[Node(0, 4)]), rollups=False).plan(5, (), 9)) == [Node.leaf(4)]
+    assert nodes(Planner(Shelf(*leaves(17)), rollups=False, blocks=True).plan(17, (), 9)) == []
 
 
 def test_what_is_busy_is_not_planned_again():

@@ -201,6 +201,20 @@ async def test_what_the_store_has_is_not_made_again():
             assert third.worker.pending == 0
 
 
+async def test_an_extractive_session_has_its_blocks_ready_when_it_is_opened_again():
+    recipe = Recipe("extractive", "seg", "roll", True, 20, 20, lambda kind, rank, most: "")
+    async with Shop(recipe=recipe) as shop:
+        shop.book.foresee(Foreseen())  # a log may grow long before any view is asked for
+        blocks = [Node(start, start + 16) for start in range(0, len(shop.timeline.segments) - 15, 16)]
+        assert await shop.worker.wait_idle(120)
+        async with Shop(shop.timeline, recipe=recipe) as again:
+            again.book.foresee(Foreseen())
+            again.store.kept = shop.store.kept
+            await again.worker.recall()
+            assert blocks
+            assert all(again.book.is_ready(block) for block in blocks)
+
+
 async def test_a_private_recipe_never_touches_the_store():
     recipe = Recipe("model", "seg", "roll", False, 20, 20, lambda kind, rank, most: "x")
     async with Shop(recipe=recipe) as shop:
