@@ -94,6 +94,15 @@ def test_what_was_read_ahead_of_a_log_that_was_replaced_meanwhile_is_dropped():
     assert book.facts() == fresh.facts() != []
 
 
+@pytest.mark.parametrize(("turns", "tokens", "in_a_thread"), [(30, 2_000, False), (120, 8_000, True)])
+def test_a_view_has_a_thread_read_much_that_is_unread_and_reads_little_itself(turns, tokens, in_a_thread):
+    log = timeline(work(3, turns)[0])
+    book = SessionLedger(log, CallReader(LedgerRules(), Detectors(error_line, quotes)))
+    assert abs(log.tokens[-1] - tokens) < tokens / 2
+    assert (book.reader() is not None) is in_a_thread
+    assert book.lags
+
+
 async def test_an_open_call_is_known_already():
     async with open_context(Settings()) as context:
         await context.add_message(call("openai", ("1", "write_file", {"path": "a.py"})))

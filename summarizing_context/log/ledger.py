@@ -244,6 +244,8 @@ def _told(result: _Result, start: int, stop: int) -> Iterator[Touch]:
 
 _EAGER = 1_000  # unread tokens from which on they are read ahead of need
 
+_FOR_A_THREAD = 4_000  # unread tokens that a view has a thread read: fewer are read sooner than one starts
+
 _PIECE = 8_000  # tokens that are read in one go ahead of need
 
 _BACKLOG = 40_000  # tokens that a view may have to read
@@ -298,7 +300,7 @@ class SessionLedger:
         self._pass_over()
         self._take_arrived()
         tokens, start, stop = self._log.tokens, self._next, self._log.closed_groups_stop
-        if tokens[stop] - tokens[start] < _EAGER or self._arrived is not None:
+        if tokens[stop] - tokens[start] < _FOR_A_THREAD or self._arrived is not None:
             return None
         groups = [(first, self._log.entries[first:end]) for first, end in self._groups(start, stop)]
         ahead = Ahead(start, stop, groups, self._reader, self._version)
