@@ -6,6 +6,7 @@ about is said in `rule_topics`.
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from hashlib import sha256
@@ -150,7 +151,7 @@ class RuleLog:
         self._ends: list[tuple[int, str]] = []  # the message that ends earlier rules of this quote
         self._all: list[StandingRule] | None = None  # as `all` gives them
         self._facts: list[Fact] | None = None
-        self.open: list[int] = []  # messages on which a model may still be asked
+        self.open = array("q")  # messages on which a model may still be asked
         self.is_judged = False  # whether it has been asked on any
 
     def add(self, index: int, rules: Iterable[Rule], verdict: Verdict | None = None) -> None:

@@ -120,7 +120,7 @@ async def test_a_call_says_what_it_is_and_a_verdict_takes_the_place_of_cues():
 async def test_a_reply_of_tasks_alone_is_a_verdict_without_rules():
     async with Desk(user("Never push to main."), reply='- [1] task "Never push"') as desk:
         await desk.finish()
-        assert (desk.rules, desk.log.rules.open, len(desk.jobs)) == ([], [], 1)
+        assert (desk.rules, [*desk.log.rules.open], len(desk.jobs)) == ([], [], 1)
 
 
 async def test_only_what_a_human_typed_is_sent():
@@ -149,7 +149,7 @@ async def test_messages_without_words_of_a_human_cost_no_call():
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}}
     async with Desk(user([image]), user("   ")) as desk:
         await desk.finish()
-        assert (desk.jobs, desk.log.rules.open) == ([], [])
+        assert (desk.jobs, [*desk.log.rules.open]) == ([], [])
 
 
 async def test_the_same_words_are_asked_about_once():
@@ -267,7 +267,7 @@ async def test_a_strange_reply_leaves_the_messages_to_cues_for_good(reply: str):
     async with Desk(*TALK, user("Never push to main."), reply=reply) as desk:
         await desk.finish()
         assert (desk.rules, len(desk.jobs)) == ([(4, "Never push to main.", "cues")], 1)
-        assert (desk.log.rules.open, desk.kept) == ([], [])
+        assert ([*desk.log.rules.open], desk.kept) == ([], [])
 
 
 async def test_of_a_reply_that_was_cut_off_the_rest_is_asked_for_again():
@@ -275,10 +275,10 @@ async def test_of_a_reply_that_was_cut_off_the_rest_is_asked_for_again():
     replies = iter([SummaryReply('- [1] must "done with one"\n- [2] must "done with two"', truncated=True), NOTHING])
     async with Desk(*map(user, texts), reply=lambda job: next(replies)) as desk:
         await desk.calls.ask()
-        assert ([quote for _, quote, _ in desk.rules], desk.log.rules.open) == (["done with one"], [1, 2])
+        assert ([quote for _, quote, _ in desk.rules], [*desk.log.rules.open]) == (["done with one"], [1, 2])
         await desk.calls.ask()
         assert "done with one" in desk.jobs[1].content.split("### user [1]")[0]
-        assert desk.log.rules.open == []
+        assert [*desk.log.rules.open] == []
 
 
 async def test_where_the_store_fails_the_verdict_counts_and_is_not_asked_for_again():
@@ -316,7 +316,7 @@ async def test_verdicts_stay_with_messages_that_are_still_in_the_log_when_they_c
     async with Desk(*TALK, reply=reply) as desk:
         await desk.calls.ask()
         assert desk.rules == [(0, "i am done with prek", "model")]
-        assert desk.log.rules.open == [1]
+        assert [*desk.log.rules.open] == [1]
         assert [at for at, row in desk.kept if row.version == "model-1"] == [0]
 
 
