@@ -144,10 +144,11 @@ def extractive_speed(count: int) -> float:
     for message in messages(count, seed=4):
         timeline.extend(make_entry(check_message(message), estimate_text, ESTIMATE))
     contents = [timeline.content(leaf) for leaf in range(len(timeline.segments))]
+    tokens = sum(map(estimate_text, contents))
     began = time.process_time()
     for content in contents:
         summarize_extractively(content, max_tokens=400, count=estimate_text)
-    return sum(map(estimate_text, contents)) / (time.process_time() - began)
+    return tokens / (time.process_time() - began)
 
 
 def plain(count: int) -> Iterator[Message]:
