@@ -243,9 +243,9 @@ _PLANS = re.compile(r"(?i)todo|plan\b|_plan|think")
 
 _EXIT_CODE = re.compile(r"(?i)\b(?:exit(?:ed)?(?: with)?(?: code| status)?)[ :=]{1,3}(-?\d{1,5})\b")
 
-_TALLY = re.compile(
-    r"\b\d{1,7} (?:passed|failed|failures?|pass|fail|errors?|tests?|warnings?|problems?)\b|"
-    r"(?:\A|(?<=\n))(?:ok|FAIL|PASS|OK)\b"
+_TALLIES = (  # each begins with what is quickly found
+    re.compile(r"(\d(?<!\w\d)\d{0,6}) (?:passed|failed|failures?|pass|fail|errors?|tests?|warnings?|problems?)\b"),
+    re.compile(r"\n(ok|FAIL|PASS|OK)\b"),
 )
 
 _TALLY_HINTS = (" pass", " fail", "FAIL", "\nok", "PASS", " error", "OK", " tests", " warning", " problem")
@@ -338,8 +338,8 @@ def _tally(result: str) -> str:
     end = result[-3000:]
     if not any(hint in end for hint in _TALLY_HINTS):
         return ""
-    found = [tally.start() for tally in _TALLY.finditer(end)]
-    line = shown(line_at(end, found[-1])) if found else ""
+    found = [tally.start(1) - 1 for pattern in _TALLIES for tally in pattern.finditer(f"\n{end}")]
+    line = shown(line_at(end, max(found))) if found else ""
     return "ok" if line.startswith("ok ") else line
 
 

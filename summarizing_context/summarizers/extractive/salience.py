@@ -22,6 +22,8 @@ _LENGTHS = (4, 7, 11, 17, 27)  # words at which the next bucket begins
 _VALUES = (1, 2, 4, 8)  # digits and marks of paths and names
 _SHARES = (1, 5, 9, 13)  # of a line's content words, in sixteenths
 _OFTEN = 8  # a word in more than one of so many lines says nothing of any of them
+_OF_LINES = ("lines length", "lines values", "lines said", "lines asked")  # names of weights
+_OF_PROSE = ("prose length", "prose values", "prose said", "prose asked")
 _OPENING = 3  # words of a sentence whose own weights count
 
 STOP_WORDS = frozenset(
@@ -85,10 +87,9 @@ def _counted(found: Iterable[Found]) -> Counter[bytes]:
 def features(one: Found, talk: Talk) -> list[tuple[str, int]]:
     """The names of the weights of a line, each with the place in its list."""
     if one.kind not in PROSE:
-        empty = talk.empty
-        content = {word for word in one.words if word > b":" and word not in empty}  # a number has another feature
-        return _common("lines", one, content, len(content), talk.said, talk=talk)
-    common = _common("prose", one, frozenset(one.words) - STOP_WORDS, len(one.words), talk.again, talk=talk)
+        content = {word for word in frozenset(one.words) - talk.empty if word > b":"}  # a number has another feature
+        return _common(_OF_LINES, one, content, len(content), talk.said, talk=talk)
+    common = _common(_OF_PROSE, one, frozenset(one.words) - STOP_WORDS, len(one.words), talk.again, talk=talk)
     return [
         *common,
         *((name, int(holds)) for name, holds in zip(Place._fields, one.place, strict=True)),
@@ -101,16 +102,17 @@ def features(one: Found, talk: Talk) -> list[tuple[str, int]]:
 
 
 def _common(
-    group: str, one: Found, content: Set[bytes], length: int, said: frozenset[bytes], *, talk: Talk
+    names: Sequence[str], one: Found, content: Set[bytes], length: int, said: frozenset[bytes], *, talk: Talk
 ) -> list[tuple[str, int]]:
     """The weights that prose and other lines both have, by their words that say something."""
-    size = max(len(content), 1)
+    of_length, of_values, of_said, of_asked = names
+    size = len(content) or 1
     return [
         (one.kind, 0),
-        (f"{group} length", bisect(_LENGTHS, length)),
-        (f"{group} values", bisect(_VALUES, one.values)),
-        (f"{group} said", bisect(_SHARES, 16 * len(said & content) // size)),
-        (f"{group} asked", bisect(_SHARES, 16 * len(talk.asked & content) // size)),
+        (of_length, bisect(_LENGTHS, length)),
+        (of_values, bisect(_VALUES, one.values)),
+        (of_said, bisect(_SHARES, 16 * len(said & content) // size)),
+        (of_asked, bisect(_SHARES, 16 * len(talk.asked & content) // size)),
     ]
 
 
@@ -118,8 +120,8 @@ def salience(one: Found, talk: Talk) -> int:
     """Thousandths of a line that careful notes are expected to repeat; negative for what they leave out."""
     weights, total = _weights(), 0
     for name, at in features(one, talk):
-        if name in weights:
-            total += weights[name][at]
+        if found := weights.get(name):
+            total += found[at]
     return total
 
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import chain
+from itertools import chain, islice
 from typing import TypeVar
 
 from summarizing_context.messages.text import (
@@ -17,7 +17,6 @@ from summarizing_context.messages.text import (
     list_whole,
     shown,
     split_lines,
-    words_of,
 )
 from summarizing_context.summarizers.extractive.parameters import ExtractiveParameters, Facts
 from summarizing_context.summarizers.extractive.salience import PROSE, Found, Talk
@@ -41,7 +40,7 @@ _TIMES = re.compile(r" \((\d{1,9}) times\)(?= → |\Z)")
 
 _RUN = 5  # lines that differ in digits alone are one run from here on
 
-_DIGITS = re.compile(r"\d+(?:[.,]\d+)*")
+_DIGITS = re.compile(r"\d\d*(?:[.,]\d+)*")  # one digit in front is found sooner than `\d+`
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
 
@@ -100,10 +99,13 @@ def find_in_lines(body: str, kind: str, block: int = 0, source: str = "") -> lis
     """The lines of a log, a listing or a file that say enough to be facts."""
     lines = body.split("\n")
     if max(map(len, lines)) > LONGEST:
-        found = [(line, words_of(line), count_values(line)) for line in split_lines(body)]
-    else:
-        found = [(line, *measured) for line, measured in zip(lines, measure_lines(body), strict=True)]
-    return [Found(line, words, kind, source, values, block) for line, words, values in found if len(words) > 2]
+        lines = split_lines(body) or [""]
+        body = "\n".join(lines)
+    return [
+        Found(line, words, kind, source, values, block)
+        for line, (words, values) in zip(lines, measure_lines(body), strict=True)
+        if len(words) > 2
+    ]
 
 
 def choose_lines(
@@ -168,7 +170,7 @@ def _end_of_deed(line: str) -> int:
 
 def _pattern_of(text: str) -> str:
     """The text without digits, if it has two words of letters at least."""
-    return _DIGITS.sub("0", text) if len(_WORD.findall(text)) > 1 else text
+    return _DIGITS.sub("0", text) if any(islice(_WORD.finditer(text), 1, 2)) else text
 
 
 Said = TypeVar("Said", bound=tuple[str, int])  # begins with a text
