@@ -421,6 +421,21 @@ async def test_the_caps_of_the_fleet_hold_for_all_workers(address):
         await store.close()
 
 
+async def test_calls_that_count_no_longer_are_forgotten_without_a_cap_too(address):
+    store: Any = await open_store(address)
+    for _ in range(3):
+        store.fleet.end((await store.fleet.begin()).call)
+    await store.fleet.begin()  # under way still
+    rows(address, "update calls set began = began - interval '2 minutes' returning id")
+    last = await store.fleet.begin()
+    assert rows(address, "select ended, id = (select max(id) from calls) from calls order by id") == [
+        (False, False),
+        (False, True),
+    ]
+    store.fleet.end(last.call)
+    await store.close()
+
+
 async def test_a_worker_tells_its_health_and_its_figures(address):
     model = Model()
     metrics = PoolMetrics()

@@ -130,8 +130,8 @@ class PostgresFleet:
 
 def _begin(connection: PostgresConnection) -> Admission:
     at_once, per_minute = connection.run("read_caps").fetchone() or (None, None)
+    connection.run("tidy_calls")  # without a cap too: one that is set later counts the calls of the last minute
     if at_once is not None or per_minute is not None:
-        connection.run("tidy_calls")
         running, recent, frees_in = connection.run("count_calls").fetchone() or (0, 0, 0.0)
         if per_minute is not None and recent >= per_minute:
             return Admission(None, min(max(frees_in, 0.05), _LONGEST_WAIT))
