@@ -12,7 +12,7 @@ import pytest
 
 from summarizing_context import Settings, open_context
 from summarizing_context.assembly import migrate_store, open_store
-from summarizing_context.errors import SessionExistsError, SessionInUseError, SettingsError, StoreError
+from summarizing_context.errors import SessionExistsError, SettingsError, StoreError
 from summarizing_context.stores.base import (
     MemoryScope,
     Scope,
@@ -20,6 +20,7 @@ from summarizing_context.stores.base import (
 from summarizing_context.stores.postgres.address import read_address
 from tests import postgres_server
 from tests.cli.commands import Runner, fill_store, says
+from tests.contract.store_builders import nothing, numbered
 from tests.making import user
 from tests.stores.filled import same, told
 
@@ -64,7 +65,7 @@ async def test_a_migrated_file_is_the_same_store(file, address):
 
 async def test_a_session_that_is_open_or_taken_is_not_migrated(file, address):
     async with open_context(Settings(store=str(file), session_id="one")):
-        with pytest.raises(SessionInUseError):
+        with pytest.raises(StoreError, match=r"run\.db: .* has session 'one' open in this file"):
             await migrated(file, address)
     async with open_context(Settings(store=address, session_id="two")) as context:
         await context.add_message(user("mine"))
@@ -134,6 +135,24 @@ async def test_a_session_that_has_gone_on_in_the_new_store_is_left_alone(file, a
     assert await store.delete_session("one")
     await store.close()
     assert outcomes(await migrated(file, address))["one"] == "copied"
+
+
+async def test_a_session_that_is_open_in_the_new_store_keeps_no_other_back(file, address):
+    await migrated(file, address)
+    here, there = await open_store(file), await open_store(address)
+    for session_id in ("bare", "fork", "one", "two"):
+        await here.claim(session_id)
+        await here.append(session_id, numbered(1, "here"), nothing)
+    await here.close()
+    await there.claim("bare")  # whose log "fork" shares
+    await there.claim("one")
+    with pytest.raises(StoreError, match=r"'bare', 'one' went on in the file, .* open there, in the new store"):
+        await migrated(file, address)
+    await there.close()
+    assert outcomes(await migrated(file, address)) == {
+        "bare": "renewed", "fork": "unchanged", "one": "renewed", "two": "unchanged",
+    }  # fmt: skip
+    assert await same(file, address)
 
 
 async def test_a_session_that_was_deleted_in_the_new_store_is_copied_again(file, address):

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from summarizing_context.errors import SessionExistsError, StoreError
+from summarizing_context.errors import SessionExistsError, SessionInUseError, StoreError
 from summarizing_context.stores.postgres import driver, removal
 from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.copies import Copy, copy_summaries, copy_vectors, differs, without_nul
@@ -35,7 +35,13 @@ from summarizing_context.stores.sqlite.store import SqliteStore
 
 _WAIT = 10.0  # seconds for a locked file
 
-Outcome = Literal["copied", "unchanged", "renewed", "newer", "apart"]
+Outcome = Literal["copied", "unchanged", "renewed", "newer", "apart", "open"]
+
+_REFUSED: Mapping[Outcome, str] = {
+    "apart": "{} went on in two ways, in the file and there. To have the file's, delete them there, and migrate again; "
+    "to have those, do nothing",
+    "open": "{} went on in the file, but a host has them open there, in the new store. End it, and migrate again",
+}
 
 
 class Migrated(NamedTuple):
@@ -43,7 +49,7 @@ class Migrated(NamedTuple):
 
     `copied`: it is new there. `unchanged`: it was there. `renewed`: it was there, and its file had gone on. `newer`: it
     has gone on there, or the file is an older copy, and was left alone. `apart`: both have gone on since, and it was
-    left alone.
+    left alone. `open`: its file had gone on, but a host has it open there, and it was left alone.
     """
 
     session_id: str
@@ -62,12 +68,11 @@ class Migration(NamedTuple):
 async def migrate(source: SqliteStore, target: PostgresStore, tell: Callable[[Migrated], None]) -> Migration:
     """Take over every session of an open file that nobody else has open; each is told once it is compared.
 
-    Raises `SessionInUseError` for a session that is open elsewhere, `SessionExistsError` for one whose id another
-    session of the target has, and `StoreError`, with all others done, for those that have gone on in both.
+    Raises `StoreError` for a session of the file that is open, `SessionExistsError` for one whose id another session
+    of the target has, and `StoreError`, with all others done, for those that had to be left alone.
     """
     known = await source.read(lambda file: file.run("file_sessions").fetchall())
-    for session_id, *_ in known:
-        await source.claim(session_id)
+    await _claim(source, [session_id for session_id, *_ in known])
     since = {session_id: created_at for session_id, _, created_at in known}
     moving = _Moving(source, target, since)
     await target.read(lambda connection: moving.origins(connection, list(since)))
@@ -77,11 +82,23 @@ async def migrate(source: SqliteStore, target: PostgresStore, tell: Callable[[Mi
             for one in await target.submit_alone(partial(moving.move, group)):
                 found.append(one)
                 tell(one)
-        await _take_shared(source, target, moving, {one.session_id for one in found if one.outcome == "apart"})
+        await _take_shared(source, target, moving, {one.session_id for one in found if one.outcome in _REFUSED})
     finally:
         moving.stop()
-    _refuse_apart(target, [one.session_id for one in found if one.outcome == "apart"])
+    _refuse(target, found)
     return Migration(found, moving.compared)
+
+
+async def _claim(source: SqliteStore, sessions: Sequence[str]) -> None:
+    for session_id in sessions:
+        try:
+            await source.claim(session_id)
+        except SessionInUseError as error:
+            holder = "another process" if error.pid is None else f"process {error.pid}"
+            raise StoreError(
+                f"{source.name}: {holder} has session {session_id!r} open in this file, and nothing was migrated; "
+                "close it there, and migrate again"
+            ) from error
 
 
 class _Moving:
@@ -120,7 +137,7 @@ class _Moving:
                 connection.outside("commit")
                 self.compared["vectors"] += copy.vectors
         for session_id, found in sessions.items():
-            if outcomes[session_id] not in ("newer", "apart"):
+            if outcomes[session_id] in ("copied", "unchanged", "renewed"):
                 self.compared.update({"sessions": 1, **found.counts})
         return [
             Migrated(one, found.counts["messages"], found.counts["checkpoints"], outcomes[one])
@@ -129,7 +146,11 @@ class _Moving:
 
     def _make_way(self, connection: PostgresConnection, session_id: str) -> Outcome:
         """Remove a session whose file had gone on, unless a host has written to it just now."""
-        driver.take(connection, session_id, None)
+        try:
+            driver.take(connection, session_id, None)
+        except SessionInUseError:
+            connection.undo_work()
+            return "open"
         connection.begin_read()
         origin = self.origins(connection, [session_id]).get(session_id)
         there = fingerprint(connection.run, session_id, self._name)
@@ -203,7 +224,7 @@ def _groups(file: Database) -> list[list[str]]:
     return list(groups.values())
 
 
-async def _take_shared(source: SqliteStore, target: PostgresStore, moving: _Moving, apart: set[str]) -> None:
+async def _take_shared(source: SqliteStore, target: PostgresStore, moving: _Moving, refused: set[str]) -> None:
     """What belongs to no session alone: summaries, memories, and marks of what was read for them."""
     async for rows in _slices(source, "summaries_after"):
         work = partial(_add_summaries, [row[1:] for row in rows])
@@ -211,7 +232,7 @@ async def _take_shared(source: SqliteStore, target: PostgresStore, moving: _Movi
     async for rows in _slices(source, "memories_after"):
         between = {"owner": "memory", "start": rows[0][0], "stop": rows[-1][0] + 1}
         vectors = await source.read(lambda file, between=between: file.run("vectors_between", between).fetchall())  # type: ignore[misc]
-        mine = [row for row in rows if row[1] is not None or row[2] not in apart]
+        mine = [row for row in rows if row[1] is not None or row[2] not in refused]
         moving.compared.update(await target.submit(partial(_add_memories, mine, vectors)))
     marks = await source.read(lambda file: file.run("all_marks").fetchall())
     await target.submit(partial(_add_marks, marks))
@@ -291,11 +312,12 @@ def _add_marks(rows: Sequence[Any], connection: PostgresConnection) -> None:
             raise differs("marks of what was read for memories")
 
 
-def _refuse_apart(target: PostgresStore, sessions: Sequence[str]) -> None:
-    if not sessions:
-        return
-    named = ", ".join(map(repr, sessions[:5])) + (f" and {len(sessions) - 5} others" if len(sessions) > 5 else "")
-    raise StoreError(
-        f"{target.name}: {named} went on in two ways, in the file and there, and stayed as they are; all else was "
-        "taken over. To have the file's, delete them there, and migrate again; to have those, do nothing"
-    )
+def _refuse(target: PostgresStore, found: Sequence[Migrated]) -> None:
+    """Raise `StoreError` where a session was left alone that may not stay so."""
+    told = []
+    for outcome, text in _REFUSED.items():
+        if sessions := [one.session_id for one in found if one.outcome == outcome]:
+            rest = f" and {len(sessions) - 5} others" if len(sessions) > 5 else ""
+            told.append(text.format(", ".join(map(repr, sessions[:5])) + rest))
+    if told:
+        raise StoreError(f"{target.name}: {'. '.join(told)}. They stayed as they are; all else was taken over")
