@@ -20,9 +20,9 @@ _ERROR = re.compile(
     r"(?:E\s{2,6}\S|(?:fatal |internal )?(?:error|Error|ERROR)(?:\[\w{1,12}\]| \w{1,12}| \([^()\n]{1,80}\))?:|"
     r"\S{1,200}:\d{1,6}:\d{1,6}: |"
     r"[\w.]{0,80}(?:Error|Exception)(?:: |$)|FAILED\b|FAIL:?\s|--- FAIL|fatal: |panic: |npm ERR!|"
-    r".{0,120}(?:: |\A)(?:command not found|No such file or directory|[Pp]ermission denied|[Tt]imed out after)|"
+    r"(?:.{0,120}: |\A)(?:command not found|No such file or directory|[Pp]ermission denied|[Tt]imed out after)|"
     r".{0,40}command not found: )"
-    r"|.{0,100}\b[1-9]\d{0,5} failed\b"
+    r"|(?=.{0,106} failed(?<=\d failed)).{0,100}\b[1-9]\d{0,5} failed\b"
 )
 
 _EXIT = re.compile(r"\W{0,8}(?:.{0,40} )?(?:[Ee]xit(?:ed)?(?: with)? (?:code|status):? [1-9])")
@@ -45,9 +45,11 @@ def first_error_line(result: str, failed: bool) -> str:
     traced = result.rfind(_TRACEBACK)
     if traced >= 0 and (raised := _LAST_OF_TRACEBACK.search(result, traced + len(_TRACEBACK))):
         return clip(shown(raised[0]), 200)
-    left_with = ""
+    left_with = line = ""
     for at in _hints(result):
-        line = line_at(result, at)
+        before, line = line, line_at(result, at)
+        if line == before:
+            continue
         if _EXIT.match(line):
             left_with = left_with or shown(_TAG.sub("", line))
             continue

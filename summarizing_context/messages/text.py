@@ -31,6 +31,8 @@ _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|etc|vs|cf|approx|Mr|Mrs|Ms|Dr|St|
 
 _NUMBER = re.compile(r"[$€£+~<>=-]{0,3}\d[\d.,]{0,40}")
 
+_ENDS = (", ", "; ", "},", ',"', "|")  # where a long line is cut
+
 _BREAK = re.compile(r"[\s;|]|[}\],](?=[\"{\[])")
 
 
@@ -138,7 +140,7 @@ def _pieces(line: str) -> Iterator[str]:
             piece, end = line[start:], stop
         else:
             window = line[start : start + LONGEST]
-            at = max(window.rfind(mark) for mark in (", ", "; ", "},", ',"', "|")) + 1
+            at = max(map(window.rfind, _ENDS)) + 1
             at = at if at > LONGEST // 2 else max(at, window.rfind(" ") + 1)
             if at == 0:
                 found = _BREAK.search(line, start + LONGEST)

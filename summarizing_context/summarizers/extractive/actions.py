@@ -48,6 +48,7 @@ class Step(NamedTuple):
     path: str  # "" where it names none
     body: str  # the arguments as written
     items: tuple[tuple[str, str], ...]  # short arguments
+    looks: bool  # whether it only looks at something
     answered: int = -1  # number of the result's block; -1: not in this content
     result: str = ""
     failed: bool = False
@@ -66,13 +67,6 @@ def read_steps(blocks: Sequence[Block]) -> list[Step]:
             index = waiting[block.tool].popleft()
             steps[index] = _answer(steps[index], at, block)
     return steps
-
-
-def is_look(step: Step) -> bool:
-    """Whether a call only looks at something."""
-    if step.command and (not step.path or " " in step.command):
-        return LOOKS.match(_bare_command(step.command)) is not None and not COMMITS.search(step.command)
-    return looks_only(step.command or step.tool)
 
 
 def last_call(steps: Sequence[Step]) -> Step | None:
@@ -115,8 +109,8 @@ def _answer(step: Step, at: int, block: Block) -> Step:
     result, failed = cleaned(block.body), block.kind == "failed"
     error = ""
     if failed or step.command:
-        error = first_error_line(result, failed) if failed or not is_look(step) else ""
-    elif not is_look(step):  # such results are often prose about errors; those that failed say so at once or at last
+        error = first_error_line(result, failed) if failed or not step.looks else ""
+    elif not step.looks:  # such results are often prose about errors; those that failed say so at once or at last
         error = first_error_line(f"{result[:_HEAD]}\n{result[_HEAD:][-_END:]}", failed)
     return step._replace(answered=at, result=result, failed=failed, error=error)
 
@@ -134,10 +128,18 @@ def _read_call(at: int, block: Block) -> Step:
         given = dict(items)
         path = next((given[key] for key in _PATH_KEYS if isinstance(args.get(key), str)), "")
         command = next((_joined(args[key]) for key in COMMAND_KEYS if args.get(key)), "")
-        return Step(at, block.tool, command, path, body, items)
-    path_found, command_found = _PATH_KEY.search(body), _COMMAND_KEY.search(body)
-    path = path_found[1] if path_found else ""
-    return Step(at, block.tool, command_found[1] if command_found else "", path, body, ())
+    else:
+        path_found, command_found = _PATH_KEY.search(body), _COMMAND_KEY.search(body)
+        path = path_found[1] if path_found else ""
+        command = command_found[1] if command_found else ""
+    return Step(at, block.tool, command, path, body, items, _is_look(block.tool, command, path))
+
+
+def _is_look(tool: str, command: str, path: str) -> bool:
+    """Whether a call only looks at something."""
+    if command and (not path or " " in command):
+        return LOOKS.match(_bare_command(command)) is not None and not COMMITS.search(command)
+    return looks_only(command or tool)
 
 
 def _plain(value: object) -> str:
@@ -270,7 +272,7 @@ def find_actions(steps: Sequence[Step], by: ExtractiveParameters = SHIPPED) -> l
     for step in steps:
         for id in ids_in(value for _, value in step.items):
             listed.add(CALLED, id)
-        if is_look(step) or _PLANS.search(step.tool):
+        if step.looks or _PLANS.search(step.tool):
             if step.path:
                 listed.add(LOOKED, step.path)
             continue
@@ -311,10 +313,11 @@ def _file_action(verb: str, path: str, step: Step, ranks: Ranks) -> Action:
 
 
 def _command_action(step: Step, ranks: Ranks) -> Action:
-    return Action(f"ran {render_call(step)}", _outcome(step), ranks.command * rank_command(step.command))
+    rank = rank_command(step.command)
+    return Action(f"ran {render_call(step)}", _outcome(step, rank), ranks.command * rank)
 
 
-def _outcome(step: Step) -> str:
+def _outcome(step: Step, rank: int = OTHER_RANK) -> str:
     if step.failed or step.error:
         return "failed"
     if tally := _tally(step.result):
@@ -323,7 +326,7 @@ def _outcome(step: Step) -> str:
     if code and code[1] != "0":
         return shown(code[0])
     if step.command:
-        return "ok" if code else _last_line(step) if rank_command(step.command) > OTHER_RANK else ""
+        return "ok" if code else _last_line(step) if rank > OTHER_RANK else ""
     first = step.result.strip()[:300].split("\n")[0]
     return clip(shown(first), 70)
 

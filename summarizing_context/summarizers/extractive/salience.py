@@ -87,7 +87,9 @@ def _counted(found: Iterable[Found]) -> Counter[bytes]:
 def features(one: Found, talk: Talk) -> list[tuple[str, int]]:
     """The names of the weights of a line, each with the place in its list."""
     if one.kind not in PROSE:
-        content = {word for word in frozenset(one.words) - talk.empty if word > b":"}  # a number has another feature
+        content = frozenset(one.words) - talk.empty
+        if one.values:
+            content = frozenset(word for word in content if word > b":")  # a number has another feature
         return _common(_OF_LINES, one, content, len(content), talk.said, talk=talk)
     common = _common(_OF_PROSE, one, frozenset(one.words) - STOP_WORDS, len(one.words), talk.again, talk=talk)
     return [

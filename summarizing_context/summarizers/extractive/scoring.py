@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import chain, islice
+from itertools import islice
 from typing import TypeVar
 
 from summarizing_context.messages.text import (
@@ -60,27 +60,25 @@ def measure_lines(body: str) -> list[tuple[Words, int]]:
     return [(found, min(marks, _MOST_VALUES)) for found, marks in zip(words, values, strict=True)]
 
 
-def choose_diverse(
-    candidates: Sequence[tuple[int, Words]], known: Iterable[Words], most: int, diversity: int
-) -> list[int]:
-    """Indices of at most `most` candidates (score, words), best first, each unlike `known` and those before it."""
-    words = [frozenset(words) for _, words in candidates]
-    left = [at for at, (score, _) in enumerate(candidates) if score > 0 and words[at]]
+def choose_diverse(candidates: Sequence[tuple[int, frozenset[bytes]]], most: int, diversity: int) -> list[int]:
+    """Indices of at most `most` candidates (score, words), best first, each unlike those before it."""
+    left = [at for at, (score, words) in enumerate(candidates) if score > 0 and words]
     overlap = [0] * len(candidates)  # the largest share of a candidate's words in what is taken, in 64ths
-    taken = frozenset(chain.from_iterable(known))
+    worths = [score * diversity for score, _ in candidates]
     chosen: list[int] = []
-    while True:
-        for at in left:
-            share = len(words[at] & taken) * 64 // len(words[at])
-            if share > overlap[at]:
-                overlap[at] = share
-        left = [at for at in left if overlap[at] <= _MOST_OVERLAP]
-        if not left or len(chosen) == most:
-            return chosen
-        best = max(left, key=lambda at: (candidates[at][0] * (diversity - overlap[at]), -at))
+    while left and len(chosen) < most:
+        best = max(left, key=worths.__getitem__)
         chosen.append(best)
         left.remove(best)
-        taken = words[best]
+        taken = candidates[best][1]
+        for at in left:
+            score, words = candidates[at]
+            share = len(words & taken) * 64 // len(words)
+            if share > overlap[at]:
+                overlap[at] = share
+                worths[at] = score * (diversity - share)
+        left = [at for at in left if overlap[at] <= _MOST_OVERLAP]
+    return chosen
 
 
 _NUMBERED = re.compile(r"\s{0,8}(\d{1,6})(?:→|\t|[:|-](?!\d)) ?")
@@ -122,10 +120,10 @@ def choose_lines(
     said = dict(count_alike(repeating.items()))
     left_out = repeating.keys() - said.keys()
     ranked = sorted((-score, -at) for at, score in enumerate(scores) if score > 0 and at not in left_out)
-    few = [pair for pair in ranked if found[-pair[1]].kind not in PROSE][: by.lines]
+    few = islice((pair for pair in ranked if found[-pair[1]].kind not in PROSE), by.lines)
     pool = sorted([*(pair for pair in ranked if -pair[1] in prose), *few])[: by.pool]
-    candidates = [(-score, [word for word in found[-at].words if word not in talk.empty]) for score, at in pool]
-    chosen = choose_diverse(candidates, (), by.most, by.diversity)
+    candidates = [(-score, frozenset(found[-at].words) - talk.empty) for score, at in pool]
+    chosen = choose_diverse(candidates, by.most, by.diversity)
     ranks = {-pool[index][1]: by.most - place for place, index in enumerate(chosen)}
     told = [(at, found[at]._replace(text=said.get(at, found[at].text))) for at in sorted(ranks)]
     return [(one, Line(render_fact(one), ranks[at])) for at, one in told]
@@ -170,7 +168,8 @@ def _end_of_deed(line: str) -> int:
 
 def _pattern_of(text: str) -> str:
     """The text without digits, if it has two words of letters at least."""
-    return _DIGITS.sub("0", text) if any(islice(_WORD.finditer(text), 1, 2)) else text
+    pattern = _DIGITS.sub("0", text)
+    return pattern if pattern != text and any(islice(_WORD.finditer(text), 1, 2)) else text
 
 
 Said = TypeVar("Said", bound=tuple[str, int])  # begins with a text

@@ -106,21 +106,21 @@ class _Room:
         self.costs: dict[tuple[int, int], int] = {}
         self._count = count
 
-    def take(self, section: int, lines: Sequence[Line], most: int, least_rank: int = 0) -> None:
-        """Take lines of a section by rank, up to `most` tokens for all of them; three that are too long end it."""
+    def take(self, section: int, ranked: Sequence[tuple[int, Line]], most: int, least_rank: int = 0) -> None:
+        """Take numbered lines of a section, in order, up to `most` tokens for all; three too long ones end it."""
         missed = 0
-        for at in sorted(range(len(lines)), key=lambda at: (-lines[at].rank, -at)):
+        for at, line in ranked:
             if at in self.taken[section]:
                 continue
-            if lines[at].rank < least_rank:
+            if line.rank < least_rank:
                 break
-            cost = self._cost(section, at, lines[at].text)
+            cost = self._cost(section, at, line.text)
             if cost > min(most - self.used[section], self.left):
                 missed += 1
                 if missed > 2:
                     break
                 continue
-            self.taken[section][at] = lines[at].text
+            self.taken[section][at] = line.text
             self.order.append((section, at))
             self.left -= cost
             self.used[section] += cost
@@ -152,13 +152,14 @@ def fit(sections: Sections, shares: Sequence[int], max_tokens: int, count: Count
     `strict` is the percentage of the room that strict constraints may take before all others.
     """
     room = _Room(max_tokens, count)
-    room.take(CONSTRAINTS, sections[CONSTRAINTS], max_tokens * strict // 100, STRICT_RANK)
+    ranked = [sorted(enumerate(lines), key=lambda it: (-it[1].rank, -it[0])) for lines in sections]
+    room.take(CONSTRAINTS, ranked[CONSTRAINTS], max_tokens * strict // 100, STRICT_RANK)
     for section in PRIORITY:
-        room.take(section, sections[section], max_tokens * shares[section] // 100)
+        room.take(section, ranked[section], max_tokens * shares[section] // 100)
     for section in _SECOND:
-        room.take(section, sections[section], max_tokens * shares[section] * 3 // 200)
+        room.take(section, ranked[section], max_tokens * shares[section] * 3 // 200)
     for section in _LAST:
-        room.take(section, sections[section], max_tokens)
+        room.take(section, ranked[section], max_tokens)
     while room.order:
         text = room.write()
         if count(text) <= max_tokens:

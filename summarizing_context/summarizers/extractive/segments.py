@@ -16,7 +16,6 @@ from summarizing_context.summarizers.extractive.actions import (
     Step,
     base_name,
     find_actions,
-    is_look,
     last_call,
     read_steps,
     render_call,
@@ -68,7 +67,7 @@ def leaf_sections(content: str, by: ExtractiveParameters = SHIPPED, yield_now: Y
     steps = read_steps(blocks)
     talk, found = read_lines(blocks, steps, yield_now)
     yield_now(len(content))
-    scored = [(salience(one, talk), one) for one in found]
+    scored = [(salience(one, talk) if one.kind != "user" else 0, one) for one in found]
     yield_now(len(content))
     spoken = [(score, one) for score, one in scored if one.kind in ("assistant", "thinks")]
     human = [one for one in found if one.kind == "user"]
@@ -81,8 +80,9 @@ def leaf_sections(content: str, by: ExtractiveParameters = SHIPPED, yield_now: Y
     told = "\n".join(line.text for section in sections for line in section)
     chosen = choose_lines(found, [worth(score, one, by) for score, one in scored], talk, by.facts)
     chosen = [(one, line) for one, line in chosen if without_count(line.text) not in told]
-    sections[DECISIONS] = [line for one, line in chosen if is_choice(one)]
-    sections[FACTS] = [*find_names(found, by), *(line for one, line in chosen if not is_choice(one))]
+    sections[FACTS] = find_names(found, by)
+    for one, line in chosen:
+        sections[DECISIONS if is_choice(one) else FACTS].append(line)
     if not any(sections):
         sections[FACTS] = nothing_readable(content)
     return sections
@@ -110,7 +110,7 @@ def read_lines(
             found += find_in_lines(_arguments(calls[at]), "arguments", at)
         elif block.kind in ("result", "failed"):
             step = answers.get(at)
-            source = base_name(step.path) if step and step.path and is_look(step) else ""
+            source = base_name(step.path) if step and step.path and step.looks else ""
             found += find_in_lines(cleaned(block.body), block.kind, at, source)
         else:
             closing = at + 1 == len(blocks) or blocks[at + 1].kind == "user"
@@ -150,7 +150,7 @@ def _error_lines(blocks: Sequence[Block], steps: Sequence[Step], agent: Sequence
         text = f"{render_call(step, 70)}: {step.error}"
         text += f" → {clip(fix, 160)}" if fix else " → passed later" if later else ""
         lines.pop(step.error, None)
-        lines[step.error] = Line(text, (3 if is_look(step) else 6) + (0 if later else 3))
+        lines[step.error] = Line(text, (3 if step.looks else 6) + (0 if later else 3))
     pasted = (first_error_line(block.body, False) for block in blocks if block.kind == "user")
     return [*lines.values(), *(Line(f"user: {error}", 5) for error in [*dict.fromkeys(filter(None, pasted))][-4:])]
 
