@@ -339,7 +339,7 @@ def _last_line(step: Step) -> str:
 def _tally(result: str) -> str:
     """The line of a test run's or build's result that gives the numbers."""
     end = result[-3000:]
-    if not any(hint in end for hint in _TALLY_HINTS):
+    if not any(map(end.__contains__, _TALLY_HINTS)):
         return ""
     found = [tally.start(1) - 1 for pattern in _TALLIES for tally in pattern.finditer(f"\n{end}")]
     line = shown(line_at(end, max(found))) if found else ""

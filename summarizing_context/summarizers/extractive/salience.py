@@ -70,18 +70,18 @@ class Talk:
     """
 
     def __init__(self, found: Sequence[Found]) -> None:
-        others = _counted(one for one in found if one.kind not in PROSE)
-        often = max(sum(one.kind not in PROSE for one in found) // _OFTEN, _OFTEN)
-        self.empty = STOP_WORDS.union(word for word, times in others.items() if times > often)
-        said = _counted(one for one in found if one.kind in PROSE)
+        others = [one.words for one in found if one.kind not in PROSE]
+        often = max(len(others) // _OFTEN, _OFTEN)
+        self.empty = STOP_WORDS.union(word for word, times in _counted(others).items() if times > often)
+        said = _counted(one.words for one in found if one.kind in PROSE)
         self.said = frozenset(said) - STOP_WORDS
         self.again = frozenset(word for word, times in said.items() if times > 1) - STOP_WORDS
         self.asked = frozenset(word for one in found if one.kind == "user" for word in one.words) - STOP_WORDS
 
 
-def _counted(found: Iterable[Found]) -> Counter[bytes]:
+def _counted(lines: Iterable[Words]) -> Counter[bytes]:
     """In how many lines each word stands."""
-    return Counter(chain.from_iterable(frozenset(one.words) for one in found))
+    return Counter(chain.from_iterable(map(frozenset, lines)))
 
 
 def features(one: Found, talk: Talk) -> list[tuple[str, int]]:
@@ -94,7 +94,7 @@ def features(one: Found, talk: Talk) -> list[tuple[str, int]]:
     common = _common(_OF_PROSE, one, frozenset(one.words) - STOP_WORDS, len(one.words), talk.again, talk=talk)
     return [
         *common,
-        *((name, int(holds)) for name, holds in zip(Place._fields, one.place, strict=True)),
+        *_of_place(one.place),
         ("question", int(one.text.endswith("?"))),
         ("colon", int(one.text.endswith(":"))),
         ("quotes code", int("`" in one.text)),
@@ -116,6 +116,11 @@ def _common(
         (of_said, bisect(_SHARES, 16 * len(said & content) // size)),
         (of_asked, bisect(_SHARES, 16 * len(talk.asked & content) // size)),
     ]
+
+
+@cache
+def _of_place(place: Place) -> list[tuple[str, int]]:
+    return [(name, int(holds)) for name, holds in zip(Place._fields, place, strict=True)]
 
 
 def salience(one: Found, talk: Talk) -> int:

@@ -116,7 +116,8 @@ def choose_lines(
     spoken = newest_of_each_pattern([(one.text, at) for at, one in enumerate(found) if one.kind in PROSE])
     prose = {at for _, at in spoken}
     repeating = {at: one.text for at, one in enumerate(found) if one.kind in _COUNTED and not one.source}
-    repeating = {at: text for at, text in repeating.items() if not merges or _TIMES.search(text)}
+    if merges:
+        repeating = {at: text for at, text in repeating.items() if _TIMES.search(text)}
     said = dict(count_alike(repeating.items()))
     left_out = repeating.keys() - said.keys()
     ranked = sorted((-score, -at) for at, score in enumerate(scores) if score > 0 and at not in left_out)
@@ -150,6 +151,8 @@ def count_alike(lines: Iterable[tuple[int, str]]) -> list[tuple[int, str]]:
 
 def _read_counted(line: str) -> tuple[str, int, str]:
     """A line's text before its count, the count, and the outcome behind it."""
+    if " times)" not in line and " → " not in line:
+        return line, 1, ""
     counted = _TIMES.search(line)
     end, rest = counted.span() if counted else (_end_of_deed(line),) * 2
     return line[:end], int(counted[1]) if counted else 1, line[rest:]
