@@ -27,6 +27,7 @@ _OUTCOMES = {
     "renewed": "compared; taken over anew, for the file had gone on",
     "newer": "left alone, for it has gone on further in the new store",
     "apart": "left alone, for it has gone on in two ways",
+    "other": "left alone, for another session of the new store has this id",
     "open": "left alone, for a host has it open in the new store",
 }
 

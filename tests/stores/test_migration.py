@@ -12,7 +12,7 @@ import pytest
 
 from summarizing_context import Settings, open_context
 from summarizing_context.assembly import migrate_store, open_store
-from summarizing_context.errors import SessionExistsError, SettingsError, StoreError
+from summarizing_context.errors import SettingsError, StoreError
 from summarizing_context.stores.base import (
     MemoryScope,
     Scope,
@@ -69,8 +69,12 @@ async def test_a_session_that_is_open_or_taken_is_not_migrated(file, address):
             await migrated(file, address)
     async with open_context(Settings(store=address, session_id="two")) as context:
         await context.add_message(user("mine"))
-    with pytest.raises(SessionExistsError):
+    with pytest.raises(StoreError, match="'two' there is another session, begun"):
         await migrated(file, address)
+    store = await open_store(address)
+    assert len(await store.sessions()) == 4
+    assert [one.content for one in await store.memories.all(MemoryScope(None, "bare"))] == ["It rains."]
+    await store.close()
     with pytest.raises(SettingsError, match="from an SQLite file"):
         await migrate_store(address, str(file), print)
 
@@ -172,10 +176,13 @@ async def test_another_file_of_the_same_path_is_another_file(file, address):
     await append(file, "other", "of another file")
     assert outcomes(await migrated(file, address)) == {"other": "copied"}
     await append(file, "two", "another session of the name")
-    with pytest.raises(SessionExistsError, match="two"):
+    await append(file, "other", "later")
+    with pytest.raises(StoreError, match=r"'two' .* was not migrated. Delete the one there, .* another schema"):
         await migrated(file, address)
     store = await open_store(address)
     assert {one.session_id for one in await store.sessions()} == {"bare", "fork", "one", "two", "other"}
+    assert len((await store.load("other")).entries) == 2
+    assert b"name" not in (await store.load("two")).entries[-1].message
     await store.close()
 
 

@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from summarizing_context.errors import SessionExistsError, SessionInUseError, StoreError
+from summarizing_context.errors import SessionInUseError, StoreError
 from summarizing_context.stores.postgres import driver, removal
 from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.copies import Copy, copy_summaries, copy_vectors, differs, without_nul
@@ -35,12 +35,14 @@ from summarizing_context.stores.sqlite.store import SqliteStore
 
 _WAIT = 10.0  # seconds for a locked file
 
-Outcome = Literal["copied", "unchanged", "renewed", "newer", "apart", "open"]
+Outcome = Literal["copied", "unchanged", "renewed", "newer", "apart", "open", "other"]
 
 _REFUSED: Mapping[Outcome, str] = {
     "apart": "{} went on in two ways, in the file and there. To have the file's, delete them there, and migrate again; "
     "to have those, do nothing",
     "open": "{} went on in the file, but a host has them open there, in the new store. End it, and migrate again",
+    "other": "under the id of {} there is another session, begun at another time, so the file's was not migrated. "
+    "Delete the one there, and migrate again, or name another schema in the address",
 }
 
 
@@ -50,6 +52,7 @@ class Migrated(NamedTuple):
     `copied`: it is new there. `unchanged`: it was there. `renewed`: it was there, and its file had gone on. `newer`: it
     has gone on there, or the file is an older copy, and was left alone. `apart`: both have gone on since, and it was
     left alone. `open`: its file had gone on, but a host has it open there, and it was left alone.
+    `other`: a session that began at another time has its id there, and it was left alone.
     """
 
     session_id: str
@@ -68,14 +71,13 @@ class Migration(NamedTuple):
 async def migrate(source: SqliteStore, target: PostgresStore, tell: Callable[[Migrated], None]) -> Migration:
     """Take over every session of an open file that nobody else has open; each is told once it is compared.
 
-    Raises `StoreError` for a session of the file that is open, `SessionExistsError` for one whose id another session
-    of the target has, and `StoreError`, with all others done, for those that had to be left alone.
+    Raises `StoreError` for a session of the file that is open, and, with all others done, for those that had to be left
+    alone.
     """
     known = await source.read(lambda file: file.run("file_sessions").fetchall())
     await _claim(source, [session_id for session_id, *_ in known])
     since = {session_id: created_at for session_id, _, created_at in known}
     moving = _Moving(source, target, since)
-    await target.read(lambda connection: moving.origins(connection, list(since)))
     found: list[Migrated] = []
     try:
         for group in await source.read(_groups):
@@ -114,14 +116,6 @@ class _Moving:
         """Let what is under way fail soon; nobody waits for it."""
         self._is_stopped.set()
 
-    def origins(self, connection: PostgresConnection, sessions: Sequence[str]) -> Mapping[str, bytes | None]:
-        """What those that are there came from; `SessionExistsError` for one that is another of the name."""
-        rows = connection.run("origins", {"session_ids": sessions}).fetchall()
-        for session_id, created_at, _ in rows:
-            if created_at != self._since[session_id]:
-                raise SessionExistsError(session_id)
-        return {session_id: origin for session_id, _, origin in rows}
-
     def move(self, group: Sequence[str], connection: PostgresConnection) -> list[Migrated]:
         """Take over sessions that may share parts of their logs, all or nothing."""
         with self._read() as file:
@@ -152,10 +146,10 @@ class _Moving:
             connection.undo_work()
             return "open"
         connection.begin_read()
-        origin = self.origins(connection, [session_id]).get(session_id)
+        row = connection.run("origins", {"session_ids": [session_id]}).fetchone()
         there = fingerprint(connection.run, session_id, self._name)
         connection.commit_work()
-        if there is None or there.digest != origin:
+        if row is None or there is None or row[1:] != (self._since[session_id], there.digest):
             driver.release(connection, [session_id])
             return "apart"
         removal.remove_session(connection, session_id, self._schema, is_ours=True)
@@ -166,12 +160,15 @@ class _Moving:
     ) -> dict[str, Outcome]:
         """How those that are there stand to those of the file."""
         connection.begin_read()
-        origins = self.origins(connection, list(sessions))
+        origins = {row[0]: row[1:] for row in connection.run("origins", {"session_ids": list(sessions)})}
         outcomes: dict[str, Outcome] = {}
         for session_id, ours in sessions.items():
-            theirs, origin = fingerprint(connection.run, session_id, self._name), origins.get(session_id)
+            created_at, origin = origins.get(session_id, (None, None))
+            theirs = fingerprint(connection.run, session_id, self._name)
             if theirs is None:
                 outcomes[session_id] = "copied"
+            elif created_at != self._since[session_id]:
+                outcomes[session_id] = "other"
             elif theirs.digest == ours.digest:
                 outcomes[session_id] = "unchanged"
             elif origin == ours.digest:
@@ -235,7 +232,7 @@ async def _take_shared(source: SqliteStore, target: PostgresStore, moving: _Movi
         mine = [row for row in rows if row[1] is not None or row[2] not in refused]
         moving.compared.update(await target.submit(partial(_add_memories, mine, vectors)))
     marks = await source.read(lambda file: file.run("all_marks").fetchall())
-    await target.submit(partial(_add_marks, marks))
+    await target.submit(partial(_add_marks, [row for row in marks if row[2] is not None or row[3] not in refused]))
 
 
 async def _slices(source: SqliteStore, name: str) -> AsyncIterator[list[Any]]:
