@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import sys
 import zlib
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from summarizing_context.transcripts.base import Content, Row
 
 STDIN = Path("-")
 _BOM = b"\xef\xbb\xbf"
+_BEGINNING = 100_000  # bytes in which a file of messages names a role
+_SPOKEN = re.compile(rb'"(role|type)"\s*:\s*"(user|assistant|system|developer|model|human|ai|gemini)"')
 
 
 def load(path: Path) -> Content:
@@ -33,13 +37,26 @@ def load(path: Path) -> Content:
             raise
 
 
+def is_spoken(path: Path) -> bool:
+    """Whether a file begins as one with messages does, be it whole or not."""
+    try:
+        with _opened(path) as file:
+            return _SPOKEN.search(file.read1(_BEGINNING)) is not None
+    except (OSError, EOFError, zlib.error):
+        return False
+
+
+def _opened(path: Path) -> gzip.GzipFile | BufferedReader:
+    return gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")
+
+
 def _lines(path: Path) -> list[bytes]:
     lines: list[bytes] = []
     try:
         if path == STDIN:
             lines.extend(sys.stdin.buffer)
         else:
-            with gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb") as file:
+            with _opened(path) as file:
                 lines.extend(file)  # keeps what came before an error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TranscriptError(

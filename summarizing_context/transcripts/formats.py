@@ -7,11 +7,11 @@ from pathlib import Path
 
 from summarizing_context.errors import TranscriptError
 from summarizing_context.transcripts import chat
-from summarizing_context.transcripts.base import AUTO, LISTED, Draft, Format, Transcript
+from summarizing_context.transcripts.base import AUTO, LISTED, Draft, Format, Transcript, mapping
 from summarizing_context.transcripts.claude_code import is_claude_code, read_claude_code
 from summarizing_context.transcripts.codex import is_codex, read_codex
 from summarizing_context.transcripts.copilot import is_copilot, read_copilot
-from summarizing_context.transcripts.files import STDIN, load
+from summarizing_context.transcripts.files import STDIN, is_spoken, load
 from summarizing_context.transcripts.gemini import is_gemini, read_gemini
 from summarizing_context.transcripts.gemini_cli import is_gemini_cli, read_gemini_cli
 from summarizing_context.transcripts.langchain import is_langchain, read_langchain
@@ -131,15 +131,20 @@ def _files_of(path: Path) -> list[Path]:
 
 
 def _is_transcript(file: Path) -> bool:
-    """Whether a file of a folder is one: any JSONL, and other files that a format knows."""
+    """Whether a file of a folder is one: any JSONL, and others that a format knows, or that name roles of messages.
+
+    Also one that is damaged: reading it tells why.
+    """
     if file.name.endswith(_LINES):
         return True
     if not file.name.endswith(_SUFFIXES) or file.name.endswith(_SIDECARS):
         return False
-    if file.name.endswith(".db"):
-        return is_opencode(file)
+    is_database_file = file.name.endswith(".db")
     try:
+        if is_database_file:
+            return is_opencode(file)
         content = load(file)
     except TranscriptError:
-        return False  # JSON of any kind may lie in a folder
-    return any(each.detect(content) for each in _TABLE[:-1])
+        return is_database_file or is_spoken(file)  # other JSON may lie in a folder
+    is_listed = not content.is_document or isinstance(mapping(content.value).get("messages", content.value), list)
+    return any(each.detect(content) for each in _TABLE[:-1]) or (is_listed and is_spoken(file))

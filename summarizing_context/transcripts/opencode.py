@@ -32,14 +32,14 @@ def is_database(path: Path) -> bool:
 
 
 def is_opencode(path: Path) -> bool:
-    """Whether a file is SQLite's and has the tables of OpenCode."""
+    """Whether a file is SQLite's and has the tables of OpenCode. Raises `TranscriptError` where SQLite cannot tell."""
     if not is_database(path):
         return False
     try:
         with closing(_opened(path)) as database:
             return {name for (name,) in database.execute("SELECT name FROM sqlite_master")} >= _TABLES
-    except sqlite3.Error:
-        return False
+    except sqlite3.Error as error:
+        raise _unreadable(path, error) from error
 
 
 def read_opencode(path: Path) -> Iterator[Draft]:
@@ -61,7 +61,11 @@ def read_opencode(path: Path) -> Iterator[Draft]:
                         reader.add(message)
                 yield reader.draft
     except sqlite3.Error as error:
-        raise TranscriptError(f"{path}:1: the database cannot be read ({error}); close OpenCode or copy it") from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: sqlite3.Error) -> TranscriptError:
+    return TranscriptError(f"{path}:1: the database cannot be read ({error}); close OpenCode or copy it")
 
 
 def _opened(path: Path) -> sqlite3.Connection:

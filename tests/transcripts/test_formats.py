@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import subprocess
@@ -252,3 +253,23 @@ def test_the_standard_input_is_a_transcript_too(monkeypatch):
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
     (path,) = find_transcripts([Path("-")])
     assert read_session(path).messages == tuple(CHAT)
+
+
+def test_a_folder_names_what_looks_like_a_transcript_and_cannot_be_read(tmp_path):
+    damaged = {
+        "half.json": b'[{"role": "user", "content": "hi"}, {"role": "assi',
+        "half.json.gz": gzip.compress(json.dumps(CHAT * 40).encode())[:-9],
+        "damaged.db": b"SQLite format 3\0" + b"x" * 4000,
+        "several.json": json.dumps([[{"messages": CHAT}], [{"messages": CHAT}]]).encode(),
+    }
+    for name, data in damaged.items():
+        (tmp_path / name).write_bytes(data)
+    for name in ("settings.json", "tsconfig.json"):
+        (tmp_path / name).write_text('{"role": "x", // a comment\n', encoding="utf8")
+    rows(tmp_path / "good.jsonl", CHAT)
+    found = find_transcripts([tmp_path])
+    assert {path.name for path in found} == {*damaged, "good.jsonl"}
+    for path in found:
+        if path.name in damaged:
+            with pytest.raises(TranscriptError, match=rf"{path.name}:1: (not JSON|the gz|the database|no known)"):
+                list(read(path))
