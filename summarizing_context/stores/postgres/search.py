@@ -1,4 +1,4 @@
-"""Search by words in PostgreSQL: candidates by tsvector, ranked here by BM25.
+"""Search by words in PostgreSQL: candidates by tsvector, ranked here; see `ranking`.
 
 The index is filled behind the log: by the writer of a session, and by whoever searches.
 """
@@ -9,13 +9,13 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
-from math import log as ln
-from typing import Any
+from typing import Any, NamedTuple
 
 from summarizing_context.errors import StoreFullError, StoreLockedError, StoreReadOnlyError
 from summarizing_context.messages.search_terms import searchable
 from summarizing_context.stores.base import Match, Scope
 from summarizing_context.stores.postgres.connection import PostgresConnection
+from summarizing_context.stores.postgres.ranking import Collection, by_relevance
 from summarizing_context.stores.postgres.words import all_of, any_of, parts, plain
 from summarizing_context.stores.relational.database import Access
 from summarizing_context.stores.relational.search import MOST_RANKED, Shown, behind, find, readable
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 _SLICE = 128  # messages or summaries indexed in one transaction
 _SLICE_BYTES = 250_000
 _LEAVING = 0.25  # seconds that closing may spend on the index
-_SATURATION, _BY_LENGTH = 1.2, 0.75  # of BM25
+_MOST_COUNTED = 100_000  # rows that hold a common word; of more the relevance is the same
 
 
 class TsWords:
@@ -54,30 +54,17 @@ class TsWords:
         return (row for (row,) in self._connection.run("newest_matches", values))
 
     def _ranked(self, query: str, terms: list[str], within: dict[str, int]) -> list[tuple[int, float]]:
-        rows = self._connection.run(query, {**within, **_asked(terms)}).fetchall()
-        row = self._connection.run("index_size").fetchone()
-        return _by_relevance(rows, max(int(row[0]) if row else 0, len(rows)))
+        lexemes = _lexemes_of(self._connection, terms)
+        values = {**within, "match": any_of(terms), "lexemes": [one for term in lexemes for one in term]}
+        rows = self._connection.run(query, values).fetchall()
+        collection = Collection(*self._connection.run("word_totals").fetchone() or (0, 0))
+        frequencies = [self.count(term, _MOST_COUNTED) for term in terms] if within else None
+        return by_relevance(rows, lexemes, collection, frequencies)
 
 
-def _by_relevance(rows: Sequence[tuple[int, int, Sequence[float]]], total: int) -> list[tuple[int, float]]:
-    """Rows by BM25, the best first. `rows` have a number, a size in words, and for each term how much it counts.
-
-    The server tells a saturating count of each term: 0.61 for one occurrence, towards 1 for many.
-    """
-    if not rows:
-        return []
-    mean = sum(size for _, size, _ in rows) / len(rows) or 1.0
-    frequencies = [sum(rank > 0 for rank in ranks) for ranks in zip(*(ranks for *_, ranks in rows), strict=True)]
-    weights = [ln(1 + (total - count + 0.5) / (count + 0.5)) for count in frequencies]
-    scores: dict[int, float] = {}
-    for number, size, ranks in rows:
-        length = 1 - _BY_LENGTH + _BY_LENGTH * size / mean
-        score = sum(
-            weight * rank * (_SATURATION + 1) / (rank + _SATURATION * length)
-            for weight, rank in zip(weights, ranks, strict=True)
-        )
-        scores[number] = max(score, scores.get(number, 0.0))  # of the parts of a long text the best
-    return sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+def _lexemes_of(connection: PostgresConnection, terms: list[str]) -> list[list[str]]:
+    """Each term as the server indexes it: its words, stemmed."""
+    return [row for (row,) in connection.run("lexemes", {"terms": [plain(term) for term in terms]})]
 
 
 class PostgresSearchIndex:
@@ -158,14 +145,15 @@ def _index_branch_to(connection: PostgresConnection, branch: int, stop: int) -> 
 
 
 def _index_branch(connection: PostgresConnection, branch: int, start: int) -> int:
-    stop, size, rows = start, 0, []
+    stop, size = start, 0
+    rows: list[_Row] = []
     values = {"branch": branch, "start": start, "most": _SLICE}
     for position, message in connection.run("some_entries_behind", values):
         stop, size = position + 1, size + len(message)
         rows += _rows((branch << 32) + position, searchable(message))
         if size >= _SLICE_BYTES:
             break
-    connection.run_many("add_words", rows)
+    _add_words(connection, rows)
     connection.run("note_indexed", {"branch": branch, "stop": stop})
     return stop - start
 
@@ -174,19 +162,39 @@ def _index_summaries(connection: PostgresConnection, last: int) -> int:
     """Index some summaries up to one; how many."""
     found = connection.run("some_summaries_behind", {"last": last, "most": _SLICE}).fetchall()
     if found:
-        connection.run_many("add_words", [row for id, text in found for row in _rows(-id, readable(text))])
+        _add_words(connection, [row for id, text in found for row in _rows(-id, readable(text))])
         connection.run("note_indexed_summaries", {"ids": [id for id, _ in found]})
     return len(found)
 
 
-def _rows(number: int, text: str) -> list[dict[str, int | str]]:
-    return [{"number": number, "part": part, "size": size, "text": words} for part, size, words in parts(text)]
+class _Row(NamedTuple):
+    """A part of a text."""
+
+    number: int
+    part: int
+    size: int  # words of the whole text
+    text: str
+
+
+def _rows(number: int, text: str) -> list[_Row]:
+    found = list(parts(text))
+    size = sum(words for _, words, _ in found)
+    return [_Row(number, part, size, words) for part, _, words in found]
+
+
+def _columns(rows: Sequence[_Row]) -> dict[str, Any]:
+    return {name: [getattr(row, name) for row in rows] for name in _Row._fields}
+
+
+def _add_words(connection: PostgresConnection, rows: Sequence[_Row]) -> None:
+    if rows:
+        connection.run("add_words", _columns(rows))
 
 
 def _unindexed(connection: PostgresConnection, terms: list[str], scope: Scope) -> Iterator[Match]:
-    """For who may not write: what the index lacks, sent to the server to be weighed as if it were there."""
+    """For who may not write: what the index lacks, ranked as a collection of its own, as the SQLite store does."""
     shown, lacking = Shown.of(connection, scope), behind(connection, scope)
-    rows: list[dict[str, Any]] = []
+    rows: list[_Row] = []
     for branch, _ in lacking.branches:
         (start,) = connection.run("indexed_now", {"branch": branch}).fetchone() or (0,)
         entries = connection.run("entries_behind", {"branch": branch, "start": start}).fetchall()
@@ -194,13 +202,11 @@ def _unindexed(connection: PostgresConnection, terms: list[str], scope: Scope) -
     if lacking.last_summary:
         found = connection.run("summaries_behind").fetchall()
         rows += [row for number, text in found for row in _rows(number, readable(text))]
-    values = {name: [row[name] for row in rows] for name in ("number", "size", "text")}
-    weighed = connection.run("matches_among", {**values, **_asked(terms)}).fetchall()
-    for number, score in _by_relevance(weighed, len(rows)):
+    lexemes = _lexemes_of(connection, terms)
+    asked = {"match": any_of(terms), "lexemes": [one for term in lexemes for one in term]}
+    weighed = connection.run("matches_among", {**_columns(rows), **asked}).fetchall()
+    sizes = [row.size for row in rows if row.part == 0]
+    for number, score in by_relevance(weighed, lexemes, Collection(len(sizes), sum(sizes))):
         match = shown.match(connection, number, score)
         if match is not None:
             yield match
-
-
-def _asked(terms: list[str]) -> dict[str, Any]:
-    return {"match": any_of(terms), "terms": [any_of([term]) for term in terms]}

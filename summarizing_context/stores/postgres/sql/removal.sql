@@ -44,8 +44,13 @@ with gone as (
 select cast(coalesce(sum(size), 0) as bigint) from gone;
 
 -- remove_entry_words: of a branch, from a position on
-delete from store.words
-where number >= (cast(:branch as bigint) << 32) + :stop and number < ((cast(:branch as bigint) + 1) << 32);
+with unindexed as (
+    delete from store.words
+    where number >= (cast(:branch as bigint) << 32) + :stop and number < ((cast(:branch as bigint) + 1) << 32)
+    returning part, size
+)
+insert into store.word_totals (texts, words)
+select -count(*), -sum(size) from unindexed where part = 0 having count(*) > 0;
 
 -- note_unindexed: a branch is indexed up to here at most
 update store.branches set indexed = least(indexed, :stop) where id = :branch and indexed > :stop;
@@ -69,8 +74,11 @@ with gone as (
         select 1 from store.summary_uses as uses where uses.session_id <> :session_id
         and uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
     ) returning id
+), unindexed as (
+    delete from store.words where number in (select -id from gone) returning part, size
 )
-delete from store.words where number in (select -id from gone);
+insert into store.word_totals (texts, words)
+select -count(*), -sum(size) from unindexed where part = 0 having count(*) > 0;
 
 -- remove_uses: of one session
 delete from store.summary_uses where session_id = :session_id;
@@ -85,7 +93,10 @@ with gone as (
         where uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
     ) returning id, octet_length(text) as size
 ), unindexed as (
-    delete from store.words where number in (select -id from gone)
+    delete from store.words where number in (select -id from gone) returning part, size
+), counted as (
+    insert into store.word_totals (texts, words)
+    select -count(*), -sum(size) from unindexed where part = 0 having count(*) > 0
 )
 select cast(coalesce(sum(size), 0) as bigint) from gone;
 

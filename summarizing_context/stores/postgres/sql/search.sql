@@ -41,10 +41,21 @@ select -id, text from store.summaries where not indexed;
 -- some_summaries_behind: as many, which nobody else indexes until the transaction ends
 select id, text from store.summaries where not indexed and id <= :last order by id limit :most for update skip locked;
 
--- add_words: of a part of a text
-insert into store.words (number, part, size, words)
-values (:number, :part, :size, to_tsvector('store.plain', cast(:text as text)))
-on conflict (number, part) do nothing;
+-- add_words: of texts, by parts; the sums of what is indexed become one row, without those that others are changing
+with added as (
+    insert into store.words (number, part, size, words)
+    select number, part, size, to_tsvector('store.plain', text) from unnest(
+        cast(:number as bigint[]), cast(:part as bigint[]), cast(:size as bigint[]), cast(:text as text[])
+    ) as given (number, part, size, text)
+    on conflict (number, part) do nothing returning part, size
+), former as (
+    delete from store.word_totals where id = any(array(select id from store.word_totals for update skip locked))
+    returning texts, words
+)
+insert into store.word_totals (texts, words)
+select coalesce(sum(texts), 0), coalesce(sum(words), 0) from (
+    select texts, words from former union all select 1, size from added where part = 0
+) as counted;
 
 -- note_indexed: how far a branch is indexed
 update store.branches set indexed = :stop where id = :branch;
@@ -52,35 +63,35 @@ update store.branches set indexed = :stop where id = :branch;
 -- note_indexed_summaries: those of the array
 update store.summaries set indexed = true where id = any(:ids);
 
--- index_size: how many rows the index has, about
-select cast(greatest(reltuples, 0) as bigint) from pg_class where oid = cast('store.words' as regclass);
+-- word_totals: how many texts are indexed, and their words
+select cast(coalesce(sum(texts), 0) as bigint), cast(coalesce(sum(words), 0) as bigint) from store.word_totals;
 
--- count_matches: how many rows match, counted up to `most`
-select count(*) from (
-    select 1 from store.words where words @@ websearch_to_tsquery('store.plain', :match) limit :most
+-- lexemes: of each term, in their order
+select array(
+    select lexeme from unnest(to_tsvector('store.plain', term)) as held (lexeme, positions, weights),
+    unnest(positions) as place order by place
+) from unnest(cast(:terms as text[])) with ordinality as given (term, at) order by at;
+
+-- count_matches: how many texts match, counted up to `most`
+select count(distinct number) from (
+    select number from store.words where words @@ websearch_to_tsquery('store.plain', :match) limit :most
 ) as counted;
 
--- matches: rows that match, with how much each term counts in them and how many words they have
-select number, size, array(
-    select ts_rank('{1,1,1,1}', words, websearch_to_tsquery('store.plain', term))
-    from unnest(cast(:terms as text[])) with ordinality as term (term, at) order by at
-)
+-- matches: rows that match, with the words of their texts, and where they hold the lexemes
+select number, size, cast(ts_filter(setweight(words, 'A', cast(:lexemes as text[])), '{a}') as text)
 from store.words where words @@ websearch_to_tsquery('store.plain', :match);
 
 -- matches_within: of one run of rows
-select number, size, array(
-    select ts_rank('{1,1,1,1}', words, websearch_to_tsquery('store.plain', term))
-    from unnest(cast(:terms as text[])) with ordinality as term (term, at) order by at
-)
+select number, size, cast(ts_filter(setweight(words, 'A', cast(:lexemes as text[])), '{a}') as text)
 from store.words where number between :first and :last and words @@ websearch_to_tsquery('store.plain', :match);
 
 -- matches_among: the same of texts that are not indexed
-select number, size, array(
-    select ts_rank('{1,1,1,1}', to_tsvector('store.plain', text), websearch_to_tsquery('store.plain', term))
-    from unnest(cast(:terms as text[])) with ordinality as term (term, at) order by at
-)
-from unnest(cast(:number as bigint[]), cast(:size as bigint[]), cast(:text as text[])) as given (number, size, text)
-where to_tsvector('store.plain', text) @@ websearch_to_tsquery('store.plain', :match);
+select number, size, cast(ts_filter(setweight(words, 'A', cast(:lexemes as text[])), '{a}') as text)
+from (
+    select number, size, to_tsvector('store.plain', text)
+    from unnest(cast(:number as bigint[]), cast(:size as bigint[]), cast(:text as text[])) as given (number, size, text)
+) as indexed (number, size, words)
+where words @@ websearch_to_tsquery('store.plain', :match);
 
 -- newest_matches: rows of one run that match, the newest first
 select number from store.words
