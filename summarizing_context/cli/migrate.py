@@ -28,6 +28,7 @@ _OUTCOMES = {
     "newer": "left alone, for it has gone on further in the new store",
     "apart": "left alone, for it has gone on in two ways",
     "other": "left alone, for another session of the new store has this id",
+    "damaged": "left alone, for the file does not hold it whole",
     "open": "left alone, for a host has it open in the new store",
 }
 

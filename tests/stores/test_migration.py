@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +159,31 @@ async def test_a_session_that_is_open_in_the_new_store_keeps_no_other_back(file,
         "bare": "renewed", "fork": "unchanged", "one": "renewed", "two": "unchanged",
     }  # fmt: skip
     assert await same(file, address)
+
+
+DAMAGES = {
+    "a message": "delete from entries where position = 3 and branch = ("
+    "select branch from checkpoints where session_id = 'two')",
+    "a part of its log": "delete from branches where id = (select branch from sessions where session_id = 'two')",
+    "a state of a checkpoint": "delete from checkpoint_states where id = ("
+    "select json_extract(showings, '$[0][1]') from checkpoints where session_id = 'two')",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_a_damaged_session_is_named_and_keeps_no_other_back(file, address, damage):
+    with closing(sqlite3.connect(file)) as raw, raw:
+        assert raw.execute(DAMAGES[damage]).rowcount == 1
+    with pytest.raises(StoreError, match=r"^[^']*'two' cannot be read whole, .* delete them in it, and migrate again"):
+        await migrated(file, address)
+    store = await open_store(address)
+    assert {one.session_id for one in await store.sessions()} == {"bare", "fork", "one"}
+    assert await store.delete_session("one")
+    await store.close()
+    store = await open_store(file)
+    assert await store.delete_session("two")
+    await store.close()
+    assert outcomes(await migrated(file, address))["one"] == "copied"
 
 
 async def test_a_session_that_was_deleted_in_the_new_store_is_copied_again(file, address):

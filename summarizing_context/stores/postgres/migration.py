@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from summarizing_context.errors import SessionInUseError, StoreError
+from summarizing_context.errors import SessionInUseError, StoreCorruptError, StoreError
 from summarizing_context.stores.postgres import driver, removal
 from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.copies import Copy, copy_summaries, copy_vectors, differs, without_nul
@@ -29,13 +29,14 @@ from summarizing_context.stores.relational.fingerprints import (
     digest_of,
     fingerprint,
 )
+from summarizing_context.stores.sqlite.faults import translate
 from summarizing_context.stores.sqlite.files import connect
 from summarizing_context.stores.sqlite.schema import Database, transaction
 from summarizing_context.stores.sqlite.store import SqliteStore
 
 _WAIT = 10.0  # seconds for a locked file
 
-Outcome = Literal["copied", "unchanged", "renewed", "newer", "apart", "open", "other"]
+Outcome = Literal["copied", "unchanged", "renewed", "newer", "apart", "open", "other", "damaged"]
 
 _REFUSED: Mapping[Outcome, str] = {
     "apart": "{} went on in two ways, in the file and there. To have the file's, delete them there, and migrate again; "
@@ -43,6 +44,8 @@ _REFUSED: Mapping[Outcome, str] = {
     "open": "{} went on in the file, but a host has them open there, in the new store. End it, and migrate again",
     "other": "under the id of {} there is another session, begun at another time, so the file's was not migrated. "
     "Delete the one there, and migrate again, or name another schema in the address",
+    "damaged": "{} cannot be read whole, for the file is damaged. Restore it from a backup, or delete them in it, and "
+    "migrate again",
 }
 
 
@@ -52,7 +55,8 @@ class Migrated(NamedTuple):
     `copied`: it is new there. `unchanged`: it was there. `renewed`: it was there, and its file had gone on. `newer`: it
     has gone on there, or the file is an older copy, and was left alone. `apart`: both have gone on since, and it was
     left alone. `open`: its file had gone on, but a host has it open there, and it was left alone.
-    `other`: a session that began at another time has its id there, and it was left alone.
+    `other`: a session that began at another time has its id there, and it was left alone. `damaged`: the file does not
+    hold it whole, and it was left alone.
     """
 
     session_id: str
@@ -119,7 +123,7 @@ class _Moving:
     def move(self, group: Sequence[str], connection: PostgresConnection) -> list[Migrated]:
         """Take over sessions that may share parts of their logs, all or nothing."""
         with self._read() as file:
-            sessions = {one: found for one in group if (found := fingerprint(file, one, self._name)) is not None}
+            sessions, damaged = self._whole(file, group)
             outcomes = self._outcomes(file, connection, sessions)
             for session_id in [one for one, outcome in outcomes.items() if outcome == "renewed"]:
                 outcomes[session_id] = self._make_way(connection, session_id)
@@ -136,7 +140,23 @@ class _Moving:
         return [
             Migrated(one, found.counts["messages"], found.counts["checkpoints"], outcomes[one])
             for one, found in sessions.items()
-        ]
+        ] + [Migrated(one, 0, 0, "damaged") for one in damaged]
+
+    def _whole(self, file: Run, group: Sequence[str]) -> tuple[dict[str, Fingerprint], list[str]]:
+        """What the sessions of a group hold, and those that the file does not hold whole."""
+        sessions: dict[str, Fingerprint] = {}
+        damaged = []
+        for session_id in group:
+            try:
+                found = fingerprint(file, session_id, self._name)
+            except Exception as error:
+                if not isinstance(translate(error, self._name), StoreCorruptError):
+                    raise
+                damaged.append(session_id)
+            else:
+                if found is not None:
+                    sessions[session_id] = found
+        return sessions, damaged
 
     def _make_way(self, connection: PostgresConnection, session_id: str) -> Outcome:
         """Remove a session whose file had gone on, unless a host has written to it just now."""
@@ -202,7 +222,7 @@ def _groups(file: Database) -> list[list[str]]:
     """Sessions, the oldest change first; those whose logs and checkpoints have grown on one another are together."""
     roots: dict[int, int] = {}
     for branch, parent in file.run("file_branches"):
-        roots[branch] = branch if parent is None else roots[parent]
+        roots[branch] = branch if parent is None else roots.get(parent, parent)
     together: dict[int, int] = {}  # a root, and another of the same group
 
     def first(root: int) -> int:
@@ -212,7 +232,8 @@ def _groups(file: Database) -> list[list[str]]:
 
     seen: dict[str, int] = {}
     for session_id, branch in file.run("file_heads"):
-        one, other = first(roots[branch]), first(seen.setdefault(session_id, roots[branch]))
+        root = roots.get(branch, branch)  # a damaged file may lack one
+        one, other = first(root), first(seen.setdefault(session_id, root))
         if one != other:
             together[one] = other
     groups: dict[int, list[str]] = {}

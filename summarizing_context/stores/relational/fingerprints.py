@@ -45,7 +45,7 @@ def fingerprint(run: Run, session_id: str, name: str) -> Fingerprint | None:
     branch, stop, *told = head
     checkpoints = run("its_checkpoints", known).fetchall()
     logs = Logs(run, [(branch, stop), *((row[2], row[3]) for row in checkpoints)], name)
-    kept = [(logs.digest(row[2], row[3]), row[1], row[3], _shown(run, row[4]), *row[5:]) for row in checkpoints]
+    kept = [(logs.digest(row[2], row[3]), row[1], row[3], _shown(run, row[4], name), *row[5:]) for row in checkpoints]
     log = logs.digest(branch, stop)
     rows: dict[str, list[Any]] = {
         "log": [(stop, log)],
@@ -87,7 +87,10 @@ class Logs:
         while branch is not None and stop not in self.stops.setdefault(branch, set()):
             self.stops[branch].add(stop)
             if branch not in self.parents:
-                self.parents[branch] = self._run("parent", {"branch": branch}).fetchone()
+                parent = self._run("parent", {"branch": branch}).fetchone()
+                if parent is None:
+                    raise damaged(self._name)
+                self.parents[branch] = parent
             branch, left_at = self.parents[branch]
             stop = min(stop, left_at)
 
@@ -126,11 +129,15 @@ class Logs:
             yield from self._run("entries", (branch, at, min(at + SLICE, stop)))
 
 
-def _shown(run: Run, showings: str) -> list[Any]:
+def _shown(run: Run, showings: str, name: str) -> list[Any]:
     """What was shown at a checkpoint, with the digests of states in the place of their numbers."""
-    return [
-        (key, run("state_depth", {"id": number}).fetchone()[2], marks) for key, number, marks in json.loads(showings)
-    ]
+    found = []
+    for key, number, marks in json.loads(showings):
+        state = run("state_depth", {"id": number}).fetchone()
+        if state is None:
+            raise damaged(name)
+        found.append((key, state[2], marks))
+    return found
 
 
 def digest_of(value: Any) -> bytes:
