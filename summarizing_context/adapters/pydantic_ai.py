@@ -7,6 +7,7 @@ it was goes out as the host's own object, so that signatures, ids and files are 
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import SimpleNamespace
@@ -64,6 +65,7 @@ class SummarizingCapability(AbstractCapability[Any]):
         self._context = settings if isinstance(settings, SummarizingContext) else None
         self._contexts: dict[str, SummarizingContext] = {}
         self._opening = anyio.Lock()
+        self._turns: defaultdict[str, anyio.Lock] = defaultdict(anyio.Lock)  # a context has one user at a time
         self._options = Options()
         if self._context is not None:
             if options:
@@ -84,10 +86,13 @@ class SummarizingCapability(AbstractCapability[Any]):
 
     async def close(self, conversation_id: str | None = None) -> None:
         """Close the context of a conversation, or of all. A given context stays open. The next request opens anew."""
-        async with self._opening:
-            ids = list(self._contexts) if conversation_id is None else [conversation_id]
-            for context in [self._contexts.pop(id) for id in ids if id in self._contexts]:
-                await context.close()
+        for id in list(self._contexts) if conversation_id is None else [conversation_id]:
+            turn = self._turns[id]
+            async with turn, self._opening:
+                if id in self._contexts:
+                    await self._contexts.pop(id).close()
+                if not turn.statistics().tasks_waiting:
+                    self._turns.pop(id, None)
 
     async def context_of(self, conversation_id: str) -> SummarizingContext:
         """The open context of a conversation."""
@@ -101,27 +106,29 @@ class SummarizingCapability(AbstractCapability[Any]):
 
     async def prepare_model_request(self, ctx: Any, request_context: Any) -> Any:
         """Called by the host before each attempt: the messages of the request become those of a view."""
-        context = await self.context_of(str(ctx.conversation_id or self._default_id))
         rows = list(_rows(request_context.messages))
-        await context.follow([row.message for row in rows], keys=[row.message[_NAME] for row in rows])
-        view = await context.get_messages_for_request(
-            provider=_Window(request_context.model, request_context.model_settings),
-            tools=_beside(request_context.model_request_parameters),
-        )
+        id = self._id_of(ctx)
+        async with self._turns[id]:  # else the view could be that of another run of the conversation
+            context = await self.context_of(id)
+            await context.follow([row.message for row in rows], keys=[row.message[_NAME] for row in rows])
+            view = await context.get_messages_for_request(
+                provider=_Window(request_context.model, request_context.model_settings),
+                tools=_beside(request_context.model_request_parameters),
+            )
         return replace(request_context, messages=_messages(view, rows))
 
     async def after_model_request(self, ctx: Any, *, request_context: Any, response: ModelResponse) -> ModelResponse:
         """Called by the host after each attempt: the provider's count of tokens corrects later budgets."""
-        context = await self.context_of(str(ctx.conversation_id or self._default_id))
+        context = await self.context_of(self._id_of(ctx))
         usage = response.usage
         cached = usage.cache_read_tokens, usage.cache_write_tokens
         fresh = max(0, usage.input_tokens - sum(cached))
         await context.observe_usage(fresh, cache_read=cached[0], cache_write=cached[1])
         return response
 
-    @property
-    def _default_id(self) -> str:
-        return self._settings.session_id if self._context is None else ""
+    def _id_of(self, ctx: Any) -> str:
+        """The name of the run's conversation; all runs are of one where the context was given."""
+        return "" if self._context is not None else str(ctx.conversation_id or self._settings.session_id)
 
 
 class _Window:

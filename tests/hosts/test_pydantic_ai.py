@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -175,6 +176,47 @@ async def test_each_conversation_has_a_context_of_its_own() -> None:
         assert [len(await log.get_messages()) for log in logs] == [1 + 6 * 3, 1 + 6 * 3]
 
 
+class Stuck:
+    """A summarizer that never answers."""
+
+    async def summarize(self, job: Any) -> str:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+async def tell(run: Scripted, number: int) -> None:
+    texts = [f"run{number} says {text}. " + "word " * 20 for text in range(100)]
+    history: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart(text)]) for text in texts]
+    await run.agent.run(message_history=history, conversation_id="shared")
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+async def test_runs_at_the_same_time_on_one_conversation_are_each_sent_their_own_history(is_given: bool) -> None:
+    settings = small(max_wait=0.05)
+    async with (
+        open_context(settings, summarizer=Stuck()) as context,
+        SummarizingCapability(settings, summarizer=Stuck()) as own,
+    ):
+        capability = SummarizingCapability(context) if is_given else own
+        run = Scripted(capability, reply=lambda _: ModelResponse(parts=[TextPart("I see.")]))
+        async with anyio.create_task_group() as group:
+            for number in range(8):
+                group.start_soon(tell, run, number)
+    said = [set(re.findall(r"run\d", str(messages))) for messages in run.seen]
+    assert sorted(map(sorted, said)) == [[f"run{number}"] for number in range(8)]
+
+
+async def test_a_conversation_is_never_closed_within_a_request() -> None:
+    async with SummarizingCapability(small(max_wait=0.05), summarizer=Stuck()) as capability:
+        run = Scripted(capability, reply=lambda _: ModelResponse(parts=[TextPart("I see.")]))
+        async with anyio.create_task_group() as group:
+            for number in range(3):
+                group.start_soon(tell, run, number)
+                await anyio.sleep(0.03)
+                await capability.close()
+    assert len(run.seen) == 3
+
+
 async def test_a_conversation_may_have_any_name() -> None:
     async with SummarizingCapability(small()) as capability:
         run = Scripted(capability, reply=lambda _: ModelResponse(parts=[TextPart("Done.")]))
@@ -239,14 +281,6 @@ async def test_whatever_a_host_does_requests_are_lawful(seed: int) -> None:
             assert refusals(run.seen[-1]) == [], number
             assert ModelMessagesTypeAdapter.dump_json(history) == before
         assert context.statistics().activations > 1
-
-
-class Stuck:
-    """A summarizer that never answers."""
-
-    async def summarize(self, job: Any) -> str:
-        await anyio.sleep_forever()
-        raise AssertionError
 
 
 async def test_no_request_waits_for_a_summary() -> None:
