@@ -2,7 +2,8 @@
 
 What it says of a message is kept beside the log, so each message is asked about once. The log alone says which messages
 go into one request, and the store keeps the reply under what was asked: the same log in another session asks nobody. A
-call that fails is tried again after a while; a reply that cannot be read is not: cues go on to serve for its messages.
+call that fails is tried again after a while; a reply that cannot be read is not, by any session: cues go on to serve
+for its messages.
 """
 
 from __future__ import annotations
@@ -182,7 +183,7 @@ class RuleCalls:
                 return await self._background.run(partial(self._read, batch, SummaryReply(found.text)))
             reply = await self._caller.summarize(job)
             verdicts = await self._background.run(partial(self._read, batch, reply))
-            if not reply.truncated and PASSED not in verdicts.values():
+            if not reply.truncated or PASSED in verdicts.values():
                 await self._share(key, reply)
         return verdicts
 

@@ -240,17 +240,27 @@ async def test_what_was_said_later_changes_no_request():
         assert len(whole.jobs) > 4
 
 
-async def test_a_reply_serves_who_asks_the_same_and_no_reply_that_cannot_be_read():
+async def test_a_reply_serves_who_asks_the_same_unless_it_was_cut_off():
     said = '- [2] must "i am done with prek"'
     async with Desk(*TALK, reply=said) as one, Desk(*TALK, reply=SummarizerError("no")) as two:
         two.shared = one.shared
         await one.finish()
         await two.finish()
         assert (len(one.jobs), two.jobs, two.rules) == (1, [], one.rules)
-    for reply in ("I cannot help.", SummaryReply(said, truncated=True)):
-        async with Desk(*TALK, reply=reply) as desk:
-            await desk.calls.ask()
-            assert (len(desk.jobs), desk.shared) == (1, {})
+    async with Desk(*TALK, reply=SummaryReply(said, truncated=True)) as desk:
+        await desk.calls.ask()
+        assert (len(desk.jobs), desk.shared) == (1, {})
+
+
+@pytest.mark.parametrize("reply", ["I cannot help.", "", SummaryReply("I cannot", truncated=True)])
+async def test_a_reply_that_cannot_be_read_is_paid_for_once_and_cues_serve_all_who_ask_the_same(reply):
+    talk = [*TALK, user("Never push to main.")]
+    async with Desk(*talk, reply=reply) as one, Desk(*talk, reply=SummarizerError("no")) as two:
+        two.shared = one.shared
+        await one.finish()
+        await two.finish()
+        assert (len(one.jobs), two.jobs, [*two.log.rules.open]) == (1, [], [])
+        assert one.rules == two.rules == [(4, "Never push to main.", "cues")]
 
 
 async def test_a_failed_call_is_made_again_after_a_rest():
