@@ -186,6 +186,18 @@ async def test_a_damaged_session_is_named_and_keeps_no_other_back(file, address,
     assert outcomes(await migrated(file, address))["one"] == "copied"
 
 
+async def test_a_host_that_only_asked_for_a_view_has_not_gone_on(file, address):
+    await migrated(file, address)
+    there = await open_store(address)
+    await there.claim("one")
+    await there.save_budget("one", 7_777)
+    await there.close()
+    assert outcomes(await migrated(file, address))["one"] == "unchanged"
+    await append(file, "one", "here")
+    assert outcomes(await migrated(file, address))["one"] == "renewed"
+    assert await same(file, address)
+
+
 async def test_a_session_that_was_deleted_in_the_new_store_is_copied_again(file, address):
     await migrated(file, address)
     store = await open_store(address)

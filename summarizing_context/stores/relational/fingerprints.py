@@ -28,8 +28,8 @@ class Fingerprint(NamedTuple):
 
     @property
     def digest(self) -> bytes:
-        """Of all parts."""
-        return digest_of(sorted(self.parts.items()))
+        """Of all parts but the budget of the last request, with which a host only asked for a view."""
+        return digest_of(sorted(part for part in self.parts.items() if part[0] != "budget"))
 
     def differing(self, other: Fingerprint) -> list[str]:
         """The names of the parts that are not the same."""
@@ -42,21 +42,23 @@ def fingerprint(run: Run, session_id: str, name: str) -> Fingerprint | None:
     head = run("its_head", known).fetchone()
     if head is None:
         return None
-    branch, stop, *told = head
+    branch, stop, *told, budget = head
     checkpoints = run("its_checkpoints", known).fetchall()
     logs = Logs(run, [(branch, stop), *((row[2], row[3]) for row in checkpoints)], name)
     kept = [(logs.digest(row[2], row[3]), row[1], row[3], _shown(run, row[4], name), *row[5:]) for row in checkpoints]
     log = logs.digest(branch, stop)
     rows: dict[str, list[Any]] = {
         "log": [(stop, log)],
-        "head, pins and budget": [told],
+        "head and pins": [told],
+        "budget": [budget],
         "checkpoints": kept,
         "activation states": [row[:2] for row in run("its_activations", known)],
         "activations": [tuple(row) for row in run("its_history", known)],
         "uses of summaries": sorted((*row[:2], int(row[2]), *row[3:]) for row in run("its_uses", known)),
         "rules": sorted(tuple(row) for row in run("its_rules", known)),
     }
-    counts = {part: len(listed) for part, listed in rows.items() if part not in ("log", "head, pins and budget")}
+    single = ("log", "head and pins", "budget")
+    counts = {part: len(listed) for part, listed in rows.items() if part not in single}
     return Fingerprint(log, {part: digest_of(listed) for part, listed in rows.items()}, {"messages": stop, **counts})
 
 
