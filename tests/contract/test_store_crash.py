@@ -278,7 +278,7 @@ def rows_of(address: str, query: str) -> list[Any]:
     postgres=[
         in_statement("delete from sessions", 2),
         answered("delete from sessions", 1),
-        in_statement("vacuum", 1),
+        in_statement("delete from summary_uses", 1),
         after_acks(3),
     ],
 )

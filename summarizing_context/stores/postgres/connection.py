@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ logger = logging.getLogger(__name__)
 _PATIENCE = 20.0  # seconds that an operation waits for a server that cannot be reached
 _LEAVING = 0.5  # the same while the store is closed
 _RETRY = 0.1  # seconds
+_RENEWALS = 3  # in the time of a lease
 _MANY = 500  # entries, from which on they are copied
 _MANY_BYTES = 1 << 20
 
@@ -45,6 +47,7 @@ class _Transaction:
     """What is open."""
 
     batch: int  # its number
+    began: float  # by the monotonic clock
     is_sent: bool = False  # the server knows of it
     appends: list[_Batch] = field(default_factory=list)
     heads: dict[str, log.Head] = field(default_factory=dict)  # after it
@@ -64,6 +67,7 @@ class PostgresConnection:
         self._heads: dict[str, log.Head] = {}
         self.writer = writer  # None: it only reads
         self.fences: dict[str, int] = {}
+        self._kept_at = time.monotonic()  # the lease, which the writer's row begins with
         self.raw = self._connect()
 
     def use_pgvector(self, place: str) -> None:
@@ -76,12 +80,14 @@ class PostgresConnection:
     def begin_work(self) -> None:
         """Begin a transaction that writes. The server learns of it with its first query."""
         self._ensure()
+        self._keep_due_lease()
         self._batch += 1
-        self._transaction = _Transaction(self._batch)
+        self._transaction = _Transaction(self._batch, time.monotonic())
 
     def begin_read(self) -> None:
         """Begin to read one state of the store."""
         self._ensure()
+        self._keep_due_lease()
         self.raw.execute("begin isolation level repeatable read, read only")
         self._is_reading = True
 
@@ -93,12 +99,16 @@ class PostgresConnection:
             self.raw.execute("commit")
             return
         try:
+            if transaction.is_sent and self._is_due(transaction.began):
+                self._renew(transaction)
             self._send_rest(transaction)
         except Exception as error:
             if not (is_connection_lost(error) and self._was_committed(transaction.batch)):
                 self._transaction = transaction
                 raise
         self._heads.update(transaction.heads)
+        if transaction.is_sent or transaction.heads:
+            self._kept_at = transaction.began
 
     def undo_work(self) -> None:
         """Undo the open transaction, if there is one."""
@@ -109,6 +119,7 @@ class PostgresConnection:
                 self._heads.pop(session_id, None)
         if not self.raw.closed and self.raw.info.transaction_status != psycopg.pq.TransactionStatus.IDLE:
             self.raw.execute("rollback")
+        self._keep_due_lease()
 
     def interrupt(self) -> None:
         """Cut the running query short. Any thread may call it."""
@@ -143,6 +154,24 @@ class PostgresConnection:
         self.raw.execute(statement.encode())
 
     # Sessions of this writer
+
+    def keep_lease(self) -> float:
+        """Renew the lease; seconds until the next time."""
+        self._ensure()
+        began = time.monotonic()
+        values = {"writer": self.writer, "lease": self._address.lease}
+        self.raw.execute(self._queries["keep_lease"].encode(), values)
+        self._kept_at = began
+        return self._address.lease / _RENEWALS
+
+    def _is_due(self, kept_at: float) -> bool:
+        return time.monotonic() - kept_at >= self._address.lease / _RENEWALS
+
+    def _keep_due_lease(self) -> None:
+        """No transaction begins with little time left: while it is open, nobody sees what it renews."""
+        if self.writer is not None and not self.raw.closed and self._is_due(self._kept_at):
+            with suppress(psycopg.Error):  # what follows meets the same fault, and tells it
+                self.keep_lease()
 
     def check_fence(self, session_id: str) -> None:
         """Raise `SessionLostError` unless the session is this writer's; nobody takes it until the transaction ends."""
@@ -264,6 +293,9 @@ class PostgresConnection:
 
     def _begin(self, transaction: _Transaction) -> None:
         self.raw.execute("begin")
+        self._renew(transaction)
+
+    def _renew(self, transaction: _Transaction) -> None:
         values = {"batch": transaction.batch, "writer": self.writer, "lease": self._address.lease}
         self.raw.execute(self._queries["renew"].encode(), values)
 

@@ -19,8 +19,6 @@ from summarizing_context.stores.postgres.search import index_before_leaving, ind
 from summarizing_context.stores.postgres.vectors import find_pgvector
 from summarizing_context.stores.relational import log
 
-_RENEWALS = 3  # in the time of a lease
-
 
 class PostgresDriver:
     """A `Driver` for one server. The stores of one process and event loop share it."""
@@ -90,10 +88,7 @@ class PostgresDriver:
         """Renew the lease; seconds until the next time."""
         if connection.writer is None:
             return None
-        connection.begin_work()
-        connection.run("nothing")
-        connection.commit_work()
-        return self._address.lease / _RENEWALS
+        return connection.keep_lease()
 
     def _register(self, connection: PostgresConnection) -> None:
         me = {"host": socket.gethostname(), "pid": os.getpid(), "lease": self._address.lease}
@@ -133,7 +128,9 @@ def refuse_if_held(
     is_own = writer == connection.writer
     if session_id in connection.fences and is_own:
         raise SessionInUseError(session_id, os.getpid())
-    if lives and not is_own:
+    if writer is None or is_own:
+        return
+    if lives or connection.run("silent_writer", {"writer": writer}).fetchone() is None:
         raise SessionInUseError(session_id, pid, host)
 
 

@@ -111,7 +111,7 @@ class _Moving:
     """Sessions on their way. Its work runs in the thread of the new store, with a connection of its own to the file."""
 
     def __init__(self, source: SqliteStore, target: PostgresStore, since: Mapping[str, str]) -> None:
-        self._path, self._name, self._schema = Path(source.name), source.name, target.schema
+        self._path, self._name = Path(source.name), source.name
         self._since = since  # when each session began
         self._is_stopped = threading.Event()
         self.compared: Counter[str] = Counter()
@@ -172,7 +172,7 @@ class _Moving:
         if row is None or there is None or row[1:] != (self._since[session_id], there.digest):
             driver.release(connection, [session_id])
             return "apart"
-        removal.remove_session(connection, session_id, self._schema, is_ours=True)
+        removal.remove_session(connection, session_id, is_ours=True)
         return "renewed"
 
     def _outcomes(

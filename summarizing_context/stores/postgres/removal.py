@@ -1,19 +1,25 @@
-"""Remove what nobody needs. Each function runs its own transaction, and has the space made free afterwards.
+"""Remove what nobody needs. Those on a connection run their own transaction.
 
-A row is gone for every reader with the commit. Its bytes are overwritten as the server reuses the space; what it wrote
-ahead, and its backups, are the operator's matter: see `docs/operate/postgres.md`.
+A row is gone for every reader with the commit. Its bytes stay in the table's file until a VACUUM has made the space
+free and the server has used it again; what it wrote ahead, and its backups, are the operator's matter.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
+import psycopg
+
+from summarizing_context.stores.postgres.address import Address
 from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.driver import refuse_if_held
 from summarizing_context.stores.relational.activations import forget_history, forget_replaced_states
 from summarizing_context.stores.relational.checkpoints import forget_unused_states
 from summarizing_context.stores.relational.memories import remove_of_session
 from summarizing_context.stores.relational.rules import forget_rules
+
+logger = logging.getLogger(__name__)
 
 _TABLES = (
     "entries",
@@ -31,7 +37,7 @@ _TABLES = (
 )
 
 
-def remove_session(connection: PostgresConnection, session_id: str, schema: str, *, is_ours: bool) -> bool:
+def remove_session(connection: PostgresConnection, session_id: str, *, is_ours: bool) -> bool:
     """Remove a session with the entries and summaries that only it needs; False if there is none."""
     known = {"session_id": session_id}
     connection.begin_work()
@@ -59,11 +65,10 @@ def remove_session(connection: PostgresConnection, session_id: str, schema: str,
     connection.commit_work()
     connection.fences.pop(session_id, None)
     connection.forget_head(session_id)
-    _vacuum(connection, schema)
     return True
 
 
-def remove_unneeded(connection: PostgresConnection, schema: str) -> int:
+def remove_unneeded(connection: PostgresConnection) -> int:
     """Remove everything that no session's log reaches and no session uses; the bytes of their texts."""
     connection.begin_work()
     connection.run("guard_removal")
@@ -75,7 +80,6 @@ def remove_unneeded(connection: PostgresConnection, schema: str) -> int:
     connection.run("remove_unnamed_vectors")
     forget_replaced_states(connection)
     connection.commit_work()
-    _vacuum(connection, schema)
     return freed
 
 
@@ -92,5 +96,13 @@ def _trim(connection: PostgresConnection, needs: Sequence[tuple[int, int | None]
     return freed
 
 
-def _vacuum(connection: PostgresConnection, schema: str) -> None:
-    connection.outside("vacuum " + ", ".join(f"{schema}.{table}" for table in _TABLES))
+async def make_free(address: Address) -> None:
+    """Make the space of removed rows free, on a connection of its own. A table that is locked is left to autovacuum."""
+    tables = ", ".join(f"{address.schema}.{table}" for table in _TABLES)
+    try:
+        async with await psycopg.AsyncConnection.connect(
+            address.url, autocommit=True, connect_timeout=5, application_name="summarizing-context"
+        ) as connection:
+            await connection.execute(f"vacuum (skip_locked) {tables}".encode())
+    except psycopg.Error as error:
+        logger.warning("the space of removed rows was not made free", extra={"cause": type(error).__name__})

@@ -203,7 +203,7 @@ class PostgresStore:
 
         def work(connection: PostgresConnection) -> bool:
             is_ours = session_id in self._claimed
-            found = removal.remove_session(connection, session_id, self.schema, is_ours=is_ours)
+            found = removal.remove_session(connection, session_id, is_ours=is_ours)
             self._claimed.discard(session_id)
             return found
 
@@ -212,9 +212,9 @@ class PostgresStore:
     async def purge(self) -> int:
         """Remove every entry and summary that no session uses any longer; the bytes of their texts."""
         self.refuse_if_read_only("purge")
-        return await self._writer().submit(
-            lambda connection: removal.remove_unneeded(connection, self.schema), alone=True
-        )
+        freed = await self._writer().submit(removal.remove_unneeded, alone=True)
+        await removal.make_free(self._address)
+        return freed
 
     # What its parts share.
 

@@ -1,8 +1,5 @@
 -- The queries of the PostgreSQL store, each under its name and purpose. `store.` stands for the schema.
 
--- nothing: the transaction alone counts
-select 1;
-
 -- create_session: a session with an empty log, on a branch made before
 insert into store.sessions (session_id, project, branch, stop, created_at, updated_at)
 values (:session_id, :project, :branch, 0, :now, :now);
@@ -11,6 +8,12 @@ values (:session_id, :project, :branch, 0, :now, :now);
 select sessions.writer, writers.host, writers.pid, writers.until > clock_timestamp()
 from store.sessions left join store.writers on writers.id = sessions.writer
 where session_id = :session_id for update of sessions;
+
+-- silent_writer: one whose lease has ended and that has no transaction open, for that holds its row
+select 1 where not exists (select 1 from store.writers where id = :writer) or exists (
+    select 1 from (select until from store.writers where id = :writer for share skip locked) as free
+    where until <= clock_timestamp()
+);
 
 -- take_session: for this writer, with a fence that no writer before it has
 update store.sessions set writer = :writer, fence = fence + 1, project = coalesce(:project, project)
@@ -28,6 +31,12 @@ delete from store.writers where id = :writer;
 
 -- tidy_writers: those whose lease ended long ago
 delete from store.writers where until < clock_timestamp() - interval '1 day';
+
+-- keep_lease: of this writer, between two transactions
+with kept as (
+    update store.writers set until = clock_timestamp() + make_interval(secs => :lease) where id = :writer returning 1
+)
+select store.expect((select count(*) from kept), 1);
 
 -- renew: note the transaction and renew the lease; the transaction fails if the writer is not there
 with kept as (
