@@ -8,12 +8,13 @@ from pathlib import Path
 import anyio
 import pytest
 
-from summarizing_context.errors import SessionInUseError, StoreError
+from summarizing_context.errors import CheckpointNotFoundError, SessionInUseError, StoreError
+from summarizing_context.stores.base import Place
 from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.driver import PostgresDriver
 from tests import postgres_server
-from tests.contract.store_builders import entries, log_of, nothing
+from tests.contract.store_builders import entries, log_of, nothing, numbered
 from tests.stores.test_postgres import another_host, end_leases, opened, sql
 
 pytestmark = pytest.mark.anyio
@@ -25,14 +26,14 @@ def address(postgres: str, tmp_path: Path) -> str:
     return postgres_server.address_for(tmp_path)
 
 
-async def waiting_for_a_lock(address: str) -> None:
-    """Wait until a store of ours waits for another transaction."""
+async def waiting_for_a_lock(address: str, stores: int = 1) -> None:
+    """Wait until so many stores of ours wait for other transactions."""
     asked = (
         "select count(*) from pg_stat_activity where wait_event_type = 'Lock' and query like '%%' || %s || '%%'"
         " and application_name = 'summarizing-context'"
     )
     with sql(address) as connection, anyio.fail_after(120):
-        while connection.execute(asked, [read_address(address).schema]).fetchone() == (0,):  # noqa: ASYNC110
+        while connection.execute(asked, [read_address(address).schema]).fetchone() != (stores,):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
@@ -79,3 +80,86 @@ async def test_no_deletion_waits_for_a_vacuum_and_purge_passes_over_what_is_lock
                 assert await store.delete_session("old")
                 await store.purge()
             await store.append("mine", entries("a"), nothing)
+
+
+async def test_other_hosts_append_fork_and_keep_checkpoints_while_a_deletion_and_a_purge_wait(address):
+    """Each is held up at a row that it removes, with all its locks."""
+    async with opened(address, "s", "old") as holder, opened(another_host(address), "live") as other:
+        await other.append("live", numbered(2), nothing)
+        made = await other.checkpoints.save("live", None, Place(0, 2), [])
+        assert made is not None
+        await holder.append("old", numbered(3), nothing)
+        await holder.append("s", numbered(3), nothing)
+        await holder.replace("s", 1, [], nothing)
+        for number, remove in enumerate((lambda: holder.delete_session("old"), holder.purge)):
+            with sql(address) as connection, anyio.fail_after(120):
+                with connection.transaction():
+                    connection.execute("select 1 from entries for update")
+                    removing = asyncio.ensure_future(remove())
+                    await waiting_for_a_lock(address)
+                    await other.append("live", entries("x"), nothing)
+                    await other.append("live", numbered(600), nothing)
+                    await other.checkpoints.fork("live", made.id, f"fork-{number}")
+                    assert await other.checkpoints.save("live", None, Place(0, 3), []) is not None
+                    await other.claim(f"new-{number}")
+                    assert not removing.done()
+                await removing
+        assert len(await log_of(other, "live")) == 2 + 2 * 601
+        assert await log_of(other, "fork-0") == await log_of(other, "fork-1") == ["m0", "m1"]
+        assert await log_of(holder) == ["m0"]
+
+
+async def test_a_fork_that_is_not_committed_yet_keeps_what_its_origin_loses(address):
+    async with opened(address, "s") as store, opened(another_host(address)) as other:
+        await store.append("s", numbered(3), nothing)
+        made = await store.checkpoints.save("s", None, Place(0, 2), [])
+        assert made is not None
+        with sql(address) as connection, anyio.fail_after(120):
+            with connection.transaction():
+                connection.execute("lock table rules in access exclusive mode")  # where a fork ends
+                forking = asyncio.create_task(other.checkpoints.fork("s", made.id, "fork"))
+                await waiting_for_a_lock(address)
+                deleting = asyncio.create_task(store.delete_session("s"))
+                await waiting_for_a_lock(address, 2)
+            await forking
+            assert await deleting
+            assert await log_of(other, "fork") == ["m0", "m1"]
+            await other.purge()
+            assert await log_of(other, "fork") == ["m0", "m1"]
+            assert connection.execute("select count(*) from entries").fetchone() == (2,)
+
+
+async def test_a_fork_of_a_checkpoint_that_goes_meanwhile_says_so(address):
+    async with opened(address, "s") as store, opened(another_host(address)) as other:
+        await store.append("s", numbered(3), nothing)
+        made = await store.checkpoints.save("s", None, Place(0, 2), [])
+        assert made is not None
+        with sql(address) as connection, anyio.fail_after(120):
+            with connection.transaction():
+                connection.execute("select 1 from entries for update")  # the deletion has removed the checkpoint
+                deleting = asyncio.create_task(store.delete_session("s"))
+                await waiting_for_a_lock(address)
+                forking = asyncio.create_task(other.checkpoints.fork("s", made.id, "fork"))
+                await waiting_for_a_lock(address, 2)
+            assert await deleting
+            with pytest.raises(CheckpointNotFoundError):
+                await forking
+            assert [one.session_id for one in await other.sessions()] == []
+
+
+async def test_what_is_appended_while_a_purge_removes_the_same_places_stays(address):
+    async with opened(address, "s") as store, opened(another_host(address)) as other:
+        await store.append("s", numbered(4), nothing)
+        await store.append("s", entries("gone"), nothing)
+        with sql(address) as connection:
+            connection.execute("update sessions set stop = 4")
+        with sql(address) as connection, anyio.fail_after(120):
+            with connection.transaction():
+                connection.execute("select 1 from entries where position = 4 for update")
+                purging = asyncio.create_task(other.purge())
+                await waiting_for_a_lock(address)
+                connection.execute("delete from entries where position = 4")
+                connection.execute("update sessions set stop = 5 where session_id = 's'")
+                connection.execute("insert into entries select branch, 4, message, facts from entries where position = 3")
+            await purging
+            assert await log_of(other) == ["m0", "m1", "m2", "m3", "m3"]

@@ -1,4 +1,6 @@
-"""Remove what nobody needs. Those on a connection run their own transaction.
+"""Remove what nobody needs. Those on a connection run their own transactions.
+
+None locks what other hosts write: appends, activations and forks of other sessions go on.
 
 A row is gone for every reader with the commit. Its bytes stay in the table's file until a VACUUM has made the space
 free and the server has used it again; what it wrote ahead, and its backups, are the operator's matter.
@@ -7,7 +9,6 @@ free and the server has used it again; what it wrote ahead, and its backups, are
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 
 import psycopg
 
@@ -38,10 +39,12 @@ _TABLES = (
 
 
 def remove_session(connection: PostgresConnection, session_id: str, *, is_ours: bool) -> bool:
-    """Remove a session with the entries and summaries that only it needs; False if there is none."""
+    """Remove a session with the entries and summaries that only it needs; False if there is none.
+
+    States of its checkpoints are left to `forget_states`.
+    """
     known = {"session_id": session_id}
     connection.begin_work()
-    connection.run("guard_removal")
     row = connection.run("lock_session", known).fetchone()
     if row is None:
         connection.commit_work()
@@ -54,8 +57,7 @@ def remove_session(connection: PostgresConnection, session_id: str, *, is_ours: 
     connection.run("forget_migrated", known)
     remove_of_session(connection, session_id)
     forget_rules(connection, session_id)
-    forget_unused_states(connection)
-    _trim(connection, connection.run("needed_of_disowned").fetchall())
+    _trim(connection, everything=False)
     connection.run("forget_activations", {**known, "keep": 0})
     forget_history(connection, session_id)
     connection.run("leave_requests", known)
@@ -71,29 +73,43 @@ def remove_session(connection: PostgresConnection, session_id: str, *, is_ours: 
 def remove_unneeded(connection: PostgresConnection) -> int:
     """Remove everything that no session's log reaches and no session uses; the bytes of their texts."""
     connection.begin_work()
-    connection.run("guard_removal")
-    freed = _trim(connection, connection.run("needed_by_heads").fetchall())
+    freed = _trim(connection, everything=True)
+    connection.commit_work()
+    connection.begin_work()
     connection.run("remove_failed_requests")
     connection.run("remove_stale_uses")
     row = connection.run("remove_unused_summaries").fetchone()
     freed += int(row[0]) if row else 0
     connection.run("remove_unnamed_vectors")
+    connection.commit_work()
+    connection.begin_work()
     forget_replaced_states(connection)
     connection.commit_work()
+    forget_states(connection)
     return freed
 
 
-def _trim(connection: PostgresConnection, needs: Sequence[tuple[int, int | None]]) -> int:
-    freed = 0
-    for branch, stop in needs:
-        values = {"branch": branch, "stop": stop or 0}
-        row = connection.run("remove_entries", values).fetchone()
-        freed += int(row[0]) if row else 0
-        for name in ("remove_entry_words", "note_unindexed", "remove_row_vectors"):
-            connection.run(name, values)
-        if stop is None:
-            connection.run("remove_branch", {"branch": branch})
-    return freed
+def _trim(connection: PostgresConnection, *, everything: bool) -> int:
+    """Remove what is unneeded of all branches, or of those of deleted sessions; the bytes of the messages.
+
+    One statement removes, so it sees one state: what others append meanwhile is not in it. What it finds unneeded there
+    nobody can need later, for a fork holds its checkpoint until it is committed.
+    """
+    values: dict[str, object] = {"everything": everything}
+    branches = [number for (number,) in connection.run("lock_trimmed", values)]
+    if not branches:
+        return 0
+    row = connection.run("trim", {**values, "branches": branches}).fetchone()
+    return int(row[0]) if row else 0
+
+
+def forget_states(connection: PostgresConnection) -> None:
+    """Remove the states that no checkpoint has; only meanwhile nobody keeps one."""
+    connection.begin_work()
+    if connection.run("has_unused_states").fetchone() is not None:
+        connection.run("guard_removal")
+        forget_unused_states(connection)
+    connection.commit_work()
 
 
 async def make_free(address: Address) -> None:

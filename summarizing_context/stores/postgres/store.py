@@ -207,7 +207,13 @@ class PostgresStore:
             self._claimed.discard(session_id)
             return found
 
-        return await self._writer().submit(work, alone=True)
+        found = await self._writer().submit(work, alone=True)
+        if found:
+            try:
+                await self._writer().submit(removal.forget_states, alone=True)
+            except StoreError as error:
+                raise type(error)(f"{error}. The session is deleted; call purge for states of its checkpoints") from error
+        return found
 
     async def purge(self) -> int:
         """Remove every entry and summary that no session uses any longer; the bytes of their texts."""

@@ -294,7 +294,10 @@ class RelationalCheckpoints:
 
         def work(connection: Connection) -> None:
             connection.run("guard_states")
-            kept = _find(connection, session_id, id).kept
+            found = _find(connection, session_id, id)
+            if connection.run("hold_checkpoint", {"id": found.number}).fetchone() is None:
+                found = _find(connection, session_id, id)  # it was removed meanwhile
+            kept = found.kept
             log.fork(connection, session_id, new_id, log.Head(kept.branch, kept.stop, False))
             _show_again(connection, new_id, kept)
 

@@ -21,6 +21,9 @@ select id, name, stop, created_at, branch, showings, pins from store.checkpoints
 where session_id = :session_id and (id = cast(:id as bigint) or name = cast(:name as text))
 order by coalesce(id = cast(:id as bigint), false) desc, id desc limit 1;
 
+-- hold_checkpoint: nobody removes it, or the session that it is of, until the transaction ends
+select 1 from store.checkpoints where id = :id for key share;
+
 -- newest_checkpoints: the ids of a few, the newest first
 select id from store.checkpoints where session_id = :session_id order by id desc limit 5;
 
@@ -43,6 +46,12 @@ select id, depth, digest from store.checkpoint_states where id = :id;
 
 -- newest_showings: what was shown at a session's newest checkpoint
 select showings from store.checkpoints where session_id = :session_id order by id desc limit 1;
+
+-- has_unused_states: whether there are some that no checkpoint has
+select 1 from store.checkpoint_states where id not in (
+    select cast(showing ->> 1 as bigint)
+    from store.checkpoints, json_array_elements(cast(checkpoints.showings as json)) as showing
+) limit 1;
 
 -- states_on_unused: those that a checkpoint has and that are packed against one that none has
 with used as materialized (

@@ -1,66 +1,69 @@
 -- The queries that remove, each under its name and purpose.
 
--- guard_removal: nobody else writes to a log, makes a head or keeps a checkpoint until the transaction ends
-lock table store.sessions, store.checkpoints in share row exclusive mode;
+-- guard_removal: nobody keeps a checkpoint or takes a state until the transaction ends; appends go on
+lock table store.checkpoints in share row exclusive mode;
 
 -- disown_branches: their session is about to go
 update store.branches set session_id = null where session_id = :session_id;
 
--- needed_of_disowned: branches of deleted sessions, each with how much of it the others need (null: nothing)
+-- lock_trimmed: branches, all or of deleted sessions, with something unneeded; nobody indexes them meanwhile
 with recursive needed (branch, stop) as (
     select * from (
         select branch, stop from store.sessions
         union
         select branch, stop from store.checkpoints
         union
-        select parent, parent_stop from store.branches where session_id is not null and parent is not null
+        select parent, parent_stop from store.branches
+        where session_id is not null and parent is not null and not cast(:everything as boolean)
     ) as heads
     union
     select branches.parent, least(branches.parent_stop, needed.stop)
     from needed join store.branches on branches.id = needed.branch where branches.parent is not null
+), cut (branch, stop) as materialized (
+    select branches.id, max(needed.stop) from store.branches left join needed on needed.branch = branches.id
+    where cast(:everything as boolean) or branches.session_id is null group by branches.id
 )
-select branches.id, max(needed.stop) from store.branches left join needed on needed.branch = branches.id
-where branches.session_id is null group by branches.id;
+select id from store.branches join cut on cut.branch = branches.id
+where cut.stop is null or exists (select 1 from store.entries where branch = id and position >= cut.stop)
+order by id for update of branches;
 
--- needed_by_heads: all branches, each with how much of it the heads of sessions and checkpoints need (null: nothing)
+-- trim: from branches what is unneeded in the one state that it sees, with words and vectors; the bytes of messages
 with recursive needed (branch, stop) as (
     select * from (
         select branch, stop from store.sessions
         union
         select branch, stop from store.checkpoints
+        union
+        select parent, parent_stop from store.branches
+        where session_id is not null and parent is not null and not cast(:everything as boolean)
     ) as heads
     union
     select branches.parent, least(branches.parent_stop, needed.stop)
     from needed join store.branches on branches.id = needed.branch where branches.parent is not null
-)
-select branches.id, max(needed.stop) from store.branches left join needed on needed.branch = branches.id
-group by branches.id;
-
--- remove_entries: of a branch, from a position on; the bytes of their messages
-with gone as (
-    delete from store.entries where branch = :branch and position >= :stop
+), cut (branch, stop) as materialized (
+    select branches.id, max(needed.stop) from store.branches left join needed on needed.branch = branches.id
+    where branches.id = any(cast(:branches as bigint[])) group by branches.id
+), garbage as materialized (
+    select cut.branch, found.position from cut cross join lateral (
+        select position from store.entries where branch = cut.branch and position >= coalesce(cut.stop, 0) offset 0
+    ) as found
+), gone as (
+    delete from store.entries using garbage
+    where entries.branch = garbage.branch and entries.position = garbage.position
     returning octet_length(message) + octet_length(facts) as size
+), unindexed as (
+    delete from store.words using garbage where number = (garbage.branch << 32) + garbage.position returning part, size
+), counted as (
+    insert into store.word_totals (texts, words)
+    select -count(*), -sum(size) from unindexed where part = 0 having count(*) > 0
+), unnamed as (
+    delete from store.vectors using garbage where owner = 'row' and number = (garbage.branch << 32) + garbage.position
+), shortened as (
+    update store.branches set indexed = least(indexed, cut.stop) from cut where id = cut.branch and indexed > cut.stop
+), ended as (
+    delete from store.branches using cut where id = cut.branch and cut.stop is null
 )
 select cast(coalesce(sum(size), 0) as bigint) from gone;
-
--- remove_entry_words: of a branch, from a position on
-with unindexed as (
-    delete from store.words
-    where number >= (cast(:branch as bigint) << 32) + :stop and number < ((cast(:branch as bigint) + 1) << 32)
-    returning part, size
-)
-insert into store.word_totals (texts, words)
-select -count(*), -sum(size) from unindexed where part = 0 having count(*) > 0;
-
--- note_unindexed: a branch is indexed up to here at most
-update store.branches set indexed = least(indexed, :stop) where id = :branch and indexed > :stop;
-
--- remove_row_vectors: of a branch's entries, from a position on
-delete from store.vectors where owner = 'row'
-and number >= (cast(:branch as bigint) << 32) + :stop and number < ((cast(:branch as bigint) + 1) << 32);
-
--- remove_branch: a branch that nothing needs
-delete from store.branches where id = :branch;
 
 -- remove_session: the head only
 delete from store.sessions where session_id = :session_id;

@@ -23,6 +23,9 @@ select id, name, stop, created_at from checkpoints where session_id = :session_i
 select id, name, stop, created_at, branch, showings, pins from checkpoints
 where session_id = :session_id and (id = :id or name = :name) order by id = :id desc, id desc limit 1;
 
+-- hold_checkpoint: whether it is there; in SQLite nobody removes it until the transaction ends
+select 1 from checkpoints where id = :id;
+
 -- newest_checkpoints: the ids of a few, the newest first
 select id from checkpoints where session_id = :session_id order by id desc limit 5;
 
