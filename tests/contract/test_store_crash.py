@@ -239,7 +239,7 @@ async def test_checkpoints_are_whole_and_a_log_is_restored_or_is_not_after_a_kil
     in_statement("commit", 9),
     in_write(300_000),
     postgres=[
-        answered("insert into words", 2),
+        answered("with added", 2),
         in_statement("with recursive needed", 2),  # while purging
         answered("commit", 9),
     ],
