@@ -160,6 +160,6 @@ async def test_what_is_appended_while_a_purge_removes_the_same_places_stays(addr
                 await waiting_for_a_lock(address)
                 connection.execute("delete from entries where position = 4")
                 connection.execute("update sessions set stop = 5 where session_id = 's'")
-                connection.execute("insert into entries select branch, 4, message, facts from entries where position = 3")
+                connection.execute("insert into entries select branch, 4, message, facts from entries where position=3")
             await purging
             assert await log_of(other) == ["m0", "m1", "m2", "m3", "m3"]

@@ -212,7 +212,7 @@ class PostgresStore:
             try:
                 await self._writer().submit(removal.forget_states, alone=True)
             except StoreError as error:
-                raise type(error)(f"{error}. The session is deleted; call purge for states of its checkpoints") from error
+                raise type(error)(f"{error}. The session is deleted; purge removes what is left") from error
         return found
 
     async def purge(self) -> int:
