@@ -43,7 +43,7 @@ class Transcript:
     lines: tuple[int, ...] = ()  # of each message, from 1; none where the file is one JSON value
     compactions: tuple[Compaction, ...] = ()
     path: Path = Path()
-    unreadable: tuple[str, ...] = ()  # lines of the file that were skipped as no JSON objects, as `file:line: why`
+    unreadable: tuple[str, ...] = ()  # lines and records that were skipped as damaged, as `file:line: why`
 
     def where(self, index: int) -> str:
         """The place of a message, as errors name it."""
@@ -61,6 +61,7 @@ class Draft:
     lines: list[int] = field(default_factory=list)
     skipped: Counter[str] = field(default_factory=Counter)
     compactions: list[Compaction] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)  # what was skipped as damaged, as `file:line: why`
 
     def add(self, message: Message, line: int = 0) -> None:
         """Append a message. `line` is 0 where the file is one JSON value."""

@@ -43,8 +43,8 @@ _SIDECARS = (".probes.json", ".meta.json")
 
 
 def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
-    """The sessions of a file, `-` for the standard input. Most files hold one. Lines that are no JSON objects are
-    skipped, and the first session names them, as long as they are no more than the others.
+    """The sessions of a file, `-` for the standard input. Most files hold one. Damaged lines and records are skipped,
+    and a session names them, as long as they are no more than the others.
 
     Raises `TranscriptError`, which begins with `file:line`, for what cannot be read, and for an unknown `format`.
     """
@@ -58,10 +58,12 @@ def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
         content = load(path)
         chosen = FORMATS.get(format) or next(each for each in _TABLE if each.detect(content))
         drafts, name, unreadable = chosen.read(content), chosen.name, tuple(content.unreadable)
-    for draft in drafts:
+    for draft in _mostly_sound(list(drafts)):
         if unreadable:
             draft.skipped["unreadable line"] += len(unreadable)
-        yield _finished(draft, path, name, unreadable)
+        if draft.unreadable:
+            draft.skipped["unreadable record"] += len(draft.unreadable)
+        yield _finished(draft, path, name, (*unreadable, *draft.unreadable))
         unreadable = ()  # they are told once
 
 
@@ -96,6 +98,14 @@ def find_transcripts(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         found.update(dict.fromkeys(_files_of(path)))
     return list(found)
+
+
+def _mostly_sound(drafts: list[Draft]) -> list[Draft]:
+    """The sessions. Raises `TranscriptError` where more records were skipped as damaged than there are messages."""
+    unreadable = [told for draft in drafts for told in draft.unreadable]
+    if len(unreadable) > sum(len(draft.messages) for draft in drafts):
+        raise TranscriptError(unreadable[0])
+    return drafts
 
 
 def _finished(draft: Draft, path: Path, name: str, unreadable: tuple[str, ...]) -> Transcript:

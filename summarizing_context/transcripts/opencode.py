@@ -52,14 +52,15 @@ def read_opencode(path: Path) -> Iterator[Draft]:
         with closing(_opened(path)) as database:
             query = "SELECT id, parent_id FROM session ORDER BY time_created, id"
             for name, parent in database.execute(query).fetchall():
-                reader = _Reader(Draft(str(name)), is_agent=parent is not None)
-                reverted = _reverted(database, str(name), path)
-                for made, message in _messages(database, str(name), path):
+                draft = Draft(str(name))
+                reader = _Reader(draft, is_agent=parent is not None)
+                reverted = _reverted(database, path, draft)
+                for made, message in _messages(database, path, draft):
                     if reverted and made >= reverted:
-                        reader.draft.skipped["reverted"] += 1
+                        draft.skipped["reverted"] += 1
                     else:
                         reader.add(message)
-                yield reader.draft
+                yield draft
     except sqlite3.Error as error:
         raise _unreadable(path, error) from error
 
@@ -72,27 +73,34 @@ def _opened(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
 
 
-def _reverted(database: sqlite3.Connection, session: str, path: Path) -> str:
+def _reverted(database: sqlite3.Connection, path: Path, draft: Draft) -> str:
     """The first message that the user has taken back; OpenCode keeps it until the next prompt. Ids rise with time."""
     columns = {name for _, name, *_ in database.execute("PRAGMA table_info(session)")}
-    query = "SELECT revert FROM session WHERE id = ?"
-    (found,) = database.execute(query, (session,)).fetchone() if "revert" in columns else (None,)
-    return str(_object(found, path, session).get("messageID") or "") if found else ""
+    query = "SELECT CAST(revert AS BLOB) FROM session WHERE id = ?"
+    (found,) = database.execute(query, (draft.session_id,)).fetchone() if "revert" in columns else (None,)
+    told = _object(found, f"{path}:1: what was reverted in session {draft.session_id}", draft) if found else None
+    return str(mapping(told).get("messageID") or "")
 
 
-def _messages(database: sqlite3.Connection, session: str, path: Path) -> Iterator[tuple[str, _Message]]:
-    query = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
-    for name, data in database.execute(query, (session,)).fetchall():
-        parts = database.execute("SELECT id, data FROM part WHERE message_id = ? ORDER BY id", (name,)).fetchall()
-        yield str(name), _Message(_object(data, path, name), [_object(part, path, made) for made, part in parts])
+def _messages(database: sqlite3.Connection, path: Path, draft: Draft) -> Iterator[tuple[str, _Message]]:
+    """The messages of a session with their parts, without damaged ones. As bytes, which need not be UTF-8."""
+    query = "SELECT id, CAST(data AS BLOB) FROM message WHERE session_id = ? ORDER BY time_created, id"
+    parts_of = "SELECT id, CAST(data AS BLOB) FROM part WHERE message_id = ? ORDER BY id"
+    for name, data in database.execute(query, (draft.session_id,)).fetchall():
+        rows = database.execute(parts_of, (name,)).fetchall()
+        message = _object(data, f"{path}:1: the record {name}", draft)
+        if message is not None:
+            parts = [_object(part, f"{path}:1: the record {made}", draft) for made, part in rows]
+            yield str(name), _Message(message, [part for part in parts if part is not None])
 
 
-def _object(data: Any, path: Path, name: object) -> dict[str, Any]:
+def _object(data: Any, what: str, draft: Draft) -> dict[str, Any] | None:
+    """The object that a record holds; None for a damaged one, which the draft then tells."""
     try:
-        found = json.loads(data)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise TranscriptError(f"{path}:1: the record {name} is not JSON; repair or delete it") from error
-    return mapping(found)
+        return mapping(json.loads(data))
+    except (TypeError, ValueError, RecursionError):
+        draft.unreadable.append(f"{what} is not JSON; repair or delete it")
+        return None
 
 
 class _Reader:

@@ -226,9 +226,26 @@ def test_a_database_of_something_else_and_a_broken_record_are_told(opencode, tmp
         list(read(tmp_path / "none.db"))
     assert find_transcripts([tmp_path]) == [opencode]
     with closing(sqlite3.connect(opencode)) as database, database:
-        database.execute("UPDATE part SET data = '{' WHERE rowid = 1")
+        database.execute("UPDATE part SET data = '{'")
     with pytest.raises(TranscriptError, match=r"opencode\.db:1: the record prt_\w+ is not JSON"):
         list(read(opencode))
+
+
+def test_a_broken_record_of_opencode_is_skipped_and_told_and_the_others_stay(opencode):
+    main, agent = read(opencode)
+    with closing(sqlite3.connect(opencode)) as database, database:
+        database.execute("UPDATE session SET revert = '{half' WHERE id = ?", (main.session_id,))
+        of_main = "SELECT id FROM message WHERE session_id = ? ORDER BY time_created, id"
+        first, *_, last = [name for (name,) in database.execute(of_main, (main.session_id,))]
+        database.execute("UPDATE part SET data = '{half' WHERE message_id = ?", (first,))
+        database.execute("UPDATE message SET data = CAST(x'7bff' AS TEXT) WHERE id = ?", (last,))
+    broken, other = read(opencode)
+    assert other == agent
+    assert 0 < len(broken.messages) < len(main.messages)
+    assert broken.skipped["unreadable record"] == len(broken.unreadable)
+    said = "\n".join(broken.unreadable)
+    assert said.startswith(f"{opencode}:1: what was reverted in session {main.session_id} is not JSON")
+    assert f"{opencode}:1: the record {last} is not JSON" in said
 
 
 def test_the_home_of_a_client_is_searched_for_its_sessions():
