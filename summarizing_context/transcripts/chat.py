@@ -63,7 +63,10 @@ def is_chat(content: Content) -> bool:
 
 
 def read_list(content: Content) -> Iterator[Draft]:
-    """The messages as they are, after the system prompt that stands beside them."""
+    """The messages as they are, after the system prompt that stands beside them; also one a line."""
+    if not content.is_document:
+        yield from read_messages(content)
+        return
     draft = Draft(content.stem)
     request = mapping(content.value)
     if request.get("system"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from summarizing_context.errors import TranscriptError
 from summarizing_context.transcripts import chat
-from summarizing_context.transcripts.base import AUTO, LISTED, Draft, Format, Transcript, mapping
+from summarizing_context.transcripts.base import AUTO, LISTED, Content, Draft, Format, Transcript, mapping
 from summarizing_context.transcripts.claude_code import is_claude_code, read_claude_code
 from summarizing_context.transcripts.codex import is_codex, read_codex
 from summarizing_context.transcripts.copilot import is_copilot, read_copilot
@@ -57,7 +57,7 @@ def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
     else:
         content = load(path)
         chosen = FORMATS.get(format) or next(each for each in _TABLE if each.detect(content))
-        drafts, name, unreadable = chosen.read(content), chosen.name, tuple(content.unreadable)
+        drafts, name, unreadable = _read_as(chosen, content), chosen.name, tuple(content.unreadable)
     for draft in _mostly_sound(list(drafts)):
         if unreadable:
             draft.skipped["unreadable line"] += len(unreadable)
@@ -98,6 +98,14 @@ def find_transcripts(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         found.update(dict.fromkeys(_files_of(path)))
     return list(found)
+
+
+def _read_as(chosen: Format, content: Content) -> Iterator[Draft]:
+    """The sessions. Raises `TranscriptError` for one JSON value of which the format neither reads nor skips a thing."""
+    drafts = list(chosen.read(content))
+    if content.is_document and not any(draft.messages or draft.skipped or draft.compactions for draft in drafts):
+        raise TranscriptError(f"{content.path}:1: holds no message of the format {chosen.name}; take --format {AUTO}")
+    yield from drafts
 
 
 def _mostly_sound(drafts: list[Draft]) -> list[Draft]:

@@ -8,6 +8,7 @@ from typing import Any
 from summarizing_context.transcripts.base import Content, Draft, kind_of, listed, mapping, objects, string, text_of
 from summarizing_context.transcripts.gemini import GeminiReader
 
+_OWN_KEYS = {"$set", "sessionId"}  # of records that hold no message
 _OWN_TEXT = "<session_context>"  # begins the row that the client writes by itself
 
 
@@ -24,7 +25,7 @@ def _is_own(value: dict[str, Any]) -> bool:
 
 def read_gemini_cli(content: Content) -> Iterator[Draft]:
     """The one session of a chat, as its records leave it."""
-    rows = [(0, mapping(content.value))] if content.is_document else content.rows
+    rows = [(0, content.value)] if isinstance(content.value, dict) else content.rows
     draft = Draft(next((str(value["sessionId"]) for _, value in rows if "sessionId" in value), content.stem))
     kept: dict[str, tuple[int, dict[str, Any]]] = {}  # by the message's id, each with its line
     for line, value in rows:
@@ -39,6 +40,8 @@ def read_gemini_cli(content: Content) -> Iterator[Draft]:
             kept = {name: one for name, one in kept.items() if name not in gone}
         elif "id" in value:
             kept[str(value["id"])] = (kept.get(str(value["id"]), (line, value))[0], value)
+        elif not _OWN_KEYS & {*value}:
+            draft.skipped[kind_of("record", value.get("type"))] += 1
     _add_all(draft, kept.values())
     yield draft
 

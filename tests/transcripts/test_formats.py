@@ -273,3 +273,20 @@ def test_a_folder_names_what_looks_like_a_transcript_and_cannot_be_read(tmp_path
         if path.name in damaged:
             with pytest.raises(TranscriptError, match=rf"{path.name}:1: (not JSON|the gz|the database|no known)"):
                 list(read(path))
+
+
+@pytest.mark.parametrize("name", sorted(FORMATS))
+@pytest.mark.parametrize("write", [rows, written])
+def test_no_message_is_dropped_in_silence_whatever_format_is_named(tmp_path, name, write):
+    path = write(tmp_path / f"a.json{'l' if write is rows else ''}", CHAT)
+    try:
+        told = sum(len(log.messages) + sum(log.skipped.values()) for log in read(path, format=name))
+    except TranscriptError as error:
+        told = len(CHAT) if str(error).startswith(f"{path}:1: ") else 0
+    assert told >= len(CHAT)
+
+
+@pytest.mark.parametrize("name", ["openai-chat", "anthropic"])
+def test_lines_are_messages_too_where_a_format_with_lists_is_named(tmp_path, name):
+    log = read_session(rows(tmp_path / "a.jsonl", CHAT), format=name)
+    assert (log.messages, log.lines, log.format) == (tuple(CHAT), (1, 2, 3), name)
