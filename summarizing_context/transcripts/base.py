@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -92,6 +92,12 @@ class Format(NamedTuple):
     name: str
     detect: Callable[[Content], bool]
     read: Callable[[Content], Iterator[Draft]]
+
+
+def most(flags: Iterable[bool]) -> bool:
+    """Whether more of these are true than not."""
+    counts = Counter(flags)
+    return counts[True] > counts[False]
 
 
 def text_of(content: object) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts.base import Content, Draft, mapping
+from summarizing_context.transcripts.base import Content, Draft, listed, mapping, most, objects, string
 
 _ANTHROPIC_BLOCKS = frozenset({"tool_use", "tool_result", "thinking", "redacted_thinking"})
 
@@ -29,9 +29,8 @@ def read_messages(content: Content) -> Iterator[Draft]:
 
 
 def is_finetune(content: Content) -> bool:
-    """Lines that each hold a list `messages`, and no role of their own."""
-    rows = content.rows
-    return bool(rows) and all(isinstance(row.value.get("messages"), list) and "role" not in row.value for row in rows)
+    """Lines of which most hold a list `messages`, and no role of their own."""
+    return most(isinstance(row.value.get("messages"), list) and "role" not in row.value for row in content.rows)
 
 
 def read_finetune(content: Content) -> Iterator[Draft]:
@@ -39,8 +38,8 @@ def read_finetune(content: Content) -> Iterator[Draft]:
     for line, value in content.rows:
         draft = Draft(f"{content.stem}:{line}")
         if not isinstance(value.get("messages"), list):
-            raise TranscriptError(f"{content.path}:{line}: a line without a list `messages`; each needs one")
-        _add_all(draft, value["messages"], f"{content.path}:{line}", line)
+            draft.unreadable.append(f"{content.path}:{line}: a line without a list `messages`; each needs one")
+        _add_all(draft, listed(value.get("messages")), f"{content.path}:{line}", line)
         draft.skipped.update({f"key:{key}": 1 for key in value if key not in ("messages", "system")})
         yield draft
 
@@ -51,10 +50,8 @@ def is_anthropic(content: Content) -> bool:
         return False
     if isinstance(content.value, dict) and "system" in content.value:
         return True
-    blocks = [
-        block for message in _messages(content) for block in (message["content"],) if isinstance(block, list)
-    ]  # contents that are lists
-    return any(mapping(block).get("type") in _ANTHROPIC_BLOCKS for content_list in blocks for block in content_list)
+    blocks = [block for message in objects(_messages(content)) for block in objects(message.get("content"))]
+    return any(string(block.get("type")) in _ANTHROPIC_BLOCKS for block in blocks)
 
 
 def is_chat(content: Content) -> bool:
@@ -84,7 +81,8 @@ def _messages(content: Content) -> list[Any]:
 
 def _is_list_of_messages(content: Content) -> bool:
     messages = _messages(content) if content.is_document else []
-    return bool(messages) and all(isinstance(each, dict) for each in messages) and _has_roles(messages)
+    sound = objects(messages)
+    return bool(sound) and 2 * len(sound) >= len(messages) and _has_roles(sound)
 
 
 def _has_roles(messages: list[dict[str, Any]]) -> bool:
@@ -94,5 +92,6 @@ def _has_roles(messages: list[dict[str, Any]]) -> bool:
 def _add_all(draft: Draft, messages: list[Any], where: str, line: int) -> None:
     for index, message in enumerate(messages):
         if not isinstance(message, dict):
-            raise TranscriptError(f"{where}: message {index + 1} is not an object; each needs a role and a content")
-        draft.add({key: item for key, item in message.items() if not key.startswith("_")}, line)
+            draft.unreadable.append(f"{where}: message {index + 1} is not an object; each needs a role and a content")
+        else:
+            draft.add({key: item for key, item in message.items() if not key.startswith("_")}, line)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts.base import Content, Row
+from summarizing_context.transcripts.base import Content, Row, mapping, objects
 
 STDIN = Path("-")
 _BOM = b"\xef\xbb\xbf"
@@ -21,13 +21,17 @@ _SPOKEN = re.compile(rb'"(role|type)"\s*:\s*"(user|assistant|system|developer|mo
 
 
 def load(path: Path) -> Content:
-    """The content of a file: `.jsonl` is lines and `.json` one value; other names are judged by how they begin."""
+    """The content of a file: `.jsonl` is lines and `.json` one value, or else the other; further names are judged by
+    how they begin."""
     lines = _lines(path)
     name = path.name.removesuffix(".gz")
     if name.endswith(".jsonl") or not (name.endswith(".json") or _is_document(lines)):
-        return _rows(path, lines)
+        try:
+            return _rows(path, lines)
+        except TranscriptError as error:
+            return _document_of_objects(path, lines, error)
     try:
-        return Content(path, value=_parsed(b"".join(lines), f"{path}:"), is_document=True)
+        return _document(path, lines)
     except TranscriptError as error:
         try:
             return _rows(path, lines)  # lines after all, under a name that promises one value or after a broken one
@@ -35,6 +39,21 @@ def load(path: Path) -> Content:
             if _is_document(lines):
                 raise error from None
             raise
+
+
+def _document(path: Path, lines: list[bytes]) -> Content:
+    return Content(path, value=_parsed(b"".join(lines), f"{path}:"), is_document=True)
+
+
+def _document_of_objects(path: Path, lines: list[bytes], problem: TranscriptError) -> Content:
+    """One JSON value under a name that promises lines. Raises `problem` where it has no list of objects."""
+    try:
+        content = _document(path, lines)
+    except TranscriptError:
+        raise problem from None
+    if any(objects(value) for value in (content.value, *mapping(content.value).values())):
+        return content
+    raise problem
 
 
 def is_spoken(path: Path) -> bool:
@@ -116,7 +135,8 @@ def _parsed(data: bytes, where: str) -> Any:
     document = where.endswith(":")
     place = f"{where}1" if document else where
     try:
-        return json.loads(data.decode("utf8", errors="surrogatepass"))
+        text = data.decode("utf8", errors="surrogatepass")
+        return json.loads(text, parse_constant=lambda _: None)  # NaN and Infinity, as JavaScript writes them
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         place = f"{where}{line}" if document else where

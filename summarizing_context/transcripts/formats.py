@@ -109,10 +109,18 @@ def _read_as(chosen: Format, content: Content) -> Iterator[Draft]:
 
 
 def _mostly_sound(drafts: list[Draft]) -> list[Draft]:
-    """The sessions. Raises `TranscriptError` where more records were skipped as damaged than there are messages."""
+    """The sessions. Raises `TranscriptError` where more records were skipped as damaged than there are messages.
+
+    What was skipped in a session without any message is told by the first that has one: reports leave the others out.
+    """
     unreadable = [told for draft in drafts for told in draft.unreadable]
     if len(unreadable) > sum(len(draft.messages) for draft in drafts):
         raise TranscriptError(unreadable[0])
+    spoken = next((draft for draft in drafts if draft.messages), None)
+    for draft in drafts:
+        if spoken and not draft.messages:
+            spoken.unreadable += draft.unreadable
+            draft.unreadable = []
     return drafts
 
 

@@ -6,16 +6,15 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts.base import Content, Draft, mapping, text_of
+from summarizing_context.transcripts.base import Content, Draft, mapping, most, text_of
 
 _ROLES = {"model": "assistant", "user": "user", "function": "user"}
 
 
 def is_gemini(content: Content) -> bool:
-    """Whether every content has a list of parts, and no other content."""
-    found = [item for _, item in _contents(content)]
-    return bool(found) and all(isinstance(mapping(item).get("parts"), list) and "content" not in item for item in found)
+    """Whether most contents have a list of parts, and no other content."""
+    found = [mapping(item) for _, item in _contents(content)]
+    return most(isinstance(item.get("parts"), list) and "content" not in item for item in found)
 
 
 def read_gemini(content: Content) -> Iterator[Draft]:
@@ -26,10 +25,12 @@ def read_gemini(content: Content) -> Iterator[Draft]:
         if text := _system(request.get(key)):
             draft.add({"role": "system", "content": text})
     reader = GeminiReader(draft)
-    for line, item in _contents(content):
+    for index, (line, item) in enumerate(_contents(content)):
         parts = mapping(item).get("parts")
         if not isinstance(parts, list):
-            raise TranscriptError(f"{content.path}:{line or 1}: a content without a list of parts; each needs one")
+            what = "a content" if line else f"content {index + 1}"
+            draft.unreadable.append(f"{content.path}:{line or 1}: {what} without a list of parts; each needs one")
+            continue
         reader.add(str(item.get("role") or "user"), [mapping(part) for part in parts], line)
     yield draft
 

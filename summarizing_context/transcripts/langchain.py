@@ -6,29 +6,27 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts.base import Content, Draft, listed, mapping, objects
+from summarizing_context.transcripts.base import Content, Draft, listed, mapping, most, objects
 
 _ROLES = {"human": "user", "ai": "assistant", "system": "system", "tool": "tool", "function": "tool"}
 _CHUNK = "MessageChunk"
 
 
 def is_langchain(content: Content) -> bool:
-    """Whether every record is a message of LangChain's."""
-    found = [item for _, item in _records(content)]
-    return bool(found) and all(_fields(item) is not None for item in found)
+    """Whether most records are messages of LangChain's."""
+    return most(_fields(item) is not None for _, item in _records(content))
 
 
 def read_langchain(content: Content) -> Iterator[Draft]:
     """The records as one session."""
     draft = Draft(content.stem)
-    for line, item in _records(content):
+    for index, (line, item) in enumerate(_records(content)):
         fields = _fields(item)
-        if fields is None:
-            raise TranscriptError(
-                f"{content.path}:{line or 1}: a record is not a message of LangChain; each needs a type"
-            )
-        _add(draft, fields, line)
+        if fields is not None:
+            _add(draft, fields, line)
+        else:
+            what = "a record" if line else f"record {index + 1}"
+            draft.unreadable.append(f"{content.path}:{line or 1}: {what} is not a message of LangChain; it has no type")
     yield draft
 
 

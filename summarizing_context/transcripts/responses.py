@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from summarizing_context.errors import TranscriptError
-from summarizing_context.transcripts.base import Content, Draft, mapping, string
+from summarizing_context.transcripts.base import Content, Draft, mapping, most, string
 from summarizing_context.transcripts.items import CALLS, OTHERS, OUTPUTS, ItemReader
 
 _LISTS = ("input", "output", "items", "data")
@@ -15,8 +14,7 @@ _LISTS = ("input", "output", "items", "data")
 def is_responses(content: Content) -> bool:
     """Whether there is an item that only this API has: a call, its output, reasoning, a typed message."""
     items = _items(content)
-    objects = bool(items) and all(isinstance(item, dict) for _, item in items)
-    return objects and any(_is_typed(item) for _, item in items)
+    return most(isinstance(item, dict) for _, item in items) and any(_is_typed(mapping(item)) for _, item in items)
 
 
 def _is_typed(item: dict[str, Any]) -> bool:
@@ -32,10 +30,11 @@ def read_responses(content: Content) -> Iterator[Draft]:
     if isinstance(request.get("instructions"), str):
         draft.add({"role": "system", "content": request["instructions"]})
     items = ItemReader(draft)
-    for line, item in _items(content):
-        if not isinstance(item, dict):
-            raise TranscriptError(f"{content.path}:{line or 1}: an item is not an object; each needs a type")
-        items.add(item, line)
+    for index, (line, item) in enumerate(_items(content)):
+        if isinstance(item, dict):
+            items.add(item, line)
+        else:
+            draft.unreadable.append(f"{content.path}:1: item {index + 1} is not an object; each needs a type")
     yield draft
 
 

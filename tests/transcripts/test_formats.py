@@ -15,7 +15,7 @@ import pytest
 
 from summarizing_context.errors import TranscriptError
 from summarizing_context.messages.reading import read_message
-from summarizing_context.transcripts import FORMATS, find_transcripts, read, read_session
+from summarizing_context.transcripts import FORMATS, find_transcripts, read, read_named, read_session
 
 USER = {"role": "user", "content": "Run the tests."}
 CALL = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": '{"path": "."}'}}
@@ -290,3 +290,49 @@ def test_no_message_is_dropped_in_silence_whatever_format_is_named(tmp_path, nam
 def test_lines_are_messages_too_where_a_format_with_lists_is_named(tmp_path, name):
     log = read_session(rows(tmp_path / "a.jsonl", CHAT), format=name)
     assert (log.messages, log.lines, log.format) == (tuple(CHAT), (1, 2, 3), name)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("openai-chat", CHAT),
+        ("anthropic", BLOCKS),
+        ("openai-responses", ITEMS),
+        ("gemini", CONTENTS),
+        ("langchain", DUMPED),
+    ],
+)
+def test_one_wrong_part_of_a_list_is_skipped_and_told(tmp_path, name, value):
+    whole = read_session(written(tmp_path / "a.json", value))
+    path = written(tmp_path / "a.json", [value[0], None, *value[1:]])
+    log = read_session(path)
+    assert (log.format, log.messages) == (name, whole.messages)
+    (told,) = log.unreadable
+    assert told.startswith(f"{path}:1: ")
+    assert " 2 " in told
+    assert log.skipped["unreadable record"] == 1
+    with pytest.raises(TranscriptError, match=r"a\.json:1: "):
+        list(read(written(path, [*value, *[None] * 9]), format=name))
+    if name == "openai-chat":
+        assert read_session(written(path, [USER, None])).messages == (USER,)
+
+
+def test_one_wrong_line_or_message_of_a_fine_tuning_file_is_skipped_and_told(tmp_path):
+    path = rows(tmp_path / "a.jsonl", [{"messages": CHAT}, {"messages": [USER, None]}, {"messages": "x"}])
+    logs = list(read(path))
+    assert [(log.format, len(log.messages)) for log in logs] == [("openai-finetune", n) for n in (3, 1, 0)]
+    told = [line for log in read_named(path).values() for line in log.unreadable]
+    assert sorted(line.split(": ")[0] for line in told) == [f"{path}:2", f"{path}:3"]
+
+
+def test_no_number_is_read_as_null(tmp_path):
+    path = rows(tmp_path / "a.jsonl", [USER, {**CHAT[1], "score": float("nan")}, {**USER, "score": -float("inf")}])
+    assert [message.get("score", 0) for message in read_session(path).messages] == [0, None, None]
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("value", [CHAT, {"messages": CHAT}])
+def test_one_json_value_under_the_name_of_lines_is_read(tmp_path, value, indent):
+    path = tmp_path / "a.jsonl"
+    path.write_text(json.dumps(value, indent=indent), encoding="utf8")
+    assert read_session(path).messages == tuple(CHAT)
