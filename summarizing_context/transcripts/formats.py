@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -91,13 +92,17 @@ def read_named(path: Path, *, format: str = AUTO) -> dict[str, Transcript]:
 
 
 def find_transcripts(paths: Sequence[Path]) -> list[Path]:
-    """The transcript files that these files and folders name, folders searched through and sorted; each once."""
+    """The transcript files that these files and folders name, folders searched through and sorted.
+
+    Links are followed, and each file is named once.
+    """
     if not paths:
         raise TranscriptError(f"no transcript was named; give a {_suffixes()} file, or a folder of them")
-    found: dict[Path, None] = {}
+    found: dict[Path, Path] = {}
     for path in paths:
-        found.update(dict.fromkeys(_files_of(path)))
-    return list(found)
+        for file in _files_of(path):
+            found.setdefault(file.resolve(), file)
+    return list(found.values())
 
 
 def _read_as(chosen: Format, content: Content) -> Iterator[Draft]:
@@ -145,7 +150,7 @@ def _files_of(path: Path) -> list[Path]:
     if path == STDIN:
         return [path]
     if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.is_file() and _is_transcript(file))
+        files = sorted(file for file in _files_under(path) if file.is_file() and _is_transcript(file))
         if not files:
             raise TranscriptError(f"{path}: the folder holds no transcript ({_suffixes()}); name another one")
         return files
@@ -154,6 +159,16 @@ def _files_of(path: Path) -> list[Path]:
     if not path.name.endswith(_SUFFIXES):
         raise TranscriptError(f"{path}: is not {_suffixes()}; rename it if it holds a transcript")
     return [path]
+
+
+def _files_under(folder: Path) -> Iterator[Path]:
+    """The files of a folder and of those in it, also of linked ones; each folder once."""
+    seen = {folder.resolve()}
+    for root, folders, files in os.walk(folder, followlinks=True):
+        inner = {(Path(root) / name).resolve(): name for name in sorted(folders, reverse=True)}
+        folders[:] = sorted(name for place, name in inner.items() if place not in seen)
+        seen.update(inner)
+        yield from (Path(root) / name for name in files)
 
 
 def _is_transcript(file: Path) -> bool:

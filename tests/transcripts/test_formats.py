@@ -336,3 +336,17 @@ def test_one_json_value_under_the_name_of_lines_is_read(tmp_path, value, indent)
     path = tmp_path / "a.jsonl"
     path.write_text(json.dumps(value, indent=indent), encoding="utf8")
     assert read_session(path).messages == tuple(CHAT)
+
+
+def test_links_are_followed_and_each_file_is_named_once(tmp_path):
+    real = tmp_path / "elsewhere"
+    real.mkdir()
+    log = rows(real / "a.jsonl", CHAT)
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    (folder / "project").symlink_to(real)
+    assert find_transcripts([folder]) == [folder / "project" / "a.jsonl"]
+    (folder / "again").symlink_to(real)
+    (folder / "z.jsonl").symlink_to(log)
+    (real / "loop").symlink_to(folder)
+    assert find_transcripts([folder, log]) == [folder / "again" / "a.jsonl"]
