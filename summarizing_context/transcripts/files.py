@@ -7,7 +7,7 @@ import json
 import re
 import sys
 import zlib
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from summarizing_context.transcripts.base import Content, Row, mapping, objects
 
 STDIN = Path("-")
 _BOM = b"\xef\xbb\xbf"
+_GZIP = b"\x1f\x8b"  # begins what gzip wrote
 _BEGINNING = 100_000  # bytes in which a file of messages names a role
 _SPOKEN = re.compile(rb'"(role|type)"\s*:\s*"(user|assistant|system|developer|model|human|ai|gemini)"')
 
@@ -69,14 +70,16 @@ def _opened(path: Path) -> gzip.GzipFile | BufferedReader:
     return gzip.open(path, "rb") if path.name.endswith(".gz") else path.open("rb")
 
 
+def _opened_stdin() -> gzip.GzipFile | BytesIO:
+    data = BytesIO(sys.stdin.buffer.read())
+    return gzip.GzipFile(fileobj=data) if data.getbuffer()[:2] == _GZIP else data
+
+
 def _lines(path: Path) -> list[bytes]:
     lines: list[bytes] = []
     try:
-        if path == STDIN:
-            lines.extend(sys.stdin.buffer)
-        else:
-            with _opened(path) as file:
-                lines.extend(file)  # keeps what came before an error
+        with _opened_stdin() if path == STDIN else _opened(path) as file:
+            lines.extend(file)  # keeps what came before an error
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TranscriptError(
             f"{path}:{len(lines) + 1}: the gzip data is damaged ({error}); fetch the file again"

@@ -51,6 +51,8 @@ def read(path: Path | str, *, format: str = AUTO) -> Iterator[Transcript]:
     """
     path = Path(path)
     unreadable: tuple[str, ...] = ()
+    if path != STDIN and path.exists() and not (path.is_file() or path.is_dir()):
+        raise TranscriptError(f"{path}:1: is a pipe or a device, which may never end; name a file, or - for a pipe")
     if format != AUTO and format not in FORMATS:
         raise TranscriptError(f"{path}: there is no format {format!r}; known are {AUTO}, {', '.join(sorted(FORMATS))}")
     if format == _OPENCODE or (format == AUTO and (path.name.endswith(".db") or is_database(path))):

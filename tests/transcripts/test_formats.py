@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -248,9 +249,10 @@ def test_a_folder_takes_json_that_a_format_knows_and_leaves_the_rest(tmp_path):
     assert find_transcripts([tmp_path]) == [known]
 
 
-def test_the_standard_input_is_a_transcript_too(monkeypatch):
+@pytest.mark.parametrize("packed", [bytes, gzip.compress])
+def test_the_standard_input_is_a_transcript_too(monkeypatch, packed):
     data = "".join(json.dumps(message) + "\n" for message in CHAT).encode()
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(data)))
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(packed(data))))
     (path,) = find_transcripts([Path("-")])
     assert read_session(path).messages == tuple(CHAT)
 
@@ -350,3 +352,10 @@ def test_links_are_followed_and_each_file_is_named_once(tmp_path):
     (folder / "z.jsonl").symlink_to(log)
     (real / "loop").symlink_to(folder)
     assert find_transcripts([folder, log]) == [folder / "again" / "a.jsonl"]
+
+
+def test_a_named_pipe_is_refused_before_it_is_opened(tmp_path):
+    os.mkfifo(tmp_path / "a.jsonl")
+    code = f"from summarizing_context.transcripts import read; list(read({str(tmp_path / 'a.jsonl')!r}))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=False)
+    assert "a.jsonl:1: is a pipe or a device" in ran.stderr
