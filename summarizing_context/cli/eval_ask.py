@@ -184,7 +184,7 @@ def _check(log: Path, format: str) -> None:
         return
     found = read_session(log, format=format)
     if not found.messages:
-        raise TranscriptError(f"{log}: holds no message; name another transcript")
+        raise TranscriptError(f"{log}:1: holds no message; name another transcript")
     tell_skipped_lines(found.unreadable)
 
 

@@ -93,7 +93,7 @@ def import_transcripts(
     if work.unreadable and not work.rows:
         raise work.unreadable[0]
     if not (work.rows or asked):
-        raise TranscriptError(f"{files[0]}: holds no message; name another transcript")
+        raise TranscriptError(f"{files[0]}:1: holds no message; name another transcript")
     tell_skipped_lines(work.skipped_lines)
     status = tell_unreadable(work.unreadable)
     _report(work, json_path)

@@ -473,7 +473,7 @@ def _unless_all(unreadable: list[TranscriptError], read: Sequence[Tally | Foreca
     if unreadable and not read:
         raise unreadable[0]
     if not unreadable and not any(row.messages for row in read):
-        raise TranscriptError(f"{read[0].file}: holds no message; name another transcript")
+        raise TranscriptError(f"{read[0].file}:1: holds no message; name another transcript")
     return unreadable
 
 

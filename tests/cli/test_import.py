@@ -61,8 +61,15 @@ def test_a_named_format_stands_in_the_place_of_the_one_that_is_seen(run: Runner,
 
 def test_a_file_without_a_message_is_refused(run: Runner, tmp_path):
     path = write_transcript(tmp_path / "log.jsonl", [])
-    ran = run("import", path, "--store", tmp_path / "logs.db")
-    assert (ran.status, ran.out, "holds no message" in ran.err) == (2, "", True)
+    commands: list[list[object]] = [
+        ["import", path, "--store", tmp_path / "logs.db"],
+        ["replay", path, "--budget", "4k"],
+        ["replay", path, "--budget", "4k", "--dry-run", "--summarizer", "openai", "--model", "gpt-5.4-mini"],
+    ]
+    for command in commands:
+        ran = run(*command)
+        said = "".join(ran.err.split("\n"))
+        assert (ran.status, ran.out, f"{path}:1: holds no message" in said) == (2, "", True), command
 
 
 def test_ctrl_c_in_an_import_shows_what_is_in_the_store_and_a_second_run_goes_on(run: Runner, tmp_path, monkeypatch):

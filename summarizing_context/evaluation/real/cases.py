@@ -81,7 +81,7 @@ def with_own_case(
     """
     messages = [clean(message) for message in read_session(log, format=format).messages]
     if not messages:
-        raise TranscriptError(f"{log}: holds no message; name another transcript")
+        raise TranscriptError(f"{log}:1: holds no message; name another transcript")
     at = cut if isinstance(cut, int) else cut_at(messages, cut)
     name = f"{_stem(log)}-{at}"
     is_new = not (folder / CASES).exists()
