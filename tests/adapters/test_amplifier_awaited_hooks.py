@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import anyio
 import pytest
 from amplifier_core import ProviderInfo
 from amplifier_core.testing import MockCoordinator
@@ -81,9 +82,11 @@ async def test_by_default_no_request_waits_for_a_hook() -> None:
 async def told_and_activated(hooks: str, **options: Any) -> tuple[int, int, int]:
     """How often a hook was told of a compaction, how many followed at once, and the most messages of a late view."""
     told: list[int] = []
+    another = asyncio.Event()
 
     async def hook(event: str, data: dict[str, Any]) -> None:
         told.append(data["message_count"])
+        another.set()
 
     coordinator = MockCoordinator()
     coordinator.hooks.register("context:pre_compact", hook, 0, "hook")
@@ -100,6 +103,10 @@ async def told_and_activated(hooks: str, **options: Any) -> tuple[int, int, int]
             if hooks == "await":
                 assert len(told) == (await manager.opened()).statistics().activations, f"at message {number}"
     activations = (await manager.opened()).statistics().activations
+    with anyio.fail_after(60):
+        while len(told) < activations:  # in the background the last hook may not have begun
+            another.clear()
+            await another.wait()
     await cleanup()
     return len(told), activations, most
 

@@ -42,7 +42,7 @@ SMALL = Settings(segment_min=200, segment_target=540, segment_max=900, summary_m
 SOURCES = [
     Generated(Recipe(domain=domain, seed=seed, tokens=5_000, budget=1_200, cuts=(0.9,)))
     for domain in ("software", "travel")
-    for seed in (1, 2)
+    for seed in (7, 8)
 ]
 WORSE = Variant(name="<script>worse</script>", parameters=SHIPPED.with_figures({("facts", "most"): 1}))
 

@@ -21,20 +21,27 @@ BIG = "word and more " * 20_000
 
 
 class Steps:
-    """Counts the functions that have returned since it is on, in this thread."""
+    """Counts the functions that have returned since it is on, in this thread, but not those that count them."""
 
     def __init__(self) -> None:
         self._profiler = cProfile.Profile(subcalls=False)
+        self._on = False
 
     @property
     def taken(self) -> int:
-        return sum(entry.callcount for entry in self._profiler.getstats())
+        self._profiler.disable()
+        taken = sum(entry.callcount for entry in self._profiler.getstats())
+        if self._on:
+            self._profiler.enable()
+        return taken
 
     def __enter__(self) -> Steps:
+        self._on = True
         self._profiler.enable()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._on = False
         self._profiler.disable()
 
 
