@@ -68,8 +68,9 @@ async def _recall(context: SummarizingContext, given: Mapping[str, Any]) -> str:
 
 async def _search(context: SummarizingContext, given: Mapping[str, Any]) -> str:
     limit = given.get("limit", _USUAL_HITS)
-    limit = min(limit, _MOST_HITS) if isinstance(limit, int) else limit
-    hits = await context.search(given["query"], scope=given.get("scope", "session"), limit=limit)
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise SettingsError(f"limit is {briefly(limit)}; it is a number of lines from 1 to {_MOST_HITS}")
+    hits = await context.search(given["query"], scope=given.get("scope", "session"), limit=min(limit, _MOST_HITS))
     return fence("found", "\n".join(map(_line, hits))) if hits else "Nothing holds any of these words."
 
 

@@ -172,7 +172,9 @@ async def test_wrong_arguments_are_explained_to_the_model(tmp_path: Path):
         assert "it has the messages 0 to 60" in await refused(client, "context_expand", range="70-90")
         assert "detail is 'all'" in await refused(client, "context_expand", range="0", detail="all")
         assert "max_tokens is 'many'" in await refused(client, "context_recall", query="port", max_tokens="many")
-        assert "limit is 0" in await refused(client, "context_search", query="port", limit=0)
+        for limit in (0, -3, "ten", True):
+            answer = await refused(client, "context_search", query="port", limit=limit)
+            assert f"limit is {limit!r}; it is a number of lines from 1 to 50" in answer
         with pytest.raises(MCPError, match="there is no tool 'forget'"):
             await client.call_tool("forget", {})
 
