@@ -19,6 +19,7 @@ from summarizing_context.messages.validation import Message
 from summarizing_context.settings.values import Settings
 
 try:
+    from agents.handoffs import get_conversation_history_wrappers
     from agents.run_config import CallModelData, ModelInputData
 except ImportError as error:
     raise MissingExtraError("openai-agents", "the OpenAI Agents SDK is not installed, or too old") from error
@@ -48,7 +49,7 @@ class SummarizingFilter:
         self._context = settings if isinstance(settings, SummarizingContext) else None
         self._owns = self._context is None
         self._settings = settings if isinstance(settings, Settings) else Settings()
-        self._known: set[str] | None = None  # names of the messages followed last
+        self._known: set[str] | None = None  # names of the messages that the next input may go on from
         self._agent = ""  # the name of the one that asked last
         self._turn = anyio.Lock()
         if not isinstance(settings, Settings | SummarizingContext | None):
@@ -85,9 +86,9 @@ class SummarizingFilter:
         rows = list(rows_of(data.model_data.input))
         async with self._turn:
             context = await self._opened()
-            await self._check_history(context, rows, data.agent.name)
+            known = await self._check_history(context, rows, data.agent.name)
             await context.follow([row.message for row in rows], keys=[row.message[NAME] for row in rows])
-            self._known = {row.message[NAME] for row in rows}
+            self._known = known
             view = await context.get_messages_for_request(tools=_beside(data))
         return ModelInputData(input=list(items_of(view, rows)), instructions=data.model_data.instructions)
 
@@ -96,8 +97,9 @@ class SummarizingFilter:
             self._context = await start_context(self._settings, self._options)
         return self._context
 
-    async def _check_history(self, context: SummarizingContext, rows: Sequence[Row], agent: str) -> None:
-        """Refuse what is not the whole history of the conversation that the log holds."""
+    async def _check_history(self, context: SummarizingContext, rows: Sequence[Row], agent: str) -> set[str]:
+        """Refuse what is not the whole history of the conversation that the log holds; the names that the next one may
+        go on from. A history that a handoff has nested stands for that of before, which a session may bring again."""
         called = {call["id"] for row in rows for call in row.message.get("tool_calls", ())}
         results = [row.message["tool_call_id"] for row in rows if row.message["role"] == "tool"]
         if orphans := [id for id in results if id not in called]:
@@ -105,15 +107,19 @@ class SummarizingFilter:
                 f"the input has the output of {briefly(orphans[0])} without its call: {_KEPT_BY_SERVER}"
             )
         if self._known is None or not len(context):
-            self._known = {str(message.get(NAME)) for message in await context.get_messages()}
+            messages = await context.get_messages()
+            self._known = set() if any(map(_is_nested, messages)) else {str(one.get(NAME)) for one in messages}
+        names = {row.message[NAME] for row in rows}
+        is_nested = any(_is_nested(row.message) for row in rows)
         first_corrected = len(self._known) == 1 and self._agent in ("", agent)
-        if self._known.isdisjoint(row.message[NAME] for row in rows) and self._known and not first_corrected:
+        if self._known.isdisjoint(names) and self._known and not first_corrected and not is_nested:
             raise SettingsError(
                 "the input has no message in common with the conversation of this filter. Each conversation needs a "
                 "filter and a session_id of its own; an agent used as a tool takes over its caller's, unless as_tool "
                 "is given a run_config. To begin anew, call clear() of the context"
             )
         self._agent = agent
+        return names | self._known if is_nested else names
 
 
 def _is_kept_by_server() -> bool:
@@ -125,6 +131,12 @@ def _is_kept_by_server() -> bool:
             return frame.f_locals.get(_TRACKER) is not None
         frame = frame.f_back
     return False
+
+
+def _is_nested(message: Message) -> bool:
+    """Whether the SDK has written a history into it, as `nest_handoff_history` asks for."""
+    content = message.get("content") if message["role"] == "assistant" else ""
+    return isinstance(content, str) and all(mark in content for mark in get_conversation_history_wrappers())
 
 
 def _beside(data: CallModelData[Any]) -> list[Message]:

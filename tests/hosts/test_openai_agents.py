@@ -350,6 +350,30 @@ async def test_an_agent_used_as_a_tool_needs_a_run_config_of_its_own() -> None:
                 assert "Found." in json.dumps(run.seen[-1])
 
 
+async def test_a_history_that_a_handoff_has_nested_is_the_same_conversation(tmp_path: Path) -> None:
+    settings = small(store=str(tmp_path / "s.db"))
+    session = SQLiteSession("s1")
+
+    async def turn(shorten: SummarizingFilter, number: int) -> list[list[Item]]:
+        second = ScriptedModel([ModelStep(output=[assistant_message(f"Done {number}.")])])
+        helper = Agent(name="helper", model=second)
+        hand_over = ModelStep(output=[function_call("transfer_to_helper", {}, call_id=f"t{number}")])
+        agent = Agent(name="coder", model=ScriptedModel([hand_over]), handoffs=[helper])
+        config = RunConfig(call_model_input_filter=shorten, tracing_disabled=True, nest_handoff_history=True)
+        result = await Runner.run(agent, f"Fix part {number}.", session=session, run_config=config)
+        assert result.final_output == f"Done {number}."
+        return [list(call.input) for call in second.calls]
+
+    async with summarizing_filter(settings) as shorten:
+        for number in range(2):
+            (sent,) = await turn(shorten, number)
+            assert f"Fix part {number}." in str(sent[0]["content"])
+        with pytest.raises(SettingsError, match="no message in common"):
+            await filtered(shorten, [{"role": "user", "content": "Something else."}])
+    async with summarizing_filter(settings) as shorten:
+        assert "Fix part 2." in str(await turn(shorten, 2))
+
+
 async def test_wrong_arguments_and_items_are_refused() -> None:
     with pytest.raises(SettingsError, match="neither Settings nor"):
         summarizing_filter("run.db")  # type: ignore[arg-type]
