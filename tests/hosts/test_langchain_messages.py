@@ -20,6 +20,8 @@ from langchain_core.messages import (
 
 from summarizing_context import MessageError
 from summarizing_context.adapters.langchain.messages import KEY, History
+from summarizing_context.messages.reading import read_message
+from summarizing_context.messages.validation import check_message, encode_message
 
 CALL = {"name": "read", "args": {"path": "a.py"}, "id": "call_1", "type": "tool_call"}
 BROKEN = {"name": "read", "args": '{"path": ', "id": "call_2", "error": "no JSON", "type": "invalid_tool_call"}
@@ -110,8 +112,23 @@ def test_keys_follow_what_is_said_and_not_the_ids():
     assert keys[0] == keys[1] != keys[2]
 
 
+def test_what_json_cannot_say_stays_out_of_the_log_and_goes_out_as_it_came():
+    image = {"image": {"format": "png", "source": {"bytes": b"\x89PNG" * 9_000}}}
+    odd = {"type": "json", "json": {"pair": (1, 2), "score": float("nan"), "set": {3}, 4: object()}}
+    asked = HumanMessage([{"text": "What is this?"}, image, odd, "Tell me."])
+    history = History([asked, HumanMessage([{"text": "What is this?"}, image])])
+    rows = [check_message(row) for row in history.rows]
+    assert rows == history.rows, "what the log gives back is what was given to it"
+    assert len(encode_message(rows[0])) < 1_000
+    assert [part.kind for part in read_message(rows[0]).parts].count("media") == 1
+    assert history.messages_of(rows)[0] is asked
+    assert History([asked]).keys == history.keys[:1], "the same in every request"
+    cut = {**rows[0], "content": [{"text": "What…"}, *rows[0]["content"][1:3]]}
+    assert history.messages_of([cut])[0].content == [{"text": "What…"}, image, odd]
+    other = {"image": {"format": "png", "source": {"bytes": b"other"}}}
+    assert History([HumanMessage([{"text": "What is this?"}, other])]).keys != history.keys[1:]
+
+
 def test_what_cannot_be_a_row_is_told_by_its_place():
     with pytest.raises(MessageError, match="message 1: FunctionMessage cannot be sent"):
         History([HumanMessage("Hello."), FunctionMessage("8", name="add")])
-    with pytest.raises(MessageError, match=r"message 0: .*content\[0\].*object is not a JSON value"):
-        History([HumanMessage([{"type": "text", "text": object()}])])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, BaseMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 
 from summarizing_context.errors import MessageError
-from summarizing_context.messages.validation import Message, check_message, encode_message
+from summarizing_context.messages.validation import Message, canonical_json, check_message, encode_message
 
 KEY = "_langchain"  # of a row; what begins with an underscore is never sent
 
@@ -59,7 +60,7 @@ class History:
             return message
         if row["role"] != self.rows[at]["role"]:
             return _new(row)
-        update: dict[str, Any] = {"content": _content(row)}
+        update: dict[str, Any] = {"content": _own_blocks(_content(row), self.rows[at]["content"], _said(message))}
         if isinstance(message, AIMessage):
             update |= _calls_of(row)
             update["content"] = _with_call_blocks(message, update)
@@ -69,20 +70,71 @@ class History:
 
 
 def _row_of(message: BaseMessage, at: int) -> Message:
-    row: Message = {"role": _role_of(message, at), "content": message.content}
+    row: Message = {"role": _role_of(message, at), "content": plain(_said(message))}
     if message.name:
         row["name"] = message.name
     if isinstance(message, AIMessage):
         calls = [*map(_listed, message.tool_calls), *map(_listed_raw, message.invalid_tool_calls)]
         if calls:
             row["tool_calls"] = calls
-        if isinstance(message.content, list):
-            row["content"] = [block for block in message.content if not _is_call(block)]
     elif isinstance(message, ToolMessage):
         row["tool_call_id"] = message.tool_call_id
         if message.status == "error":
             row["status"] = "error"
     return {**row, KEY: hashlib.blake2b(_encoded(row, at), digest_size=12).hexdigest()}
+
+
+def plain(content: Any) -> Any:
+    """A content as the log can hold it: of bytes a digest, and text for what JSON has no form for. What cannot be
+    copied stays, to be refused by its place."""
+    if isinstance(content, str):
+        return content
+    try:
+        return [_plain_block(block) for block in content]
+    except RecursionError:
+        return content
+
+
+def _plain_block(block: Any) -> Any:
+    found: list[bytes] = []
+    made = _plain(block, found)
+    if found and isinstance(made, dict) and "type" not in made:  # as Bedrock writes pictures and files
+        return {"type": next(iter(made)), **made}
+    return made
+
+
+def _plain(value: Any, found: list[bytes]) -> Any:
+    """The value in plain JSON; the bytes in it are `found`."""
+    if isinstance(value, str | int | None):
+        return value
+    if isinstance(value, dict):
+        return {str(key): _plain(item, found) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item, found) for item in value]
+    if isinstance(value, bytes | bytearray):
+        found.append(bytes(value))
+        return "digest:" + hashlib.blake2b(value, digest_size=12).hexdigest()
+    if isinstance(value, float) and math.isfinite(value):
+        return value
+    if isinstance(value, set | frozenset):
+        return sorted(map(repr, value))
+    shown = repr(value)
+    return type(value).__name__ if " at 0x" in shown else shown  # an address is another one in each process
+
+
+def _said(message: BaseMessage) -> Any:
+    """A message's content without the calls that stand in its `tool_calls` too."""
+    if isinstance(message, AIMessage) and isinstance(message.content, list):
+        return [block for block in message.content if not _is_call(block)]
+    return message.content
+
+
+def _own_blocks(content: Any, before: Any, own: Any) -> Any:
+    """A changed content with the host's own objects for the blocks that have stayed."""
+    if not isinstance(content, list) or not isinstance(before, list):
+        return content
+    known = {canonical_json(block): mine for block, mine in zip(before, own, strict=True)}
+    return [known.get(canonical_json(block), block) for block in content]
 
 
 def _role_of(message: BaseMessage, at: int) -> str:

@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from summarizing_context.adapters.langchain.loop_thread import LoopThread
-from summarizing_context.adapters.langchain.messages import KEY, History
+from summarizing_context.adapters.langchain.messages import KEY, History, plain
 from summarizing_context.adapters.langchain.summaries import ChatModelSummarizer, model_name
 from summarizing_context.adapters.open_sessions import Sessions
 from summarizing_context.adapters.session_ids import session_id_from
@@ -175,7 +175,7 @@ def _blocks(content: str | Sequence[Any]) -> Any:
     """A system prompt as a text or as blocks that are objects."""
     if isinstance(content, str):
         return content
-    return [{"type": "text", "text": block} if isinstance(block, str) else block for block in content]
+    return [{"type": "text", "text": block} if isinstance(block, str) else block for block in plain(content)]
 
 
 def _usage(response: Any) -> dict[str, int] | None:
