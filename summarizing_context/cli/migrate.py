@@ -53,6 +53,7 @@ def migrate(
     import anyio
 
     from summarizing_context.assembly import migrate_store
+    from summarizing_context.stores.sqlite.store import SqliteStore
 
     check_scheme(target)
     if not is_address(target):
@@ -63,6 +64,13 @@ def migrate(
         raise InputError(
             f"{plain(str(source), 200)}: there is no such file; name the SQLite file of the sessions first"
         )
+    if source.stat().st_size == 0:
+        raise InputError(f"{plain(str(source), 200)}: the file is empty, so there is nothing to migrate; it stays so")
+
+    if SqliteStore.is_empty(source):
+        show_result(json_path, {"target": shown_store(target), "sessions": [], "compared": {}})
+        notices().print(plain(f"Nothing to migrate: {source} holds no session. It stays as it is"), soft_wrap=True)
+        return Status.OK
 
     def tell(one: Any) -> None:
         notices().print(plain(f"{one.session_id}: {one.messages:,} messages, {_OUTCOMES[one.outcome]}"))
@@ -77,5 +85,5 @@ def migrate(
     compared = {kind.replace(" ", "_"): many for kind, many in found.compared.items()}
     show_result(json_path, {"target": shown_store(target), "sessions": sessions, "compared": compared}, shown)
     told = ", ".join(f"{kind} {many:,}" for kind, many in found.compared.items() if many)
-    notices().print(f"The same in both: {told or 'nothing, for the file is empty'}", soft_wrap=True)
+    notices().print(f"The same in both: {told or 'nothing'}", soft_wrap=True)
     return Status.OK

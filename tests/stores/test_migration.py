@@ -289,6 +289,16 @@ def test_the_command_migrates_and_lists(tmp_path, address, capsys, monkeypatch):
     assert run("view", "one", "--store", address).status == 0
     assert "The same in both: sessions 1, messages 2" in migrated.err
     assert run("migrate", path, tmp_path / "other.db").status == 2
+    (tmp_path / "empty.db").touch()
+    refused = run("migrate", tmp_path / "empty.db", address)
+    assert (refused.status, (tmp_path / "empty.db").stat().st_size) == (2, 0)
+    assert "there is nothing to migrate" in refused.err
+    assert run("sessions", "delete", "one", "--store", path, "--yes").status == 0
+    before = {file.name: file.read_bytes() for file in tmp_path.glob("run.db*")}
+    nothing_left = run("migrate", path, address, "--json", "-")
+    assert nothing_left.document["sessions"] == []
+    assert "Nothing to migrate" in nothing_left.err
+    assert {file.name: file.read_bytes() for file in tmp_path.glob("run.db*")} == before
     for file in (address, tmp_path / "none.db", tmp_path):
         refused = run("migrate", file, address)
         assert (refused.status, "--store" in refused.err) == (2, False)

@@ -15,7 +15,7 @@ from typing import TypeVar
 from filelock import FileLock, Timeout
 
 from summarizing_context.errors import StoreError
-from summarizing_context.stores.sqlite.faults import damaged, not_ours
+from summarizing_context.stores.sqlite.faults import damaged, not_ours, translate
 from summarizing_context.stores.sqlite.schema import Database, newest_version, refuse_newer, schema_version, transaction
 
 _WAIT = 0.25  # seconds; another process may hold the lock for a moment to see whether it is held
@@ -125,6 +125,16 @@ def check_file(path: Path, busy_timeout: float) -> None:
         raise damaged(str(path))
 
 
+def is_empty(name: str | Path, busy_timeout: float = 5.0) -> bool:
+    """Whether a store holds no session, memory or summary. The file stays as it is."""
+    path = Path(name).absolute()
+    try:
+        check_file(path, busy_timeout)
+        return path.stat().st_size == 0 or read(path, busy_timeout, _holds_nothing)
+    except (OSError, sqlite3.Error) as error:
+        raise translate(error, str(path)) from error
+
+
 def beside(path: Path) -> tuple[Path, ...]:
     """The file, and those that SQLite keeps beside it while it is open."""
     return tuple(Path(f"{path}{suffix}") for suffix in ("", "-wal", "-shm"))
@@ -197,6 +207,12 @@ def _look(connection: Database, path: Path, size: int) -> tuple[int, int, bool]:
     if owner != APPLICATION_ID:
         return owner, 0, True
     return owner, schema_version(connection), _is_sound(connection, size)
+
+
+def _holds_nothing(connection: Database) -> bool:
+    tables = {name for (name,) in connection.execute("select name from sqlite_master where type = 'table'")}
+    held = tables & {"sessions", "memories", "summaries"}
+    return not any(connection.execute(f"select 1 from {table} limit 1").fetchone() for table in held)
 
 
 def _is_sound(connection: Database, size: int) -> bool:

@@ -30,7 +30,7 @@ from summarizing_context.stores.relational.vectors import RelationalVectors
 from summarizing_context.stores.sqlite import removal
 from summarizing_context.stores.sqlite.access import Access
 from summarizing_context.stores.sqlite.engine import Engine, EngineSeat
-from summarizing_context.stores.sqlite.files import Claims
+from summarizing_context.stores.sqlite.files import Claims, is_empty
 from summarizing_context.stores.sqlite.schema import Database, transaction
 from summarizing_context.stores.sqlite.search import SqliteSearchIndex
 
@@ -75,6 +75,11 @@ class SqliteStore:
     async def open(self) -> None:
         """Open the file, creating it and its folder if needed, and bring its schema up to date."""
         await self._writer.start()
+
+    @staticmethod
+    def is_empty(path: str | Path) -> bool:
+        """Whether a file holds no session, memory or summary. It is not changed."""
+        return is_empty(path)
 
     async def close(self) -> None:
         """Finish the queued writes, give up the claims, end the thread. May be called twice."""
