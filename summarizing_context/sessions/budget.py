@@ -45,7 +45,9 @@ class BudgetGauge:
             with session.foreground.call():
                 await session.store.save_budget(session.id, budget)
         except StoreError as error:
-            logger.warning("the budget of a session could not be kept with it", exc_info=error)
+            if session.last_error != str(error):
+                logger.warning("the budget of a session could not be kept with it: %s", error)
+            session.last_error = str(error)
 
     def report(self) -> BudgetReport:
         """The budget as it stands."""

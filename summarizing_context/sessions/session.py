@@ -494,5 +494,6 @@ class Session:
             with self.foreground.call():
                 await self.store.save_activation(self.id, key, encode_state(state), made)
         except StoreError as error:
+            if self.last_error != str(error):  # as with a session that was lost: once is enough
+                logger.warning("an activation could not be kept; after a restart it is made again: %s", error)
             self.last_error = str(error)
-            logger.warning("an activation could not be kept; after a restart it is made again", exc_info=error)

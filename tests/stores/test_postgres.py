@@ -131,7 +131,7 @@ async def test_a_host_that_lost_its_lease_writes_nothing_and_is_told(address):
             lambda: old.memories.add(MemoryScope(None, "s"), NewMemory("x", {})),
             lambda: old.checkpoints.delete("s", kept.id),
         ):
-            with pytest.raises(SessionLostError, match="open the session again"):
+            with pytest.raises(SessionLostError, match=r"session 's': .*open the session again"):
                 await write()
         assert await new.memories.all(None) == []
         assert await new.checkpoints.listed("s") == [kept]

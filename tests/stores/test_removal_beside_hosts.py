@@ -8,14 +8,16 @@ from pathlib import Path
 import anyio
 import pytest
 
-from summarizing_context.errors import CheckpointNotFoundError, SessionInUseError, StoreError
+from summarizing_context import Settings, open_context
+from summarizing_context.errors import CheckpointNotFoundError, SessionInUseError, SessionLostError, StoreError
 from summarizing_context.stores.base import Place
 from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.postgres.connection import PostgresConnection
 from summarizing_context.stores.postgres.driver import PostgresDriver
 from tests import postgres_server
 from tests.contract.store_builders import entries, log_of, nothing, numbered
-from tests.stores.test_postgres import another_host, end_leases, opened, sql
+from tests.making import user
+from tests.stores.test_postgres import another_host, end_leases, opened, sql, take_over
 
 pytestmark = pytest.mark.anyio
 
@@ -163,3 +165,25 @@ async def test_what_is_appended_while_a_purge_removes_the_same_places_stays(addr
                 connection.execute("insert into entries select branch, 4, message, facts from entries where position=3")
             await purging
             assert await log_of(other) == ["m0", "m1", "m2", "m3", "m3"]
+
+
+async def test_a_lost_session_is_told_in_one_line_however_many_views_are_made(address, caplog):
+    async with open_context(Settings(store=address, session_id="s")) as context:
+        await context.add_message(user("a"))
+        async with opened(another_host(address)) as other:
+            await take_over(other, address)
+            for budget in (5_000, 6_000, 7_000):
+                await context.get_messages_for_request(budget)
+        told = [record for record in caplog.records if "could not be kept" in record.message]
+        assert len(told) == 1
+        assert "session 's'" in told[0].message
+        assert told[0].exc_info is None
+
+
+@pytest.mark.parametrize("many", [1, 600])
+async def test_an_append_that_finds_its_session_lost_names_it(address, many):
+    async with opened(address, "s") as old, opened(another_host(address)) as new:
+        await old.append("s", numbered(1), nothing)  # the end of the log is known: nothing is asked before writing
+        await take_over(new, address)
+        with pytest.raises(SessionLostError, match=r"session 's': .*open the session again"):
+            await old.append("s", numbered(many), nothing)

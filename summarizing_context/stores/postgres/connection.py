@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -18,7 +18,7 @@ import psycopg
 from summarizing_context.errors import StoreError
 from summarizing_context.stores.base import StoredEntry
 from summarizing_context.stores.postgres.address import Address
-from summarizing_context.stores.postgres.faults import is_connection_lost, lost, may_pass, unreachable
+from summarizing_context.stores.postgres.faults import NOT_OURS, is_connection_lost, lost, may_pass, unreachable
 from summarizing_context.stores.postgres.schema import queries_for
 from summarizing_context.stores.postgres.words import PREPARED
 from summarizing_context.stores.relational import log
@@ -105,6 +105,7 @@ class PostgresConnection:
         except Exception as error:
             if not (is_connection_lost(error) and self._was_committed(transaction.batch)):
                 self._transaction = transaction
+                _name_lost(error, transaction.heads)
                 raise
         self._heads.update(transaction.heads)
         if transaction.is_sent or transaction.heads:
@@ -251,7 +252,11 @@ class PostgresConnection:
                 self._begin(transaction)
         appends, transaction.appends = transaction.appends, []
         if appends:
-            self._send_appends(appends)
+            try:
+                self._send_appends(appends)
+            except psycopg.Error as error:
+                _name_lost(error, {batch.session_id for batch in appends})
+                raise
 
     def _send_rest(self, transaction: _Transaction) -> None:
         """All that is left of a transaction with its commit, in one message if nothing was sent before."""
@@ -348,6 +353,12 @@ class PostgresConnection:
     def _add_rules(self, appends: Sequence[_Batch]) -> None:
         for row in _rules(appends):
             self.raw.execute(self._queries["add_rules"].encode(), row)
+
+
+def _name_lost(error: Exception, sessions: Collection[str]) -> None:
+    """Raise `SessionLostError` with its name where one session alone was written to, and is lost."""
+    if isinstance(error, psycopg.Error) and error.sqlstate == NOT_OURS and len(sessions) == 1:
+        raise lost(*sessions) from error
 
 
 def _rules(appends: Sequence[_Batch]) -> list[tuple[str, bytes, str, int, bytes]]:
