@@ -39,7 +39,8 @@ _WAIT = 10.0  # seconds for a locked file
 Outcome = Literal["copied", "unchanged", "renewed", "newer", "apart", "open", "other", "damaged"]
 
 _REFUSED: Mapping[Outcome, str] = {
-    "apart": "{} went on in two ways, in the file and there. To have the file's, delete them there, and migrate again; "
+    "apart": "{} went on in two ways, in the file and there, where a first view may be enough. "
+    "To have the file's, delete them there, and migrate again; "
     "to have those, do nothing",
     "open": "{} went on in the file, but a host has them open there, in the new store. End it, and migrate again",
     "other": "under the id of {} there is another session, begun at another time, so the file's was not migrated. "

@@ -28,7 +28,7 @@ class Fingerprint(NamedTuple):
 
     @property
     def digest(self) -> bytes:
-        """Of all parts but the budget of the last request, with which a host only asked for a view."""
+        """Of all parts but the budget of the last request."""
         return digest_of(sorted(part for part in self.parts.items() if part[0] != "budget"))
 
     def differing(self, other: Fingerprint) -> list[str]:
