@@ -147,7 +147,8 @@ def _parsed(data: bytes, where: str) -> Any:
     except json.JSONDecodeError as error:
         place = f"{where}{error.lineno}" if document else where
         rule = "the file must be one JSON value" if document else "each line must be one JSON object"
-        raise TranscriptError(f"{place}: not JSON: {error.msg} at column {error.colno}; {rule}") from error
+        fault = error.msg.removesuffix(" at")
+        raise TranscriptError(f"{place}: not JSON: {fault} at column {error.colno}; {rule}") from error
     except (RecursionError, ValueError) as error:
         what = "file" if document else "line"
         raise TranscriptError(

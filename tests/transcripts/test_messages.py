@@ -52,6 +52,7 @@ def test_a_byte_order_mark_is_no_part_of_the_first_message(tmp_path):
     ("data", "problem"),
     [
         (b'{"role": \n', ":1: not JSON: Expecting value at column"),
+        (b'{"role": "us\n', ":1: not JSON: Invalid control character at column 13"),
         (b"[1]\n", ":1: a JSON array, not an object"),
         (b"null\n", ":1: a JSON null, not an object"),
         (b'"a"\n', ":1: a JSON string, not an object"),
