@@ -181,7 +181,7 @@ def test_an_earlier_checkpoint_takes_the_log_back_and_forward_again(middleware: 
     assert [problem for request in model.requests for problem in problems(request)] == []
 
 
-def test_subagents_have_sessions_of_their_own(middleware: Any):
+def test_child_agents_have_sessions_of_their_own(middleware: Any):
     ours = middleware()
     helper_model = ScriptedModel(messages=always("Found nothing."))
     helper = create_agent(helper_model, [], middleware=[ours])

@@ -71,7 +71,7 @@ def test_blocks_of_one_reply_are_one_message_also_where_parallel_calls_fork_the_
     assert result["uuid"] not in on_the_chain  # the result of one of the calls has no row after it
 
 
-def test_a_subagent_of_claude_code_is_a_session_of_its_own_in_which_no_human_speaks():
+def test_a_child_agent_of_claude_code_is_a_session_of_its_own_in_which_no_human_speaks():
     (path,) = (CLIENTS / "claude-code").rglob("agent-*.jsonl")
     log = read_session(path)
     assert log.session_id == f"{CLAUDE_CODE.stem}:{path.stem.removeprefix('agent-')}"
@@ -184,7 +184,7 @@ def test_a_compaction_of_codex_is_a_mark_and_its_reply_no_message():
     assert log.messages[compaction.at]["content"] == "A test of negative numbers is still missing."
 
 
-def test_an_opencode_database_holds_sessions_and_those_of_its_subagents(opencode):
+def test_an_opencode_database_holds_sessions_and_those_of_its_child_agents(opencode):
     main, agent = read(opencode)
     assert main.format == "opencode"
     assert human(main)[0] == '"Mend divide in calc.py. Always keep the tests green."'
@@ -292,7 +292,7 @@ def test_a_session_of_copilot_is_read_as_it_was_spoken():
     assert log.skipped["tool.execution_start"] == 4
 
 
-def test_rewinds_subagents_and_compactions_of_copilot(tmp_path: Path):
+def test_rewinds_child_agents_and_compactions_of_copilot(tmp_path: Path):
     rows = lines_of(COPILOT)
     last = next(at for at in reversed(range(len(rows))) if rows[at]["type"] == "user.message")
     gone = [row["id"] for row in rows[last:]]
