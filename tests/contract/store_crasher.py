@@ -33,7 +33,8 @@ from summarizing_context.stores.postgres import migration  # noqa: F401 (loaded 
 from summarizing_context.stores.postgres import schema as postgres
 from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.postgres.store import PostgresStore
-from summarizing_context.stores.sqlite.schema import Migration, known_migrations, migrate, newest_version
+from summarizing_context.stores.relational.database import Migration
+from summarizing_context.stores.sqlite.schema import known_migrations, migrate, newest_version
 from summarizing_context.stores.sqlite.store import SqliteStore
 
 Ack = Callable[[str], None]
@@ -193,7 +194,7 @@ async def upgrade(path: str, arm: Callable[[], None], ack: Ack) -> None:
         known, schema = read_address(path), postgres.known_migrations()
         raw = psycopg.connect(known.url, autocommit=True)
         arm()
-        extra = postgres.Migration(postgres.newest_version() + 1, IN_POSTGRES)
+        extra = Migration(postgres.newest_version() + 1, IN_POSTGRES)
         postgres.migrate(raw, known.schema, known.name, (*schema, extra))
     else:
         connection = sqlite3.connect(path, isolation_level=None)

@@ -9,15 +9,8 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.errors import StoreVersionError
-from summarizing_context.stores.sqlite.schema import (
-    SQL,
-    Migration,
-    known_migrations,
-    migrate,
-    newest_version,
-    schema_version,
-    split_queries,
-)
+from summarizing_context.stores.relational.database import Migration, split_queries
+from summarizing_context.stores.sqlite.schema import SQL, known_migrations, migrate, newest_version, schema_version
 from summarizing_context.stores.sqlite.search import add_functions
 from summarizing_context.stores.sqlite.store import SqliteStore
 from tests.contract.store_builders import bytes_beside, log_of, nothing, numbered, opened, sql

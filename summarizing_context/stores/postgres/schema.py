@@ -8,64 +8,38 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
 
 import psycopg
 from psycopg.errors import DuplicateSchema, UniqueViolation
 
-from summarizing_context.errors import StoreError, StoreReadOnlyError, StoreVersionError
-from summarizing_context.stores.relational.database import split_queries
-
-_PARTS = (
-    "activations",
-    "claims",
-    "checkpoints",
-    "memories",
-    "migration",
-    "pool",
-    "queries",
-    "removal",
-    "search",
-    "vectors",
+from summarizing_context.errors import StoreError, StoreReadOnlyError
+from summarizing_context.stores.relational.database import (
+    Migration,
+    in_schema,
+    read_migrations,
+    read_queries,
+    refuse_newer,
 )
-_FILENAME = re.compile(r"^(\d{4})_\w+\.sql$")
+
+_PACKAGE = "summarizing_context.stores.postgres"
+_INSTEAD = "name another schema. The store"
 _VALUE = re.compile(r"(?<![:\w]):([a-z_]+)")
-
-
-class Migration(NamedTuple):
-    """One step of the schema: `number` is the schema's version once it is done."""
-
-    number: int
-    script: str
-
-
-def _read(filename: str) -> str:
-    return (files("summarizing_context.stores.postgres") / "sql" / filename).read_text(encoding="utf-8")
 
 
 @cache
 def queries_for(schema: str) -> dict[str, str]:
     """All queries by name, for one schema, with the marks of psycopg for values."""
-    found = {}
-    for part in _PARTS:
-        for name, text in split_queries(_read(f"{part}.sql")).items():
-            marked = _VALUE.sub(r"%(\1)s", text).replace("?", "%s")
-            found[name] = in_schema(marked, schema)
-    return found
-
-
-def in_schema(text: str, schema: str) -> str:
-    """A text with the schema in its place."""
-    return re.sub(r"\bstore\.(?=[a-z])", f"{schema}.", text)
+    return {
+        name: in_schema(_VALUE.sub(r"%(\1)s", query).replace("?", "%s"), f"{schema}.")
+        for name, query in read_queries(_PACKAGE).items()
+    }
 
 
 @cache
 def known_migrations() -> tuple[Migration, ...]:
     """All that this version of the package ships, in order."""
-    names = sorted(entry.name for entry in (files("summarizing_context.stores.postgres") / "sql").iterdir())
-    found = [(match, name) for name in names if (match := _FILENAME.match(name))]
-    return tuple(Migration(int(match[1]), _read(name)) for match, name in found)
+    return read_migrations(_PACKAGE)
 
 
 def newest_version() -> int:
@@ -78,7 +52,7 @@ def schema_version(raw: psycopg.Connection[Any], schema: str) -> int | None:
     (table,) = raw.execute("select to_regclass(%s)", [f"{schema}.version"]).fetchone() or (None,)
     if table is None:
         return None
-    row = raw.execute(in_schema("select number from store.version", schema).encode()).fetchone()
+    row = raw.execute(in_schema("select number from store.version", f"{schema}.").encode()).fetchone()
     return int(row[0]) if row else 0
 
 
@@ -87,7 +61,7 @@ def check_version(raw: psycopg.Connection[Any], schema: str, name: str) -> None:
     version = schema_version(raw, schema)
     if version is None:
         raise StoreError(f"{name}: there is no store in this schema; open it once without read_only=True to create it")
-    _refuse_newer(version, name, newest_version())
+    refuse_newer(version, newest_version(), name, _INSTEAD)
     if version < newest_version():
         raise StoreReadOnlyError(
             f"{name}: its schema version {version} is older than {newest_version()} and it may not be written; "
@@ -101,7 +75,7 @@ def migrate(raw: psycopg.Connection[Any], schema: str, name: str, migrations: tu
     if version is None:
         _create(raw, schema)
         version = schema_version(raw, schema) or 0
-    _refuse_newer(version, name, migrations[-1].number)
+    refuse_newer(version, migrations[-1].number, name, _INSTEAD)
     for migration in migrations:
         if version < migration.number:
             _apply(raw, schema, migration)
@@ -122,14 +96,6 @@ def _apply(raw: psycopg.Connection[Any], schema: str, migration: Migration) -> N
         raw.execute(f"lock table {schema}.version in access exclusive mode".encode())
         if (schema_version(raw, schema) or 0) >= migration.number:  # another process was quicker
             return
-        raw.execute(in_schema(migration.script, schema).encode())
+        raw.execute(in_schema(migration.script, f"{schema}.").encode())
         raw.execute(f"delete from {schema}.version".encode())
         raw.execute(f"insert into {schema}.version values ({migration.number:d})".encode())
-
-
-def _refuse_newer(version: int, name: str, known: int) -> None:
-    if version > known:
-        raise StoreVersionError(
-            f"{name}: its schema version is {version} but this version of summarizing-context knows {known} at most; "
-            "upgrade summarizing-context, or name another schema. The store was left as it is"
-        )

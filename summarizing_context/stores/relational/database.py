@@ -1,13 +1,14 @@
-"""What the shared parts ask of a database: named queries on a connection, and access to its thread."""
+"""What the shared parts ask of a database: named queries on a connection, migrations, and access to its thread."""
 
 from __future__ import annotations
 
 import asyncio
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from importlib.resources import files
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from summarizing_context.errors import StoreCorruptError
+from summarizing_context.errors import StoreCorruptError, StoreVersionError
 
 Values = Mapping[str, Any] | Sequence[Any]
 Result = TypeVar("Result")
@@ -81,12 +82,57 @@ class Access(Protocol):
 
 
 _NAME = re.compile(r"^-- ([a-z_]+): .*$", re.MULTILINE)
+_MIGRATION = re.compile(r"^(\d{4})_\w+\.sql$")
+_SCHEMA = re.compile(r"\bstore\.(?=[a-z])")
+
+
+class Migration(NamedTuple):
+    """One step of the schema: `number` is the store's version once it is done."""
+
+    number: int
+    script: str
+
+
+def read_queries(package: str) -> dict[str, str]:
+    """Queries by name: those that all databases share, and those of the files in the folder `sql` of a package."""
+    found: dict[str, str] = {}
+    for folder in ("summarizing_context.stores.relational", package):
+        for name, text in _sql_files(folder).items():
+            if not _MIGRATION.match(name):
+                found |= split_queries(text)
+    return found
+
+
+def read_migrations(package: str) -> tuple[Migration, ...]:
+    """The migrations in the folder `sql` of a package, in order: each is one file `NNNN_<what>.sql`."""
+    found = [(match, text) for name, text in _sql_files(package).items() if (match := _MIGRATION.match(name))]
+    return tuple(Migration(int(match[1]), text) for match, text in found)
+
+
+def in_schema(text: str, prefix: str) -> str:
+    """A query or migration with the name of the schema, and its full stop, in the place of `store.`."""
+    return _SCHEMA.sub(prefix, text)
 
 
 def split_queries(text: str) -> dict[str, str]:
     """Queries by name: each begins with a line `-- name: purpose` and ends where the next begins."""
     parts = _NAME.split(text)
     return {name: body.strip().removesuffix(";") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
+
+
+def _sql_files(package: str) -> dict[str, str]:
+    """The texts of the folder `sql` of a package, in the order of their filenames."""
+    found = (file for file in (files(package) / "sql").iterdir() if file.name.endswith(".sql"))
+    return {file.name: file.read_text(encoding="utf-8") for file in sorted(found, key=lambda file: file.name)}
+
+
+def refuse_newer(version: int, known: int, name: str, instead: str) -> None:
+    """Raise `StoreVersionError` for a store that a newer version of the package wrote."""
+    if version > known:
+        raise StoreVersionError(
+            f"{name}: its schema version is {version} but this version of summarizing-context knows {known} at most; "
+            f"upgrade summarizing-context, or {instead} was left as it is"
+        )
 
 
 def damaged(name: str) -> StoreCorruptError:

@@ -16,7 +16,13 @@ from filelock import FileLock, Timeout
 
 from summarizing_context.errors import StoreError
 from summarizing_context.stores.sqlite.faults import damaged, not_ours, translate
-from summarizing_context.stores.sqlite.schema import Database, newest_version, refuse_newer, schema_version, transaction
+from summarizing_context.stores.sqlite.schema import (
+    Database,
+    check_version,
+    newest_version,
+    schema_version,
+    transaction,
+)
 
 _WAIT = 0.25  # seconds; another process may hold the lock for a moment to see whether it is held
 
@@ -120,7 +126,7 @@ def check_file(path: Path, busy_timeout: float) -> None:
     owner, version, sound = read(path, busy_timeout, lambda connection: _look(connection, path, size))
     if owner != APPLICATION_ID:
         raise not_ours(str(path), "it is an SQLite file of another program")
-    refuse_newer(version, str(path), known=newest_version())
+    check_version(version, str(path), known=newest_version())
     if not sound:
         raise damaged(str(path))
 

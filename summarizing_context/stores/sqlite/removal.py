@@ -28,7 +28,7 @@ def remove_session(connection: Database, session_id: str, path: str) -> None:
         forget_rules(connection, session_id)
         forget_history(connection, session_id)
         forget_unused_states(connection)
-        _trim(connection, connection.run("needed_of_disowned").fetchall())
+        _trim(connection, connection.run("needed", {"everything": False}).fetchall())
         connection.run("forget_activations", {**known, "keep": 0})
         connection.run("unindex_own_summaries", known)
         connection.run("remove_own_summaries", known)
@@ -42,7 +42,7 @@ def remove_unneeded(connection: Database, path: str) -> int:
     """Remove everything that no session's log reaches and no session uses; bytes freed."""
     before = _size(connection)
     with transaction(connection):
-        _trim(connection, connection.run("needed_by_heads").fetchall())
+        _trim(connection, connection.run("needed", {"everything": True}).fetchall())
         forget_replaced_states(connection)
         connection.run("remove_stale_uses")
         connection.run("unindex_unused_summaries")

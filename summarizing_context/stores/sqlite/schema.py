@@ -5,27 +5,29 @@ Each migration is one file `sql/NNNN_<what>.sql`, applied once, in order, whole 
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
 from typing import Literal
 
-from summarizing_context.errors import StoreVersionError
-from summarizing_context.stores.relational.database import Values, split_queries
+from summarizing_context.stores.relational.database import (
+    Migration,
+    Values,
+    in_schema,
+    read_migrations,
+    read_queries,
+    refuse_newer,
+)
+
+_PACKAGE = "summarizing_context.stores.sqlite"
 
 
-def read_sql(filename: str) -> str:
-    """The text of a file in the folder `sql`."""
-    return (files("summarizing_context.stores.sqlite") / "sql" / filename).read_text(encoding="utf-8")
+def _translated(query: str) -> str:
+    return in_schema(query, "").replace("greatest(", "max(").replace("least(", "min(")
 
 
-_PARTS = ("queries", "checkpoints", "search", "memories", "migration", "pins", "rules", "activations")
-
-SQL = {name: text for part in _PARTS for name, text in split_queries(read_sql(f"{part}.sql")).items()}
+SQL = {name: _translated(query) for name, query in read_queries(_PACKAGE).items()}
 
 
 class Database(sqlite3.Connection):
@@ -41,7 +43,7 @@ class Database(sqlite3.Connection):
 
     def insert(self, name: str, values: Values) -> int:
         """Run a query that inserts one row; the number that the row got."""
-        return self.execute(SQL[name], values).lastrowid or 0
+        return int(self.execute(SQL[name], values).fetchone()[0])
 
     def begin_work(self) -> None:
         """Begin a transaction that writes."""
@@ -80,23 +82,10 @@ def transaction(
         raise
 
 
-_FILENAME = re.compile(r"^(\d{4})_\w+\.sql$")
-
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """One step of the schema: `number` is the file's version once it is done."""
-
-    number: int
-    script: str
-
-
 @cache
 def known_migrations() -> tuple[Migration, ...]:
     """All that this version of the package ships, in order."""
-    names = sorted(entry.name for entry in (files("summarizing_context.stores.sqlite") / "sql").iterdir())
-    found = [(match, name) for name in names if (match := _FILENAME.match(name))]
-    return tuple(Migration(int(match[1]), read_sql(name)) for match, name in found)
+    return read_migrations(_PACKAGE)
 
 
 def newest_version() -> int:
@@ -104,23 +93,19 @@ def newest_version() -> int:
     return known_migrations()[-1].number
 
 
+def check_version(version: int, path: str, *, known: int) -> None:
+    """Raise `StoreVersionError` for a file that a newer version of the package wrote."""
+    refuse_newer(version, known, path, "use another file. The file")
+
+
 def schema_version(connection: sqlite3.Connection) -> int:
     """The version that the file has; 0 for an empty one."""
     return int(connection.execute("pragma user_version").fetchone()[0])
 
 
-def refuse_newer(version: int, path: str, *, known: int) -> None:
-    """Raise `StoreVersionError` for a file that a newer version of the package wrote."""
-    if version > known:
-        raise StoreVersionError(
-            f"{path}: its schema version is {version} but this version of summarizing-context knows {known} at most; "
-            "upgrade summarizing-context, or use another file. The file was left as it is"
-        )
-
-
 def migrate(connection: sqlite3.Connection, path: str, migrations: Sequence[Migration]) -> None:
     """Bring the file to the last of `migrations`, one transaction each, its new version in the same one."""
-    refuse_newer(schema_version(connection), path, known=migrations[-1].number)
+    check_version(schema_version(connection), path, known=migrations[-1].number)
     for migration in migrations:
         if schema_version(connection) < migration.number:
             _apply(connection, migration)

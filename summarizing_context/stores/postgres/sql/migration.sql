@@ -1,29 +1,4 @@
--- The queries of `migrate`, each under its name and purpose.
-
--- its_head: a session, and where its log ends
-select branch, stop, project, created_at, updated_at, log_version, pins, budget
-from store.sessions where session_id = :session_id;
-
--- its_activations: oldest first
-select provider_key, state, saved from store.activations where session_id = :session_id order by saved;
-
--- its_history: of its activations
-select number, provider_key, log_version, figures, before, undone
-from store.activation_history where session_id = :session_id order by number;
-
--- its_uses: of summaries
-select range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id;
-
--- its_rules: of its messages
-select digest, version, position, rules from store.rules where session_id = :session_id;
-
--- its_checkpoints: oldest first
-select id, name, branch, stop, showings, pins, created_at
-from store.checkpoints where session_id = :session_id order by id;
-
--- vectors_between: those of a run of rows
-select number, recipe, vector from store.vectors
-where owner = :owner and number >= :start and number < :stop order by number, recipe;
+-- The queries of a migration, each under its name and purpose.
 
 -- origins: which sessions there are, since when, and the digest of what each was when it came from a file
 select session_id, created_at, origin from store.sessions where session_id = any(:session_ids);

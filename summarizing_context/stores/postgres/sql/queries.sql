@@ -1,8 +1,4 @@
--- The queries of the PostgreSQL store, each under its name and purpose. `store.` stands for the schema.
-
--- create_session: a session with an empty log, on a branch made before
-insert into store.sessions (session_id, project, branch, stop, created_at, updated_at)
-values (:session_id, :project, :branch, 0, :now, :now);
+-- The queries of PostgreSQL alone, each under its name and purpose. `store.` stands for the schema.
 
 -- lock_session: who has a session, or had it; nobody else changes it until the transaction ends
 select sessions.writer, writers.host, writers.pid, writers.until > clock_timestamp()
@@ -98,61 +94,10 @@ left join (
 ) as used on used.session_id = sessions.session_id
 order by updated_at desc, sessions.session_id;
 
--- head: where the log ends, and whether the next place is not its own (the head was moved back, or is shared)
-select branch, stop,
-    exists (select 1 from store.entries where entries.branch = sessions.branch and position = stop)
-    or exists (select 1 from store.branches where id = sessions.branch and parent_stop > stop)
-from store.sessions where session_id = :session_id;
-
--- move_head: the log ends here now
-update store.sessions set branch = :branch, stop = :stop, updated_at = :now where session_id = :session_id;
-
--- begin_branch: a new branch that leaves `parent` at `parent_stop`
-insert into store.branches (session_id, parent, parent_stop) values (:session_id, :parent, :parent_stop) returning id;
-
--- parent: what a branch left, and where
-select parent, parent_stop from store.branches where id = :branch;
-
--- add_entry: one entry at its place
-insert into store.entries (branch, position, message, facts) values (?, ?, ?, ?);
-
--- ranges: the parts of branches that make up the log of a head, oldest first
-with recursive chain (branch, parent, start, stop) as (
-    select id, parent, parent_stop, cast(:stop as bigint) from store.branches where id = :branch
-    union all
-    select branches.id, branches.parent, branches.parent_stop, least(chain.start, chain.stop)
-    from chain join store.branches on branches.id = chain.parent
-)
-select branch, start, stop from chain where start < stop order by start;
-
--- entries: those of one range, in order
-select message, facts from store.entries where branch = ? and position >= ? and position < ? order by position;
-
--- activations: of a session, oldest first
-select provider_key, state from store.activations where session_id = :session_id order by saved;
-
--- save_budget: tokens of the last request
-update store.sessions set budget = cast(:budget as bigint) where session_id = :session_id;
-
--- save_activation: as the newest of its session
-insert into store.activations (session_id, provider_key, state, saved)
-select cast(:session_id as text), :provider_key, :state, coalesce(max(saved), 0) + 1
-from store.activations where session_id = :session_id
-on conflict (session_id, provider_key) do update set state = excluded.state, saved = excluded.saved;
-
--- forget_activations: all but the newest `keep` of a session
-delete from store.activations where session_id = :session_id and provider_key not in (
-    select provider_key from store.activations where session_id = :session_id order by saved desc limit :keep
-);
-
 -- find_summaries: those of the keys, a JSON list of pairs, that are there
 select range_hash, recipe_hash, text, rank, input_tokens, output_tokens
 from jsonb_array_elements(cast(:keys as jsonb)) as asked join store.summaries
     on range_hash = asked ->> 0 and recipe_hash = asked ->> 1;
-
--- save_summary: keep the first summary of a key; a second is ignored
-insert into store.summaries (range_hash, recipe_hash, text, rank, input_tokens, output_tokens)
-values (?, ?, ?, ?, ?, ?) on conflict (range_hash, recipe_hash) do nothing;
 
 -- note_uses: of the keys (with the range that each stands for) that have a summary, by a session that exists
 insert into store.summary_uses as uses (session_id, range_hash, recipe_hash, start, stop)
@@ -167,25 +112,104 @@ on conflict (session_id, range_hash, recipe_hash) do update set
 where uses.stale or uses.start is distinct from coalesce(excluded.start, uses.start)
     or uses.stop is distinct from coalesce(excluded.stop, uses.stop);
 
--- age_uses: what was noted belongs to a log that is no longer
-update store.summary_uses set stale = true where session_id = :session_id and not stale;
+-- guard_states: no checkpoint is removed, and no state with it, until the transaction ends
+lock table store.checkpoints in row exclusive mode;
 
--- pins: of a session
-select pins from store.sessions where session_id = :session_id;
+-- hold_checkpoint: nobody removes it, or the session that it is of, until the transaction ends
+select 1 from store.checkpoints where id = :id for key share;
 
--- save_pins: in the place of those a session had
-update store.sessions set pins = :pins where session_id = :session_id;
+-- has_unused_states: whether there are some that no checkpoint has
+select 1 from store.checkpoint_states where id not in (
+    select cast(showing ->> 1 as bigint)
+    from store.checkpoints, json_array_elements(cast(checkpoints.showings as json)) as showing
+) limit 1;
 
--- add_rules: of a message; the first message of the same bytes counts
-insert into store.rules (session_id, digest, version, position, rules) values (?, ?, ?, ?, ?) on conflict do nothing;
+-- states_on_unused: those that a checkpoint has and that are packed against one that none has
+with used as materialized (
+    select distinct cast(showing ->> 1 as bigint) as id
+    from store.checkpoints, json_array_elements(cast(checkpoints.showings as json)) as showing
+)
+select id from store.checkpoint_states
+where id in (select id from used) and base is not null and base not in (select id from used);
 
--- rules: of a session, in the order of its log
-select digest, version, rules from store.rules where session_id = :session_id order by position, version;
+-- remove_unused_states: those that no checkpoint has
+delete from store.checkpoint_states where id not in (
+    select cast(showing ->> 1 as bigint)
+    from store.checkpoints, json_array_elements(cast(checkpoints.showings as json)) as showing
+);
 
--- copy_rules: into a fork, of the messages that it has from the present log
-insert into store.rules (session_id, digest, version, position, rules)
-select :fork, digest, version, position, rules from store.rules
-where session_id = :session_id and position < :stop;
+-- guard_memories: nobody else keeps memories of this scope until the transaction ends
+select pg_advisory_xact_lock(hashtextextended(coalesce('project ' || cast(:project as text), 'session ' || :session_id), 7));
 
--- forget_rules: of the messages from a place on
-delete from store.rules where session_id = :session_id and position >= :keep;
+-- index_memory: its words
+update store.memories set words = to_tsvector('store.plain', :content) where id = :id;
+
+-- unindex_memory: its words go with it
+select 1;
+
+-- match_memories: those in scope, or in the store, that hold any of the words, by relevance
+select id, content, metadata, created_at, updated_at
+from store.memories, websearch_to_tsquery('store.plain', :match) as query
+where words @@ query
+and (cast(:everything as boolean) or (project is not distinct from cast(:project as text)
+    and (project is not null or session_id = :session_id)))
+order by ts_rank('{1,1,1,1}', words, query, 1) desc, id limit :most;
+
+-- memories_of_subject: those in scope that are about the same, or that choose of the same, newest first
+select id, content, metadata, created_at, updated_at from store.memories
+where project is not distinct from cast(:project as text) and (project is not null or session_id = :session_id)
+and (
+    cast(metadata as json) ->> 'choice' = cast(:choice as text)
+    or cast(metadata as json) ->> 'subject' = cast(:subject as text)
+    and (cast(:relation as text) is null
+        or coalesce(cast(metadata as json) ->> 'relation', cast(:relation as text)) = cast(:relation as text))
+)
+order by updated_at desc, id desc;
+
+-- memories_of_message: those that a session was taught by one of its messages
+select id, content, metadata, created_at, updated_at from store.memories
+where project is not distinct from cast(:project as text) and (project is not null or session_id = :session_id)
+and cast(metadata as json) ->> 'session_id' = :session_id
+and cast(metadata as json) ->> 'message' = cast(cast(:message as bigint) as text);
+
+-- marked: which of the marks, a JSON list, are there in scope
+select distinct mark from jsonb_array_elements_text(cast(:marks as jsonb)) as asked
+join store.memory_marks on mark = asked and reader = :reader
+where project is not distinct from cast(:project as text) and (project is not null or session_id = :session_id);
+
+-- missing_vectors: which of the numbers, a JSON list, have none of a recipe and of so many bytes
+select cast(asked as bigint) from jsonb_array_elements_text(cast(:numbers as jsonb)) with ordinality as list (asked, at)
+where not exists (
+    select 1 from store.vectors where owner = :owner and number = cast(asked as bigint) and recipe = :recipe
+    and octet_length(vector) = :size
+) order by at;
+
+-- vectors_of: those of the numbers, a JSON list
+select number, vector from store.vectors where owner = :owner and recipe = :recipe
+and number in (select cast(asked as bigint) from jsonb_array_elements_text(cast(:numbers as jsonb)) as asked);
+
+-- drop_vectors: those of the numbers, a JSON list, of one recipe
+delete from store.vectors where owner = :owner and recipe = :recipe
+and number in (select cast(asked as bigint) from jsonb_array_elements_text(cast(:numbers as jsonb)) as asked);
+
+-- take_claim: for this writer, where nobody holds it, its deadline has passed, or the lease of who holds it has ended
+insert into store.claims (range_hash, recipe_hash, writer, until)
+values (:range_hash, :recipe_hash, :writer, clock_timestamp() + make_interval(secs => :seconds))
+on conflict (range_hash, recipe_hash) do update set writer = excluded.writer, until = excluded.until, wanted = false
+where claims.until < clock_timestamp() or not exists (
+    select 1 from store.writers where writers.id = claims.writer and writers.until > clock_timestamp()
+)
+returning 1;
+
+-- want_claim: this host waits for it
+update store.claims set wanted = true where range_hash = :range_hash and recipe_hash = :recipe_hash and not wanted;
+
+-- give_up_claim: of this writer; who waits is told
+with gone as (
+    delete from store.claims
+    where range_hash = :range_hash and recipe_hash = :recipe_hash and writer = :writer returning wanted
+)
+select pg_notify(:channel, :payload) from gone where wanted;
+
+-- remove_claims: of this writer, and those of writers that are no longer
+delete from store.claims where writer = :writer or not exists (select 1 from store.writers where id = claims.writer);

@@ -3,9 +3,6 @@
 -- guard_removal: nobody keeps a checkpoint or takes a state until the transaction ends; appends go on
 lock table store.checkpoints in share row exclusive mode;
 
--- disown_branches: their session is about to go
-update store.branches set session_id = null where session_id = :session_id;
-
 -- lock_trimmed: branches, all or of deleted sessions, with something unneeded; nobody indexes them meanwhile
 with recursive needed (branch, stop) as (
     select * from (
@@ -65,9 +62,6 @@ with recursive needed (branch, stop) as (
 )
 select cast(coalesce(sum(size), 0) as bigint) from gone;
 
--- remove_session: the head only
-delete from store.sessions where session_id = :session_id;
-
 -- remove_own_summaries: those that this session uses and no other, with their words
 with gone as (
     delete from store.summaries where exists (
@@ -82,12 +76,6 @@ with gone as (
 )
 insert into store.word_totals (texts, words)
 select -count(*), -sum(size) from unindexed where part = 0 having count(*) > 0;
-
--- remove_uses: of one session
-delete from store.summary_uses where session_id = :session_id;
-
--- remove_stale_uses: of all sessions
-delete from store.summary_uses where stale;
 
 -- remove_unused_summaries: those that no session uses, with their words; the bytes of their texts
 with gone as (

@@ -1,4 +1,5 @@
--- The queries about searching, each under its name and purpose.
+-- The queries about searching, by words and by vectors, each under its name and purpose. `pgvector.` stands for the
+-- schema of that extension.
 
 -- backlog: entries and summaries that are not indexed yet
 select
@@ -16,10 +17,6 @@ select id, greatest(indexed, parent_stop) from store.branches where id = any(:br
 and exists (select 1 from store.entries where branch = branches.id and position >= greatest(indexed, parent_stop))
 limit 1 for update skip locked;
 
--- branches_behind: all branches with entries that are not indexed, and one past the last of them
-select id, (select max(position) + 1 from store.entries where branch = branches.id) from store.branches
-where exists (select 1 from store.entries where branch = branches.id and position >= greatest(indexed, parent_stop));
-
 -- indexed_of: how far a branch is indexed; nobody else indexes it until the transaction ends
 select greatest(indexed, parent_stop) from store.branches where id = :branch for update;
 
@@ -28,9 +25,6 @@ select greatest(indexed, parent_stop) from store.branches where id = :branch;
 
 -- last_summary_behind: the last one that is not indexed, or 0
 select coalesce(max(id), 0) from store.summaries where not indexed;
-
--- entries_behind: those of a branch from a position on
-select position, message from store.entries where branch = :branch and position >= :start order by position;
 
 -- some_entries_behind: as many
 select position, message from store.entries where branch = :branch and position >= :start order by position limit :most;
@@ -56,9 +50,6 @@ insert into store.word_totals (texts, words)
 select coalesce(sum(texts), 0), coalesce(sum(words), 0) from (
     select texts, words from former union all select 1, size from added where part = 0
 ) as counted;
-
--- note_indexed: how far a branch is indexed
-update store.branches set indexed = :stop where id = :branch;
 
 -- note_indexed_summaries: those of the array
 update store.summaries set indexed = true where id = any(:ids);
@@ -98,19 +89,18 @@ select number from store.words
 where number between :first and :last and words @@ websearch_to_tsquery('store.plain', :match)
 order by number desc limit :most;
 
--- sessions_in_scope: by id, by project, or all; the newest change last
-select session_id, branch, stop from store.sessions
-where (cast(:session_id as text) is null or session_id = :session_id)
-and (cast(:project as text) is null or project = :project)
-order by updated_at;
+-- save_meaning: keep a vector, for pgvector too; an older one of the same text is replaced
+insert into store.vectors (owner, number, recipe, vector, meaning)
+values (:owner, :number, :recipe, :vector, cast(:meaning as pgvector.vector))
+on conflict (owner, number, recipe) do update set vector = excluded.vector, meaning = excluded.meaning;
 
--- entry: one
-select message from store.entries where branch = :branch and position = :position;
+-- near_meanings: those of the numbers, a JSON list, and of the query's length, with the cosine of each; all have length 1
+select number, -(meaning operator(pgvector.<#>) cast(:query as pgvector.vector)) from store.vectors
+where owner = :owner and recipe = :recipe
+and number in (select cast(asked as bigint) from jsonb_array_elements_text(cast(:numbers as jsonb)) as asked)
+and octet_length(vector) = :size and 4 * pgvector.vector_dims(meaning) = :size;
 
--- summary_text: by its id
-select text from store.summaries where id = :id;
-
--- summary_places: the sessions that use a summary, and what it stands for there
-select session_id, start, stop from store.summary_uses as uses
-join store.summaries on uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
-where summaries.id = :id and not stale and start is not null;
+-- vectors_without_meaning: those of the numbers, a JSON list, that pgvector does not have
+select number, vector from store.vectors where owner = :owner and recipe = :recipe
+and number in (select cast(asked as bigint) from jsonb_array_elements_text(cast(:numbers as jsonb)) as asked)
+and 4 * pgvector.vector_dims(meaning) is distinct from octet_length(vector);

@@ -1,29 +1,4 @@
--- What `migrate` reads of a file, each query under its name and purpose.
-
--- its_head: a session, and where its log ends
-select branch, stop, project, created_at, updated_at, log_version, pins, budget
-from sessions where session_id = :session_id;
-
--- its_activations: oldest first
-select provider_key, state, saved from activations where session_id = :session_id order by saved;
-
--- its_history: of its activations
-select number, provider_key, log_version, figures, before, undone
-from activation_history where session_id = :session_id order by number;
-
--- its_uses: of summaries
-select range_hash, recipe_hash, stale, start, stop from summary_uses where session_id = :session_id;
-
--- its_rules: of its messages
-select digest, version, position, rules from rules where session_id = :session_id;
-
--- its_checkpoints: oldest first
-select id, name, branch, stop, showings, pins, created_at
-from checkpoints where session_id = :session_id order by id;
-
--- vectors_between: those of a run of rows
-select number, recipe, vector from vectors
-where owner = :owner and number >= :start and number < :stop order by number, recipe;
+-- What a migration reads of a file, each query under its name and purpose.
 
 -- file_sessions: the oldest change first
 select session_id, branch, created_at from sessions order by updated_at, session_id;

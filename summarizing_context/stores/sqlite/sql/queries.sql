@@ -1,8 +1,4 @@
--- Every query of the SQLite store, each under its name and purpose; `queries.py` reads them.
-
--- create_session: a session with an empty log, on a branch made before
-insert into sessions (session_id, project, branch, stop, created_at, updated_at)
-values (:session_id, :project, :branch, 0, :now, :now);
+-- The queries of SQLite alone, each under its name and purpose.
 
 -- note_writer: who has the session open, and its project when one is given
 update sessions set writer_pid = :pid, project = coalesce(:project, project) where session_id = :session_id;
@@ -25,61 +21,10 @@ select
     budget
 from sessions order by updated_at desc, session_id;
 
--- head: where the log ends, and whether the next place is not its own (the head was moved back, or is shared)
-select branch, stop,
-    exists (select 1 from entries where entries.branch = sessions.branch and position = stop)
-    or exists (select 1 from branches where id = sessions.branch and parent_stop > stop)
-from sessions where session_id = :session_id;
-
--- move_head: the log ends here now
-update sessions set branch = :branch, stop = :stop, updated_at = :now where session_id = :session_id;
-
--- begin_branch: a new branch that leaves `parent` at `parent_stop`
-insert into branches (session_id, parent, parent_stop) values (:session_id, :parent, :parent_stop);
-
--- parent: what a branch left, and where
-select parent, parent_stop from branches where id = :branch;
-
--- add_entry: one entry at its place
-insert into entries (branch, position, message, facts) values (?, ?, ?, ?);
-
--- ranges: the parts of branches that make up the log of a head, oldest first
-with recursive chain (branch, parent, start, stop) as (
-    select id, parent, parent_stop, :stop from branches where id = :branch
-    union all
-    select branches.id, branches.parent, branches.parent_stop, min(chain.start, chain.stop)
-    from chain join branches on branches.id = chain.parent
-)
-select branch, start, stop from chain where start < stop order by start;
-
--- entries: those of one range, in order
-select message, facts from entries where branch = ? and position >= ? and position < ? order by position;
-
--- activations: of a session, oldest first
-select provider_key, state from activations where session_id = :session_id order by saved;
-
--- save_activation: as the newest of its session
-insert into activations (session_id, provider_key, state, saved)
-select :session_id, :provider_key, :state, coalesce(max(saved), 0) + 1
-from activations where session_id = :session_id
-on conflict (session_id, provider_key) do update set state = excluded.state, saved = excluded.saved;
-
--- save_budget: tokens of the last request
-update sessions set budget = :budget where session_id = :session_id;
-
--- forget_activations: all but the newest `keep` of a session
-delete from activations where session_id = :session_id and provider_key not in (
-    select provider_key from activations where session_id = :session_id order by saved desc limit :keep
-);
-
 -- find_summaries: those of the keys, a JSON list of pairs, that are there
 select range_hash, recipe_hash, text, rank, input_tokens, output_tokens
 from json_each(:keys) as asked join summaries
     on range_hash = json_extract(asked.value, '$[0]') and recipe_hash = json_extract(asked.value, '$[1]');
-
--- save_summary: keep the first summary of a key; a second is ignored
-insert into summaries (range_hash, recipe_hash, text, rank, input_tokens, output_tokens)
-values (?, ?, ?, ?, ?, ?) on conflict (range_hash, recipe_hash) do nothing;
 
 -- note_uses: of the keys (with the range that each stands for) that have a summary, by a session that exists
 insert into summary_uses (session_id, range_hash, recipe_hash, start, stop)
@@ -93,46 +38,26 @@ on conflict (session_id, range_hash, recipe_hash) do update set
     stale = 0, start = coalesce(excluded.start, start), stop = coalesce(excluded.stop, stop)
 where stale or start is not coalesce(excluded.start, start) or stop is not coalesce(excluded.stop, stop);
 
--- age_uses: what was noted belongs to a log that is no longer
-update summary_uses set stale = 1 where session_id = :session_id and not stale;
-
--- disown_branches: their session is about to go
-update branches set session_id = null where session_id = :session_id;
-
--- needed_of_disowned: branches of deleted sessions, each with how much of it the others need (null: nothing)
+-- needed: branches, all or of deleted sessions, each with how much of it the heads need (null: nothing); of what only
+-- other branches need, `everything` leaves nothing
 with recursive needed (branch, stop) as (
     select branch, stop from sessions
     union
     select branch, stop from checkpoints
     union
-    select parent, parent_stop from branches where session_id is not null and parent is not null
+    select parent, parent_stop from branches where session_id is not null and parent is not null and not :everything
     union
     select branches.parent, min(branches.parent_stop, needed.stop)
     from needed join branches on branches.id = needed.branch where branches.parent is not null
 )
 select branches.id, max(needed.stop) from branches left join needed on needed.branch = branches.id
-where branches.session_id is null group by branches.id;
-
--- needed_by_heads: all branches, each with how much of it the heads of sessions and checkpoints need (null: nothing)
-with recursive needed (branch, stop) as (
-    select branch, stop from sessions
-    union
-    select branch, stop from checkpoints
-    union
-    select branches.parent, min(branches.parent_stop, needed.stop)
-    from needed join branches on branches.id = needed.branch where branches.parent is not null
-)
-select branches.id, max(needed.stop) from branches left join needed on needed.branch = branches.id
-group by branches.id;
+where :everything or branches.session_id is null group by branches.id;
 
 -- remove_entries: of a branch, from a position on
 delete from entries where branch = :branch and position >= :stop;
 
 -- remove_branch: a branch that nothing needs
 delete from branches where id = :branch;
-
--- remove_session: the head only
-delete from sessions where session_id = :session_id;
 
 -- remove_own_summaries: those that this session uses and no other
 delete from summaries where exists (
@@ -143,14 +68,85 @@ delete from summaries where exists (
     and uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
 );
 
--- remove_uses: of one session
-delete from summary_uses where session_id = :session_id;
-
--- remove_stale_uses: of all sessions
-delete from summary_uses where stale;
-
 -- remove_unused_summaries: those that no session uses
 delete from summaries where not exists (
     select 1 from summary_uses as uses
     where uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
 );
+
+-- guard_states: no checkpoint is removed until the transaction ends; in SQLite it is the only one that writes
+select 1;
+
+-- guard_removal: nobody else makes a head or keeps a checkpoint until the transaction ends; as above
+select 1;
+
+-- hold_checkpoint: whether it is there; in SQLite nobody removes it until the transaction ends
+select 1 from checkpoints where id = :id;
+
+-- states_on_unused: those that a checkpoint has and that are packed against one that none has
+with used as materialized (
+    select distinct json_extract(showing.value, '$[1]') as id
+    from checkpoints, json_each(checkpoints.showings) as showing
+)
+select id from checkpoint_states where id in used and base is not null and base not in used;
+
+-- remove_unused_states: those that no checkpoint has
+delete from checkpoint_states where id not in (
+    select json_extract(showing.value, '$[1]') from checkpoints, json_each(checkpoints.showings) as showing
+);
+
+-- guard_memories: nobody else keeps memories until the transaction ends; in SQLite it is the only one that writes
+select 1;
+
+-- index_memory: its words
+insert into memory_words (rowid, content) values (:id, spaced(:content));
+
+-- unindex_memory: its words, as they were indexed
+insert into memory_words (memory_words, rowid, content) values ('delete', :id, spaced(:content));
+
+-- tidy_memories: merge the parts of their index, so that words of what was removed are in none of them
+insert into memory_words (memory_words) values ('optimize');
+
+-- match_memories: those in scope, or in the store, that hold any of the words, by relevance
+select id, memories.content, metadata, created_at, updated_at from memory_words
+join memories on memories.id = memory_words.rowid
+where memory_words match :match
+and (:everything or (project is :project and (project is not null or session_id = :session_id)))
+order by bm25(memory_words) limit :most;
+
+-- memories_of_subject: those in scope that are about the same, or that choose of the same, newest first
+select id, content, metadata, created_at, updated_at from memories where project is :project
+and (project is not null or session_id = :session_id)
+and (
+    json_extract(metadata, '$.choice') = :choice
+    or json_extract(metadata, '$.subject') = :subject
+    and (:relation is null or coalesce(json_extract(metadata, '$.relation'), :relation) = :relation)
+)
+order by updated_at desc, id desc;
+
+-- memories_of_message: those that a session was taught by one of its messages
+select id, content, metadata, created_at, updated_at from memories where project is :project
+and (project is not null or session_id = :session_id) and json_extract(metadata, '$.session_id') = :session_id
+and json_extract(metadata, '$.message') = :message;
+
+-- marked: which of the marks, a JSON list, are there in scope
+select distinct mark from json_each(:marks) as asked join memory_marks on mark = asked.value and reader = :reader
+where project is :project and (project is not null or session_id = :session_id);
+
+-- missing_vectors: which of the numbers, a JSON list, have none of a recipe and of so many bytes
+select asked.value from json_each(:numbers) as asked where not exists (
+    select 1 from vectors where owner = :owner and number = asked.value and recipe = :recipe and length(vector) = :size
+);
+
+-- vectors_of: those of the numbers, a JSON list, each looked up ("cross": left to choose, SQLite compares all with all)
+select number, vector from json_each(:numbers) as asked
+cross join vectors on owner = :owner and number = asked.value and recipe = :recipe;
+
+-- drop_vectors: those of the numbers, a JSON list, of one recipe
+delete from vectors where owner = :owner and recipe = :recipe and number in (select value from json_each(:numbers));
+
+-- remove_unnamed_vectors: what embeddings without a name left behind when their process was killed
+delete from vectors where recipe glob 'unnamed *' or recipe glob 'chroma * unnamed *';
+
+-- remove_row_vectors: of a branch's entries, from a position on
+delete from vectors where owner = 'row' and number >= (:branch << 32) + :stop and number < ((:branch + 1) << 32);

@@ -1,5 +1,5 @@
--- The queries about searching, each under its name and purpose; `queries.py` reads them.
--- `indexed` and `spaced` are functions of `index`: the words of a message, or of a text, as they are indexed.
+-- The queries about searching, each under its name and purpose.
+-- `indexed` and `spaced` are functions of the connection: the words of a message, or of a text, as they are indexed.
 
 -- backlog: entries and summaries that are not indexed yet
 select
@@ -11,10 +11,6 @@ select
 select id, max(indexed, parent_stop) from branches
 where exists (select 1 from entries where branch = branches.id and position >= max(indexed, parent_stop)) limit 1;
 
--- branches_behind: all branches with entries that are not indexed, and one past the last of them
-select id, (select max(position) + 1 from entries where branch = branches.id) from branches
-where exists (select 1 from entries where branch = branches.id and position >= max(indexed, parent_stop));
-
 -- indexed_of: how far a branch is indexed
 select max(indexed, parent_stop) from branches where id = :branch;
 
@@ -23,9 +19,6 @@ select summaries from search_progress;
 
 -- last_summary_behind: the last one that is not indexed, or 0
 select coalesce(max(id), 0) from summaries where id > (select summaries from search_progress);
-
--- entries_behind: those of a branch from a position on
-select position, message from entries where branch = :branch and position >= :start order by position;
 
 -- summaries_behind: those that are not indexed, numbered as in the index
 select -id, text from summaries where id > (select summaries from search_progress);
@@ -43,9 +36,6 @@ select position, length(message) from entries where branch = ? and position >= ?
 insert into search (rowid, text)
 select (branch << 32) + position, indexed(message) from entries
 where branch = :branch and position >= :start and position < :stop;
-
--- note_indexed: how far a branch is indexed
-update branches set indexed = :stop where id = :branch;
 
 -- index_summaries: the next ones
 insert into search (rowid, text)
@@ -102,19 +92,3 @@ select rowid from search where search match :match and rowid between :first and 
 -- best_matches_within: of one run of rows
 select rowid, -bm25(search) from search where search match :match and rowid between :first and :last
 order by bm25(search), rowid desc;
-
--- sessions_in_scope: by id, by project, or all; the newest change last
-select session_id, branch, stop from sessions
-where (:session_id is null or session_id = :session_id) and (:project is null or project = :project)
-order by updated_at;
-
--- entry: one
-select message from entries where branch = :branch and position = :position;
-
--- summary_text: by its id
-select text from summaries where id = :id;
-
--- summary_places: the sessions that use a summary, and what it stands for there
-select session_id, start, stop from summary_uses as uses
-join summaries on uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
-where summaries.id = :id and not stale and start is not null;

@@ -1,0 +1,277 @@
+-- The queries that all databases share, each under its name and purpose. `store.` stands for the schema.
+-- A memory is in scope by its project, or, where there is none, by its session.
+
+-- create_session: a session with an empty log, on a branch made before
+insert into store.sessions (session_id, project, branch, stop, created_at, updated_at)
+values (:session_id, :project, :branch, 0, :now, :now);
+
+-- head: where the log ends, and whether the next place is not its own (the head was moved back, or is shared)
+select branch, stop,
+    exists (select 1 from store.entries where entries.branch = sessions.branch and position = stop)
+    or exists (select 1 from store.branches where id = sessions.branch and parent_stop > stop)
+from store.sessions where session_id = :session_id;
+
+-- move_head: the log ends here now
+update store.sessions set branch = :branch, stop = :stop, updated_at = :now where session_id = :session_id;
+
+-- begin_branch: a new branch that leaves `parent` at `parent_stop`
+insert into store.branches (session_id, parent, parent_stop) values (:session_id, :parent, :parent_stop) returning id;
+
+-- parent: what a branch left, and where
+select parent, parent_stop from store.branches where id = :branch;
+
+-- add_entry: one entry at its place
+insert into store.entries (branch, position, message, facts) values (?, ?, ?, ?);
+
+-- ranges: the parts of branches that make up the log of a head, oldest first
+with recursive chain (branch, parent, start, stop) as (
+    select id, parent, parent_stop, cast(:stop as bigint) from store.branches where id = :branch
+    union all
+    select branches.id, branches.parent, branches.parent_stop, least(chain.start, chain.stop)
+    from chain join store.branches on branches.id = chain.parent
+)
+select branch, start, stop from chain where start < stop order by start;
+
+-- entries: those of one range, in order
+select message, facts from store.entries where branch = ? and position >= ? and position < ? order by position;
+
+-- activations: of a session, oldest first
+select provider_key, state from store.activations where session_id = :session_id order by saved;
+
+-- save_budget: tokens of the last request
+update store.sessions set budget = cast(:budget as bigint) where session_id = :session_id;
+
+-- save_activation: as the newest of its session
+insert into store.activations (session_id, provider_key, state, saved)
+select cast(:session_id as text), :provider_key, :state, coalesce(max(saved), 0) + 1
+from store.activations where session_id = :session_id
+on conflict (session_id, provider_key) do update set state = excluded.state, saved = excluded.saved;
+
+-- forget_activations: all but the newest `keep` of a session
+delete from store.activations where session_id = :session_id and provider_key not in (
+    select provider_key from store.activations where session_id = :session_id order by saved desc limit :keep
+);
+
+-- save_summary: keep the first summary of a key; a second is ignored
+insert into store.summaries (range_hash, recipe_hash, text, rank, input_tokens, output_tokens)
+values (?, ?, ?, ?, ?, ?) on conflict (range_hash, recipe_hash) do nothing;
+
+-- age_uses: what was noted belongs to a log that is no longer
+update store.summary_uses set stale = true where session_id = :session_id and not stale;
+
+-- pins: of a session
+select pins from store.sessions where session_id = :session_id;
+
+-- save_pins: in the place of those a session had
+update store.sessions set pins = :pins where session_id = :session_id;
+
+-- add_rules: of a message; the first message of the same bytes counts
+insert into store.rules (session_id, digest, version, position, rules) values (?, ?, ?, ?, ?) on conflict do nothing;
+
+-- rules: of a session, in the order of its log
+select digest, version, rules from store.rules where session_id = :session_id order by position, version;
+
+-- copy_rules: into a fork, of the messages that it has from the present log
+insert into store.rules (session_id, digest, version, position, rules)
+select :fork, digest, version, position, rules from store.rules
+where session_id = :session_id and position < :stop;
+
+-- forget_rules: of the messages from a place on
+delete from store.rules where session_id = :session_id and position >= :keep;
+
+-- log_version: how often a session's log was replaced
+select log_version from store.sessions where session_id = :session_id;
+
+-- note_replacement: one more
+update store.sessions set log_version = log_version + 1 where session_id = :session_id;
+
+-- add_checkpoint: a head that is kept
+insert into store.checkpoints (session_id, name, branch, stop, showings, pins, created_at)
+values (:session_id, :name, :branch, :stop, :showings, :pins, :now) returning id;
+
+-- checkpoints: of a session, oldest first
+select id, name, stop, created_at from store.checkpoints where session_id = :session_id order by id;
+
+-- checkpoint: by its id, else the newest of this name
+select id, name, stop, created_at, branch, showings, pins from store.checkpoints
+where session_id = :session_id and (id = cast(:id as bigint) or name = cast(:name as text))
+order by coalesce(id = cast(:id as bigint), false) desc, id desc limit 1;
+
+-- newest_checkpoints: the ids of a few, the newest first
+select id from store.checkpoints where session_id = :session_id order by id desc limit 5;
+
+-- same_checkpoint: the newest that equals this state of a session
+select id, name, stop, created_at from store.checkpoints
+where session_id = :session_id and branch = :branch and stop = :stop and showings = :showings and pins = :pins
+order by id desc limit 1;
+
+-- find_checkpoint_state: its number, if it is kept already
+select id from store.checkpoint_states where digest = :digest;
+
+-- add_checkpoint_state: a state, packed
+insert into store.checkpoint_states (digest, state, base, depth) values (:digest, :state, :base, :depth) returning id;
+
+-- checkpoint_state: by its number, and the number of what it is packed against
+select state, base from store.checkpoint_states where id = :id;
+
+-- state_depth: its number, how many states it builds on, and its name
+select id, depth, digest from store.checkpoint_states where id = :id;
+
+-- newest_showings: what was shown at a session's newest checkpoint
+select showings from store.checkpoints where session_id = :session_id order by id desc limit 1;
+
+-- pack_state_alone: it builds on no other any longer
+update store.checkpoint_states set state = :state, base = null, depth = 0 where id = :id;
+
+-- copy_uses: what a session uses, for its fork too
+insert into store.summary_uses (session_id, range_hash, recipe_hash, stale, start, stop)
+select :fork, range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id
+on conflict (session_id, range_hash, recipe_hash) do nothing;
+
+-- project: of a session, and its budget
+select project, budget from store.sessions where session_id = :session_id;
+
+-- remove_checkpoint: one
+delete from store.checkpoints where id = :id;
+
+-- remove_checkpoints: of a session
+delete from store.checkpoints where session_id = :session_id;
+
+-- add_to_history: an activation of the present log
+insert into store.activation_history (session_id, number, provider_key, log_version, figures, before)
+values (
+    :session_id, :number, :provider_key, (select log_version from store.sessions where session_id = :session_id),
+    :figures, :before
+)
+on conflict (session_id, number) do nothing;
+
+-- note_undone: an activation was taken back
+update store.activation_history set undone = 1 where session_id = :session_id and number = :number;
+
+-- thin_history: of all but the newest activations the states before them go
+update store.activation_history set before = null
+where session_id = :session_id and number <= :number - :keep and before is not null;
+
+-- history: of a session, oldest first
+select number, provider_key, log_version, figures, before is not null, undone
+from store.activation_history where session_id = :session_id order by number;
+
+-- state_before: one activation
+select before from store.activation_history where session_id = :session_id and number = :number;
+
+-- remove_history: of a session
+delete from store.activation_history where session_id = :session_id;
+
+-- forget_replaced_states: those of logs that were replaced
+update store.activation_history set before = null where before is not null and log_version <> (
+    select log_version from store.sessions where sessions.session_id = activation_history.session_id
+);
+
+-- add_memory: one
+insert into store.memories (project, session_id, content, metadata, created_at, updated_at)
+values (:project, :session_id, :content, :metadata, :now, :now) returning id;
+
+-- same_memory: one of this content, in scope
+select id from store.memories where content = :content
+and (project = :project or project is null and cast(:project as text) is null and session_id = :session_id);
+
+-- memory: one in scope
+select id, content, metadata, created_at, updated_at from store.memories where id = cast(:id as bigint)
+and (project = :project or project is null and cast(:project as text) is null and session_id = :session_id);
+
+-- memories: all in scope, or in the store, oldest first
+select id, content, metadata, created_at, updated_at from store.memories where cast(:everything as boolean)
+or (project = :project or project is null and cast(:project as text) is null and session_id = :session_id)
+order by id;
+
+-- update_memory: its content and metadata
+update store.memories set content = :content, metadata = :metadata, updated_at = :now where id = :id;
+
+-- remove_memory: one
+delete from store.memories where id = :id;
+
+-- add_mark: one
+insert into store.memory_marks (mark, reader, project, session_id) values (:mark, :reader, :project, :session_id);
+
+-- remove_own_marks: of a session without a project
+delete from store.memory_marks where session_id = :session_id and project is null;
+
+-- disown_marks: the session that made them is about to go
+update store.memory_marks set session_id = null where session_id = :session_id;
+
+-- own_memories: of a session without a project
+select id, content from store.memories where session_id = :session_id and project is null;
+
+-- disown_memories: the session that stored them is about to go
+update store.memories set session_id = null where session_id = :session_id;
+
+-- save_vector: keep it; an older one of the same text is replaced
+insert into store.vectors (owner, number, recipe, vector) values (:owner, :number, :recipe, :vector)
+on conflict (owner, number, recipe) do update set vector = excluded.vector;
+
+-- remove_vector: of one text
+delete from store.vectors where owner = :owner and number = :number;
+
+-- disown_branches: their session is about to go
+update store.branches set session_id = null where session_id = :session_id;
+
+-- remove_session: the head only
+delete from store.sessions where session_id = :session_id;
+
+-- remove_uses: of one session
+delete from store.summary_uses where session_id = :session_id;
+
+-- remove_stale_uses: of all sessions
+delete from store.summary_uses where stale;
+
+-- branches_behind: all branches with entries that are not indexed, and one past the last of them
+select id, (select max(position) + 1 from store.entries where branch = branches.id) from store.branches
+where exists (select 1 from store.entries where branch = branches.id and position >= greatest(indexed, parent_stop));
+
+-- entries_behind: those of a branch from a position on
+select position, message from store.entries where branch = :branch and position >= :start order by position;
+
+-- note_indexed: how far a branch is indexed
+update store.branches set indexed = :stop where id = :branch;
+
+-- sessions_in_scope: by id, by project, or all; the newest change last
+select session_id, branch, stop from store.sessions
+where (cast(:session_id as text) is null or session_id = :session_id)
+and (cast(:project as text) is null or project = :project)
+order by updated_at;
+
+-- entry: one
+select message from store.entries where branch = :branch and position = :position;
+
+-- summary_text: by its id
+select text from store.summaries where id = :id;
+
+-- summary_places: the sessions that use a summary, and what it stands for there
+select session_id, start, stop from store.summary_uses as uses
+join store.summaries on uses.range_hash = summaries.range_hash and uses.recipe_hash = summaries.recipe_hash
+where summaries.id = :id and not stale and start is not null;
+
+-- its_head: a session, and where its log ends
+select branch, stop, project, created_at, updated_at, log_version, pins, budget
+from store.sessions where session_id = :session_id;
+
+-- its_activations: oldest first
+select provider_key, state, saved from store.activations where session_id = :session_id order by saved;
+
+-- its_history: of its activations
+select number, provider_key, log_version, figures, before, undone
+from store.activation_history where session_id = :session_id order by number;
+
+-- its_uses: of summaries
+select range_hash, recipe_hash, stale, start, stop from store.summary_uses where session_id = :session_id;
+
+-- its_rules: of its messages
+select digest, version, position, rules from store.rules where session_id = :session_id;
+
+-- its_checkpoints: oldest first
+select id, name, branch, stop, showings, pins, created_at
+from store.checkpoints where session_id = :session_id order by id;
+
+-- vectors_between: those of a run of rows
+select number, recipe, vector from store.vectors
+where owner = :owner and number >= :start and number < :stop order by number, recipe;
