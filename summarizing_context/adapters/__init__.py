@@ -1,1 +1,1 @@
-"""Other frameworks' contracts, one file each."""
+"""Other frameworks' contracts, one module or folder each."""

@@ -31,7 +31,6 @@ from summarizing_context.cli.own_settings import OwnSettings
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette
-    from summarizing_context.evaluation.cassettes.requests import Spent
     from summarizing_context.evaluation.intervals import Interval
     from summarizing_context.evaluation.outcomes import GateOutcome, RunOutcome, SessionOutcome
     from summarizing_context.evaluation.suites import Task
@@ -227,20 +226,29 @@ def _run(task: Task, cassette: Cassette | None) -> RunOutcome:
     if not notices().is_terminal:
         notices().print(f"Running {len(task.sources)} sessions through {len(task.plan.chosen())} arms.")
     with progress_bar("sessions", remaining=True) as bar:
-        shown = bar.add_task("eval", total=len(task.sources), words="")
-        probes = 0
+        done = _Done(cassette)
+        shown = bar.add_task("eval", total=len(task.sources), words=done)
 
         def watch(session: SessionOutcome) -> None:
-            nonlocal probes
-            probes += len(session.probes)
-            bar.update(shown, advance=1, words=f"{probes:,} probes")
+            done.probes += len(session.probes)
+            bar.advance(shown)
 
-        def count(spent: Spent) -> None:
-            bar.update(shown, words=f"{probes:,} probes, {spent.calls:,} calls, {spent.input_tokens:,} tokens read")
-
-        if cassette is not None:
-            cassette.watch = count
         return run_task(task, watch, cassette=cassette)
+
+
+@dataclass(slots=True)
+class _Done:
+    """The words beside the bar, which reads them whenever it is drawn."""
+
+    cassette: Cassette | None
+    probes: int = 0
+
+    def __str__(self) -> str:
+        words = f"{self.probes:,} probes"
+        if self.cassette is None or not self.cassette.sends:
+            return words
+        spent = self.cassette.spent
+        return f"{words}, {spent.calls:,} calls, {spent.input_tokens:,} tokens read"
 
 
 def _show(run: RunOutcome, page: Path, seconds: float) -> None:

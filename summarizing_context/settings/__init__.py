@@ -1,6 +1,6 @@
 """Settings of a session: values, defaults, sources and validation.
 
-`values` holds `Settings`; `checks`, `rules` and `nesting` validate what a program, a file or the environment gives.
+`values` holds `Settings`; `checks`, `rules` and `nested` validate what a program, a file or the environment gives.
 Every problem of a source is reported at once, as one `SettingsError`.
 """
 

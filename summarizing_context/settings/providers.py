@@ -11,4 +11,4 @@ PROVIDERS: Mapping[str, str] = {  # name -> module and class, imported when a co
 
 SUMMARIZERS = ("extractive", *PROVIDERS, "host")
 
-NAMED = " or ".join(PROVIDERS)  # in messages
+NAMED = " or ".join(", ".join(PROVIDERS).rsplit(", ", 1))  # in messages

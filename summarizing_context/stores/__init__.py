@@ -1,7 +1,7 @@
 """Where logs, summaries, checkpoints, memories and vectors are kept.
 
-`base` holds the protocols that a store satisfies; `sqlite` is the store that comes along. A second backend is written
-against `base` and goes through `tests/contract`.
+`base` holds the protocols that a store satisfies; `sqlite` and `postgres` are stores, `relational` is what both share.
+Another one is written against `base` and goes through `tests/contract`.
 """
 
 from summarizing_context.stores.base import Checkpoint, SearchHit, SessionStore, Store

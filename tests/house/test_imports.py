@@ -157,3 +157,56 @@ def test_a_module_that_only_its_own_room_imports_is_private():
 
 def room_of(module: str) -> str:
     return module.split(".")[1]
+
+
+def functions_of(tree: ast.AST) -> set[str]:
+    """Names of functions and methods, without properties."""
+    return {
+        node.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not any(ast.unparse(each).endswith(("property", ".setter")) for each in node.decorator_list)
+    }
+
+
+def given_callbacks(tree: ast.AST) -> Iterator[str]:
+    """Assignments of a function, a lambda or a bound method to an attribute of another object."""
+    functions = functions_of(tree)
+    for node in ast.walk(tree):
+        left = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        values = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
+        for value in getattr(values, "elts", [values]):
+            is_function = (
+                isinstance(value, ast.Lambda)
+                or (isinstance(value, ast.Name) and value.id in functions)
+                or (isinstance(value, ast.Attribute) and value.attr in functions and ast.unparse(value.value) == "self")
+                or (isinstance(value, ast.Call) and ast.unparse(value.func).endswith("partial"))
+            )
+            for target in [each for group in left for each in getattr(group, "elts", [group])]:
+                if is_function and isinstance(target, ast.Attribute):
+                    owner = ast.unparse(target.value)
+                    if owner not in ("self", "cls"):
+                        yield f"{owner}.{target.attr}"
+
+
+def test_no_callback_is_assigned_to_another_object():
+    found = {named(path): list(given_callbacks(ast.parse(path.read_text(encoding="utf-8")))) for path in modules()}
+    assert {name: assigned for name, assigned in found.items() if assigned} == {}
+
+
+@pytest.mark.parametrize("text", ["a.b = lambda: 1", "def f(): ...\na.b, c = f, 1", "a.b = partial(f)"])
+def test_an_assigned_callback_is_noticed(text: str):
+    assert list(given_callbacks(ast.parse(text))) == ["a.b"]
+
+
+@pytest.mark.parametrize("room", sorted(PACKAGE.rglob("__init__.py")), ids=lambda path: path.parent.name)
+def test_a_room_says_what_it_is_for_and_names_only_parts_that_it_has(room: Path):
+    source = room.read_text(encoding="utf-8")
+    tree = ast.parse(source)
+    stated = ast.get_docstring(tree)
+    assert stated
+    assert len(stated.splitlines()) <= 6
+    parts = {path.stem for path in room.parent.iterdir()} | {room.parent.name}
+    written = source[source.index('"""', 3) :]
+    missing = [name for name in re.findall(r"`([a-z_]+)`", stated) if name not in parts]
+    assert [name for name in missing if not re.search(rf"\b{name}\b", written)] == []

@@ -68,7 +68,6 @@ class Cassette:
         self._sending: dict[str, anyio.Event] = {}  # by key: set once the reply is there
         self._failure: CassetteError | None = None
         self._failed: dict[str, Exception] = {}  # by key; what was asked again with success has not failed
-        self.watch: Callable[[Spent], None] = lambda _: None  # told after each reply that was sent for
 
     @classmethod
     def open(
@@ -174,7 +173,6 @@ class Cassette:
         self._failed.pop(key, None)
         self.spent.correct(request, reply)
         self._keep(request, key, reply)
-        self.watch(self.spent)
         return reply
 
     def _keep(self, request: Request, key: str, reply: Reply) -> None:

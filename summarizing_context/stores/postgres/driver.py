@@ -23,16 +23,17 @@ from summarizing_context.stores.relational import log
 class PostgresDriver:
     """A `Driver` for one server. The stores of one process and event loop share it."""
 
-    def __init__(self, address: Address, *, read_only: bool) -> None:
+    def __init__(
+        self, address: Address, *, read_only: bool, is_leaving: Callable[[], bool], may_index: Callable[[], bool]
+    ) -> None:
         self._address = address
         self._read_only = read_only
-        self.is_leaving: Callable[[], bool] = lambda: False
-        self.may_index: Callable[[], bool] = lambda: True
+        self._is_leaving, self._may_index = is_leaving, may_index
 
     def open(self) -> PostgresConnection:
         """A connection to a store whose schema is up to date."""
         writer = None if self._read_only else uuid.uuid4().hex
-        connection = PostgresConnection(self._address, writer, is_leaving=self.is_leaving)
+        connection = PostgresConnection(self._address, writer, is_leaving=self._is_leaving)
         try:
             self._check_encoding(connection)
             if writer is None:
@@ -82,7 +83,7 @@ class PostgresDriver:
 
     def gives_way(self) -> bool:
         """Whether other work comes before the index."""
-        return not self.may_index()
+        return not self._may_index()
 
     def beat(self, connection: PostgresConnection) -> float | None:
         """Renew the lease; seconds until the next time."""

@@ -45,13 +45,16 @@ class Engine:
     """A writer with the number of stores that use it."""
 
     def __init__(self, address: Address, key: Hashable, *, read_only: bool) -> None:
-        driver = PostgresDriver(address, read_only=read_only)
+        self.giving_way: list[Callable[[], bool]] = []
+        driver = PostgresDriver(
+            address,
+            read_only=read_only,
+            is_leaving=lambda: self.writer.is_stopping,
+            may_index=lambda: not any(gives_way() for gives_way in list(self.giving_way)),
+        )
         self.writer = Writer(address.name, driver)
-        driver.is_leaving = lambda: self.writer.is_stopping
-        driver.may_index = lambda: not any(gives_way() for gives_way in list(self.giving_way))
         self.notices = Notices(address)
         self.installing = Once()  # of the queue
-        self.giving_way: list[Callable[[], bool]] = []
         self._key = key
         self._users = 0
         self._starting: asyncio.Task[None] | None = None

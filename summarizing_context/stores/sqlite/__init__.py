@@ -1,4 +1,4 @@
 """The store in one SQLite file, or in memory.
 
-`store` is the door, `writer` the one thread that writes, `sql/` holds the queries and the numbered migrations.
+`store` holds the class, `engine` its thread and connection, `sql/` the queries and the numbered migrations.
 """
