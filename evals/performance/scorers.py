@@ -12,15 +12,14 @@ import argparse
 import sys
 import time
 
-from summarizing_context.evaluation.arms import baselines
-from summarizing_context.evaluation.arms.views import ArmView
-from summarizing_context.evaluation.cases.generator.facts import domain_names
-from summarizing_context.evaluation.cases.generator.sessions import Recipe
+from summarizing_context.evaluation import baselines
+from summarizing_context.evaluation.arms import ArmView
+from summarizing_context.evaluation.artifacts import last_operations
+from summarizing_context.evaluation.cases.facts import domain_names
 from summarizing_context.evaluation.cases.model import Case, read_session, tokens_before
+from summarizing_context.evaluation.cases.sessions import Recipe
 from summarizing_context.evaluation.cases.sources import Generated
-from summarizing_context.evaluation.scoring.artifacts import last_operations
-from summarizing_context.evaluation.scoring.figures import Ground, score_view
-from summarizing_context.evaluation.scoring.support import Source
+from summarizing_context.evaluation.figures import Ground, Source, score_view
 
 BUDGET = 8_000
 TARGET = 30.0  # seconds for 10,000 probes

@@ -30,7 +30,7 @@ from summarizing_context.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.demo_run import DemoReport, Moment
+    from summarizing_context.evaluation.demo import DemoReport, Moment
     from summarizing_context.settings.values import Settings
 
 _EXAMPLES = """[bold]Examples[/bold]
@@ -80,8 +80,7 @@ def demo(
 def _play(settings: Settings) -> DemoReport:
     import anyio
 
-    from summarizing_context.evaluation.demo_run import play_demo
-    from summarizing_context.evaluation.demo_session import demo_session
+    from summarizing_context.evaluation.demo import demo_session, play_demo
 
     messages, budget = demo_session(), settings.max_tokens
     if not notices().is_terminal:
@@ -150,7 +149,7 @@ def _totals(report: DemoReport) -> str:
 
 
 def _what_it_saved(report: DemoReport) -> Table:
-    from summarizing_context.evaluation.demo_run import PRICED_MODEL
+    from summarizing_context.evaluation.demo import PRICED_MODEL
 
     sent, whole = report.sent, report.whole
     calls = report.tally.model_calls

@@ -40,9 +40,8 @@ from summarizing_context.cli.output import (
 from summarizing_context.cli.own_settings import OwnSettings, PromptsPath, SummarizerModel, SummarizerName
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.cases.lint import Complaint
-    from summarizing_context.evaluation.intervals import Interval
-    from summarizing_context.evaluation.outcomes import RunOutcome
+    from summarizing_context.evaluation.cases.verdicts import Complaint
+    from summarizing_context.evaluation.outcomes import Interval, RunOutcome
 
 _EXAMPLES = """[bold]Examples[/bold]
 
@@ -236,7 +235,8 @@ def report(
     ] = None,
 ) -> int:
     """Write the reports of a run anew from its JSON."""
-    from summarizing_context.evaluation.report.files import HTML, read_run, write_reports
+    from summarizing_context.evaluation.report import HTML, read_run
+    from summarizing_context.evaluation.report_page import write_reports
 
     folder = out or (run if run.is_dir() else run.parent)
     write_reports(read_run(run), folder)
@@ -252,7 +252,7 @@ def compare(
     json_path: JsonPath = None,
 ) -> int:
     """Compare two runs session by session. Exit status 1 if the second is worse outside of an interval."""
-    from summarizing_context.evaluation.report.files import read_run
+    from summarizing_context.evaluation.report import read_run
 
     rows = _differences(read_run(first), read_run(second), arm)
     document = [{"arm": a, "figure": f, **c._asdict(), "better": b} for a, f, c, b in rows]
@@ -287,15 +287,15 @@ def lint(
 
 
 def _complaints(file: Path, *, seal: bool) -> list[Complaint]:
-    from summarizing_context.evaluation.cases.lint import lint_case
     from summarizing_context.evaluation.cases.sources import read_case, read_unsealed
+    from summarizing_context.evaluation.cases.verdicts import lint_case
 
     return lint_case(read_unsealed(file) if seal else read_case(file, budget=1))
 
 
 def _differences(first: RunOutcome, second: RunOutcome, arm: str) -> list[tuple[str, str, Interval, bool | None]]:
-    from summarizing_context.evaluation.intervals import difference, session_values
-    from summarizing_context.evaluation.scoring.figures import FIGURES
+    from summarizing_context.evaluation.figures import FIGURES
+    from summarizing_context.evaluation.outcomes import difference, session_values
 
     rows: list[tuple[str, str, Interval, bool | None]] = []
     for name in second.arms if arm == "all" else [arm]:

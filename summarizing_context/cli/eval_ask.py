@@ -223,7 +223,8 @@ def _known(provider: str, option: str) -> str:
 
 @contextmanager
 def _opened(work: _Work, plan: ModelPlan, mode: Mode, redact: str | None) -> Iterator[_Tapes]:
-    from summarizing_context.evaluation.cassettes import Caps, Cassette
+    from summarizing_context.evaluation.cassettes import Cassette
+    from summarizing_context.evaluation.requests import Caps
     from summarizing_context.messages.redaction import load_redaction
 
     redaction, caps = load_redaction(redact) if redact is not None else None, Caps(work.max_calls)
@@ -280,8 +281,8 @@ def _ask(work: _Work, plan: ModelPlan, tapes: _Tapes, folder: Path) -> None:
     """Ask about the log, whose case is added to a folder if that of the work has none."""
     import anyio
 
-    from summarizing_context.evaluation.real.cases import with_own_case
     from summarizing_context.evaluation.real.recorder import open_recorder
+    from summarizing_context.evaluation.real.recording import with_own_case
 
     clean = next(iter(tapes.values())).scrub
     recording = with_own_case(

@@ -23,8 +23,9 @@ from summarizing_context.cli.output import (
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.cassettes import Caps, Cassette, Mode
+    from summarizing_context.evaluation.cassettes import Cassette, Mode
     from summarizing_context.evaluation.models import ModelPlan, Tape
+    from summarizing_context.evaluation.requests import Caps
     from summarizing_context.evaluation.suites import LoadedSuite
     from summarizing_context.settings.values import Settings
     from summarizing_context.summarizers.prices import ModelPrice
@@ -120,7 +121,8 @@ def model_plan(options: ModelOptions) -> ModelPlan:
 @contextmanager
 def opened(options: ModelOptions, tape: Tape | None) -> Iterator[Cassette | None]:
     """The cassette of a run that may record; None for one that only replays."""
-    from summarizing_context.evaluation.cassettes import Caps, Cassette
+    from summarizing_context.evaluation.cassettes import Cassette
+    from summarizing_context.evaluation.requests import Caps
 
     if tape is None or options.mode == "replay":
         yield None

@@ -48,10 +48,9 @@ def recorded_suite(request: RunRequest, options: ModelOptions) -> LoadedSuite | 
 def run_recorded(request: RunRequest, options: ModelOptions, loaded: LoadedSuite) -> int:
     """Replay the recording of a suite, once what is missing was recorded if that is asked for; the exit status."""
     from summarizing_context.evaluation.real.arms import ARMS, OPTIONAL, USUAL
-    from summarizing_context.evaluation.real.bounds import check_bounds
     from summarizing_context.evaluation.real.recording import Recording
     from summarizing_context.evaluation.real.report import document_of, write_reports
-    from summarizing_context.evaluation.real.scores import replay
+    from summarizing_context.evaluation.real.scores import check_bounds, replay
 
     if request.accept:
         raise InputError("--accept: a suite of recorded answers has no baseline; its bounds stand in its file")

@@ -31,8 +31,7 @@ from summarizing_context.cli.own_settings import OwnSettings
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cassettes import Cassette
-    from summarizing_context.evaluation.intervals import Interval
-    from summarizing_context.evaluation.outcomes import GateOutcome, RunOutcome, SessionOutcome
+    from summarizing_context.evaluation.outcomes import GateOutcome, Interval, RunOutcome, SessionOutcome
     from summarizing_context.evaluation.suites import Task
 
 
@@ -67,8 +66,7 @@ _TONES = {"passed": "green", "failed": "bold red", "vacuous": "yellow", "nothing
 
 def main_table(run: RunOutcome) -> Table:
     """Arms by figures, the means."""
-    from summarizing_context.evaluation.report.page import written
-    from summarizing_context.evaluation.report.summary import table_of
+    from summarizing_context.evaluation.report import table_of, written
 
     rows = table_of(run)
     columns = [figure for figure in _SHOWN if any(figure in row.cells for row in rows)]
@@ -81,7 +79,7 @@ def main_table(run: RunOutcome) -> Table:
 
 def gates_table(gates: Sequence[GateOutcome]) -> Table:
     """What became of the gates; figures that are as accepted share one line."""
-    from summarizing_context.evaluation.gates import BASELINE
+    from summarizing_context.evaluation.outcomes import BASELINE
 
     as_accepted = [gate for gate in gates if gate.name.startswith(BASELINE) and not gate.failed]
     made = table("Gates", "gate", "result", "figures", wide="figures")
@@ -111,7 +109,7 @@ def comparison_table(rows: list[tuple[str, str, Interval, bool | None]]) -> Tabl
 
 def remarks(run: RunOutcome) -> Iterator[str]:
     """What a person should know about this run beside its figures."""
-    from summarizing_context.evaluation.report.summary import headline, unequal_views
+    from summarizing_context.evaluation.report import headline, unequal_views
 
     yield from (plain(sentence) for sentence in headline(run))
     if unequal := unequal_views(run):
@@ -145,9 +143,10 @@ class RunRequest:
 
 def run_literal(request: RunRequest, options: ModelOptions) -> int:
     """Run a suite without recorded answers, or data of the user's; write the reports, show them; the exit status."""
-    from summarizing_context.evaluation.gates import has_failed
-    from summarizing_context.evaluation.report.files import HTML, table_document, write_reports
+    from summarizing_context.evaluation.report import HTML, table_document
+    from summarizing_context.evaluation.report_page import write_reports
     from summarizing_context.evaluation.suites import accept as accept_run
+    from summarizing_context.evaluation.suites import has_failed
 
     task = make_task(request, options)
     if request.accept and task.baseline is None:

@@ -39,10 +39,10 @@ from summarizing_context.cli.own_settings import OwnSettings, PromptsPath, Summa
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cases.sources import CaseSource
     from summarizing_context.evaluation.cassettes import Cassette, Mode
-    from summarizing_context.evaluation.intervals import Interval
+    from summarizing_context.evaluation.outcomes import Interval
     from summarizing_context.evaluation.suites import Suite
     from summarizing_context.evaluation.tuning.gepa_prompts import GepaPrompts
-    from summarizing_context.evaluation.tuning.side_by_side import Pair
+    from summarizing_context.evaluation.tuning.trials import Pair
     from summarizing_context.evaluation.tuning.tuner import TuneOutcome, TuneTask
     from summarizing_context.evaluation.tuning.variants import Optimizer, Variant
     from summarizing_context.settings.values import Settings
@@ -62,8 +62,9 @@ class Speaker:
     @contextmanager
     def opened(self, settings: Settings) -> Iterator[Cassette | None]:
         """The cassette; None where these settings ask no model."""
-        from summarizing_context.evaluation.cassettes import Caps, Cassette
+        from summarizing_context.evaluation.cassettes import Cassette
         from summarizing_context.evaluation.models import summarizes_by_model
+        from summarizing_context.evaluation.requests import Caps
 
         if not summarizes_by_model(settings):
             if self.record or self.gepa or self.dry_run or self.cassette is not None:

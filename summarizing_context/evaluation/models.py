@@ -14,8 +14,8 @@ import anyio
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from summarizing_context.errors import SummarizerError, SummarizerRefused
-from summarizing_context.evaluation.cassettes import Cassette, CassetteSummarizer, Mode, Reply, Request
-from summarizing_context.evaluation.cassettes.cassette import maker_of
+from summarizing_context.evaluation.cassettes import Cassette, CassetteSummarizer, Mode, maker_of
+from summarizing_context.evaluation.requests import Reply, Request
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.redaction import Redaction, load_redaction
 from summarizing_context.settings.providers import PROVIDERS

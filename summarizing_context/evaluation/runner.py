@@ -18,18 +18,16 @@ from typing import Protocol
 import anyio
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.evaluation.arms import ARMS, REFERENCE, Arm, baselines
-from summarizing_context.evaluation.arms.strategies import StrategyArm, open_arm
-from summarizing_context.evaluation.arms.views import ArmView
+from summarizing_context.evaluation import baselines
+from summarizing_context.evaluation.arms import ARMS, REFERENCE, Arm, ArmView
+from summarizing_context.evaluation.artifacts import last_operations
 from summarizing_context.evaluation.cases.model import Case, Cut, Message, Probe, Read, read_session, tokens_before
 from summarizing_context.evaluation.cases.verdicts import Text, Verdict
-from summarizing_context.evaluation.cassettes import Cassette
-from summarizing_context.evaluation.cassettes.cassette import scrub_case
+from summarizing_context.evaluation.cassettes import Cassette, scrub_case
+from summarizing_context.evaluation.figures import Ground, Scored, Source, Sum, Sums, score_view
 from summarizing_context.evaluation.models import Tape, open_summarizer, summarizes_by_model
 from summarizing_context.evaluation.outcomes import ProbeOutcome, SessionOutcome, ViewOutcome
-from summarizing_context.evaluation.scoring.artifacts import last_operations
-from summarizing_context.evaluation.scoring.figures import Ground, Scored, Sum, Sums, score_view
-from summarizing_context.evaluation.scoring.support import Source
+from summarizing_context.evaluation.strategies import StrategyArm, open_arm
 from summarizing_context.messages.reading import Reading, is_reminder, read_message
 from summarizing_context.settings.values import Settings
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 from cli.commands import Runner
 
-from summarizing_context.evaluation import demo_run, demo_session
+from summarizing_context.evaluation import demo as demonstration
 from summarizing_context.messages import counters as tokens
 
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo_run, "_PACE", 0)
+    monkeypatch.setattr(demonstration, "_PACE", 0)
 
 
 def test_the_demo_keeps_the_laws_and_finds_the_beginning(run: Runner):
@@ -33,8 +33,8 @@ def test_the_demo_keeps_the_laws_and_finds_the_beginning(run: Runner):
 
 
 def test_the_demo_shows_answers_costs_and_what_to_type_next_in_80_columns(run: Runner, monkeypatch):
-    short = demo_session.demo_session(turns=8)
-    monkeypatch.setattr(demo_session, "demo_session", lambda: short)
+    short = demonstration.demo_session(turns=8)
+    monkeypatch.setattr(demonstration, "demo_session", lambda: short)
     monkeypatch.setenv("COLUMNS", "80")
     ran = run("demo", "--budget", "6k")
     assert ran.status == 0
@@ -52,8 +52,8 @@ def test_the_demo_says_how_to_count_exactly_where_it_estimates(run: Runner, monk
     async def nothing() -> None:
         return None
 
-    short = demo_session.demo_session(turns=8)
-    monkeypatch.setattr(demo_session, "demo_session", lambda: short)
+    short = demonstration.demo_session(turns=8)
+    monkeypatch.setattr(demonstration, "demo_session", lambda: short)
     monkeypatch.setattr(tokens, "load_in_thread", nothing)
     tokens._tell_of_estimate.cache_clear()
     assert "counted by estimate" in run("demo", "--budget", "6k").out
@@ -61,8 +61,8 @@ def test_the_demo_says_how_to_count_exactly_where_it_estimates(run: Runner, monk
 
 
 def test_the_demo_can_be_kept_and_looked_into(run: Runner, monkeypatch, tmp_path):
-    short = demo_session.demo_session(turns=8)
-    monkeypatch.setattr(demo_session, "demo_session", lambda: short)
+    short = demonstration.demo_session(turns=8)
+    monkeypatch.setattr(demonstration, "demo_session", lambda: short)
     kept = tmp_path / "demo.db"
     assert f"view demo --budget 6k --explain --store {kept}" in run("demo", "--budget", "6k", "--keep", kept).out
     assert run("demo", "--budget", "6k", "--keep", kept, "--json", "-").document["session"] == "demo:2"

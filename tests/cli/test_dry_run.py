@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cli.commands import Runner, write_transcript
 
-from summarizing_context.evaluation.demo_session import demo_session
+from summarizing_context.evaluation.demo import demo_session
 from summarizing_context.summarizers.prices import load_prices
 from tests.house.checkout import run_python
 

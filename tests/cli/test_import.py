@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cli.commands import Runner, says, write_transcript
 
-from summarizing_context.evaluation.demo_session import demo_session
+from summarizing_context.evaluation.demo import demo_session
 from summarizing_context.transcripts import read
 
 CODEX = Path(__file__).parents[1] / "data" / "clients" / "codex"

@@ -11,7 +11,7 @@ import pytest
 from cli.commands import Runner, says, write_transcript
 
 from summarizing_context.cli.replay import Shape, show
-from summarizing_context.evaluation.demo_session import demo_session
+from summarizing_context.evaluation.demo import demo_session
 from summarizing_context.evaluation.replay import Tally, add_up, replay_file
 
 CLIENTS = Path(__file__).parents[1] / "data" / "clients"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from cli.commands import Runner, fill_store, says
 
-from summarizing_context.evaluation.demo_session import demo_session
+from summarizing_context.evaluation.demo import demo_session
 
 
 @pytest.fixture(scope="module")

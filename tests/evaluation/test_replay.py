@@ -10,7 +10,7 @@ import pytest
 
 from summarizing_context.assembly import open_context, open_store
 from summarizing_context.errors import TranscriptError
-from summarizing_context.evaluation.demo_session import demo_session
+from summarizing_context.evaluation.demo import demo_session
 from summarizing_context.evaluation.replay import (
     TIMINGS,
     Plan,

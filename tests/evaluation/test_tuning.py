@@ -11,12 +11,11 @@ import msgspec
 import pytest
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.evaluation.cases.generator.sessions import Recipe
+from summarizing_context.evaluation.cases.sessions import Recipe
 from summarizing_context.evaluation.cases.sources import Generated, Written
-from summarizing_context.evaluation.intervals import recovered
+from summarizing_context.evaluation.outcomes import recovered
 from summarizing_context.evaluation.tuning.report import HTML, page, write_reports, write_winner
-from summarizing_context.evaluation.tuning.side_by_side import Pair
-from summarizing_context.evaluation.tuning.trials import SessionScore
+from summarizing_context.evaluation.tuning.trials import Pair, SessionScore
 from summarizing_context.evaluation.tuning.tuner import FILE, TuneOutcome, TuneTask, identity, split_sessions, tune
 from summarizing_context.evaluation.tuning.variants import (
     CoordinateSearch,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from summarizing_context.evaluation.demo_run import DemoQuestion, find_answers
+from summarizing_context.evaluation.demo import DemoQuestion, find_answers
 from summarizing_context.evaluation.view_parts import is_header, view_parts
 from summarizing_context.views.header import END, PREFACE
 

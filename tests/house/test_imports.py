@@ -23,7 +23,7 @@ HOMES = {
     "anthropic": ("summarizers/anthropic.py",),
     "bpe_openai": (),
     "chromadb": ("stores/chroma.py",),
-    "filelock": ("evaluation/cassettes/files.py", "stores/"),
+    "filelock": ("evaluation/cassettes.py", "stores/"),
     "gepa": ("evaluation/tuning/gepa_prompts.py",),
     "langchain": ("adapters/langchain/",),
     "langchain_core": ("adapters/langchain/",),

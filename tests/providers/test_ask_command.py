@@ -12,7 +12,7 @@ import openai
 import pytest
 
 from summarizing_context.cli import main
-from summarizing_context.evaluation.demo_session import demo_session
+from summarizing_context.evaluation.demo import demo_session
 from summarizing_context.summarizers.prompts import latest, write_prompt
 from tests.cli.commands import write_transcript
 from tests.privacy import open_to_others

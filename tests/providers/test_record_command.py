@@ -14,7 +14,7 @@ import pytest
 
 from summarizing_context.cli import main
 from summarizing_context.evaluation.cases.sources import write_case
-from summarizing_context.evaluation.report.files import HTML, JSON, MARKDOWN
+from summarizing_context.evaluation.report import HTML, JSON, MARKDOWN
 from summarizing_context.summarizers.prompts import latest, write_prompt
 from tests.evaluation.scored.building import generated
 

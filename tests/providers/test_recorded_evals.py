@@ -24,10 +24,11 @@ from summarizing_context.errors import (
 )
 from summarizing_context.evaluation import models
 from summarizing_context.evaluation.cases.sources import read_case
-from summarizing_context.evaluation.cassettes import Caps, Cassette, Mode
-from summarizing_context.evaluation.cassettes import Request as Asked
+from summarizing_context.evaluation.cassettes import Cassette, Mode
 from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel, Tape
 from summarizing_context.evaluation.outcomes import SessionOutcome
+from summarizing_context.evaluation.requests import Caps
+from summarizing_context.evaluation.requests import Request as Asked
 from summarizing_context.evaluation.runner import Plan, run_case
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.providers import make_model

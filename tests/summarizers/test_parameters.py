@@ -10,8 +10,8 @@ import pytest
 
 from summarizing_context.assembly import recipe_of
 from summarizing_context.errors import SettingsError
-from summarizing_context.evaluation.arms.strategies import open_arm
-from summarizing_context.evaluation.cases.generator.sessions import Recipe, generate_case
+from summarizing_context.evaluation.cases.sessions import Recipe, generate_case
+from summarizing_context.evaluation.strategies import open_arm
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.extractive.parameters import (
     SHIPPED,

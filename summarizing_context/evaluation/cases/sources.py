@@ -22,10 +22,10 @@ from summarizing_context.evaluation.cases.datasets import (
     longmemeval_case,
     longmemeval_numbers,
 )
-from summarizing_context.evaluation.cases.generator.sessions import Recipe, generate_case
 from summarizing_context.evaluation.cases.hindsight import with_hindsight
-from summarizing_context.evaluation.cases.lint import lint_case
 from summarizing_context.evaluation.cases.model import Case, Cut, Message, Probe
+from summarizing_context.evaluation.cases.sessions import Recipe, generate_case
+from summarizing_context.evaluation.cases.verdicts import lint_case
 from summarizing_context.messages.validation import canonical_json, check_message
 from summarizing_context.stores.private_files import write_private
 from summarizing_context.transcripts import AUTO, find_transcripts, read, read_session

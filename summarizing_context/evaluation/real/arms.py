@@ -10,9 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from summarizing_context.evaluation.real.cases import cut_at
-from summarizing_context.evaluation.real.files_seen import instructions_of, seen_files
-from summarizing_context.evaluation.real.recording import Case, Reply, digest
+from summarizing_context.evaluation.real.recording import Case, Reply, cut_at, digest
 from summarizing_context.evaluation.real.rendering import (
     CALLS,
     RESULT,
@@ -20,9 +18,11 @@ from summarizing_context.evaluation.real.rendering import (
     Message,
     Part,
     clipped,
+    instructions_of,
     joined,
     numbered,
     parts_of,
+    seen_files,
     tokens_of,
 )
 from summarizing_context.evaluation.real.views import OurView, Request, Summary, extractive_view, our_view

@@ -8,33 +8,39 @@ keep replies and count the cost. A forecast goes the same way on a copy, with as
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TypeVar
+from string import ascii_uppercase
+from typing import Any, TypeVar
 
 import anyio
 import msgspec
 
 from summarizing_context.errors import CassetteError, TranscriptError
 from summarizing_context.evaluation.cassettes import Cassette
-from summarizing_context.evaluation.cassettes import Request as Asked
 from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel, view_text
-from summarizing_context.evaluation.real.arms import Built, build
-from summarizing_context.evaluation.real.exchange import judging, marks_of
-from summarizing_context.evaluation.real.question_requests import assumed_questions, questions_request, read_questions
+from summarizing_context.evaluation.real.arms import Built, build, compact_request
 from summarizing_context.evaluation.real.recording import (
+    ABSENT,
     ABSTAINED,
+    CATEGORIES,
     PARTLY,
     RIGHT,
     WRONG,
     Answers,
     Case,
+    Category,
+    Mark,
+    Question,
     Recording,
     Reply,
 )
+from summarizing_context.evaluation.real.rendering import Message
 from summarizing_context.evaluation.real.views import Request
+from summarizing_context.evaluation.requests import Request as Asked
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.prompts import latest
 from summarizing_context.summarizers.providers import make_model
@@ -236,3 +242,111 @@ async def open_recorder(
         finally:
             if any(cassette_of(chat).sends for chat in chats):
                 recording.save()
+
+
+_TOKENS, _TOKENS_EACH = 500, 120  # of a reply
+_WORDS_EACH = 20  # that a forecast assumes, of a question and of an answer
+
+
+class _Written(msgspec.Struct, frozen=True):
+    category: Category
+    question: str
+    answer: str
+    evidence: list[int] = []
+
+
+class _Reply(msgspec.Struct, frozen=True):
+    questions: list[_Written]
+
+
+def questions_request(maker: str, case: Case, messages: Sequence[Message], *, number: int, replicate: int) -> Asked:
+    """The request for so many questions about a case."""
+    prompt = latest("questions")
+    return Asked(
+        kind="questions",
+        maker=maker,
+        system=prompt.render(number=number),
+        user=(view_text([compact_request(case, messages).user]),),
+        max_tokens=_TOKENS + number * _TOKENS_EACH,
+        prompt=f"{prompt.name}/v{prompt.version}/{prompt.hash[:16]}",
+        replicate=replicate,
+    )
+
+
+def read_questions(text: str, case: Case, *, number: int) -> list[Question]:
+    """The questions of a reply, with ids. Raises `ValueError` that says what is wrong with the first bad one."""
+    start, stop = text.find("{"), text.rfind("}") + 1
+    try:
+        written = msgspec.json.decode(text[start:stop], type=_Reply).questions
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"not a JSON object with questions ({error})") from error
+    if not written:
+        raise ValueError("no question at all")
+    for at, one in enumerate(written, 1):
+        if complaint := _complaint(one, case):
+            raise ValueError(f"question {at} ({one.category}) {complaint}")
+    if len({one.question.strip() for one in written}) < len(written):
+        raise ValueError("the same question twice")
+    return [
+        Question(f"q{at}", one.category, one.question.strip(), one.answer.strip(), one.evidence)
+        for at, one in enumerate(written[:number], 1)
+    ]
+
+
+def assumed_questions(number: int) -> list[Question]:
+    """What a forecast takes for the questions."""
+    words = "word " * _WORDS_EACH
+    return [Question(f"q{at}", CATEGORIES[at % len(CATEGORIES)], words, words) for at in range(1, number + 1)]
+
+
+def _complaint(one: _Written, case: Case) -> str:
+    if not one.question.strip() or not one.answer.strip():
+        return "lacks its words or its answer"
+    if not one.evidence and one.category != ABSENT:
+        return "names no message that holds its answer"
+    if beyond := [at for at in one.evidence if not 0 <= at < case.cut]:
+        return f"names message {beyond[0]}, but there are 0 to {case.cut - 1} before the cut"
+    return ""
+
+
+def judging(recording: Recording, case: Case) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
+    """What the judge of a case gets, and by question which arm each letter is."""
+    answers = {arm: found for (name, arm), found in recording.answers.items() if name == case.name}
+    letters = {question.id: shuffled(case.name, question.id, sorted(answers)) for question in recording.questions(case)}
+    questions = [
+        {
+            "id": question.id,
+            "category": question.category,
+            "question": question.question,
+            "gold": question.answer,
+            "answers": {
+                letter: answers[arm].answers.get(question.id, "") for letter, arm in letters[question.id].items()
+            },
+        }
+        for question in recording.questions(case)
+    ]
+    return {"case": case.name, "questions": questions}, letters
+
+
+def shuffled(case: str, question: str, arms: Sequence[str]) -> dict[str, str]:
+    """Which arm each letter is, drawn anew for each question."""
+    drawn = random.Random(f"letters/{case}/{question}").sample(list(arms), len(arms))
+    return dict(zip(ascii_uppercase, drawn, strict=False))
+
+
+def marks_of(
+    case: str, given: Mapping[str, Mapping[str, int]], letters: Mapping[str, Mapping[str, str]], model: str
+) -> list[Mark]:
+    """Marks by letters as marks by arms. Raises `TranscriptError` for a letter or a mark that there is not, or where
+    an answer has none."""
+    if {question: sorted(row) for question, row in given.items()} != {q: sorted(row) for q, row in letters.items()}:
+        raise TranscriptError(f"marks of {case}: not the questions and letters that the judge was given")
+    rows = [
+        {"case": case, "question": question, "arm": letters[question][letter], "mark": mark, "model": model}
+        for question, row in given.items()
+        for letter, mark in row.items()
+    ]
+    try:
+        return msgspec.convert(rows, list[Mark])
+    except msgspec.ValidationError as error:
+        raise TranscriptError(f"marks of {case}: {error}; a mark is 2, 1, 0 or -1") from error

@@ -2,13 +2,14 @@
 
 `cases.toml` names the cases, `logs/` holds their messages before the cut, `questions/` what is asked.
 `replies.jsonl.gz`, `answers.jsonl.gz` and `marks.jsonl.gz` hold what models said, sorted: equal recordings are equal
-bytes.
+bytes. `settings.json`, `prompts/` and `extractive.toml` hold what shapes views otherwise than shipped.
 """
 
 from __future__ import annotations
 
 import gzip
 import hashlib
+import json
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,9 +19,12 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.evaluation.real.own_settings import read as read_settings
+from summarizing_context.evaluation.outcomes import changed_settings
+from summarizing_context.evaluation.real.rendering import Message, parts_of, text_of, tokens_of
 from summarizing_context.settings.values import Settings
-from summarizing_context.transcripts import read_session
+from summarizing_context.stores.private_files import make_private_folder, write_private
+from summarizing_context.summarizers.prompts import names
+from summarizing_context.transcripts import AUTO, read_session
 
 Category = Literal["rule", "decision", "error", "artifact", "fact", "absent"]
 CATEGORIES: tuple[Category, ...] = ("rule", "decision", "error", "artifact", "fact")  # that have an answer
@@ -222,3 +226,176 @@ def _read(path: Path, decode: Callable[[bytes], Value]) -> Value:
         raise TranscriptError(f"{path}: cannot be read ({error.strerror}); name a folder with a {CASES}") from error
     except (msgspec.MsgspecError, tomllib.TOMLDecodeError, EOFError, ValueError) as error:
         raise TranscriptError(f"{path}: holds something else than it should ({error}); see its README") from error
+
+
+SETTINGS, PROMPTS, PARAMETERS = "settings.json", "prompts", "extractive.toml"
+_PATHS = ("prompts", "extractive_parameters", "prices")
+_SHAPE_NO_VIEW = (  # of the session, the machine and the model; the budget is that of the case
+    *("session_id", "project", "max_tokens", "summarizer", "model", "token_counter", "allow_download", "idle_after"),
+    *("concurrency", "call_timeout", "job_timeout", "attempts", "breaker_failures", "breaker_cooldown"),
+    *("max_calls_per_hour", "max_input_tokens_per_hour", "max_calls_per_session", "max_input_tokens_per_session"),
+    *("embedding", "embedding_model", "vector_store", "similarity_threshold", "checkpoint_interval_messages"),
+    *("memory_include", "memory_max_tokens", "memory_extract", "memory_wait", "max_wait"),
+)
+
+
+def settle(own: Settings, folder: Path, *, is_new: bool) -> Settings | None:
+    """The settings of a folder's views, written into it if it is new; None where all are as shipped.
+
+    Raises `TranscriptError` for a folder whose views were built otherwise.
+    """
+    files = _files(own)
+    if is_new:
+        for name, content in files.items():
+            make_private_folder((folder / name).parent)
+            write_private(folder / name, content)
+    found = read_settings(folder)
+    if (_files(found) if found is not None else {}) != files:
+        raise TranscriptError(f"{folder}: holds views with other settings or prompts; take a new folder with --out")
+    return found
+
+
+def read_settings(folder: Path) -> Settings | None:
+    """The settings that a folder keeps; None where it keeps none."""
+    path = folder / SETTINGS
+    if not path.exists():
+        return None
+    try:
+        values: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.MsgspecError) as error:
+        raise TranscriptError(f"{path}: cannot be read ({error}); ask again into a new folder") from error
+    settings = Settings.from_mapping(values)
+    prompts, figures = folder / PROMPTS, folder / PARAMETERS
+    return replace(
+        settings,
+        prompts=prompts if prompts.is_dir() else None,
+        extractive_parameters=figures if figures.exists() else None,
+    )
+
+
+def _files(settings: Settings) -> dict[str, bytes]:
+    """What is kept of settings, by file; nothing where all are as shipped."""
+    changed = {
+        name: value
+        for name, value in changed_settings(settings).items()
+        if name not in _PATHS and name not in _SHAPE_NO_VIEW
+    }
+    files: dict[str, bytes] = {}
+    if settings.prompts is not None:
+        root = Path(settings.prompts)
+        files = {f"{PROMPTS}/{name}.md": (root / f"{name}.md").read_bytes() for name in names(root)}
+    if settings.extractive_parameters is not None:
+        files[PARAMETERS] = Path(settings.extractive_parameters).read_bytes()
+    if changed or files:
+        files[SETTINGS] = msgspec.json.format(msgspec.json.encode(changed, order="sorted"), indent=1) + b"\n"
+    return files
+
+
+_OWN, _UNPUBLISHED = "a log of the user's", "not to be published"
+
+
+def add_case(
+    folder: Path,
+    log: Path,
+    *,
+    name: str | None,
+    cut: int | float,
+    budget: int,
+    source: str,
+    licence: str,
+    session: str = "",
+    clean: Callable[[Message], Message] = lambda message: message,
+    messages: Sequence[Message] | None = None,
+) -> Case:
+    """Add a case. Raises `TranscriptError` for a log that cannot be cut there, or a name that is taken.
+
+    Args:
+        folder: Of the recording.
+        log: A transcript.
+        name: Of the case; else that of the file.
+        cut: Messages before the view, or the share of the characters that stand before it.
+        budget: Tokens of our view.
+        source: Where the log comes from.
+        licence: What it may be used for.
+        session: Its session, where it has other cases.
+        clean: Takes out of each message what must not be kept.
+        messages: Of the log, cleaned, where they were read already: the standard input is read once.
+    """
+    if messages is None:
+        messages = [clean(message) for message in read_session(log).messages]
+    at = cut if isinstance(cut, int) else cut_at(messages, cut)
+    name = name or _stem(log)
+    listed = folder / CASES
+    known = listed.read_text(encoding="utf8") if listed.exists() else ""
+    case = Case(name, f"{name}.jsonl.gz", at, budget, source, licence, session)
+    if not 0 < at <= len(messages) or f"name = {json.dumps(name)}\n" in known:
+        raise TranscriptError(f"{log}: {name!r} cannot be cut at {at} of {len(messages)}, or is a case already")
+    path = folder / "logs" / case.log
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = (json.dumps(message, ensure_ascii=False) + "\n" for message in messages[:at])
+    path.write_bytes(gzipped("".join(lines).encode("utf8", "surrogatepass")))
+    rows = [
+        f"{field} = {json.dumps(getattr(case, field))}\n" for field in case.__struct_fields__ if getattr(case, field)
+    ]
+    listed.write_text(f"{known}{chr(10) if known else ''}[[case]]\n{''.join(rows)}", encoding="utf8")
+    return case
+
+
+def with_own_case(
+    folder: Path,
+    log: Path,
+    *,
+    cut: int | float,
+    budget: int,
+    own: Settings,
+    clean: Callable[[Message], Message],
+    to: Path,
+    format: str = AUTO,
+) -> Recording:
+    """What a folder holds, with a log of the user's as its only case; if it has none, the case is added to `to`.
+
+    Raises `TranscriptError` for a log that was asked about otherwise, or that needs no summary.
+    """
+    messages = [clean(message) for message in read_session(log, format=format).messages]
+    if not messages:
+        raise TranscriptError(f"{log}:1: holds no message; name another transcript")
+    at = cut if isinstance(cut, int) else cut_at(messages, cut)
+    name = f"{_stem(log)}-{at}"
+    is_new = not (folder / CASES).exists()
+    if not is_new:
+        settle(own, folder, is_new=False)
+        recording = Recording.open(folder)
+        for case in recording.cases:
+            if case.name == name:
+                if case.budget != budget or recording.messages(case) != messages[:at]:
+                    raise TranscriptError(
+                        f"{folder}: holds {name} with another budget ({case.budget}) or another log; take a new folder"
+                    )
+                return replace(recording, cases=[case])
+    if (size := tokens_of(text_of(messages[:at]))) <= budget:
+        raise TranscriptError(
+            f"{log}: the {at} messages before the cut have {size} tokens, so all views hold them all; "
+            f"take a budget below {size}, or a later cut"
+        )
+    case = add_case(
+        to, log, name=name, cut=at, budget=budget, source=_OWN, licence=_UNPUBLISHED, session=_stem(log),
+        messages=messages,
+    )  # fmt: skip
+    if is_new or to != folder:
+        settle(own, to, is_new=True)
+    return replace(Recording.open(to), cases=[case])
+
+
+def _stem(log: Path) -> str:
+    return log.name.removesuffix(".gz").removesuffix(".jsonl")
+
+
+def cut_at(messages: Sequence[Message], share: float) -> int:
+    """The last message of the assistant before which at most this share of the characters stands."""
+    sizes = [sum(len(part.text) for part in parts_of(message)) for message in messages]
+    total, before, cut = sum(sizes), 0, 0
+    for at, message in enumerate(messages):
+        if message.get("role") == "assistant" and before <= share * total:
+            cut = at
+        before += sizes[at]
+    return cut

@@ -6,18 +6,18 @@ Pure but for the files. All texts of models and transcripts are escaped.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from summarizing_context.evaluation.intervals import DRAWS, Interval
-from summarizing_context.evaluation.outcomes import GateOutcome
+from summarizing_context.evaluation import html
+from summarizing_context.evaluation.html import Cell, Html
+from summarizing_context.evaluation.outcomes import DRAWS, GateOutcome, Interval
 from summarizing_context.evaluation.real.arms import COMPACT, OURS
 from summarizing_context.evaluation.real.recording import ABSENT, ABSTAINED, CATEGORIES, PARTLY, RIGHT, WRONG
 from summarizing_context.evaluation.real.scores import ArmScore, Count, RealOutcome, Shown, ViewRead
-from summarizing_context.evaluation.report.page import gates_section, html_page, section, wide_table
+from summarizing_context.evaluation.report_page import gates_section
 from summarizing_context.stores.private_files import make_private_folder, write_private
 
 JSON, HTML = "report.json", "report.html"
@@ -53,22 +53,24 @@ def document_of(outcome: RealOutcome, gates: Sequence[GateOutcome]) -> dict[str,
 
 def page(outcome: RealOutcome, claim: str, gates: Sequence[GateOutcome] = ()) -> str:
     """The whole page."""
-    failed = sum(gate.failed for gate in gates)
-    passed = ("good", "all gates passed") if gates else ("plain", "no gates")
-    tone, verdict = ("bad", f"{failed} gates failed") if failed else passed
+    badge = html.gates_badge(sum(gate.failed for gate in gates), len(gates))
+    words = f"Intervals: {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate."
     parts = [
-        f'<h1>Answers of a model from views <span class="badge {tone}">{verdict}</span></h1>'
-        f'<p class="soft">{escape(claim)}</p>{_makers(outcome)}',
-        section("Right answers", _main(outcome.arms), _WORDS),
-        section("By category", _categories(outcome.arms), _CATEGORY_WORDS),
+        html.tag("h1", f"{_TITLE} ", badge),
+        html.soft(claim, "p"),
+        _makers(outcome),
+        html.section("Right answers", _WORDS, *_main(outcome.arms)),
+        html.section("By category", _CATEGORY_WORDS, _categories(outcome.arms)),
         gates_section(gates),
-        section("Views", _views(outcome.views), "Whether the recorded answers were read from the view as it is now."),
-        section("Questions", "".join(_cases(outcome)), "Open a session and a question: answers of all arms."),
-        f"<footer><p>Intervals: {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate.</p></footer>",
+        html.section("Views", _VIEW_WORDS, *_views(outcome.views)),
+        html.section("Questions", "Open a session and a question: answers of all arms.", *_cases(outcome)),
+        html.tag("footer", html.tag("p", words)),
     ]
-    return html_page("Answers of a model from views", parts)
+    return html.page(_TITLE, parts)
 
 
+_TITLE = "Answers of a model from views"
+_VIEW_WORDS = "Whether the recorded answers were read from the view as it is now."
 _WORDS = (
     "Right answers and half of the partly right ones, of the questions that the record answers: a mean over sessions "
     f"with its 95 % interval. All arms have the same number of tokens. Ahead: points more than {COMPACT}, paired. "
@@ -100,73 +102,75 @@ def total(count: Count) -> str:
     return f"{count.points:g}/{count.questions}"
 
 
-def _main(arms: Sequence[ArmScore]) -> str:
-    columns = ("arm", "right", "ahead", "points", "wrong", "never said", "cases")
-    head = f"<tr>{''.join(f'<th>{column}</th>' for column in columns)}</tr>"
-    rows = [
-        f"<tr{_tone(score)}><td><b>{escape(score.arm)}</b></td>"
-        f"<td>{percent(score.score.mean)}<small>{bounds(score.score.mean)}</small></td>"
-        f"<td>{ahead(score.score)}<small>{bounds(score.score.ahead, points=True)}</small></td>"
-        f"<td>{total(score.score)}</td><td>{score.wrong}</td><td>{total(score.absent)}</td><td>{score.cases}</td></tr>"
-        for score in arms
-    ]
-    legend = "".join(f"<li><b>{escape(score.arm)}</b>: {escape(score.about)}</li>" for score in arms)
-    return f"{wide_table(head, rows)}<details><summary>What the arms are</summary><ul>{legend}</ul></details>"
-
-
-def _categories(arms: Sequence[ArmScore]) -> str:
-    head = f"<tr><th>arm</th>{''.join(f'<th>{category}</th>' for category in CATEGORIES)}</tr>"
-    rows = []
-    for score in arms:
-        counts = [score.categories[category] for category in CATEGORIES]
-        cells = "".join(
-            f"<td>{total(count)}<small>{ahead(count)}</small><small>{bounds(count.ahead, points=True)}</small></td>"
-            for count in counts
+def _main(arms: Sequence[ArmScore]) -> Iterator[Html]:
+    rows = (
+        html.Row(
+            (
+                html.tag("b", score.arm),
+                Cell(percent(score.score.mean), (bounds(score.score.mean),)),
+                Cell(ahead(score.score), (bounds(score.score.ahead, points=True),)),
+                total(score.score),
+                str(score.wrong),
+                total(score.absent),
+                str(score.cases),
+            ),
+            _look(score),
         )
-        rows.append(f"<tr{_tone(score)}><td><b>{escape(score.arm)}</b></td>{cells}</tr>")
-    return wide_table(head, rows)
+        for score in arms
+    )
+    yield html.table(("arm", "right", "ahead", "points", "wrong", "never said", "cases"), rows)
+    legend = (html.joined(html.tag("b", score.arm), f": {score.about}") for score in arms)
+    yield html.fold("What the arms are", html.bullets(legend))
 
 
-def _tone(score: ArmScore) -> str:
-    return ' class="ours"' if score.arm == OURS else ""
+def _categories(arms: Sequence[ArmScore]) -> Html:
+    def cell(count: Count) -> Cell:
+        return Cell(total(count), (ahead(count), bounds(count.ahead, points=True)))
+
+    rows = (
+        html.Row((html.tag("b", score.arm), *(cell(score.categories[name]) for name in CATEGORIES)), _look(score))
+        for score in arms
+    )
+    return html.table(("arm", *CATEGORIES), rows)
 
 
-def _views(views: Sequence[ViewRead]) -> str:
-    current = sum(view.reading == "this view" for view in views)
+def _look(score: ArmScore) -> str:
+    return "ours" if score.arm == OURS else ""
+
+
+def _views(views: Sequence[ViewRead]) -> Iterator[Html]:
     other = [view for view in views if view.reading != "this view"]
-    items = "".join(f"<li>{escape(view.case)}, {escape(view.arm)}: {view.reading}</li>" for view in other)
-    listed = f"<details><summary>{len(other):,} others</summary><ul>{items}</ul></details>" if other else ""
-    return f"<p>For {current:,} of {len(views):,} views the answers belong to exactly this view.</p>{listed}"
+    current = len(views) - len(other)
+    yield html.tag("p", f"For {current:,} of {len(views):,} views the answers belong to exactly this view.")
+    if other:
+        listed = html.bullets(f"{view.case}, {view.arm}: {view.reading}" for view in other)
+        yield html.fold(f"{len(other):,} others", listed)
 
 
-def _makers(outcome: RealOutcome) -> str:
-    items = "".join(
-        f"<li>{name}: {escape('; '.join(makers))}</li>" for name, makers in outcome.made_by.items() if makers
-    )
-    return f'<div class="card"><h3>Who wrote what</h3><ul>{items}</ul></div>' if items else ""
+def _makers(outcome: RealOutcome) -> Html:
+    makers = [f"{name}: {'; '.join(makers)}" for name, makers in outcome.made_by.items() if makers]
+    return html.card(html.tag("h3", "Who wrote what"), html.bullets(makers)) if makers else Html()
 
 
-def _cases(outcome: RealOutcome) -> Iterator[str]:
+def _cases(outcome: RealOutcome) -> Iterator[Html]:
     for case in dict.fromkeys(shown.case for shown in outcome.questions):
-        questions = "".join(_question(shown) for shown in outcome.questions if shown.case == case)
-        yield f'<details class="session"><summary>{escape(case)}</summary>{questions}</details>'
+        questions = (_question(shown) for shown in outcome.questions if shown.case == case)
+        yield html.fold(case, *questions, look="session")
 
 
-def _question(shown: Shown) -> str:
+def _question(shown: Shown) -> Html:
     question = shown.question
-    rows = [("gold", escape(question.answer))]
-    rows += [
-        (arm, f"{_badge(mark, question.category)} {escape(words)}") for arm, (words, mark) in shown.answers.items()
+    answers = [
+        (arm, html.joined(_badge(mark, question.category), f" {words}")) for arm, (words, mark) in shown.answers.items()
     ]
-    listed = "".join(f"<dt>{escape(name)}</dt><dd>{words}</dd>" for name, words in rows)
     ours = _badge(shown.answers[OURS][1], question.category) if OURS in shown.answers else ""
-    return (
-        f'<details><summary>{ours} <span class="soft">{escape(question.category)}</span> {escape(question.question)}'
-        f'</summary><div class="probe"><dl style="grid-template-columns: 8.5em 1fr">{listed}</dl></div></details>'
+    return html.fold(
+        html.joined(ours, " ", html.soft(question.category), f" {question.question}"),
+        html.facts([("gold", question.answer), *answers], style="grid-template-columns: 8.5em 1fr"),
     )
 
 
-def _badge(mark: int | None, category: str) -> str:
+def _badge(mark: int | None, category: str) -> Html:
     marks = _ABSENT_MARKS if category == ABSENT else _MARKS
     tone, word = marks.get(mark, ("plain", "not marked")) if mark is not None else ("plain", "not marked")
-    return f'<span class="badge {tone}">{word}</span>'
+    return html.badge(word, tone)

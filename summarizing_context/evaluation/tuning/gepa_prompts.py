@@ -13,9 +13,10 @@ from typing import Any
 import anyio
 
 from summarizing_context.errors import CassetteError, PromptError, SettingsError
-from summarizing_context.evaluation.cassettes import Cassette, Request
+from summarizing_context.evaluation.cassettes import Cassette
 from summarizing_context.evaluation.models import Chat, ModelPlan, RecordedModel
 from summarizing_context.evaluation.prompt_inspection import check_prompt
+from summarizing_context.evaluation.requests import Request
 from summarizing_context.evaluation.tuning.trials import SessionScore, qualities
 from summarizing_context.evaluation.tuning.variants import Trial, Variant
 from summarizing_context.messages.estimate import estimate_text

@@ -5,17 +5,17 @@ Equal runs give equal bytes. Names of variants and sessions are escaped. No exis
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from html import escape
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from summarizing_context.errors import PromptError
-from summarizing_context.evaluation.intervals import DRAWS, Interval
-from summarizing_context.evaluation.report.page import html_page, wide_table
+from summarizing_context.evaluation import html
+from summarizing_context.evaluation.html import Cell, Html
+from summarizing_context.evaluation.outcomes import DRAWS, Interval
 from summarizing_context.evaluation.tuning.trials import QUALITY_MEANING
 from summarizing_context.evaluation.tuning.tuner import LEAST_SESSIONS, Figures, Tried, TuneOutcome
 from summarizing_context.evaluation.tuning.variants import Variant
@@ -81,17 +81,18 @@ def document(run: TuneOutcome) -> dict[str, Any]:
 
 def page(run: TuneOutcome) -> str:
     """The whole page of a run of tuning."""
-    judged = [tried for tried in run.tried if tried.validation is not None]
+    words = f"Intervals: {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate."
     parts = [
-        _title(run),
-        _section(pairs_title(run), _side_by_side(run), _PAIRS_WORDS) if run.pairs else "",
-        _top(run),
-        _section("Variants", f'<div class="card">{_table(run, judged)}</div>', _table_words(run)),
-        _section("What changed in the winner", f'<div class="card">{_changes(run)}</div>', "Against the start."),
-        _section("Sessions", f'<div class="card">{_sessions(run)}</div>', "Split by session, never by question."),
-        f"<footer><p>Intervals: {DRAWS:,} draws of sessions, seeded. Tokens by the built-in estimate.</p></footer>",
+        html.tag("h1", f"Tuning: {run.suite}", *_badge(run)),
+        html.soft(run.claim, "p"),
+        *_side_by_side(run),
+        *_top(run),
+        html.section("Variants", _table_words(run), _table(run)),
+        html.section("What changed in the winner", "Against the start.", _changes(run)),
+        html.section("Sessions", "Split by session, never by question.", *_sessions(run)),
+        html.tag("footer", html.tag("p", words)),
     ]
-    return html_page(f"Tuning: {run.suite}", parts)
+    return html.page(f"Tuning: {run.suite}", parts)
 
 
 def _table_words(run: TuneOutcome) -> str:
@@ -114,94 +115,84 @@ def pairs_title(run: TuneOutcome) -> str:
     return f"What changed most: the start beside {name}"
 
 
-def _side_by_side(run: TuneOutcome) -> str:
-    def card(name: str, text: str, kept: str) -> str:
-        return f'<div class="card"><h3>{name}</h3><p>{escape(kept)}</p><div class="quote">{escape(text)}</div></div>'
+def _side_by_side(run: TuneOutcome) -> Iterator[Html]:
+    def card(name: str, text: str, kept: str) -> Html:
+        return html.card(html.tag("h3", name), html.tag("p", kept), html.quote(text))
 
-    return "".join(
-        f"<h3>{escape(pair.title)}</h3>"
-        f'<div class="grid2">{card("old", pair.old, pair.kept(pair.old_keeps))}'
-        f"{card('new', pair.new, pair.kept(pair.new_keeps))}</div>"
-        for pair in run.pairs
-    )
+    if run.pairs:
+        yield html.joined(html.tag("h2", pairs_title(run)), html.soft(_PAIRS_WORDS, "p"))
+    for pair in run.pairs:
+        yield html.tag("h3", pair.title)
+        old, new = card("old", pair.old, pair.kept(pair.old_keeps)), card("new", pair.new, pair.kept(pair.new_keeps))
+        yield html.tag("div", old, new, look="grid2")
 
 
-def _title(run: TuneOutcome) -> str:
-    badge = ""
+def _badge(run: TuneOutcome) -> Iterator[Html]:
     if run.verdict.wanted:
         tone, words = ("bad", "claim failed") if run.verdict.failed else ("good", "claim holds")
-        badge = f' <span class="badge {tone}">{words}</span>'
-    return f'<h1>Tuning: {escape(run.suite)}{badge}</h1><p class="soft">{escape(run.claim)}</p>'
+        yield html.joined(" ", html.badge(words, tone))
 
 
-def _top(run: TuneOutcome) -> str:
-    numbers = [
-        (f"{len(run.tried):,}", "variants"),
-        (f"{len(run.sessions['train'])}", "sessions tuned on"),
-        (f"{len(run.sessions['validation'])}", "sessions held out"),
-        (_of(run.at(run.start)), "start, held out"),
-        (_of(run.at(run.winner)), "winner, held out"),
-        (_of(run.at(run.shipped)), "shipped, held out"),
-    ]
-    tiles = "".join(f"<div><b>{value}</b><span>{name}</span></div>" for value, name in numbers)
-    told = "".join(f"<li>{escape(line)}</li>" for line in headline(run))
-    return f'<div class="numbers">{tiles}</div><div class="card"><h3>What it says</h3><ul>{told}</ul></div>'
+def _top(run: TuneOutcome) -> Iterator[Html]:
+    yield html.tiles(
+        [
+            (f"{len(run.tried):,}", "variants"),
+            (f"{len(run.sessions['train'])}", "sessions tuned on"),
+            (f"{len(run.sessions['validation'])}", "sessions held out"),
+            (_of(run.at(run.start)), "start, held out"),
+            (_of(run.at(run.winner)), "winner, held out"),
+            (_of(run.at(run.shipped)), "shipped, held out"),
+        ]
+    )
+    yield html.card(html.tag("h3", "What it says"), html.bullets(headline(run)))
 
 
 def _of(tried: Tried) -> str:
     return f"{tried.validation.quality.mean:.1%}" if tried.validation else "–"
 
 
-def _roles(run: TuneOutcome, tried: Tried) -> list[str]:
+def roles_of(run: TuneOutcome, tried: Tried) -> list[str]:
     roles = (("start", run.start), ("shipped", run.shipped), ("winner", run.winner))
     return [name for name, number in roles if number == tried.number]
 
 
-def _table(run: TuneOutcome, judged: Sequence[Tried]) -> str:
-    head = "<th>variant</th><th>tuned on</th><th>held out</th>" + "".join(
-        f"<th>{title}, held out</th>" for title in _TITLES.values()
-    )
+def _table(run: TuneOutcome) -> Html:
+    head = ("variant", "tuned on", "held out", *(f"{title}, held out" for title in _TITLES.values()))
     rows = []
-    for tried in judged:
-        assert tried.validation is not None
-        tone = "ours" if tried.number == run.winner else ""
-        roles = "".join(f' <span class="badge plain">{role}</span>' for role in _roles(run, tried))
-        parts = "".join(_report_share(tried.validation, figure) for figure in _TITLES)
-        rows.append(
-            f'<tr class="{tone}"><td class="words"><b>{escape(tried.name)}</b>{roles}</td>'
-            f"{_cell(tried.train.quality)}{_cell(tried.validation.quality)}{parts}"
-            f"<td>{tried.validation.cost:,.0f}</td><td>{tried.validation.view_tokens:,.0f}</td></tr>"
-        )
-    head += "<th>cost</th><th>view tokens</th>"
-    return wide_table(f"<tr>{head}</tr>", rows)
+    for tried in run.tried:
+        if (held_out := tried.validation) is not None:
+            roles = [part for role in roles_of(run, tried) for part in (" ", html.badge(role, "plain"))]
+            cells: list[str | Cell] = [
+                Cell(html.joined(html.tag("b", tried.name), *roles), look="words"),
+                _cell(tried.train.quality),
+                _cell(held_out.quality),
+                *(_share_cell(held_out, figure) for figure in _TITLES),
+                f"{held_out.cost:,.0f}",
+                f"{held_out.view_tokens:,.0f}",
+            ]
+            rows.append(html.Row(cells, "ours" if tried.number == run.winner else ""))
+    return html.table((*head, "cost", "view tokens"), rows)
 
 
-def _cell(interval: Interval) -> str:
-    return f"<td>{interval.mean:.1%}<small>{interval.low:.1%} – {interval.high:.1%}</small></td>"
+def _cell(interval: Interval) -> Cell:
+    return Cell(f"{interval.mean:.1%}", (f"{interval.low:.1%} – {interval.high:.1%}",))
 
 
-def _report_share(figures: Figures, name: str) -> str:
-    return f"<td>{figures.figures[name]:.1%}</td>" if name in figures.figures else '<td class="soft">–</td>'
+def _share_cell(figures: Figures, name: str) -> Cell:
+    return Cell(f"{figures.figures[name]:.1%}") if name in figures.figures else Cell("–", look="soft")
 
 
-def _changes(run: TuneOutcome) -> str:
+def _changes(run: TuneOutcome) -> Html:
     changes = run.at(run.winner).changes
-    listed = "".join(f"<li><code>{escape(line)}</code></li>" for line in changes)
-    return f"<ul>{listed}</ul>" if changes else "<p>Nothing: the start has won.</p>"
+    if not changes:
+        return html.tag("p", "Nothing: the start has won.")
+    return html.bullets(html.tag("code", line) for line in changes)
 
 
-def _sessions(run: TuneOutcome) -> str:
+def _sessions(run: TuneOutcome) -> Iterator[Html]:
     titles = {"train": "tuned on", "validation": "held out"}
-    return "".join(
-        f"<details><summary>{len(names)} {titles[side]}</summary><ul>"
-        + "".join(f"<li>{escape(name)}</li>" for name in names)
-        + "</ul></details>"
-        for side, names in run.sessions.items()
-    )
-
-
-def _section(title: str, body: str, words: str) -> str:
-    return f'<h2>{escape(title)}</h2><p class="soft">{escape(words)}</p>{body}'
+    for side, listed in run.sessions.items():
+        yield html.fold(f"{len(listed)} {titles[side]}", html.bullets(listed))
 
 
 def _markdown(run: TuneOutcome) -> Iterator[str]:
@@ -223,7 +214,7 @@ def _markdown(run: TuneOutcome) -> Iterator[str]:
     yield from ("", "| variant | tuned on | held out | cost |", "|---|--:|--:|--:|")
     for tried in run.tried:
         if (held_out := tried.validation) is not None:
-            name = _plain(", ".join([*_roles(run, tried), tried.name]))
+            name = _plain(", ".join([*roles_of(run, tried), tried.name]))
             cost = f"{held_out.cost:,.0f}"
             yield f"| {name} | {_interval(tried.train.quality)} | {_interval(held_out.quality)} | {cost} |"
     yield from ("", "## What changed in the winner", "")

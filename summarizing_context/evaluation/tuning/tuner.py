@@ -18,16 +18,16 @@ import msgspec
 from summarizing_context.errors import SettingsError
 from summarizing_context.evaluation.cases.sources import CaseSource, Generated, Imported
 from summarizing_context.evaluation.cassettes import Cassette
-from summarizing_context.evaluation.intervals import Interval, difference, recovered
-from summarizing_context.evaluation.outcomes import changed_settings
-from summarizing_context.evaluation.tuning.side_by_side import Pair, most_changed
+from summarizing_context.evaluation.outcomes import Interval, changed_settings, difference, recovered
 from summarizing_context.evaluation.tuning.trials import (
     FIGURES,
     MODEL_COST,
     VIEW_COST,
+    Pair,
     SessionScore,
     TrialPool,
     cost,
+    most_changed,
     qualities,
     quality,
 )

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import anyio
 
+from evals.real.exchange import By, take_replies, write_requests
 from summarizing_context.evaluation.real.arms import ARMS, Built, build
-from summarizing_context.evaluation.real.exchange import By, take_replies, write_requests
 from summarizing_context.evaluation.real.recording import Recording
 
 MADE_UP = Path(__file__).parents[2] / "data" / "real"

@@ -7,10 +7,16 @@ import json
 import pytest
 
 from summarizing_context.evaluation.real.arms import ARMS, Past, newest
-from summarizing_context.evaluation.real.cases import add_case, cut_at
-from summarizing_context.evaluation.real.files_seen import instructions_of, seen_files
-from summarizing_context.evaluation.real.recording import Recording, Reply
-from summarizing_context.evaluation.real.rendering import Part, clipped, numbered, parts_of, tokens_of
+from summarizing_context.evaluation.real.recording import Recording, Reply, add_case, cut_at
+from summarizing_context.evaluation.real.rendering import (
+    Part,
+    clipped,
+    instructions_of,
+    numbered,
+    parts_of,
+    seen_files,
+    tokens_of,
+)
 from summarizing_context.evaluation.real.views import PENDING
 from tests.evaluation.real.building import BY, MADE_UP, WRITTEN, built, copied, replied
 

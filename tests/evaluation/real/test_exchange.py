@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from evals.real import exchange
 from summarizing_context.errors import TranscriptError
-from summarizing_context.evaluation.real import exchange
 from summarizing_context.evaluation.real.recording import Recording, digest
 from tests.evaluation.real.building import BY, answer, built, copied, replied
 

@@ -7,10 +7,9 @@ import json
 import msgspec
 import pytest
 
-from summarizing_context.evaluation.real.bounds import Bound, check_bounds
 from summarizing_context.evaluation.real.recording import Answers, Case, Mark, Question, Recording
 from summarizing_context.evaluation.real.report import document_of, page
-from summarizing_context.evaluation.real.scores import RealOutcome, replay, scores
+from summarizing_context.evaluation.real.scores import Bound, RealOutcome, check_bounds, replay, scores
 from tests.evaluation.real.building import BY, built, replied
 
 CATEGORIES = ("rule", "fact", "fact", "absent")  # of the questions of each case
@@ -155,7 +154,7 @@ def test_the_page_shows_gold_and_all_answers_escaped(tmp_path):
     assert "&lt;b&gt;ours&lt;/b&gt;" in shown
     assert "<b>compact</b></td>" in shown
     assert "Because the display reads the same function." in shown
-    assert "1 gates failed" in shown
+    assert "1 gate failed" in shown
     assert 'name="viewport"' in shown
     assert "prefers-color-scheme: dark" in shown
     assert "<script" not in shown

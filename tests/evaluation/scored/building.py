@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from summarizing_context.evaluation.cases.generator.sessions import Recipe, generate_case
 from summarizing_context.evaluation.cases.hindsight import with_hindsight
 from summarizing_context.evaluation.cases.model import Case, Cut, Probe
+from summarizing_context.evaluation.cases.sessions import Recipe, generate_case
 
 
 def says(role: str, text: str) -> dict[str, Any]:

@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from summarizing_context.evaluation.arms.views import ArmView, Node, Piece
-from summarizing_context.evaluation.cases.lint import lint_case
+from summarizing_context.evaluation.arms import ArmView, Node, Piece
+from summarizing_context.evaluation.artifacts import last_operations
 from summarizing_context.evaluation.cases.model import Case, Cut, Probe, Read, read_session, tokens_before
-from summarizing_context.evaluation.cases.verdicts import Text
-from summarizing_context.evaluation.scoring.artifacts import last_operations
-from summarizing_context.evaluation.scoring.figures import FIGURES, Ground, score_view
-from summarizing_context.evaluation.scoring.support import Source
+from summarizing_context.evaluation.cases.verdicts import Text, lint_case
+from summarizing_context.evaluation.figures import FIGURES, Ground, Source, score_view
 from summarizing_context.messages.estimate import estimate_text
 
 _VERBS = {"made": "created", "changed": "edited", "gone": "deleted"}

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from summarizing_context.errors import SettingsError, TranscriptError
-from summarizing_context.evaluation.cases.generator.facts import domain_names, load_domain
-from summarizing_context.evaluation.cases.generator.sessions import Recipe, generate_case
-from summarizing_context.evaluation.cases.hindsight import with_hindsight
-from summarizing_context.evaluation.cases.lint import lint_case
+from summarizing_context.evaluation.cases.facts import domain_names, load_domain
+from summarizing_context.evaluation.cases.hindsight import with_hindsight, without_margins
+from summarizing_context.evaluation.cases.sessions import Recipe, generate_case
 from summarizing_context.evaluation.cases.sources import (
     folder_sources,
     read_case,
@@ -22,6 +21,7 @@ from summarizing_context.evaluation.cases.sources import (
     sidecar_path,
     write_case,
 )
+from summarizing_context.evaluation.cases.verdicts import lint_case
 from summarizing_context.evaluation.laws import LogIndex, ViewChecker, canonical
 from summarizing_context.extraction.values import find_entities
 from tests.evaluation.scored.building import FILLER, call, case, generated, probe, says
@@ -196,3 +196,26 @@ def test_every_domain_gives_sound_sessions_that_a_provider_would_take(domain: st
 def test_an_unknown_domain_is_refused_with_the_known_ones():
     with pytest.raises(SettingsError, match="software"):
         load_domain("gardening")
+
+
+@pytest.mark.parametrize("mark", ["\t", "→", ":", "|"])
+def test_numbers_that_count_the_lines_of_a_listing_are_left_out(mark: str) -> None:
+    listing = "".join(f"{number:6}{mark}line of {number + 5000}\n" for number in range(1208, 1212))
+    assert (
+        without_margins(f"seen:\n{listing}end")
+        == "seen:\n" + "".join(f"{mark}line of {number + 5000}\n" for number in range(1208, 1212)) + "end"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1208:def one():\n1309:def two():\n1310:def three():\n1400:end",  # hits of a search
+        "1208\tsum\n1209\tcount",  # two rows of a table
+        "1208: a\n\n1209: b\n\n1210: c",  # not one below the other
+        "no numbers\nat all",
+        "",
+    ],
+)
+def test_other_numbers_at_the_beginning_of_lines_stay(text: str) -> None:
+    assert without_margins(text) == text

@@ -11,21 +11,20 @@ import msgspec
 import pytest
 
 from summarizing_context.errors import SettingsError, TranscriptError
-from summarizing_context.evaluation.arms import EQUAL_ARMS
+from summarizing_context.evaluation.arms import EQUAL_ARMS, ArmView, Piece
+from summarizing_context.evaluation.cases.facts import domain_names
+from summarizing_context.evaluation.cases.model import Probe
 from summarizing_context.evaluation.cases.sources import read_case
-from summarizing_context.evaluation.gates import Gate, baseline_of, check_baseline, check_gates
-from summarizing_context.evaluation.intervals import difference, mean_of
-from summarizing_context.evaluation.outcomes import RunOutcome, SessionOutcome
-from summarizing_context.evaluation.report.files import HTML, JSON, MARKDOWN, read_run, write_reports
-from summarizing_context.evaluation.report.page import highlighted
-from summarizing_context.evaluation.report.summary import headline, unequal_views
-from summarizing_context.evaluation.runner import Plan, run_case
-from summarizing_context.evaluation.suites import load_suite
+from summarizing_context.evaluation.outcomes import RunOutcome, SessionOutcome, difference, mean_of
+from summarizing_context.evaluation.report import HTML, JSON, MARKDOWN, headline, read_run, unequal_views
+from summarizing_context.evaluation.report_page import highlighted, write_reports
+from summarizing_context.evaluation.runner import Plan, measure_retrieval, run_case
+from summarizing_context.evaluation.suites import Gate, baseline_of, check_baseline, check_gates, load_suite
 from summarizing_context.settings.values import Settings
 from tests.evaluation.scored.building import generated
+from tests.house.checkout import ROOT, run_python
 from tests.privacy import open_to_others
 
-ROOT = Path(__file__).parents[3]
 SMALL = Settings(segment_min=150, segment_target=360, segment_max=600, summary_max_tokens=40)
 
 
@@ -203,3 +202,65 @@ def test_a_suite_that_is_wrong_is_refused(tmp_path: Path, text: str, words: str)
     (tmp_path / "evals" / "suites" / "x.toml").write_text(text, encoding="utf8")
     with pytest.raises(SettingsError, match=words):
         load_suite("x", tmp_path)
+
+
+pytestmark = pytest.mark.anyio
+
+VIEW = ArmView(pieces=(Piece("summary", "It was src/shown.py."),), tokens=9)
+
+
+class Arm:
+    """A view of one node over the first ten messages."""
+
+    def drops(self) -> dict[range, tuple[str, ...]]:
+        return {range(10): ("src/named.py",)}
+
+    async def paragraph(self, node: range, tokens: int) -> str:
+        return "On this page: src/paged.py"
+
+    async def hits(self, query: str, limit: int) -> list[range]:
+        return [range(3, 5)] if query == "where?" else []
+
+
+def used(value: str, at: int) -> Probe:
+    return Probe(id=value, kind="used", cut=20, question="?", literals=(value,), evidence=(at,))
+
+
+def asked(question: str, at: int) -> Probe:
+    return Probe(id=question, kind="recall", cut=20, question=question, literals=("x",), evidence=(at,))
+
+
+async def test_only_values_that_a_node_covers_and_the_view_leaves_out_are_counted():
+    probes = [used(f"src/{name}.py", 2) for name in ("shown", "named", "paged", "lost")] + [used("src/named.py", 15)]
+    sums = await measure_retrieval(Arm(), VIEW, probes)
+    assert (sums["hinted"], sums["drilled"]) == ((1, 3), (1, 3))
+
+
+async def test_a_search_has_found_where_a_hit_holds_the_evidence():
+    sums = await measure_retrieval(Arm(), VIEW, [asked("where?", 4), asked("where?", 5), asked("who?", 4)])
+    assert sums["searched"] == (1, 3)
+
+
+async def test_a_run_has_these_figures_for_the_reference_arm_alone():
+    session = await run_case(generated(), Plan(arms=("tail",)))
+    ours, tail = session.sums["hierarchical"], session.sums["tail"]
+    assert ours["searched"][0] > 0.5 * ours["searched"][1] > 0
+    assert not {"hinted", "drilled", "searched"} & set(tail)
+
+
+@pytest.mark.parametrize("domain", domain_names())
+async def test_the_ledger_is_exact_on_generated_sessions(domain: str):
+    session = await run_case(generated(domain, tokens=12_000), Plan(arms=("no-ledger",)))
+    ours, without = session.sums["hierarchical"], session.sums["no-ledger"]
+    for figure in ("ledger_recall", "ledger_precision", "artifact_recall", "artifact_precision"):
+        right, of = ours[figure]
+        assert right == of > 0, figure
+    assert without["ledger_recall"][0] == 0
+    assert without["artifact_recall"] < ours["artifact_recall"]
+    assert ours["unsupported"][0] == 0
+
+
+def test_a_connection_is_refused_where_evals_run():
+    script = "import socket; socket.create_connection(('127.0.0.1', 9))"
+    done = run_python(["-c", script], env={"PYTHONPATH": str(ROOT / "evals" / "offline")})
+    assert "without a network" in done.stdout

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from summarizing_context.evaluation.cases.model import read_session
-from summarizing_context.evaluation.cases.verdicts import Text, judge
-from summarizing_context.evaluation.scoring.artifacts import (
+from summarizing_context.evaluation.artifacts import (
     claimed_operations,
     last_operations,
     ledger_operations,
     score_artifacts,
 )
-from summarizing_context.evaluation.scoring.support import Source, check_support
+from summarizing_context.evaluation.cases.model import read_session
+from summarizing_context.evaluation.cases.verdicts import Text, judge
+from summarizing_context.evaluation.figures import Source, check_support
 from tests.evaluation.scored.building import call, generated, probe
 from tests.evaluation.scored.defects import try_defects
 

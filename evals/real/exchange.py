@@ -1,4 +1,6 @@
-"""The exchange with models at hand: requests, views and questions as files, and what came back taken in.
+"""Recording by hand, with models that read and write files: requests, views and questions go out, replies come in.
+
+    python -m evals.real.exchange add | export | import
 
 A folder holds it all: `requests/` and `todo/` for one who writes summaries, `views/` and `ask/` for a reader, `judge/`
 for a judge, who sees answers under shuffled letters; `keys/` says which arm a letter was. `replies/`, `compact/`,
@@ -7,23 +9,23 @@ for a judge, who sees answers under shuffled letters; `keys/` says which arm a l
 
 from __future__ import annotations
 
+import argparse
 import json
-import random
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Any, NamedTuple, TypeVar
 
+import anyio
 import msgspec
 
 from summarizing_context.errors import TranscriptError
-from summarizing_context.evaluation.real.arms import Built, compact_request
-from summarizing_context.evaluation.real.recording import Answers, Case, Mark, Question, Recording, Reply, digest
+from summarizing_context.evaluation.real.arms import ARMS, USUAL, Built, build, compact_request
+from summarizing_context.evaluation.real.recorder import judging, marks_of
+from summarizing_context.evaluation.real.recording import Answers, Case, Question, Recording, Reply, add_case, digest
 from summarizing_context.evaluation.real.rendering import tokens_of
 from summarizing_context.evaluation.real.views import Request
 
-SEED = "letters"
 _LAST = ("rules", "rollup", "brief", "compact", "compact_again")  # in `todo`, behind all other purposes
 
 Value = TypeVar("Value")
@@ -66,31 +68,6 @@ def write_judging(folder: Path, recording: Recording, case: Case) -> None:
     _set_aside(path, _pretty(document), folder / "marks" / path.name)
     _put(path, _pretty(document))
     _put(folder / "keys" / f"{case.name}.json", _pretty(letters))
-
-
-def judging(recording: Recording, case: Case) -> tuple[dict[str, Any], dict[str, dict[str, str]]]:
-    """What the judge of a case gets, and by question which arm each letter is."""
-    answers = {arm: found for (name, arm), found in recording.answers.items() if name == case.name}
-    letters = {question.id: shuffled(case.name, question.id, sorted(answers)) for question in recording.questions(case)}
-    questions = [
-        {
-            "id": question.id,
-            "category": question.category,
-            "question": question.question,
-            "gold": question.answer,
-            "answers": {
-                letter: answers[arm].answers.get(question.id, "") for letter, arm in letters[question.id].items()
-            },
-        }
-        for question in recording.questions(case)
-    ]
-    return {"case": case.name, "questions": questions}, letters
-
-
-def shuffled(case: str, question: str, arms: Sequence[str]) -> dict[str, str]:
-    """Which arm each letter is, drawn anew for each question."""
-    drawn = random.Random(f"{SEED}/{case}/{question}").sample(list(arms), len(arms))
-    return dict(zip(ascii_uppercase, drawn, strict=False))
 
 
 def take_replies(folder: Path, recording: Recording, by: By) -> int:
@@ -136,24 +113,6 @@ def take_marks(folder: Path, recording: Recording, by: By) -> int:
         recording.add_marks(marks)
         count += len(marks)
     return count
-
-
-def marks_of(
-    case: str, given: Mapping[str, Mapping[str, int]], letters: Mapping[str, Mapping[str, str]], model: str
-) -> list[Mark]:
-    """Marks by letters as marks by arms. Raises `TranscriptError` for a letter or a mark that there is not, or where
-    an answer has none."""
-    if {question: sorted(row) for question, row in given.items()} != {q: sorted(row) for q, row in letters.items()}:
-        raise TranscriptError(f"marks of {case}: not the questions and letters that the judge was given")
-    rows = [
-        {"case": case, "question": question, "arm": letters[question][letter], "mark": mark, "model": model}
-        for question, row in given.items()
-        for letter, mark in row.items()
-    ]
-    try:
-        return msgspec.convert(rows, list[Mark])
-    except msgspec.ValidationError as error:
-        raise TranscriptError(f"marks of {case}: {error}; a mark is 2, 1, 0 or -1") from error
 
 
 def take_questions(folder: Path, recording: Recording) -> int:
@@ -207,3 +166,85 @@ def _put(path: Path, text: str) -> None:
 
 def _pretty(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
+
+
+def main() -> None:
+    """Run one of the three commands."""
+    parser = argparse.ArgumentParser(prog="python -m evals.real.exchange", description=__doc__)
+    parser.add_argument("--data", type=Path, default=Path("evals/real"), help="the folder of the recording")
+    commands = parser.add_subparsers(required=True)
+
+    add = commands.add_parser("add", help="add a log, as far as its cut, to the cases")
+    add.add_argument("log", type=Path)
+    add.add_argument("--name", help="of the case; else that of the file")
+    add.add_argument("--budget", type=int, required=True, help="tokens of a view")
+    where = add.add_mutually_exclusive_group(required=True)
+    where.add_argument("--cut", type=int, help="messages before the view")
+    where.add_argument("--share", type=float, help="of the characters before the view")
+    add.add_argument("--source", required=True)
+    add.add_argument("--licence", required=True)
+    add.add_argument("--session", default="", help="cases of one session count as one in intervals")
+    add.set_defaults(run=_add)
+
+    export = commands.add_parser(
+        "export", help="write what is missing: requests, views and questions, answers to judge"
+    )
+    export.add_argument("--to", type=Path, required=True, help="the folder of the exchange")
+    export.add_argument("--arms", default=",".join(USUAL), help=f"of {', '.join(ARMS)}")
+    export.add_argument("--cases", default="", help="names; all if none is given")
+    export.set_defaults(run=_export)
+
+    take = commands.add_parser("import", help="take in replies, questions, answers and marks")
+    take.add_argument("--from", dest="source", type=Path, required=True, help="the folder of the exchange")
+    take.add_argument("--model", required=True, help="what kind of model wrote them, and when")
+    take.add_argument("--reading", default="isolated", help="how requests were read")
+    take.set_defaults(run=_import)
+
+    given = parser.parse_args()
+    given.run(given)
+
+
+def _add(given: argparse.Namespace) -> None:
+    case = add_case(
+        given.data,
+        given.log,
+        name=given.name,
+        cut=given.cut if given.cut is not None else given.share,
+        budget=given.budget,
+        source=given.source,
+        licence=given.licence,
+        session=given.session,
+    )
+    print(f"{case.name}: cut before message {case.cut}")
+
+
+def _export(given: argparse.Namespace) -> None:
+    recording = Recording.open(given.data)
+    wanted = [name for name in given.cases.split(",") if name]
+    missing = []
+    for case in recording.cases:
+        if wanted and case.name not in wanted:
+            continue
+        messages, arms = recording.messages(case), given.arms.split(",")
+        built = anyio.run(build, case, messages, recording.replies, arms, recording.settings)
+        missing += built.missing
+        write_views(given.to, case, built, recording.questions(case))
+        if any(name == case.name for name, _ in recording.answers):
+            write_judging(given.to, recording, case)
+        sizes = ", ".join(f"{arm} {view.tokens:,}" for arm, view in built.views.items()) or "no views yet"
+        print(f"{case.name}: {len(built.missing)} requests missing, {built.waiting} wait for them; {sizes}")
+    print(f"{write_requests(given.to, missing)} requests without a reply are in {given.to / 'todo'}")
+
+
+def _import(given: argparse.Namespace) -> None:
+    recording, by = Recording.open(given.data), By(given.model, given.reading)
+    questions = take_questions(given.source, recording)
+    replies = take_replies(given.source, recording, by)
+    answers = take_answers(given.source, recording, by)
+    marks = take_marks(given.source, recording, by)
+    recording.save()
+    print(f"{questions} files of questions, {replies} replies, answers from {answers} views, {marks} marks")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,16 +1,18 @@
-"""The figures of a report: means with intervals, margins between arms, sentences. Pure."""
+"""The report of a run: figures with intervals, sentences, Markdown and JSON; and a run read back from its JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
-from summarizing_context.evaluation.arms import ARMS, EQUAL_ARMS, REFERENCE
-from summarizing_context.evaluation.arms.views import TOLERANCE
+import msgspec
+
+from summarizing_context.errors import TranscriptError
+from summarizing_context.evaluation.arms import ARMS, EQUAL_ARMS, REFERENCE, TOLERANCE
 from summarizing_context.evaluation.cases.model import KINDS
-from summarizing_context.evaluation.intervals import Interval, difference, mean_of, session_values
-from summarizing_context.evaluation.outcomes import RunOutcome
-from summarizing_context.evaluation.scoring.figures import FIGURES
+from summarizing_context.evaluation.figures import FIGURES
+from summarizing_context.evaluation.outcomes import FORMAT, Interval, RunOutcome, difference, mean_of, session_values
 
 MAIN = (
     "used",
@@ -137,3 +139,88 @@ def _sentences(run: RunOutcome, figure: str) -> Iterable[str]:
         if names
     ]
     yield sentence + (f"; {'; '.join(parts)}." if parts else ".")
+
+
+def markdown(run: RunOutcome) -> str:
+    """The whole document."""
+    return "\n".join(_lines(run)) + "\n"
+
+
+def _lines(run: RunOutcome) -> Iterator[str]:
+    probes = sum(len(session.probes) for session in run.sessions)
+    yield f"# Summary evals: {run.suite}"
+    yield ""
+    yield _plain(run.claim)
+    yield ""
+    yield f"{len(run.sessions)} sessions, {probes:,} probes, {sum(s.tokens for s in run.sessions):,} tokens of history."
+    yield ""
+    yield from (f"- {_plain(sentence)}" for sentence in headline(run))
+    yield ""
+    yield from _table(table_of(run))
+    if run.gates:
+        yield from ("", "## Gates", "", "| gate | result | figures |", "|---|---|---|")
+        yield from (f"| {_plain(gate.name)} | {gate.result} | {_plain(gate.words)} |" for gate in run.gates)
+    if unequal := unequal_views(run):
+        yield from ("", f"{len(unequal)} views could not be brought to equal tokens.")
+
+
+def _table(rows: Sequence[Row]) -> Iterator[str]:
+    columns = columns_of(rows)
+    yield "| arm | " + " | ".join(FIGURES[figure].title for figure in columns) + " |"
+    yield "|---|" + "--:|" * len(columns)
+    for row in rows:
+        cells = []
+        for figure in columns:
+            cell = row.cells.get(figure)
+            interval = f" [{written(cell.low, figure)}, {written(cell.high, figure)}]" if cell else ""
+            cells.append(f"{written(cell.mean, figure)}{interval}" if cell else "–")
+        yield f"| {row.arm} | " + " | ".join(cells) + " |"
+
+
+def _plain(words: str) -> str:
+    """Words that mean nothing in Markdown."""
+    return words.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+JSON, HTML, MARKDOWN, TIMINGS = "report.json", "report.html", "report.md", "timings.json"
+
+
+def table_document(run: RunOutcome) -> dict[str, dict[str, dict[str, float]]]:
+    """The table as JSON values: by arm, by figure."""
+    return {
+        row.arm: {
+            figure: {
+                "mean": round(cell.mean, 6),
+                "low": round(cell.low, 6),
+                "high": round(cell.high, 6),
+                "sessions": cell.sessions,
+            }
+            for figure, cell in row.cells.items()
+        }
+        for row in table_of(run)
+    }
+
+
+def read_run(path: Path) -> RunOutcome:
+    """A run from its JSON report, or from the folder that holds it."""
+    file = path / JSON if path.is_dir() else path
+    try:
+        run = msgspec.json.decode(file.read_bytes(), type=RunOutcome)
+    except OSError as error:
+        raise TranscriptError(
+            f"{file}:1: cannot be read ({error.strerror}); name a folder that `eval run` wrote"
+        ) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise TranscriptError(
+            f"{file}:1: not a report of a run ({error}); name a folder that `eval run` wrote"
+        ) from error
+    if run.format != FORMAT:
+        raise TranscriptError(f"{file}:1: format {run.format}; this version reads format {FORMAT}; run the suite anew")
+    return run
+
+
+def written(value: float, figure: str) -> str:
+    """A figure as people read it."""
+    if FIGURES[figure].share:
+        return f"{value:.1%}"
+    return f"{value:,.0f}" if figure == "tokens" else f"{value:.2f}"

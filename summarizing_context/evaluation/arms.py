@@ -1,16 +1,17 @@
-"""The view of an arm: its texts by part, its tokens, and the messages that each summary covers.
+"""The arms that evals compare, by name, and the view of an arm: its texts by part, its tokens, and its summaries.
 
-Pure. Tokens are those of the built-in estimate, so views are equal on every machine.
+Pure. `strategies` and `baselines` build views. Tokens are those of the built-in estimate, equal on every machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from summarizing_context.evaluation.cases.model import Message, read_session
 from summarizing_context.messages.estimate import MESSAGE_TOKENS, estimate_text
+from summarizing_context.settings.values import Settings
 
 PartName = Literal["frame", "summary", "ledger", "tail"]
 TOLERANCE = 0.02  # of the tokens that all arms are given
@@ -142,3 +143,44 @@ def _cut(text: str, tokens: int, *, from_end: bool) -> str:
             break
         length = (low + high) // 2
     return (text[-low:] if from_end else text[:low]) if low else ""
+
+
+Role = Literal["strategy", "baseline", "reference"]
+REFERENCE = "hierarchical"  # its view sets the tokens of all others
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One row of the table."""
+
+    name: str
+    role: Role
+    about: str
+    strategy: str = ""  # the setting, for strategies
+    changed: tuple[tuple[str, Any], ...] = ()  # other settings that it differs in
+
+    def settings(self, given: Settings) -> Settings:
+        """The settings of its context."""
+        return replace(given, strategy=self.strategy, **dict(self.changed))
+
+
+ARMS = (
+    Arm("hierarchical", "strategy", "segment summaries rolled up in a tree, and the ledger", "hierarchical"),
+    Arm(
+        "no-ledger", "strategy", "as hierarchical, without the ledger", "hierarchical", changed=(("ledger_share", 0.0),)
+    ),
+    Arm("flat", "strategy", "segment summaries one after the other, the oldest dropped", "summarize"),
+    Arm("importance", "strategy", "messages chosen by importance", "importance"),
+    Arm("truncation", "strategy", "first request, then only the newest messages", "truncate"),
+    Arm("tail", "baseline", "only the newest messages"),
+    Arm("masking", "baseline", "old tool results taken out, words and calls kept"),
+    Arm("head", "baseline", "as hierarchical, all summaries replaced by the beginning of what they cover"),
+    Arm("heads", "baseline", "as hierarchical, each summary replaced by the beginning of its source"),
+    Arm("random", "baseline", "as hierarchical, each summary replaced by random sentences of its source"),
+    Arm("everything", "reference", "the whole past, at whatever cost"),
+    Arm("evidence", "reference", "only the lines in which the answers stand"),
+    Arm("nothing", "reference", "the system rows and the newest message"),
+)
+
+
+EQUAL_ARMS = tuple(arm for arm in ARMS if arm.role != "reference")  # compared at equal tokens

@@ -1,18 +1,21 @@
-"""A run of the demo session through a context: what its last view still answers, and what it cost.
+"""The bundled demo session, and a run of it: what the last view still answers, and what it cost.
 
 Beside each answer stands what the newest messages alone would answer in the same budget. `cli.demo` shows the result.
 """
 
 from __future__ import annotations
 
+import gzip
+import json
+import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from typing import Any, NamedTuple
 
 import anyio
 
 from summarizing_context.assembly import open_context
-from summarizing_context.evaluation.demo_session import asked_questions
 from summarizing_context.evaluation.laws import canonical
 from summarizing_context.evaluation.replay import Costs, Recorder, Tally, free_session_id, make_costs
 from summarizing_context.evaluation.view_parts import PARTS, Part, part_texts
@@ -231,3 +234,28 @@ def _whole_history(messages: Sequence[dict[str, Any]], costs: Costs) -> Sent:
         if "content" in message:
             history += costs.of(message, canonical(message))
     return Sent(tokens, cached)
+
+
+_FOLDER = files("summarizing_context.evaluation")
+_ASKED_ABOUT = (0, 1, 2, 4, 7, 24)  # turns that say what the questions ask
+
+
+def demo_session(turns: int | None = None) -> list[dict[str, Any]]:
+    """The session's messages in OpenAI chat shape: 44 turns, some 500 messages and 170k tokens.
+
+    A shorter session keeps the turns that the questions ask about, and the earliest of the others.
+    """
+    lines = gzip.decompress((_FOLDER / "demo_session.jsonl.gz").read_bytes()).splitlines()
+    messages: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    starts = [at for at, message in enumerate(messages) if message["role"] == "user"]
+    others = [number for number in range(len(starts)) if number not in _ASKED_ABOUT]
+    wanted = len(starts) if turns is None else turns
+    kept = sorted([*_ASKED_ABOUT, *others[: max(0, wanted - len(_ASKED_ABOUT))]])
+    ends = [*starts[1:], len(messages)]
+    return [*messages[: starts[0]], *(one for number in kept for one in messages[starts[number] : ends[number]])]
+
+
+def asked_questions() -> list[dict[str, Any]]:
+    """The questions, as `demo_questions.toml` has them."""
+    questions: list[dict[str, Any]] = tomllib.loads((_FOLDER / "demo_questions.toml").read_text("utf8"))["question"]
+    return questions

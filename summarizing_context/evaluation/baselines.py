@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from summarizing_context.evaluation.arms.views import (
+from summarizing_context.evaluation.arms import (
     ArmView,
     Node,
     Piece,

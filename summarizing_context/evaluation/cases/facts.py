@@ -108,7 +108,7 @@ _MADE: dict[str, Callable[[random.Random], str]] = {
     "port": _number(3_000, 9_999),
 }
 
-_FOLDER = "summarizing_context.evaluation.cases.generator"
+_FOLDER = "summarizing_context.evaluation.cases"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

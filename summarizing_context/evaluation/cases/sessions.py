@@ -10,7 +10,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from summarizing_context.evaluation.cases.generator.facts import (
+from summarizing_context.evaluation.cases.facts import (
     Domain,
     Planter,
     Planting,

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 from summarizing_context.assembly import open_context
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import BudgetError
-from summarizing_context.evaluation.arms.views import (
+from summarizing_context.evaluation.arms import (
     TOLERANCE,
     ArmView,
     Node,
