@@ -15,6 +15,8 @@ from unittest.mock import patch
 from summarizing_context import Settings, SummaryJob, assembly
 from summarizing_context.assembly import make_extracts
 from summarizing_context.extraction.rules import CueRules
+from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.summarizers.verification.replies import SMALL_SOURCE
 from summarizing_context.worker.summary_cache import Extracts
 
 WORDS = ("amber", "birch", "cedar", "delta", "ember", "fjord", "grove", "haven", "inlet", "joint", "knoll", "lemon")
@@ -30,7 +32,11 @@ class ScriptedModel:
     async def summarize(self, job: SummaryJob) -> str:
         if job.kind == "rules":
             return "none"
-        return _HEADING + scripted(job.content, job.max_tokens - len(_HEADING) // CHARACTERS)
+        text = _HEADING + scripted(job.content, job.max_tokens - len(_HEADING) // CHARACTERS)
+        half = job.source_tokens // 2
+        if job.source_tokens <= SMALL_SOURCE or estimate_text(text) <= half:
+            return text
+        return _HEADING + scripted(job.content, half - len(_HEADING) // CHARACTERS)
 
 
 def scripted(content: str, max_tokens: int) -> str:

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from evals.performance import view_digests
+from evals.performance.scripted import ScriptedModel
 from evals.performance.view_digests import differences, main, read, record, write
 from evals.performance.view_traces import Fold, difference
-from summarizing_context import Settings
+from summarizing_context import Settings, SummaryJob
+from summarizing_context.messages.estimate import estimate_text
 from tests.laws.builders import Message, assistant, call, result, session, system, user
 
 BUDGETS = (4_000, 12_000)
@@ -42,6 +44,15 @@ def rows_of(folder: Path) -> view_digests.Rows:
 def test_two_runs_give_the_same_digests_of_views_that_were_activated(folder: Path, rows: view_digests.Rows):
     assert list(differences(rows, rows_of(folder))) == []
     assert [row["4000"][2] > 1 for row in rows.values()] == [True, True]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("source", [201, 400, 900, 2_000])
+async def test_no_reply_of_the_script_is_larger_than_half_of_its_source(source: int):
+    job = SummaryJob("segment", "Summarize.", "word " * source, 900, 0, 1, 9, source, "ab" * 32)
+    reply = await ScriptedModel().summarize(job)
+    assert estimate_text(reply) <= source / 2
+    assert len(reply) > source
 
 
 def test_no_rule_is_in_a_view_but_the_ledger_is(rows: view_digests.Rows):
