@@ -26,11 +26,19 @@ _LEAST = 100  # percent of what the pairs cost: a budget counts no less
 
 _MOST = 120  # percent of it: a budget counts no more, whatever the measure of cuts says
 
+_SURE = 2  # of the measure of cuts this part counts at least: what is said again and again has pairs that cost nothing
+
 _FOREIGN = 8  # from this part of the tokens on, what is beyond ASCII makes the pairs tell nothing
 
 _SUMMED = 1_000  # bytes whose sum is less than what the checksum wraps at
 
 _DENSE = 16  # bytes for each seldom pair, from which they may be one letter again and again
+
+_CONTROL = 15_000  # each is a token, and so is what stands before it
+
+_CONTROLS = bytes({*range(32), 127} - {*b"\t\n\r"})
+
+_NO_CONTROLS = bytes(set(range(256)) - {*_CONTROLS})
 
 
 def budget_tokens(text: str) -> int:
@@ -54,7 +62,7 @@ def _budgeted(look: Look, estimate: int) -> int:
         return max(look.ends + 1, estimate)
     least = (costs * _LEAST // 100 + SCALE // 2) // SCALE
     most = -(-costs * _MOST // (100 * SCALE))
-    return max(look.ends + 1, least, min(estimate, most))
+    return max(look.ends + 1, least, min(estimate, most), -(-estimate // _SURE))
 
 
 def pair_costs(look: Look) -> int:
@@ -64,7 +72,8 @@ def pair_costs(look: Look) -> int:
     if seldom * _DENSE > len(look.data):
         seldom -= repeated_pairs(look.data)
     units += seldom * SELDOM - sum(map(look.data.count, RUNS)) * _LONG_RUN
-    return max(0, _TEXT + units * SCALE // UNIT + look.foreign)
+    controls = len(look.data.translate(None, _NO_CONTROLS)) * _CONTROL
+    return max(0, _TEXT + units * SCALE // UNIT + look.foreign + controls)
 
 
 def _sum_of(data: bytes) -> int:

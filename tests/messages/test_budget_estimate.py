@@ -49,6 +49,13 @@ MORE_CODES: dict[str, Callable[[], str]] = {
     "words of base64": lambda: words(string.ascii_letters + string.digits + "+/", 4, 20),
     "numbers": lambda: " ".join(str(DICE.randint(0, 10 ** DICE.randint(1, 9))) for _ in range(400)),
     "fractions of many digits": lambda: ", ".join(f"{DICE.random() * 100:.4f}" for _ in range(300)),
+    "digits": lambda: "".join(DICE.choices(string.digits, k=3_000)),
+    "bits": lambda: "".join(DICE.choices("01", k=3_000)),
+    "control characters": lambda: "".join(DICE.choices([chr(code) for code in (*range(32), 127)], k=3_000)),
+    "zeros of a binary file": lambda: "\0" * 3_000,
+    "words between zeros": lambda: "\0".join(f"{'worker' * (at % 2)}\x01row" for at in range(400)),
+    "coloured lines": lambda: "\n".join(f"\x1b[{30 + at % 8};1mtest_{at}\x1b[0m ok" for at in range(200)),
+    "a progress bar": lambda: "\r\x1b[K".join(f"{at}%" for at in range(100)),
     "paths of a drawing": lambda: " ".join(
         f"{DICE.choice('MLCSQz')}{DICE.random() * 100:.2f},{DICE.random() * 100:.2f}" for _ in range(200)
     ),
@@ -101,6 +108,13 @@ def test_any_text_is_counted_and_cut_by_the_measure_that_stays(text):
     cut, budget = estimates(text)
     assert cut == estimate_text(text)
     assert budget >= bool(text)
+
+
+@given(st.text('ehrstEB01("\r\0\x1b', min_size=1, max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_one_text_again_and_again_costs_half_of_the_other_measure_at_least(text):
+    again = text * 200
+    assert 2 * budget_tokens(again) >= estimate_text(again)
 
 
 @given(st.text(string.printable + "жи文", max_size=200), st.text(string.printable + "жи文", max_size=200))
