@@ -16,7 +16,7 @@ TURNS ?= 300
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo fleet-demo proxy-demo test test-hosts test-hosts-oldest coverage lint lint-hosts format docs laws literals corpus host-corpus weather strategies evals bench bench-peers bench-search bench-checkpoints bench-scorers bench-hosts tune simulate clean
+.PHONY: help demo fleet-demo proxy-demo test test-hosts test-hosts-oldest coverage lint lint-hosts format docs laws literals corpus host-corpus weather evals bench bench-peers bench-search bench-checkpoints bench-hosts tune simulate clean
 
 help: ## show the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -101,10 +101,6 @@ weather: $(READY) ## replay a folder through both SDKs, the provider on the loop
 	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make weather CORPUS=<folder>"; exit 2; }
 	$(BIN)/python -m tests.providers.serve --replay "$(CORPUS)" --budget $(BUDGETS)
 
-strategies: $(READY) ## hierarchical, summarize and truncate side by side on a folder (CORPUS=<folder>, BUDGETS=...)
-	@test -n "$(CORPUS)" || { echo "name a folder of transcripts: make strategies CORPUS=<folder>"; exit 2; }
-	$(BIN)/python -m evals.performance.strategies "$(CORPUS)" --budget $(BUDGETS) --json evals/performance/results/strategies.json
-
 evals: $(READY) ## measure how good summaries are, with the network blocked; pages in eval-report/
 	PYTHONPATH=evals/offline $(BIN)/summarizing-context eval run default --out eval-report/default
 	PYTHONPATH=evals/offline $(BIN)/summarizing-context eval run written --out eval-report/written
@@ -121,9 +117,6 @@ bench-search: $(READY) ## searching 100,000 messages, and what the index costs
 
 bench-checkpoints: $(READY) ## what 1,000 checkpoints cost in a session of 10,000 messages
 	$(BIN)/python -m evals.performance.checkpoints
-
-bench-scorers: $(READY) ## how long 10,000 probes take to be scored without a model
-	$(BIN)/python -m evals.performance.scorers
 
 bench-peers: $(READY) ## everything beside the peers, each in an environment of its own (about 40 minutes; goes on where it was)
 	$(BIN)/python -m evals.performance.compare

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 class Arm(NamedTuple):
     module: str
-    environment: str  # of `evals.performance.pins`; "" for the one that runs this
+    environment: str  # of `evals.performance.environments`; "" for the one that runs this
     packages: tuple[str, ...]  # whose versions are told
     searched: str
     start: int  # found for 300 turns and views of 8,000 tokens; the search begins here

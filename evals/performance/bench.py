@@ -21,10 +21,10 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from evals.performance.asking import Ask
 from evals.performance.launch import ROOT, launch
 from evals.performance.machine import machine
 from evals.performance.metrics import Figures
+from evals.performance.runs import Ask
 from evals.performance.targets import Verdict, verdicts
 
 FAST: dict[str, Any] = {"latency": 0.01, "agent_latency": 0.002}

@@ -16,19 +16,18 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from evals.performance import bench, report
-from evals.performance.asking import Ask
 from evals.performance.environments import ensure
 from evals.performance.launch import launch
 from evals.performance.machine import machine
 from evals.performance.managers import MANAGERS
 from evals.performance.plan import FULL, SMALL, TUNABLE, Keeps, Sizes, parts, tuning_run
-from evals.performance.results import Results, Row
-from evals.performance.tuning import search
+from evals.performance.runs import Ask, Results, Row
 
 RESULTS = Path(__file__).parent / "results"
 TUNING_AT_ONCE = 2  # only sizes matter there
@@ -112,6 +111,47 @@ def _names_of(known: Iterable[str]) -> Callable[[str], list[str]]:
         return text.split(",")
 
     return names
+
+
+NEAR = 0.02  # of the target: near enough
+TRIES = 8
+
+
+class Tuned(NamedTuple):
+    """The best parameter seen, and the mean view it gave, in tokens."""
+
+    keep: float
+    tokens: float
+
+
+def search(measure: Callable[[float], float | None], target: float, low: float, high: float) -> Tuned | None:
+    """Regula falsi with a bisection whenever it creeps; None if nothing could be measured."""
+    ends: dict[float, float] = {}
+    for keep in (low, high):
+        tokens = measure(keep)
+        if tokens is not None:
+            ends[keep] = tokens
+    if not ends:
+        return None
+    best = min((Tuned(keep, tokens) for keep, tokens in ends.items()), key=lambda tuned: _far(tuned, target))
+    if len(ends) < 2 or not ends[low] < target < ends[high]:
+        return best
+    for attempt in range(TRIES - 2):
+        if _far(best, target) <= NEAR:
+            break
+        share = 0.5 if attempt % 2 else (target - ends[low]) / (ends[high] - ends[low])
+        keep = low + (high - low) * min(0.95, max(0.05, share))
+        tokens = measure(keep)
+        if tokens is None:
+            break
+        best = min(best, Tuned(keep, tokens), key=lambda tuned: _far(tuned, target))
+        ends[keep] = tokens
+        low, high = (keep, high) if tokens < target else (low, keep)
+    return best
+
+
+def _far(tuned: Tuned, target: float) -> float:
+    return abs(tuned.tokens / target - 1)
 
 
 def main() -> None:

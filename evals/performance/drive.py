@@ -7,7 +7,6 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from evals.performance.asking import Ask
 from evals.performance.checks import look_at
 from evals.performance.clockwork import Clockwork, peak, resident
 from evals.performance.counting import message_tokens, wire
@@ -22,6 +21,7 @@ from evals.performance.metrics import (
     milliseconds,
     view_figures,
 )
+from evals.performance.runs import Ask
 from evals.performance.scenario import steps
 
 Opener = Callable[[str], Awaitable[Manager]]  # a session name -> that session, opened

@@ -15,8 +15,6 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from evals.performance.pins import PINS, Pins
-
 FOLDER = Path(__file__).parent / ".environments"
 PATIENCE = 900  # seconds for one installation
 
@@ -85,6 +83,25 @@ def _run(command: list[str]) -> str:
 
 def _pinned(pins: Pins) -> str:
     return "\n".join(pins.packages)
+
+
+class Pins(NamedTuple):
+    """What one environment holds; `python` is the oldest minor version that it runs on."""
+
+    packages: tuple[str, ...]
+    python: tuple[int, int] = (3, 11)
+
+
+PINS: dict[str, Pins] = {
+    "langchain": Pins(("langchain==1.4.7",)),
+    "deepagents": Pins(("deepagents==0.7.32",)),
+    "pydantic-ai-harness": Pins(("pydantic-ai-harness==0.62.0",)),
+    "langmem": Pins(("langmem==0.0.30",)),
+    "strands": Pins(("strands-agents==1.62.0",)),
+    "openhands": Pins(("openhands-sdk==1.58.0",), python=(3, 12)),
+    "cliffcompaction": Pins(("cliffcompaction==0.1.0",)),
+    "agent-framework": Pins(("agent-framework-core==1.23.0",)),
+}
 
 
 def main() -> None:

@@ -9,11 +9,10 @@ import tempfile
 from dataclasses import fields
 from pathlib import Path
 
-from evals.performance.asking import Ask
 from evals.performance.environments import ready
 from evals.performance.managers import MANAGERS
-from evals.performance.results import Row
 from evals.performance.run import ANSWER
+from evals.performance.runs import Ask, Row
 
 ROOT = Path(__file__).parents[2]
 GRACE = 30.0  # seconds for starting, and for reading what was measured

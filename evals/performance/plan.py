@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from evals.performance.asking import Ask
 from evals.performance.managers import MANAGERS
+from evals.performance.runs import Ask
 
 OURS = ("ours", "ours-extractive", "ours-economy")
 SLOW = ("agent-framework",)  # its views grow with the history: it would take hours

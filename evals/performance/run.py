@@ -17,12 +17,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from evals.performance.asking import Ask
 from evals.performance.drive import Drive
+from evals.performance.environments import PINS
 from evals.performance.fake_model import FakeModel
 from evals.performance.manager import Manager, Setup
 from evals.performance.managers import MANAGERS, open_manager
-from evals.performance.pins import PINS
+from evals.performance.runs import Ask
 
 ANSWER = "result: "  # begins the line that holds the figures; frameworks may print others
 

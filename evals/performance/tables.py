@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich.table import Table as RichTable
 
-from evals.performance.labels import in_order, is_ours, label
-from evals.performance.prices import PRESETS
-from evals.performance.results import Row
+from evals.performance.managers import MANAGERS
+from evals.performance.metrics import PRESETS
+from evals.performance.runs import Row
 from evals.performance.targets import told
 
 
@@ -165,23 +164,11 @@ def on_terminal(table: Table) -> RichTable:
     return shown
 
 
-def on_page(table: Table) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in table.header)
-    body = "".join(
-        f"<tr{' class=ours' if at in table.ours else ''}>{''.join(_cell(cell) for cell in row)}</tr>"
-        for at, row in enumerate(table.rows)
-    )
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
-
-
 def on_markdown(table: Table) -> str:
     lines = [table.header, ["---"] * len(table.header), *table.rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def _cell(text: str) -> str:
-    long = " class=reason" if len(text) > 40 else ""
-    return f"<td{long}>{escape(text)}</td>"
+    rows = "".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |\n" for line in lines)
+    note = f"{table.note}\n\n" if table.note else ""
+    return f"## {table.title}\n\n{note}{rows}"
 
 
 def _cells(row: Row, columns: Sequence[Column]) -> list[str]:
@@ -195,3 +182,30 @@ def _text(value: Any) -> str:
     if value is None:
         return "-"
     return told(value) if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+NAMES = {
+    "ours": "summarizing-context",
+    "ours-extractive": "… extractive",
+    "ours-economy": "… economy",
+    "truncate-oldest": "truncate oldest",
+    "truncate-batch": "truncate batch",
+    "pydantic-sync": "pydantic-ai",
+    "pydantic-background": "pydantic-ai bg",
+}
+ORDER = list(MANAGERS)
+
+
+def label(row: Row) -> str:
+    """A dagger marks a run that was stopped by its time limit."""
+    name = NAMES.get(row.ask.manager, row.ask.manager) + (" · tuned" if row.ask.tuned else "")
+    return f"{name} †" if row.figures.get("stopped", "").startswith("stopped") else name
+
+
+def is_ours(row: Row) -> bool:
+    return row.ask.manager.startswith("ours")
+
+
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    """Ours first, then the peers, each with its tuned run behind it; within one manager by mode."""
+    return sorted(rows, key=lambda row: (ORDER.index(row.ask.manager), row.ask.mode, row.ask.latency, row.ask.tuned))

@@ -6,13 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from evals.performance.asking import Ask
 from evals.performance.drive import Drive
 from evals.performance.fake_model import FakeModel, Mode
 from evals.performance.manager import Manager, Setup
 from evals.performance.managers import open_manager
 from evals.performance.metrics import Figures
-from evals.performance.results import Row
+from evals.performance.runs import Ask, Row
 
 TINY: dict[str, Any] = {"turns": 12, "budget": 3_000, "latency": 0.002, "agent_latency": 0.001, "view_limit": 60.0}
 

@@ -11,8 +11,7 @@ import pytest
 
 from evals.performance import view_digests
 from evals.performance.scripted import ScriptedModel
-from evals.performance.view_digests import differences, main, read, record, write
-from evals.performance.view_traces import Fold, difference
+from evals.performance.view_digests import Fold, difference, differences, main, read, record, write
 from summarizing_context import Settings, SummaryJob
 from summarizing_context.messages.estimate import estimate_text
 from tests.laws.builders import Message, assistant, call, result, session, system, user

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from evals.performance.prices import OUTPUT, PRESETS, SUMMARIZER
+from evals.performance.metrics import OUTPUT, PRESETS, SUMMARIZER
 
 FIVE_MINUTES = PRESETS[0]
 READ, WRITE = FIVE_MINUTES.read, FIVE_MINUTES.write
