@@ -18,6 +18,7 @@ import msgspec
 
 from summarizing_context.errors import CassetteLimitError
 from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.settings.providers import PROVIDERS
 from summarizing_context.summarizers.prices import ModelPrice
 from summarizing_context.summarizers.verification.replies import readable
 
@@ -25,7 +26,7 @@ REDACTED = "[secret]"
 
 SHORTEST = 12  # characters; what is shorter is a word, and would be taken out everywhere
 
-_KEY_VARIABLES = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+_KEY_VARIABLES = (*(f"{name.upper()}_API_KEY" for name in PROVIDERS), "ANTHROPIC_AUTH_TOKEN")
 
 _NAMES = (
     r"authorization|x-api-key|api[-_ ]?key|access[-_]?token|auth[-_]?token|client[-_]?secret|secret[-_]?key|password"

@@ -449,7 +449,7 @@ class RuleKeeper(Protocol):
 
 
 class SessionStore(Store, Protocol):
-    """A store with all its parts: what a context takes, once it is open. `tests/contract` also calls its `open`.
+    """A store with all its parts: what a context takes, once it is open. `tests/contract` opens it by `async def open`.
 
     A store for many hosts also has `claims`, which are `SummaryClaims`, or None where nothing may be written.
     """

@@ -83,7 +83,7 @@ def test_a_library_is_imported_only_where_it_belongs(library: str):
         for path in modules()
         if library in libraries(path) and not named(path).startswith(HOMES[library] or ("nowhere",))
     ]
-    assert strangers == []
+    assert strangers == [], "give the library a row in HOMES"
 
 
 def pure_modules() -> Iterator[tuple[str, ast.Module]]:
@@ -144,7 +144,8 @@ def test_every_backend_and_every_provider_is_a_concrete_class():
     stores = {path.stem for path in (PACKAGE / "stores").iterdir() if not path.stem.startswith("__")}
     backends = {f"summarizing_context.stores.{name}" for name in stores.difference(SHARED_BY_STORES)}
     providers = {place.partition(":")[0] for place in PROVIDERS.values()} | {"summarizing_context.summarizers.host"}
-    assert set(CONTRACTS["concrete"]["forbidden_modules"]) == backends | providers
+    listed = set(CONTRACTS["concrete"]["forbidden_modules"])
+    assert listed == backends | providers, "list them in the contract `concrete` of pyproject.toml"
 
 
 def test_a_module_that_only_its_own_room_imports_is_private():
@@ -152,7 +153,8 @@ def test_a_module_that_only_its_own_room_imports_is_private():
     known = {name for contract in CONTRACTS.values() for name in contract.get("protected_modules", ())}
     places = {name: by for name, by in house.importers(house.modules()).items() if by and name.count(".") > 1}
     private = {name for name, by in places.items() if all(room_of(other) == room_of(name) for other in by)}
-    assert {name for name in private if room_of(name) not in ("cli", "evaluation", "adapters")} - known == set()
+    missing = {name for name in private if room_of(name) not in ("cli", "evaluation", "adapters")} - known
+    assert missing == set(), "list them in the room's contract `private-…` of pyproject.toml"
 
 
 def room_of(module: str) -> str:

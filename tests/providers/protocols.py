@@ -1,4 +1,7 @@
-"""Both providers' protocols as tests see them: how a summarizer is made, where it calls, what a reply looks like."""
+"""The providers' protocols as tests see them: how a summarizer is made, where it calls, what a reply looks like.
+
+One more in `PROTOCOLS` runs through the suite of this folder; its replies that are no summary stand in `test_faults`.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +47,10 @@ class Protocol:
     url: str  # where a call goes
     path: str
     summarizer: Callable[..., Any]
-    reply: Callable[..., Json]
+    reply: Callable[..., Json]  # of a text; by name: `reason`, why it ended, and `usage`
+    usage: Callable[[int, int], Json]  # of tokens read and written
     cut: str  # why a reply ended that was cut off
+    keys: tuple[str, ...]  # environment variables that may hold a key
 
     def made(self, **options: Any) -> Any:
         """A summarizer that the test closes."""
@@ -62,22 +67,37 @@ OPENAI = Protocol(
     "/v1/chat/completions",
     OpenAIChatSummarizer,
     completion,
+    lambda read, written: {"prompt_tokens": read, "completion_tokens": written},
     "length",
+    ("OPENAI_API_KEY",),
 )
 ANTHROPIC = Protocol(
-    "anthropic", "https://api.anthropic.com/v1/messages", "/v1/messages", AnthropicSummarizer, answer, "max_tokens"
+    "anthropic",
+    "https://api.anthropic.com/v1/messages",
+    "/v1/messages",
+    AnthropicSummarizer,
+    answer,
+    lambda read, written: {"input_tokens": read, "output_tokens": written},
+    "max_tokens",
+    ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
 )
 PROTOCOLS = (OPENAI, ANTHROPIC)
+KEYS = [name for protocol in PROTOCOLS for name in protocol.keys]
+
+
+def spoken_at(path: str) -> Protocol:
+    """The protocol of a request."""
+    return next((protocol for protocol in PROTOCOLS if path.endswith(protocol.path)), ANTHROPIC)
 
 
 def system_text(body: Json) -> str:
-    """The instructions in a request of either protocol."""
+    """The instructions in a request of any protocol."""
     if "system" in body:
         return "".join(block["text"] for block in body["system"])
     return "".join(message["content"] for message in body["messages"] if message["role"] == "system")
 
 
 def user_text(body: Json) -> str:
-    """The content in a request of either protocol."""
+    """The content in a request of any protocol."""
     (text,) = (message["content"] for message in body["messages"] if message["role"] == "user")
     return str(text)

@@ -22,7 +22,7 @@ from summarizing_context.cli import main as run_command
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.summarizers.extractive.summarizer import summarize_extractively
 
-from .protocols import KEY, MODEL, OPENAI, PROTOCOLS, Json, Protocol, answer, completion, system_text, user_text
+from .protocols import KEY, MODEL, PROTOCOLS, Json, Protocol, spoken_at, system_text, user_text
 from .server import Answer, ProviderServer, Request, Script, serving, weather
 
 _CAP = 400  # tokens of a summary
@@ -53,9 +53,8 @@ def counted(request: Request) -> Json:
     text = honest(request.body)
     read = estimate_text(system_text(request.body)) + estimate_text(user_text(request.body))
     written = estimate_text(text)
-    if request.path == OPENAI.path:
-        return completion(text, usage={"prompt_tokens": read, "completion_tokens": written})
-    return answer(text, usage={"input_tokens": read, "output_tokens": written})
+    spoken = spoken_at(request.path)
+    return spoken.reply(text, usage=spoken.usage(read, written))
 
 
 @contextmanager
@@ -78,7 +77,7 @@ def told(server: ProviderServer) -> str:
 
 
 def _replay(options: argparse.Namespace, script: Script) -> int:
-    os.environ.update({"OPENAI_API_KEY": KEY, "ANTHROPIC_API_KEY": KEY})
+    os.environ.update({protocol.keys[0]: KEY for protocol in PROTOCOLS})
     os.environ.setdefault("SUMMARIZING_CONTEXT_CALL_TIMEOUT", _CALL_TIMEOUT)
     worst = 0
     for protocol in PROTOCOLS:

@@ -1,4 +1,4 @@
-"""A provider on the loopback that speaks both protocols, and behaves as badly as a script tells it to.
+"""A provider on the loopback that speaks all protocols, and behaves as badly as a script tells it to.
 
 HTTP/1.1 by hand, so that it can cut a reply short, reset a connection, or never stop talking.
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from email.utils import formatdate
 from typing import Literal
 
-from .protocols import Json, answer, completion, user_text
+from .protocols import Json, spoken_at, user_text
 
 Ending = Literal["whole", "stall", "reset", "cut", "flood", "drip"]
 FLOOD = 100_000_000  # bytes
@@ -119,7 +119,7 @@ class ProviderServer:
 
 def _good(request: Request, said: Answer) -> Json:
     text = (said.model or summary_of)(request.body)
-    return completion(text) if request.path.endswith("/chat/completions") else answer(text)
+    return spoken_at(request.path).reply(text)
 
 
 async def _drip(writer: asyncio.StreamWriter) -> None:

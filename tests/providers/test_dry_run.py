@@ -18,7 +18,7 @@ from tests.laws.builders import session
 from tests.laws.judge import SMALL
 from tests.summarizers.scripted import job
 
-from .protocols import KEY, MODEL, PROTOCOLS, Protocol, answer, completion, system_text, user_text
+from .protocols import KEY, MODEL, PROTOCOLS, Protocol, spoken_at, system_text, user_text
 from .server import Answer, Request, serving
 
 pytestmark = pytest.mark.anyio
@@ -33,10 +33,8 @@ def metered(request: Request) -> Answer:
     if "standing rules" in read:
         text = "none"
     counts = estimate_text(read) + estimate_text(user_text(request.body)), estimate_text(text)
-    if request.path.endswith("/chat/completions"):
-        reply = completion(text, usage={"prompt_tokens": counts[0], "completion_tokens": counts[1]})
-    else:
-        reply = answer(text, usage={"input_tokens": counts[0], "output_tokens": counts[1]})
+    spoken = spoken_at(request.path)
+    reply = spoken.reply(text, usage=spoken.usage(*counts))
     return Answer(body=json.dumps(reply).encode())
 
 

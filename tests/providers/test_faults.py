@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from email.utils import formatdate
 from typing import Any
 
@@ -50,6 +50,13 @@ async def got(protocol: Protocol, **response: Any) -> SummaryReply:
             return reply
     finally:
         await summarizer.close()
+
+
+def in_its_way(protocol: Protocol, replies: Mapping[Protocol, Any]) -> Any:
+    """What each protocol writes in its own way; the test is skipped for one that is not described."""
+    if protocol not in replies:
+        pytest.skip(f"what {protocol.name} would write is not described")
+    return replies[protocol]
 
 
 async def failure(protocol: Protocol, **response: Any) -> SummarizerError:
@@ -226,13 +233,11 @@ def shapes() -> Iterator[tuple[str, Protocol, Any, type[SummarizerError], Any]]:
 
 
 async def test_a_reply_that_is_no_summary_is_refused(protocol: Protocol):
-    seen = 0
-    for name, owner, reply, kind, reason in shapes():
-        if owner is protocol:
-            error = await failure(protocol, json=reply)
-            assert (type(error), error.args) == (kind, (reason,)), name
-            seen += 1
-    assert seen >= 10
+    own = [case for case in shapes() if case[1] is protocol]
+    assert len(own) >= 5, "name replies of this provider in `shapes` that are no summary"
+    for name, _, reply, kind, reason in own:
+        error = await failure(protocol, json=reply)
+        assert (type(error), error.args) == (kind, (reason,)), name
 
 
 async def test_a_reply_that_was_cut_off_says_so(protocol: Protocol):
@@ -269,31 +274,31 @@ async def test_usage_that_cannot_be_true_is_none(protocol: Protocol, usage: Any)
     ("cached", "told"), [(400, 400), (0, 0), (-1, None), ("9", None), (True, None), (None, None), ({}, None)]
 )
 async def test_what_the_provider_read_from_its_cache_is_told(protocol: Protocol, cached: Any, told: int | None):
-    usage = {
+    usages = {
         OPENAI: {"prompt_tokens": 900, "completion_tokens": 30, "prompt_tokens_details": {"cached_tokens": cached}},
         ANTHROPIC: {"input_tokens": 500, "cache_read_input_tokens": cached, "output_tokens": 30},
-    }[protocol]
+    }
+    usage = in_its_way(protocol, usages)
     assert (await got(protocol, json=protocol.reply(usage=usage))).cached_tokens == told
 
 
 async def test_text_in_parts_is_put_together(protocol: Protocol):
     parts = [{"type": "text", "text": "## Done\n"}, {"type": "text", "text": "- a"}]
-    assert (await got(protocol, json=protocol.reply(parts))).text == "## Done\n- a"
+    reply = in_its_way(protocol, {OPENAI: completion(parts), ANTHROPIC: answer(parts)})
+    assert (await got(protocol, json=reply)).text == "## Done\n- a"
 
 
 async def test_of_two_answers_the_first_is_taken(protocol: Protocol):
-    reply = protocol.reply()
-    if protocol is OPENAI:
-        reply["choices"].append({"index": 1, "message": {"content": "another"}, "finish_reason": "stop"})
-    else:
-        reply["content"].append({"type": "a block of tomorrow", "text": "another"})
-    assert (await got(protocol, json=reply)).text == GOOD
+    choices = completion()
+    choices["choices"].append({"index": 1, "message": {"content": "another"}, "finish_reason": "stop"})
+    blocks = answer([TEXT, {"type": "a block of tomorrow", "text": "another"}])
+    assert (await got(protocol, json=in_its_way(protocol, {OPENAI: choices, ANTHROPIC: blocks}))).text == GOOD
 
 
 async def test_thinking_before_the_text_is_left_out(protocol: Protocol):
     thinking = [{"type": "thinking", "thinking": SPOKEN, "signature": "s"}, {"type": "redacted_thinking", "data": "x"}]
-    reply = completion(GOOD, reasoning_content=SPOKEN) if protocol is OPENAI else answer([*thinking, TEXT])
-    assert (await got(protocol, json=reply)).text == GOOD
+    replies = {OPENAI: completion(GOOD, reasoning_content=SPOKEN), ANTHROPIC: answer([*thinking, TEXT])}
+    assert (await got(protocol, json=in_its_way(protocol, replies))).text == GOOD
 
 
 async def test_an_error_page_in_place_of_a_summary_is_refused_by_the_check(protocol: Protocol):

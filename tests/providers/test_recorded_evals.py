@@ -33,7 +33,7 @@ from summarizing_context.evaluation.runner import Plan, run_case
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.providers import make_model
 
-from .protocols import KEY, MODEL, OPENAI, PROTOCOLS, Json, Protocol, answer, completion, system_text
+from .protocols import KEY, MODEL, OPENAI, PROTOCOLS, Json, Protocol, spoken_at, system_text
 from .serve import honest
 from .server import Answer, ProviderServer, Request, serving, storm
 
@@ -62,7 +62,7 @@ def says(body: Json) -> str:
 
 def answering(request: Request, text: Callable[[Json], str] = says) -> Answer:
     said = text(request.body)
-    reply = completion(said) if request.path == OPENAI.path else answer(said)
+    reply = spoken_at(request.path).reply(said)
     return Answer(body=json.dumps(reply).encode())
 
 
@@ -80,8 +80,8 @@ async def ran(plan: Plan, mode: Mode, caps: Caps | None = None) -> SessionOutcom
 
 @pytest.fixture(autouse=True)
 def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
-        monkeypatch.setenv(name, KEY)
+    for protocol in PROTOCOLS:
+        monkeypatch.setenv(protocol.keys[0], KEY)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)

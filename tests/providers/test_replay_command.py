@@ -13,7 +13,7 @@ import pytest
 from summarizing_context.cli import main
 from summarizing_context.cli.replay import replay
 
-from .protocols import KEY, PROTOCOLS, Protocol
+from .protocols import KEY, KEYS, PROTOCOLS, Protocol
 from .serve import counted, honestly, replay_arguments, serving_apart
 from .server import Answer, Request, storm
 
@@ -32,8 +32,7 @@ def bad_weather(request: Request) -> Answer:
 def test_transcripts_replay_through_the_sdk_and_the_laws_hold(
     protocol: Protocol, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
-    for name, value in (("OPENAI_API_KEY", KEY), ("ANTHROPIC_API_KEY", KEY)):
-        monkeypatch.setenv(name, value)
+    monkeypatch.setenv(protocol.keys[0], KEY)
     monkeypatch.setenv("SUMMARIZING_CONTEXT_CALL_TIMEOUT", "0.5")
     out = tmp_path / "figures.json"
     with serving_apart(honestly(bad_weather)) as server:
@@ -55,7 +54,7 @@ def test_transcripts_replay_through_the_sdk_and_the_laws_hold(
 def test_without_a_key_a_replay_ends_with_2_and_sends_nothing(
     protocol: Protocol, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+    for name in KEYS:
         monkeypatch.delenv(name, raising=False)
     with serving_apart(lambda _: Answer()) as server:
         assert main(replay_arguments(protocol, server, FILES[:1], "4k")) == 2

@@ -145,7 +145,7 @@ def test_the_recipe_names_what_changes_the_output_and_not_the_key(protocol: Prot
     plain = protocol.made().recipe
     assert plain.startswith(f"{protocol.name}/{MODEL};")
     assert plain == protocol.made(api_key="another", timeout=3.0).recipe
-    official = protocol.base_url(f"https://api.{protocol.name}.com") + "/"
+    official = protocol.base_url(protocol.url.removesuffix(protocol.path)) + "/"
     assert plain == protocol.made(base_url=official).recipe
     elsewhere = protocol.made(base_url="https://models.example/v1").recipe
     others = {

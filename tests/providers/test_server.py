@@ -125,10 +125,6 @@ def settings(protocol: Protocol, **changes: Any) -> Settings:
     return Settings(**{"summarizer": protocol.name, "model": MODEL, "api_key": KEY, **changes})
 
 
-def variables(protocol: Protocol) -> list[str]:
-    return {"openai": ["OPENAI_API_KEY"], "anthropic": ["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"]}[protocol.name]
-
-
 async def test_without_a_model_a_context_is_not_opened(protocol: Protocol):
     with pytest.raises(SettingsError, match=f"'{protocol.name}' needs a model .* for example model = '[a-z]"):
         async with open_context(settings(protocol, model=None)):
@@ -136,12 +132,12 @@ async def test_without_a_model_a_context_is_not_opened(protocol: Protocol):
 
 
 async def test_without_a_key_a_context_is_not_opened_and_the_variable_is_named(protocol: Protocol, monkeypatch: Any):
-    for variable in variables(protocol):
+    for variable in protocol.keys:
         monkeypatch.delenv(variable, raising=False)
-    with pytest.raises(SettingsError, match=variables(protocol)[0]):
+    with pytest.raises(SettingsError, match=protocol.keys[0]):
         async with open_context(settings(protocol, api_key=None)):
             pass
-    for variable in variables(protocol):
+    for variable in protocol.keys:
         with monkeypatch.context() as one:
             one.setenv(variable, KEY)
             async with open_context(settings(protocol, api_key=None)):
@@ -152,7 +148,7 @@ async def test_reading_a_session_needs_no_key(protocol: Protocol, monkeypatch: A
     store = str(tmp_path / "run.db")
     async with open_context(settings(protocol, store=store)) as context:
         await context.add_message({"role": "user", "content": "hello"})
-    for variable in variables(protocol):
+    for variable in protocol.keys:
         monkeypatch.delenv(variable, raising=False)
     async with open_context(settings(protocol, store=store, api_key=None), read_only=True) as context:
         assert len(await context.get_messages()) == 1

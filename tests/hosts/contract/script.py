@@ -33,7 +33,13 @@ class Turn:
 
 
 class Host(Protocol):
-    """A host's real runtime with its fake model, which asks `Conversation.reply`, and a tool, which asks `result`."""
+    """A host's real runtime with its fake model, which asks `Conversation.reply`, and a tool, which asks `result`.
+
+    It is made with a conversation, the path of a store and options of `open_context`, and is entered by `async with`.
+    The model is sent neither the system prompt nor tools as rows. `session` is the session's id in the store.
+    """
+
+    session: str
 
     async def ask(self, prompt: str) -> None:
         """Run a turn."""
