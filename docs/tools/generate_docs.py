@@ -88,7 +88,7 @@ def _section(path: tuple[str, ...], command: Any) -> Iterator[str]:
     for parameter in command.params:
         if not getattr(parameter, "hidden", False):
             yield f"| {_names(parameter)} | {_cell(_meaning(parameter))} |"
-    examples = [line for line in _plain(command.epilog or "").splitlines() if line.startswith((PROGRAM, "# "))]
+    examples = [line for line in _plain(command.epilog or "").splitlines() if line.startswith((PROGRAM, "# ", "eval "))]
     if examples:
         yield from ("", "```bash", *examples, "```")
 

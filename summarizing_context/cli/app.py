@@ -2,50 +2,32 @@
 
 from __future__ import annotations
 
-import re
 from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
 
-from summarizing_context.cli import (
-    commands,
-    demo,
-    eval,
-    imports,
-    inspect,
-    mcp,
-    migrate,
-    prompts,
-    proxy,
-    replay,
-    sessions,
-    tune,
-    view,
-    worker,
-)
-from summarizing_context.cli.output import PROGRAM, InputError, Status, help_text
+from summarizing_context.cli import commands, demo, eval, imports, prompts, proxy, replay, serve, sessions, tune, view
+from summarizing_context.cli.output import PROGRAM, InputError, Status, examples, help_text
 
 _ABOUT = (
     "Long agent sessions inside any token budget.\n\n"
     "Every message is kept in a durable log; a background worker summarizes the past; each request gets a view that "
     "fits its budget and never waits for a model. Nothing here needs a key or a network unless you ask for a model."
 )
-_EXAMPLES = f"""[bold]Begin here[/bold]
-
-{PROGRAM} demo    [dim]# watch a long session being kept inside 16,000 tokens[/dim]
-
-{PROGRAM} replay ~/.claude/projects --budget 32k    [dim]# the same for sessions of your own client[/dim]
-
-{PROGRAM} demo --keep demo.db    [dim]# keep the demo, and look into it[/dim]
-
-{PROGRAM} view demo --store demo.db --explain
-
-[bold]Exit status[/bold]
-
-0 all well · 1 a law was broken or a gate failed · 2 bad input
-3 a view was refused · 4 store or environment · 130 Ctrl-C
-"""
+_EXAMPLES = examples(
+    "demo    # watch a long session being kept inside 16,000 tokens",
+    "replay ~/.claude/projects --budget 32k    # the same for sessions of your own client",
+    "demo --keep demo.db    # keep the demo, and look into it",
+    "view demo --store demo.db --explain",
+    heading="Begin here",
+    more={
+        "Exit status": (
+            "0 all well · 1 a law was broken or a gate failed · 2 bad input\n"
+            "3 a view was refused · 4 store or environment · 130 Ctrl-C"
+        ),
+    },
+)
 _PANELS = {
     "Try it": "demo replay import",
     "Look into a store": "sessions inspect view status activations search recall expand ledger memory pins checkpoints "
@@ -69,22 +51,7 @@ def build_app() -> typer.Typer:
         context_settings={"help_option_names": ["-h", "--help"]},
     )
     app.callback()(about)
-    for family in (
-        demo,
-        replay,
-        imports,
-        migrate,
-        sessions,
-        view,
-        inspect,
-        commands,
-        mcp,
-        proxy,
-        eval,
-        prompts,
-        tune,
-        worker,
-    ):
+    for family in (demo, replay, imports, sessions, view, commands, serve, proxy, eval, prompts, tune):
         family.register(app)
     _register_completion(app)
     _arrange(app)
@@ -92,23 +59,12 @@ def build_app() -> typer.Typer:
 
 
 def _arrange(app: typer.Typer) -> None:
-    """Group the commands of the help, and set what is said of an example above it, where nothing wraps."""
+    """Group the commands of the help."""
     commands: list[Any] = [*app.registered_commands, *app.registered_groups]
     for panel, names in _PANELS.items():
         for one in commands:
             if one.name in names.split():
                 one.rich_help_panel = panel
-    waiting = [app]
-    while waiting:
-        family = waiting.pop()
-        told: list[Any] = [family.info, *family.registered_commands]
-        for info in told:
-            if isinstance(info.epilog, str):
-                info.epilog = _REMARK.sub(r"\2\n\1", info.epilog)
-        waiting += [group.typer_instance for group in family.registered_groups if group.typer_instance is not None]
-
-
-_REMARK = re.compile(r"^(\S.*?) {4}(\[dim\]#.*?\[/dim\])$", re.MULTILINE)
 
 
 def _show_version(asked: bool) -> None:
@@ -127,14 +83,11 @@ def about(context: typer.Context, version: _Version = False) -> None:
 
 
 _SHELLS = ("bash", "zsh", "fish")
-_COMPLETION_EXAMPLES = """[bold]Examples[/bold]
-
-eval "$(summarizing-context completion bash)"    [dim]# in ~/.bashrc[/dim]
-
-eval "$(summarizing-context completion zsh)"    [dim]# in ~/.zshrc, behind compinit[/dim]
-
-summarizing-context completion fish > ~/.config/fish/completions/summarizing-context.fish
-"""
+_COMPLETION_EXAMPLES = examples(
+    'eval "$(summarizing-context completion bash)"    # in ~/.bashrc',
+    'eval "$(summarizing-context completion zsh)"    # in ~/.zshrc, behind compinit',
+    "completion fish > ~/.config/fish/completions/summarizing-context.fish",
+)
 
 
 def _register_completion(app: typer.Typer) -> None:

@@ -16,21 +16,18 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from summarizing_context.cli.options import JsonPath, LastBudget, SessionName, StorePath, read_tokens
 from summarizing_context.cli.output import (
     InputError,
-    JsonPath,
     Status,
-    StorePath,
-    example,
+    examples,
     help_text,
     plain,
     progress_bar,
-    read_tokens,
     shell_line,
     show_result,
     table,
 )
-from summarizing_context.cli.sessions import LastBudget, SessionName
 from summarizing_context.cli.stored import find_session, settings_for, with_store
 
 if TYPE_CHECKING:
@@ -70,7 +67,7 @@ def register(app: typer.Typer) -> None:
     app.command("search", help=help_text(search), epilog=_SEARCH_EXAMPLES)(search)
     for command in (summarize, compress, pin, unpin, pins, expand, recall, memory, ledger, budget):
         name = command.__name__
-        app.command(name, help=help_text(command), epilog=example(*_EXAMPLES[name]))(command)
+        app.command(name, help=help_text(command), epilog=examples(*_EXAMPLES[name]))(command)
 
 
 def summarize(
@@ -242,12 +239,10 @@ async def _perform(settings: Settings, command: str | Action, writes: bool) -> C
 
 
 _MOST = 1_000  # hits
-_SEARCH_EXAMPLES = """[bold]Examples[/bold]
-
-summarizing-context search billing tables --store run.db
-
-summarizing-context search src/parser.py --store run.db --session s1 --limit 3
-"""
+_SEARCH_EXAMPLES = examples(
+    "search billing tables --store run.db",
+    "search src/parser.py --store run.db --session s1 --limit 3",
+)
 
 
 def search(

@@ -11,17 +11,17 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from summarizing_context.cli.options import JsonPath, read_tokens
 from summarizing_context.cli.output import (
-    JsonPath,
     Status,
     dollars,
+    examples,
     facts,
     help_text,
     notices,
     number,
     plain,
     progress_bar,
-    read_tokens,
     screen,
     shell_line,
     table,
@@ -33,14 +33,11 @@ if TYPE_CHECKING:
     from summarizing_context.evaluation.demo import DemoReport, Moment
     from summarizing_context.settings.values import Settings
 
-_EXAMPLES = """[bold]Examples[/bold]
-
-summarizing-context demo
-
-summarizing-context demo --budget 8k    [dim]# the same session in half the room[/dim]
-
-summarizing-context demo --keep demo.db    [dim]# to look into it afterwards[/dim]
-"""
+_EXAMPLES = examples(
+    "demo",
+    "demo --budget 8k    # the same session in half the room",
+    "demo --keep demo.db    # to look into it afterwards",
+)
 
 
 def register(app: typer.Typer) -> None:

@@ -11,68 +11,56 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from summarizing_context.cli import eval_ask
-from summarizing_context.cli.completion import suite_names
-from summarizing_context.cli.eval_model import (
+from summarizing_context.cli.eval_model import JudgeModel, ModelOptions, ReaderModel, ReaderName
+from summarizing_context.cli.eval_run import RunRequest, comparison_table, recorded_suite, run_literal, run_recorded
+from summarizing_context.cli.options import (
     BaseUrl,
+    CaseBudget,
+    Cases,
     CassettePath,
+    ConfigPath,
     DryRun,
-    JudgeModel,
+    Jobs,
+    JsonPath,
     MaxCalls,
     MaxInput,
-    ModelOptions,
-    ReaderModel,
-    ReaderName,
+    OwnSettings,
+    PromptsPath,
     Redact,
-)
-from summarizing_context.cli.eval_real import recorded_suite, run_recorded
-from summarizing_context.cli.eval_run import RunRequest, comparison_table, run_literal
-from summarizing_context.cli.output import (
-    ConfigPath,
-    InputError,
-    JsonPath,
-    Status,
+    SummarizerModel,
+    SummarizerName,
     TranscriptFormat,
-    help_text,
-    plain,
-    screen,
-    show_result,
 )
-from summarizing_context.cli.own_settings import OwnSettings, PromptsPath, SummarizerModel, SummarizerName
+from summarizing_context.cli.output import InputError, Status, examples, help_text, plain, screen, show_result
+from summarizing_context.cli.stored import suite_names
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cases.verdicts import Complaint
     from summarizing_context.evaluation.outcomes import Interval, RunOutcome
 
-_EXAMPLES = """[bold]Examples[/bold]
-
-summarizing-context eval run    [dim]# the default suite, in a checkout[/dim]
-
-summarizing-context eval run --cases logs/ --budget 16k    [dim]# your own transcripts, no labels needed[/dim]
-
-summarizing-context eval run --cases logs/ --config mine.toml --prompts mine/ --cassette mine.jsonl
-
-summarizing-context eval run --dataset locomo locomo10.json
-
-summarizing-context eval run eval-ask    [dim]# what `eval ask` recorded, again without a key[/dim]
-
-[bold]Exit status[/bold]
-
-0 all gates passed · 1 a gate failed · 2 bad input, or a reply that is not recorded · 4
-environment
-"""
-_RECORDING = """[bold]Examples[/bold]
-
-summarizing-context eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --dry-run    [dim]# price[/dim]
-
-summarizing-context eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --max-calls 2000
-
-summarizing-context eval record real --reader-model gpt-5.4-mini --judge-model gpt-5.4    [dim]# in a checkout[/dim]
-
-[bold]Keys[/bold]
-
-From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. Read a cassette before you publish it: keys and tokens
-are taken out by their shape, others by --redact; what else a transcript says is in it.
-"""
+_EXAMPLES = examples(
+    "eval run    # the default suite, in a checkout",
+    "eval run --cases logs/ --budget 16k    # your own transcripts, no labels needed",
+    "eval run --cases logs/ --config mine.toml --prompts mine/ --cassette mine.jsonl",
+    "eval run --dataset locomo locomo10.json",
+    "eval run eval-ask    # what `eval ask` recorded, again without a key",
+    more={
+        "Exit status": (
+            "0 all gates passed · 1 a gate failed · 2 bad input, or a reply that is not recorded · 4\nenvironment"
+        ),
+    },
+)
+_RECORDING = examples(
+    "eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --dry-run    # price",
+    "eval record --cases logs/ --model gpt-5.4-mini --cassette c.jsonl --max-calls 2000",
+    "eval record real --reader-model gpt-5.4-mini --judge-model gpt-5.4    # in a checkout",
+    more={
+        "Keys": (
+            "From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. Read a cassette before you publish it: keys "
+            "and tokens\nare taken out by their shape, others by --redact; what else a transcript says is in it."
+        ),
+    },
+)
 _SUITE = "Suite of the checkout, without --cases or --dataset. "
 Suite = Annotated[
     str | None,
@@ -90,18 +78,10 @@ RecordedSuite = Annotated[
         autocompletion=suite_names,
     ),
 ]
-Jobs = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Number of sessions to run in parallel. Default: one per core.")
-]
-Cases = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="PATH", help="Use your transcripts instead: files or folders, with or without sidecars."),
-]
 Dataset = Annotated[
     tuple[str, Path] | None,
     typer.Option(metavar="NAME PATH", help="Use a data set instead: locomo or longmemeval, and its file."),
 ]
-Budget = Annotated[str, typer.Option(metavar="N", help="Tokens of a view, such as 8000 or 8k. Suites have their own.")]
 Arms = Annotated[str | None, typer.Option(metavar="A[,B]", help="Arms to run; hierarchical is always included.")]
 Out = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder of the reports.")]
 
@@ -123,7 +103,7 @@ def run(
     dataset: Dataset = None,
     *,
     format: TranscriptFormat = "auto",
-    budget: Budget = "8k",
+    budget: CaseBudget = "8k",
     arms: Arms = None,
     out: Out = Path("eval-report"),
     accept: Annotated[bool, typer.Option("--accept", help="Accept these scores as the baseline of the suite.")] = False,
@@ -173,7 +153,7 @@ def record(
     dry_run: DryRun = False,
     max_calls: MaxCalls = None,
     max_input_tokens: MaxInput = None,
-    budget: Budget = "8k",
+    budget: CaseBudget = "8k",
     arms: Arms = None,
     out: Out = Path("eval-report"),
     config: ConfigPath = None,

@@ -11,27 +11,35 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from summarizing_context.cli.eval_model import DryRun, MaxCalls, ModelOptions, Redact
-from summarizing_context.cli.eval_real import chosen_arms, run_recorded
-from summarizing_context.cli.eval_run import RunRequest
-from summarizing_context.cli.output import (
+from summarizing_context.cli.eval_model import ModelOptions
+from summarizing_context.cli.eval_run import RunRequest, chosen_arms, run_recorded
+from summarizing_context.cli.options import (
     ConfigPath,
-    InputError,
+    DryRun,
     JsonPath,
-    Status,
+    MaxCalls,
+    OwnSettings,
+    PromptsPath,
+    Redact,
+    SummarizerModel,
+    SummarizerName,
     TranscriptFormat,
+    read_tokens,
+)
+from summarizing_context.cli.output import (
+    InputError,
+    Status,
     dollars,
+    examples,
     facts,
     help_text,
     notices,
     number,
     plain,
-    read_tokens,
     screen,
     tell_skipped_lines,
     write_json,
 )
-from summarizing_context.cli.own_settings import OwnSettings, PromptsPath, SummarizerModel, SummarizerName
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
@@ -39,19 +47,17 @@ if TYPE_CHECKING:
     from summarizing_context.evaluation.models import Chat, ModelPlan
     from summarizing_context.settings.values import Settings
 
-_EXAMPLES = """[bold]Examples[/bold]
-
-summarizing-context eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --dry-run    [dim]# price[/dim]
-
-summarizing-context eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --budget 16k --questions 30
-
-summarizing-context eval ask run.jsonl --config mine.toml --judge-model claude-haiku-4-5 --judge-provider anthropic
-
-[bold]Keys[/bold]
-
-From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. The log is sent to all models, in part or as a whole; keys
-and tokens are taken out by their shape, others by --redact.
-"""
+_EXAMPLES = examples(
+    "eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --dry-run    # price",
+    "eval ask run.jsonl --model gpt-5.4-mini --judge-model gpt-5.4 --budget 16k --questions 30",
+    "eval ask run.jsonl --config mine.toml --judge-model claude-haiku-4-5 --judge-provider anthropic",
+    more={
+        "Keys": (
+            "From the environment: OPENAI_API_KEY, or ANTHROPIC_API_KEY. The log is sent to all models, in part or as "
+            "a whole; keys\nand tokens are taken out by their shape, others by --redact."
+        ),
+    },
+)
 _CALL_TIMEOUT = 300.0  # seconds: one reply holds all questions
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")  # in the name of a file
 _USUAL_ARMS = "ours,extractive,compact,tail"
@@ -131,11 +137,12 @@ def ask(
     get the same number of tokens. The judge sees the answers under shuffled letters. All replies are kept in a folder:
     a run that was stopped goes on there, and `eval run FOLDER` shows the result again without a model.
     """
+    from summarizing_context.evaluation.real.arms import ARMS
     from summarizing_context.evaluation.suites import recorded_folder
 
     if cut is not None and share is not None:
         raise InputError("--cut and --share exclude each other; give one of them")
-    chosen = chosen_arms(arms)
+    chosen = chosen_arms(arms, ARMS)
     _check(log, format)
     own = OwnSettings(config, prompts, summarizer, model).load(base_url)
     reader, judge = (reader_model, reader_provider), (judge_model, judge_provider)

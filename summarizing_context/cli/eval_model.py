@@ -10,16 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from summarizing_context.cli.output import (
-    InputError,
-    dollars,
-    facts,
-    notices,
-    number,
-    plain,
-    screen,
-    write_json,
-)
+from summarizing_context.cli.output import InputError, dollars, facts, notices, number, plain, screen, write_json
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
@@ -38,27 +29,6 @@ ReaderModel = Annotated[
 ]
 JudgeModel = Annotated[
     str | None, typer.Option(metavar="M", help="Model that marks the answers. Default: the reader's model.")
-]
-CassettePath = Annotated[
-    Path | None,
-    typer.Option(metavar="FILE", help="File of recorded replies. Default for a suite: evals/cassettes/<suite>.jsonl."),
-]
-BaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Base URL of the model's server.")]
-Redact = Annotated[
-    str | None,
-    typer.Option(
-        metavar="MODULE:FUNCTION",
-        help="Function that removes secrets from each message before it is sent, kept or reported.",
-    ),
-]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Report calls, tokens and price of what is not recorded yet. Nothing is sent.")
-]
-MaxCalls = Annotated[
-    int | None, typer.Option(metavar="N", min=0, help="Maximum number of calls; the same command resumes.")
-]
-MaxInput = Annotated[
-    int | None, typer.Option(metavar="N", min=0, help="Maximum number of input tokens; the same command resumes.")
 ]
 
 

@@ -9,10 +9,10 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich import box
@@ -39,38 +39,6 @@ if TYPE_CHECKING:
 PROGRAM = "summarizing-context"
 _MOST_LINES = 5  # of transcripts, that are named as skipped
 _PIPE_WIDTH = 120  # columns where there is no terminal to ask
-
-JsonPath = Annotated[
-    str | None,
-    typer.Option(
-        "--json", metavar="PATH", help="Write the result as JSON to this file; [bold]-[/bold] is standard output."
-    ),
-]
-ConfigPath = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="Settings from this TOML or JSON file.")
-]
-StorePath = Annotated[
-    str,
-    typer.Option(
-        "--store",
-        metavar="STORE",
-        envvar="SUMMARIZING_CONTEXT_STORE",
-        help="The SQLite file of the sessions, or postgresql://user@host/database.",
-    ),
-]
-
-
-TranscriptPaths = Annotated[
-    list[Path],
-    typer.Argument(metavar="PATH", help="Transcripts of any known format, folders of them, or - for standard input."),
-]
-
-TranscriptFormat = Annotated[
-    str,
-    typer.Option(
-        "--format", metavar="NAME", help="Format of the transcripts, such as codex or messages. Default: detected."
-    ),
-]
 
 
 class Status(IntEnum):
@@ -198,9 +166,19 @@ def help_text(command: Callable[..., object]) -> str:
     return "\n\n".join(" ".join(part.split()) for part in (command.__doc__ or "").split("\n\n"))
 
 
-def example(*lines: str) -> str:
-    """What a command's help shows at its end: how it is called."""
-    return "\n\n".join(("[bold]Examples[/bold]", *(f"summarizing-context {line}" for line in lines)))
+def examples(*lines: str, heading: str = "Examples", more: Mapping[str, str] | None = None) -> str:
+    """What a command's help shows at its end: how it is called, and `more` by headings of their own.
+
+    A remark, four spaces and `#` behind a line, is set above it, where nothing wraps.
+    """
+    told = [f"[bold]{heading}[/bold]"]
+    for line in lines:
+        command, _, remark = line.partition("    # ")
+        command = command if f"{PROGRAM} " in command else f"{PROGRAM} {command}"
+        told.append(f"[dim]# {remark}[/dim]\n{command}" if remark else command)
+    for title, text in (more or {}).items():
+        told += [f"[bold]{title}[/bold]", text]
+    return "\n\n".join(told)
 
 
 def number(value: float | None) -> str:
@@ -225,15 +203,6 @@ def dollars(value: float | None) -> str:
 def verdict(value: int) -> Text:
     """A figure that should be 0."""
     return Text(f"{value:,}", style="green" if value == 0 else "bold red")
-
-
-def read_tokens(text: str, *, option: str = "--budget") -> int:
-    """A number of tokens such as `16000`, `16_000` or `16k`."""
-    bare = text.strip().lower().replace("_", "")
-    digits, factor = (bare[:-1], 1_000) if bare.endswith("k") else (bare, 1)
-    if not (digits.isascii() and digits.isdigit()) or not int(digits):
-        raise InputError(f"{option}: {plain(text, 40)!r} is not a number of tokens; write it like 16000 or 16k")
-    return int(digits) * factor
 
 
 def tell_unreadable(unreadable: Sequence[TranscriptError]) -> Status:

@@ -12,12 +12,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from summarizing_context.cli.completion import prompt_names
+from summarizing_context.cli.options import JsonPath, PromptsPath, TranscriptFormat
 from summarizing_context.cli.output import (
     InputError,
-    JsonPath,
     Status,
-    TranscriptFormat,
+    examples,
     help_text,
     number,
     plain,
@@ -27,9 +26,10 @@ from summarizing_context.cli.output import (
     tell_skipped_lines,
     write_json,
 )
+from summarizing_context.cli.stored import prompt_names
 
 if TYPE_CHECKING:
-    from summarizing_context.evaluation.prompt_inspection import Rendered
+    from summarizing_context.evaluation.prompt_inspection import Change, Rendered
     from summarizing_context.messages.counters import TokenCounter
     from summarizing_context.summarizers.prompts import Prompt
 
@@ -84,23 +84,11 @@ def show_prompt(prompt: Prompt, facts: dict[str, Any], counter: str) -> None:
     _print_text(prompt.text)
 
 
-def diff_document(old: Prompt, new: Prompt, count: Callable[[str], int]) -> dict[str, Any]:
-    """A comparison as JSON values."""
-    from summarizing_context.evaluation.prompt_inspection import compare_prompts
-
-    changes = [[change.sign, change.text] for change in compare_prompts(old, new)]
-    return {"first": facts_of(old, count), "second": facts_of(new, count), "changes": changes}
-
-
-def show_diff(old: Prompt, new: Prompt, count: Callable[[str], int]) -> None:
-    """A comparison, coloured on a terminal."""
-    from summarizing_context.evaluation.prompt_inspection import compare_prompts
-
-    before, after = facts_of(old, count), facts_of(new, count)
+def show_diff(before: dict[str, Any], after: dict[str, Any], changes: Sequence[Change]) -> None:
+    """A comparison of the prompts with these facts, coloured on a terminal."""
     console = screen()
     tokens = f"{before['fixed_tokens']} → {after['fixed_tokens']} tokens"
     console.print(Text(f"{before['name']} → {after['name']}   {tokens}", style="bold"))
-    changes = compare_prompts(old, new)
     for change in changes:
         console.print(Text(f"{change.sign} {change.text}", style=_STYLES[change.sign]), soft_wrap=True)
     if not changes:
@@ -146,23 +134,13 @@ def _yes_or_no(value: bool) -> str:
     return "yes" if value else "no"
 
 
-_EXAMPLES = """[bold]Examples[/bold]
+_EXAMPLES = examples(
+    "prompts list",
+    "prompts diff segment    # the newest version against the one before",
+    "prompts render segment run.jsonl    # the request for a real segment, part by part",
+    "prompts check --prompts my-prompts/",
+)
 
-summarizing-context prompts list
-
-summarizing-context prompts diff segment    [dim]# the newest version against the one before[/dim]
-
-summarizing-context prompts render segment run.jsonl    [dim]# the request for a real segment, part by part[/dim]
-
-summarizing-context prompts check --prompts my-prompts/
-"""
-
-_FOLDER = Annotated[
-    Path | None,
-    typer.Option(
-        "--prompts", metavar="FOLDER", help="Folder with <purpose>/v<N>.md files that override the shipped prompts."
-    ),
-]
 
 _NAME = Annotated[
     str,
@@ -188,7 +166,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(family, name="prompts")
 
 
-def list_prompts(prompts: _FOLDER = None, json_path: JsonPath = None) -> int:
+def list_prompts(prompts: PromptsPath = None, json_path: JsonPath = None) -> int:
     """List all prompts with the tokens that their fixed text costs in every request."""
     from summarizing_context.summarizers.prompts import load, names
 
@@ -198,7 +176,7 @@ def list_prompts(prompts: _FOLDER = None, json_path: JsonPath = None) -> int:
     return Status.OK
 
 
-def show(name: _NAME, prompts: _FOLDER = None, json_path: JsonPath = None) -> int:
+def show(name: _NAME, prompts: PromptsPath = None, json_path: JsonPath = None) -> int:
     """Show one prompt: what it is for, what it costs, and its whole text."""
 
     prompt, counter = find_prompt(name, prompts), _counter()
@@ -214,21 +192,25 @@ def show(name: _NAME, prompts: _FOLDER = None, json_path: JsonPath = None) -> in
 def diff(
     first: _NAME,
     second: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="What to compare it with.")] = None,
-    prompts: _FOLDER = None,
+    prompts: PromptsPath = None,
     json_path: JsonPath = None,
 ) -> int:
     """Compare two versions of a prompt; of one name alone, the version before it with it."""
+    from summarizing_context.evaluation.prompt_inspection import compare_prompts
 
     if second is None:
         new = find_prompt(first, prompts)
         old = _before(new, prompts)
     else:
         old, new = find_prompt(first, prompts), find_prompt(second, prompts)
-    counter = _counter()
+    counter, changes = _counter(), compare_prompts(old, new)
+    before, after = facts_of(old, counter.count), facts_of(new, counter.count)
     if json_path is not None:
-        write_json(json_path, {**diff_document(old, new, counter.count), "token_counter": counter.name})
+        told = [[change.sign, change.text] for change in changes]
+        document = {"first": before, "second": after, "changes": told, "token_counter": counter.name}
+        write_json(json_path, document)
     if json_path != "-":
-        show_diff(old, new, counter.count)
+        show_diff(before, after, changes)
     return Status.OK
 
 
@@ -251,7 +233,7 @@ def render(
     full: Annotated[bool, typer.Option("--full", help="Print the whole record, not only its beginning and end.")] = (
         False
     ),
-    prompts: _FOLDER = None,
+    prompts: PromptsPath = None,
     json_path: JsonPath = None,
 ) -> int:
     """Show the exact request that a prompt is sent with for a real segment, and what each part costs.
@@ -283,7 +265,7 @@ def render(
     return Status.OK
 
 
-def check(prompts: _FOLDER = None, json_path: JsonPath = None) -> int:
+def check(prompts: PromptsPath = None, json_path: JsonPath = None) -> int:
     """Check form, length, sections and names of all prompts. Exit status 1 if anything is wrong."""
     from summarizing_context.evaluation.prompt_inspection import check_prompts
     from summarizing_context.summarizers.prompts import names

@@ -2,60 +2,59 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from summarizing_context.cli.mcp import read_address
-from summarizing_context.cli.output import (
+from summarizing_context.cli.options import (
     ConfigPath,
-    InputError,
     JsonPath,
-    Status,
+    OwnSettings,
     StorePath,
-    dollars,
+    SummarizerModel,
+    read_address,
+    read_tokens,
+    url_of,
+)
+from summarizing_context.cli.output import (
+    InputError,
+    Status,
+    examples,
     help_text,
     notices,
-    number,
     plain,
-    read_tokens,
+    screen,
     show_result,
-    table,
 )
-from summarizing_context.cli.own_settings import OwnSettings, SummarizerModel
-from summarizing_context.cli.proxy_setup import DryRun, NoService, Shell, Yes, disable
-from summarizing_context.cli.proxy_setup import enable as enable_proxy
-from summarizing_context.cli.proxy_watch import watch_lines, watch_screen
+from summarizing_context.cli.proxy_watch import sessions_table, watch_lines, watch_screen
 from summarizing_context.cli.view import stop_asked
-from summarizing_context.settings.providers import NAMED
+from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from summarizing_context.proxy.installation import Command, Edit
     from summarizing_context.proxy.server import ProxySettings
+
 
 _LISTEN = "127.0.0.1:8377"
 
 _CLIENT = "client"
 
-_EXAMPLES = """[bold]Examples[/bold]
-
-summarizing-context proxy --store proxy.db    [dim]# then: export ANTHROPIC_BASE_URL=http://127.0.0.1:8377[/dim]
-
-summarizing-context proxy --store proxy.db --budget 60k --summarizer client
-
-summarizing-context proxy --store proxy.db --shadow    [dim]# changes nothing, tells what it would save[/dim]
-
-summarizing-context proxy run --store proxy.db -- claude    [dim]# a free port for one command[/dim]
-
-summarizing-context proxy enable --store ~/.local/share/proxy.db    [dim]# for all clients; disable takes it back[/dim]
-
-summarizing-context proxy watch
-
-summarizing-context proxy status
-"""
+_EXAMPLES = examples(
+    "proxy --store proxy.db    # then: export ANTHROPIC_BASE_URL=http://127.0.0.1:8377",
+    "proxy --store proxy.db --budget 60k --summarizer client",
+    "proxy --store proxy.db --shadow    # changes nothing, tells what it would save",
+    "proxy run --store proxy.db -- claude    # a free port for one command",
+    "proxy enable --store ~/.local/share/proxy.db    # for all clients; disable takes it back",
+    "proxy watch",
+    "proxy status",
+)
 
 Address = Annotated[
     str, typer.Option("--listen", metavar="HOST:PORT", help="Address to listen on. A port alone is on the loopback.")
@@ -195,10 +194,10 @@ def enable(
     shadow: Shadow = False,
     shadow_pays: ShadowPays = False,
     config: ConfigPath = None,
-    shell: Shell = None,
-    no_service: NoService = False,
-    yes: Yes = False,
-    dry_run: DryRun = False,
+    shell: _Shell = None,
+    no_service: _NoService = False,
+    yes: _Yes = False,
+    dry_run: _DryRun = False,
 ) -> int:
     """Send every client of yours through a proxy that starts with your login.
 
@@ -216,7 +215,7 @@ def enable(
         "--config": None if config is None else str(config.expanduser().absolute()),
     }
     words = [word for option, value in given.items() if value is not None for word in (option, value)]
-    return enable_proxy(
+    return _enabled(
         [*words, *(["--shadow"] if shadow else []), *(["--shadow-pays"] if shadow_pays else [])],
         listen=listen,
         summarizer=None if proxy.lends else proxy.settings.summarizer,
@@ -231,7 +230,9 @@ def enable(
 def status(listen: Address = _LISTEN, token: Token = None, json_path: JsonPath = None) -> int:
     """Tell what a running proxy does: its sessions, what was sent, kept and paid."""
     told = _asked(listen, token)
-    show_result(json_path, told, _sessions(told))
+    unchanged, failures = told["passed_unchanged"], told["failures"]
+    title = f"{told['requests']:,} requests, {unchanged:,} without a view, {failures:,} failures of ours"
+    show_result(json_path, told, sessions_table(title, told["sessions"], is_wide=True))
     return Status.OK
 
 
@@ -271,7 +272,7 @@ def _asked(listen: str, token: str | None, after: int = 0) -> dict[str, Any]:
     from urllib.request import ProxyHandler, Request, build_opener
 
     host, port = read_address(listen)
-    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    address = url_of(host, port)
     headers = {} if token is None else {"x-summarizing-context-token": token}
     try:
         request = Request(f"{address}/_status?after={after}", headers=headers)
@@ -284,16 +285,132 @@ def _asked(listen: str, token: str | None, after: int = 0) -> dict[str, Any]:
         ) from error
 
 
-def _sessions(told: dict[str, Any]) -> Table:
-    unchanged, failures = told["passed_unchanged"], told["failures"]
-    title = f"{told['requests']:,} requests, {unchanged:,} without a view, {failures:,} failures of ours"
-    shown = table(
-        title, "session", "model", "#requests", "#history", "#sent", "#activations", "#cached", "#cost", wide="session"
-    )
-    for each in told["sessions"]:
-        cached = each["cache_read"] / each["input_tokens"] if each["input_tokens"] else 0
-        shown.add_row(
-            plain(each["session"], 60), plain(each["model"], 24), number(each["requests"]), number(each["tokens"]),
-            number(each["view_tokens"]), number(each["activations"]), f"{cached:.0%}", dollars(each["cost"]),
-        )  # fmt: skip
-    return shown
+_Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+_DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written; write nothing.")]
+_Shell = Annotated[str | None, typer.Option("--shell", metavar="NAME", help="bash, zsh or fish. Default: from $SHELL.")]
+_NoService = Annotated[bool, typer.Option("--no-service", help="Write the shell lines only; start the proxy yourself.")]
+
+
+def _enabled(
+    options: Sequence[str],
+    *,
+    listen: str,
+    summarizer: str | None,
+    upstreams: dict[str, str | None],
+    shell: str | None,
+    no_service: bool,
+    yes: bool,
+    dry_run: bool,
+) -> int:
+    """Show and write the shell's lines and the service, and start it. `options` are those of the served proxy."""
+    from summarizing_context.proxy.installation import add_lines, add_service, base_urls, service_of, shell_files
+
+    host, port = read_address(listen, "--listen")
+    if not ip_address(host).is_loopback or port == 0:
+        raise InputError("--listen: clients of this machine ask an address of the loopback; write it like 8377")
+    if not no_service and summarizer in PROVIDERS:
+        raise InputError(f"a service has no key for --summarizer {summarizer}; take client, or --no-service")
+    shell = _shell(shell)
+    address = url_of(host, port)
+    path = shell_files(shell, Path.home(), os.environ, sys.platform)[0]
+    _check_addresses(base_urls(address), upstreams, path)
+    edits = [edit] if (edit := add_lines(path, shell, address)) is not None else []
+    calls: Sequence[Command] = ()
+    if not no_service:
+        command = [sys.executable, "-m", "summarizing_context", "proxy", *options, "--listen", f"{host}:{port}"]
+        service = service_of(sys.platform, Path.home(), os.environ, command)
+        unit = add_service(service)
+        edits += [unit] if unit is not None else []
+        calls = service.start if unit is None else service.restart
+    if not edits:
+        notices().print("everything is written already")
+    if not _agreed("Write", edits, calls, yes=yes, dry_run=dry_run):
+        return Status.OK
+    for edit in edits:
+        edit.apply()
+    status = _called(calls)
+    notices().print(f"new shells send their clients to {address}; `summarizing-context proxy disable` takes it back")
+    return status
+
+
+def disable(*, yes: _Yes = False, dry_run: _DryRun = False) -> int:
+    """Take back what `proxy _enabled` has written: the marked lines of each shell, and the service.
+
+    Both are shown first. Everything else in these files stays byte for byte.
+    """
+    from summarizing_context.proxy.installation import SHELLS, remove_lines, remove_service, service_of, shell_files
+
+    home = Path.home()
+    paths = [path for shell in SHELLS for path in shell_files(shell, home, os.environ, sys.platform)]
+    lines = [edit for path in paths if (edit := remove_lines(path)) is not None]
+    service = service_of(sys.platform, home, os.environ, [])
+    unit = remove_service(service)
+    edits = [*lines, *([unit] if unit is not None else [])]
+    if not edits:
+        notices().print("nothing to remove")
+        return Status.OK
+    calls = [*service.stop, *service.forget] if unit is not None else []
+    if not _agreed("Remove", edits, calls, yes=yes, dry_run=dry_run):
+        return Status.OK
+    status = _called(service.stop) if unit is not None else Status.OK
+    for edit in edits:
+        edit.apply()
+    if unit is not None:
+        status = max(status, _called(service.forget))
+    notices().print("shells that are open keep the addresses until they end")
+    return status
+
+
+def _shell(given: str | None) -> str:
+    from summarizing_context.proxy.installation import SHELLS
+
+    name = Path(os.environ.get("SHELL", "")).name if given is None else given
+    if name not in SHELLS:
+        raise InputError(f"--shell: {plain(name, 40)!r} is not known; give one of {', '.join(SHELLS)}")
+    return name
+
+
+def _check_addresses(urls: dict[str, str], upstreams: dict[str, str | None], path: Path) -> None:
+    """An address that a client is given already would be lost: it has to be named as the provider's."""
+    from summarizing_context.proxy.installation import read_file
+
+    written = (read_file(path) or b"").decode("utf-8", "replace")
+    for (name, url), (option, upstream) in zip(urls.items(), upstreams.items(), strict=True):
+        present = os.environ.get(name)
+        if present and present != url and upstream is None and f"{present}\n" not in written:
+            raise InputError(f"{name} is {plain(present, 200)} already; add {option} {plain(present, 200)} to keep it")
+
+
+def _agreed(word: str, edits: Sequence[Edit], calls: Sequence[Command], *, yes: bool, dry_run: bool) -> bool:
+    """Show everything, and ask. Raises `InputError` where the answer is no."""
+    console = screen()
+    for edit in edits:
+        console.print(f"{word} in {edit.path}:", soft_wrap=True)
+        console.print(edit.shown.rstrip("\n"), soft_wrap=True)
+        console.print("")
+    for call in calls:
+        console.print(f"Run: {' '.join(call.words)}", soft_wrap=True)
+    if dry_run or yes or not edits:
+        return not dry_run
+    try:
+        agreed = typer.confirm("Go on?", err=True)
+    except typer.Abort as error:
+        raise InputError("nothing was changed: there was no answer; give --yes to do it without asking") from error
+    if not agreed:
+        raise InputError("nothing was changed")
+    return True
+
+
+def _called(calls: Sequence[Command]) -> Status:
+    """Call the service manager; say what it could not do."""
+    for call in calls:
+        try:
+            done = subprocess.run(call.words, capture_output=True, text=True, timeout=30, check=False)
+            said, failed = done.stderr.strip(), done.returncode != 0
+        except (OSError, subprocess.TimeoutExpired) as error:
+            said, failed = type(error).__name__, True
+        if failed and not call.may_fail:
+            words = plain(f"{' '.join(call.words)} failed ({said[:200]}); the files are in place, call it by hand")
+            notices().print(words, soft_wrap=True)
+            return Status.ENVIRONMENT
+    return Status.OK

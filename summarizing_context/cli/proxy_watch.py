@@ -15,6 +15,7 @@ from summarizing_context.cli.output import dollars, number, plain, screen, table
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+    from rich.table import Table
 
 Look = Callable[[int], dict[str, Any]]  # what the proxy tells, with the records after a number
 
@@ -86,7 +87,9 @@ class Watched:
         sessions = self._told["sessions"][:_MOST_SESSIONS]
         yield _title(self._told)
         yield ""
-        yield _sessions(sessions, len(self._told["sessions"]), is_wide)
+        total = len(self._told["sessions"])
+        newest = f"Newest {_MOST_SESSIONS} of {total:,} sessions" if total > _MOST_SESSIONS else f"Sessions ({total:,})"
+        yield sessions_table(newest, sessions, is_wide=is_wide)
         room = (options.height or console.height) - len(sessions) - 14
         yield _requests(list(self._records)[-max(3, room) :], is_wide)
 
@@ -109,17 +112,17 @@ def _title(told: Mapping[str, Any]) -> RenderableType:
     return Text.assemble((head, "bold"), f" · {plain(about)}\n", " · ".join(facts))
 
 
-def _sessions(sessions: list[dict[str, Any]], total: int, is_wide: bool) -> RenderableType:
-    title = f"Sessions ({total:,})" if total <= _MOST_SESSIONS else f"Newest {_MOST_SESSIONS} of {total:,} sessions"
-    wide_only = ["model"] if is_wide else []
+def sessions_table(title: str, sessions: list[dict[str, Any]], *, is_wide: bool) -> Table:
+    """What was sent, kept and paid, by session; where there is little room, without the model."""
+    model = ["model"] if is_wide else []
     shown = table(
-        title, "session", *wide_only, "#requests", "#history", "#sent", "#activ.", "#cached", "#cost", wide="session"
+        title, "session", *model, "#requests", "#history", "#sent", "#activ.", "#cached", "#cost", wide="session"
     )
     for each in sessions:
         share = each["cache_read"] / each["input_tokens"] if each["input_tokens"] else 0
         figures = [number(each[name]) for name in ("requests", "tokens", "view_tokens", "activations")]
-        model = [plain(each["model"], 24)] if is_wide else []
-        shown.add_row(_name(each["session"], is_wide), *model, *figures, f"{share:.0%}", dollars(each["cost"]))
+        named = [_name(each["session"], is_wide), *([plain(each["model"], 24)] if is_wide else [])]
+        shown.add_row(*named, *figures, f"{share:.0%}", dollars(each["cost"]))
     return shown
 
 

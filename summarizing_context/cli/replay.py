@@ -13,22 +13,29 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 from rich.table import Table
 
-from summarizing_context.cli.completion import strategy_names
-from summarizing_context.cli.output import (
+from summarizing_context.cli.options import (
+    BaseUrl,
     ConfigPath,
-    InputError,
     JsonPath,
-    Status,
+    OwnSettings,
+    PromptsPath,
+    SummarizerModel,
+    SummarizerName,
     TranscriptFormat,
     TranscriptPaths,
+    read_tokens,
+)
+from summarizing_context.cli.output import (
+    InputError,
+    Status,
     counted,
     dollars,
+    examples,
     help_text,
     notices,
     number,
     plain,
     progress_bar,
-    read_tokens,
     screen,
     table,
     tell_skipped_lines,
@@ -36,7 +43,7 @@ from summarizing_context.cli.output import (
     verdict,
     write_json,
 )
-from summarizing_context.cli.own_settings import OwnSettings, PromptsPath, SummarizerModel, SummarizerName
+from summarizing_context.cli.stored import strategy_names
 from summarizing_context.settings.providers import NAMED, PROVIDERS
 
 if TYPE_CHECKING:
@@ -288,27 +295,21 @@ def _cells(row: Forecast, price: ModelPrice | None) -> Sequence[Any]:
 
 _BYTES_A_JOB = 300_000  # of files, from which another process pays
 
-_EXAMPLES = """[bold]Examples[/bold]
-
-summarizing-context replay session.jsonl --budget 16k
-
-summarizing-context replay ~/.claude/projects    [dim]# of your own client[/dim]
-
-summarizing-context replay logs/ --budget 8000,16000,64000 --json figures.json
-
-summarizing-context replay logs/ --budget 16k --strategy hierarchical,summarize,truncate    [dim]# side by side[/dim]
-
-summarizing-context replay run.jsonl.gz --budget 32k --store run.db    [dim]# to look into it afterwards[/dim]
-
-summarizing-context replay logs/ --budget 16k --dry-run --summarizer openai --model gpt-5.4-mini    [dim]# price[/dim]
-
-summarizing-context replay logs/ --budget 16k --summarizer openai --model M --base-url http://127.0.0.1:8000/v1
-
-[bold]Exit status[/bold]
-
-0 all laws held · 1 a law was broken · 2 bad input · 3 a view was refused
-4 store or environment · 130 Ctrl-C
-"""
+_EXAMPLES = examples(
+    "replay session.jsonl --budget 16k",
+    "replay ~/.claude/projects    # of your own client",
+    "replay logs/ --budget 8000,16000,64000 --json figures.json",
+    "replay logs/ --budget 16k --strategy hierarchical,summarize,truncate    # side by side",
+    "replay run.jsonl.gz --budget 32k --store run.db    # to look into it afterwards",
+    "replay logs/ --budget 16k --dry-run --summarizer openai --model gpt-5.4-mini    # price",
+    "replay logs/ --budget 16k --summarizer openai --model M --base-url http://127.0.0.1:8000/v1",
+    more={
+        "Exit status": (
+            "0 all laws held · 1 a law was broken · 2 bad input · 3 a view was refused\n"
+            "4 store or environment · 130 Ctrl-C"
+        ),
+    },
+)
 
 
 _Strategies = Annotated[
@@ -319,7 +320,6 @@ _Strategies = Annotated[
         autocompletion=strategy_names,
     ),
 ]
-_BaseUrl = Annotated[str | None, typer.Option("--base-url", metavar="URL", help="Base URL of the model's server.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -347,7 +347,7 @@ def replay(
         bool, typer.Option("--live", help="Take views without waiting until the worker has caught up.")
     ] = False,
     model: SummarizerModel = None,
-    base_url: _BaseUrl = None,
+    base_url: BaseUrl = None,
     dry: Annotated[
         bool,
         typer.Option("--dry-run", help="Report calls, tokens and price of the summaries. Nothing is sent."),

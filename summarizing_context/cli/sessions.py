@@ -7,41 +7,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from summarizing_context.cli.completion import session_names
+from summarizing_context.cli.options import JsonPath, LastBudget, SessionName, StorePath, read_tokens
 from summarizing_context.cli.output import (
     InputError,
-    JsonPath,
     Status,
-    StorePath,
-    example,
+    examples,
     help_text,
     number,
     plain,
-    read_tokens,
     shell_line,
     show_result,
     table,
 )
-from summarizing_context.cli.stored import check_store, find_session, with_store
+from summarizing_context.cli.stored import check_store, find_session, session_names, with_store
 from summarizing_context.settings.addresses import shown_store
 
 if TYPE_CHECKING:
     from summarizing_context.stores.base import Place, SessionInfo, SessionStore, StoredProviderView
 
-SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.", autocompletion=session_names)]
-LastBudget = Annotated[
-    str | None,
-    typer.Option("--budget", metavar="N", help="Tokens that a view may use. Default: those of the last request."),
-]
 _YES = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
-_EXAMPLES = """[bold]Examples[/bold]
-
-summarizing-context sessions list --store run.db
-
-summarizing-context sessions delete old-run --store run.db
-
-summarizing-context sessions purge --store run.db --yes
-"""
+_EXAMPLES = examples(
+    "sessions list --store run.db",
+    "sessions delete old-run --store run.db",
+    "sessions purge --store run.db --yes",
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -70,7 +59,7 @@ def register(app: typer.Typer) -> None:
         ("restore", restore, "restore s1 before-the-refactoring --store run.db"),
         ("fork", fork, "fork s1 c3 s2 --store run.db"),
     ):
-        app.command(name, help=help_text(command), epilog=example(line))(command)
+        app.command(name, help=help_text(command), epilog=examples(line))(command)
 
 
 def list_sessions(store: StorePath, json_path: JsonPath = None) -> int:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -15,33 +15,44 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from summarizing_context.cli.eval_model import MaxCalls, show_forecast
-from summarizing_context.cli.output import (
+from summarizing_context.cli.eval_model import ModelOptions, show_forecast
+from summarizing_context.cli.options import (
+    BaseUrl,
+    CaseBudget,
+    Cases,
     ConfigPath,
-    InputError,
+    DryRun,
+    Jobs,
     JsonPath,
-    Status,
+    MaxCalls,
+    OwnSettings,
+    PromptsPath,
+    SummarizerModel,
+    SummarizerName,
     TranscriptFormat,
+    read_tokens,
+)
+from summarizing_context.cli.output import (
+    InputError,
+    Status,
+    examples,
     help_text,
     notices,
     number,
     plain,
     progress_bar,
-    read_tokens,
     refuse_suite,
     screen,
     table,
     tell_skipped_lines,
     write_json,
 )
-from summarizing_context.cli.own_settings import OwnSettings, PromptsPath, SummarizerModel, SummarizerName
 
 if TYPE_CHECKING:
     from summarizing_context.evaluation.cases.sources import CaseSource
-    from summarizing_context.evaluation.cassettes import Cassette, Mode
+    from summarizing_context.evaluation.cassettes import Cassette
     from summarizing_context.evaluation.outcomes import Interval
     from summarizing_context.evaluation.suites import Suite
-    from summarizing_context.evaluation.tuning.gepa_prompts import GepaPrompts
     from summarizing_context.evaluation.tuning.trials import Pair
     from summarizing_context.evaluation.tuning.tuner import TuneOutcome, TuneTask
     from summarizing_context.evaluation.tuning.variants import Optimizer, Variant
@@ -49,45 +60,34 @@ if TYPE_CHECKING:
     from summarizing_context.summarizers.prompts import Prompt
 
 
-@dataclass(frozen=True, slots=True)
-class Speaker:
-    """What the command line says of the model that summarizes."""
+class _Search(NamedTuple):
+    """What is tried, and how far."""
 
-    cassette: Path | None
-    record: bool = False
-    max_calls: int | None = None
-    gepa: bool = False
-    dry_run: bool = False
+    start: Path | None
+    tries: Sequence[Path]
+    gepa: bool
+    seed: int
+    evaluations: int
+    seconds: float | None
+    jobs: int
 
-    @contextmanager
-    def opened(self, settings: Settings) -> Iterator[Cassette | None]:
-        """The cassette; None where these settings ask no model."""
-        from summarizing_context.evaluation.cassettes import Cassette
-        from summarizing_context.evaluation.models import summarizes_by_model
-        from summarizing_context.evaluation.requests import Caps
 
-        if not summarizes_by_model(settings):
-            if self.record or self.gepa or self.dry_run or self.cassette is not None:
-                raise InputError("--cassette, --record, --dry-run and --gepa are for a model; name it with --model")
-            yield None
-            return
-        if self.cassette is None:
-            raise InputError("--cassette: name the file in which the model's replies are kept")
-        mode: Mode = "forecast" if self.dry_run else "record" if self.record else "replay"
-        with Cassette.open(self.cassette, mode, caps=Caps(self.max_calls)) as cassette:
-            yield cassette
+@contextmanager
+def _opened(options: ModelOptions, settings: Settings, *, gepa: bool) -> Iterator[Cassette | None]:
+    """The cassette of the model that summarizes; None where these settings ask none."""
+    from summarizing_context.evaluation.cassettes import Cassette
+    from summarizing_context.evaluation.models import summarizes_by_model
+    from summarizing_context.evaluation.requests import Caps
 
-    def gepa_prompts(self, settings: Settings, cassette: Cassette | None, *, seed: int, proposals: int) -> GepaPrompts:
-        """gepa, with the model that summarizes as the one that writes prompts too."""
-        from summarizing_context.evaluation.models import Chat
-        from summarizing_context.evaluation.tuning.gepa_prompts import GepaPrompts, Proposer
-        from summarizing_context.settings.values import Settings
-
-        if cassette is None or settings.model is None:
-            raise InputError("--gepa needs a model that writes prompts; name it with --model")
-        chat = Chat(provider=settings.summarizer, model=settings.model, base_url=settings.base_url)
-        proposing = Settings(summarizer=chat.provider, model=chat.model, base_url=chat.base_url)
-        return GepaPrompts(Proposer(proposing, chat, cassette), seed=seed, proposals=proposals)
+    if not summarizes_by_model(settings):
+        if options.mode != "replay" or gepa or options.cassette is not None:
+            raise InputError("--cassette, --record, --dry-run and --gepa are for a model; name it with --model")
+        yield None
+        return
+    if options.cassette is None:
+        raise InputError("--cassette: name the file in which the model's replies are kept")
+    with Cassette.open(options.cassette, options.mode, caps=Caps(options.max_calls)) as cassette:
+        yield cassette
 
 
 def read_variant(path: Path, *, has_model: bool, start: Variant) -> Variant:
@@ -101,12 +101,9 @@ def read_variant(path: Path, *, has_model: bool, start: Variant) -> Variant:
         return Variant(name=path.name, parameters=load_parameters(path))
     if not has_model:
         raise InputError(f"--try: {path} holds prompts; name the model that they are for with --model")
-    tried = {prompt.name: prompt for prompt in _prompts(path)}
-    return Variant(name=_name_of(path), prompts=_merged(start.prompts, tried))
-
-
-def _merged(prompts: Sequence[Prompt], over: Mapping[str, Prompt]) -> tuple[Prompt, ...]:
-    return tuple(({prompt.name: prompt for prompt in prompts} | dict(over)).values())
+    prompts = {prompt.name: prompt for prompt in (*start.prompts, *_prompts(path))}
+    name = f"{path.parent.name}/{path.stem}" if path.suffix == ".md" else path.name
+    return Variant(name=name, prompts=tuple(prompts.values()))
 
 
 def _prompts(path: Path, *, option: str = "--try") -> Iterator[Prompt]:
@@ -123,10 +120,6 @@ def _prompts(path: Path, *, option: str = "--try") -> Iterator[Prompt]:
         raise InputError(f"{option}: {path} holds no prompt; a prompt is a file such as segment/v3.md in it")
     for purpose in purposes:
         yield latest(purpose, root=path)
-
-
-def _name_of(path: Path) -> str:
-    return f"{path.parent.name}/{path.stem}" if path.suffix == ".md" else path.name
 
 
 _MOST_CHANGES = 16
@@ -202,24 +195,17 @@ def _interval_words(interval: Interval) -> str:
     return f"{interval.low:.4f} – {interval.high:.4f}"
 
 
-_EXAMPLES = """[bold]Examples[/bold]
-
-summarizing-context tune    [dim]# in a checkout: from naive figures, judged on held-out sessions[/dim]
-
-summarizing-context tune --cases logs/ --budget 16k --write mine/    [dim]# figures for your own transcripts[/dim]
-
-summarizing-context tune --cases logs/ --try a.toml --try b.toml    [dim]# which of these is better?[/dim]
-
-summarizing-context tune --cases logs/ --model gpt-5.4-mini --cassette t.jsonl --try my/ --dry-run    [dim]# price[/dim]
-
-summarizing-context tune --cases logs/ --model gpt-5.4-mini --record --cassette t.jsonl --try my/segment/v3.md
-
-summarizing-context tune --cases logs/ --model gpt-5.4-mini --record --cassette t.jsonl --gepa --write my/
-
-[bold]Exit status[/bold]
-
-0 done · 1 a suite's claim about tuning failed · 2 bad input · 4 environment
-"""
+_EXAMPLES = examples(
+    "tune    # in a checkout: from naive figures, judged on held-out sessions",
+    "tune --cases logs/ --budget 16k --write mine/    # figures for your own transcripts",
+    "tune --cases logs/ --try a.toml --try b.toml    # which of these is better?",
+    "tune --cases logs/ --model gpt-5.4-mini --cassette t.jsonl --try my/ --dry-run    # price",
+    "tune --cases logs/ --model gpt-5.4-mini --record --cassette t.jsonl --try my/segment/v3.md",
+    "tune --cases logs/ --model gpt-5.4-mini --record --cassette t.jsonl --gepa --write my/",
+    more={
+        "Exit status": ("0 done · 1 a suite's claim about tuning failed · 2 bad input · 4 environment"),
+    },
+)
 
 
 _SUITE = "tuning_start"
@@ -229,11 +215,6 @@ _Suite = Annotated[
     typer.Argument(metavar="[SUITE]", help=f"Suite of the checkout. Default, without --cases: `{_SUITE}`."),
 ]
 
-_Cases = Annotated[
-    list[Path] | None, typer.Option(metavar="PATH", help="Use your transcripts instead: files or folders.")
-]
-
-_Budget = Annotated[str, typer.Option(metavar="N", help="Tokens of a request, for your transcripts.")]
 
 _Start = Annotated[
     Path | None,
@@ -267,17 +248,8 @@ _Tape = Annotated[Path | None, typer.Option("--cassette", metavar="FILE", help="
 
 _Record = Annotated[bool, typer.Option("--record", help="Send requests whose replies are not recorded yet.")]
 
-_Url = Annotated[str | None, typer.Option(metavar="URL", help="Base URL of the model's server.")]
 
 _Gepa = Annotated[bool, typer.Option("--gepa", help="Let the model write better prompts (the extra gepa).")]
-
-_DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Report calls, tokens and price of what is not recorded yet. Nothing is sent.")
-]
-
-_Jobs = Annotated[
-    int | None, typer.Option(metavar="N", min=1, help="Number of sessions to run in parallel. Default: one per core.")
-]
 
 
 def register(app: typer.Typer) -> None:
@@ -287,10 +259,10 @@ def register(app: typer.Typer) -> None:
 
 def tune(
     suite: _Suite = None,
-    cases: _Cases = None,
+    cases: Cases = None,
     *,
     format: TranscriptFormat = "auto",
-    budget: _Budget = "8k",
+    budget: CaseBudget = "8k",
     start: _Start = None,
     tries: _Tries = None,
     evaluations: _Evaluations = 120,
@@ -302,11 +274,11 @@ def tune(
     model: SummarizerModel = None,
     cassette: _Tape = None,
     record: _Record = False,
-    base_url: _Url = None,
+    base_url: BaseUrl = None,
     max_calls: MaxCalls = None,
     gepa: _Gepa = False,
-    dry_run: _DryRun = False,
-    jobs: _Jobs = None,
+    dry_run: DryRun = False,
+    jobs: Jobs = None,
     config: ConfigPath = None,
     prompts: PromptsPath = None,
     json_path: JsonPath = None,
@@ -323,15 +295,13 @@ def tune(
         refuse_suite(suite, "--cases")
     elif config is not None:
         raise InputError("--config is for --cases; a suite has its own settings")
-    speaker = Speaker(cassette, record=record, max_calls=max_calls, gepa=gepa, dry_run=dry_run)
+    options = ModelOptions(cassette=cassette, record=record, dry_run=dry_run, max_calls=max_calls)
+    search = _Search(start, tries or (), gepa, seed, evaluations, seconds, jobs or os.cpu_count() or 1)
     logs = _Logs(cases, read_tokens(budget), format)
     data = _data(suite, logs, OwnSettings(config, prompts, summarizer, model), base_url)
     started = time.perf_counter()
-    with speaker.opened(data.settings) as tape, TemporaryDirectory() as scratch:
-        task = _task(
-            data, speaker, tape, start=start, tries=tries or (), folder=Path(scratch) if dry_run else out, seed=seed,
-            evaluations=evaluations, seconds=seconds, jobs=jobs or os.cpu_count() or 1,
-        )  # fmt: skip
+    with _opened(options, data.settings, gepa=gepa) as tape, TemporaryDirectory() as scratch:
+        task = _task(data, search, tape, Path(scratch) if dry_run else out)
         run, winner = _run(task, run_tuning)
     if tape is not None and dry_run:
         show_forecast(tape, task.settings, json_path, proposals=evaluations if gepa else 0)
@@ -380,35 +350,24 @@ def _data(suite: str | None, logs: _Logs, own: OwnSettings, base_url: str | None
     return _Data(loaded.suite, loaded.sources(), suites)
 
 
-def _task(
-    data: _Data,
-    speaker: Speaker,
-    tape: Cassette | None,
-    *,
-    start: Path | None,
-    tries: Sequence[Path],
-    folder: Path,
-    seed: int,
-    evaluations: int,
-    seconds: float | None,
-    jobs: int,
-) -> TuneTask:
+def _task(data: _Data, search: _Search, tape: Cassette | None, folder: Path) -> TuneTask:
     from summarizing_context.evaluation.tuning.tuner import TuneTask
 
-    begin = _start(data, start)
+    start = _start(data, search.start)
+    is_free = bool(search.tries) or tape is not None or search.start is not None  # the suite's claim is not about it
     return TuneTask(
         name=data.suite.name,
         claim=data.suite.claim,
         sources=data.sources,
         settings=replace(data.settings, prompts=None, extractive_parameters=None),  # variants bring their own
-        start=begin,
-        optimizer=_optimizer(tries, speaker, tape, data.settings, begin, seed=seed, evaluations=evaluations),
+        start=start,
+        optimizer=_optimizer(search, tape, data.settings, start),
         folder=folder,
-        seed=seed,
-        evaluations=evaluations,
-        seconds=seconds,
-        wanted=0.0 if tries or tape is not None or start is not None else data.suite.recovers,
-        jobs=jobs,
+        seed=search.seed,
+        evaluations=search.evaluations,
+        seconds=search.seconds,
+        wanted=0.0 if is_free else data.suite.recovers,
+        jobs=search.jobs,
         cassette=tape,
     )
 
@@ -429,29 +388,33 @@ def _start(data: _Data, given: Path | None) -> Variant:
 _YOURS = "Figures that keep more of what later tool calls in these sessions really used, at equal tokens."
 
 
-def _optimizer(
-    tries: Sequence[Path],
-    speaker: Speaker,
-    tape: Cassette | None,
-    settings: Settings,
-    start: Variant,
-    *,
-    seed: int,
-    evaluations: int,
-) -> Optimizer:
+def _optimizer(search: _Search, tape: Cassette | None, settings: Settings, start: Variant) -> Optimizer:
     from summarizing_context.evaluation.tuning.variants import CoordinateSearch, Grid
 
-    if speaker.gepa:
-        if tries:
+    if search.gepa:
+        if search.tries:
             raise InputError("--gepa and --try exclude each other; give one of them")
-        if speaker.dry_run:
+        if tape is not None and tape.mode == "forecast":
             return Grid([])  # what the model would propose is not known
-        return speaker.gepa_prompts(settings, tape, seed=seed, proposals=evaluations)
-    if tries:
-        return Grid([read_variant(path, has_model=tape is not None, start=start) for path in tries])
+        return _gepa(search, tape, settings)
+    if search.tries:
+        return Grid([read_variant(path, has_model=tape is not None, start=start) for path in search.tries])
     if tape is not None:
         raise InputError("--model: say what to try, prompts with --try, or --gepa to have them written")
-    return CoordinateSearch(seed)
+    return CoordinateSearch(search.seed)
+
+
+def _gepa(search: _Search, tape: Cassette | None, settings: Settings) -> Optimizer:
+    """gepa, with the model that summarizes as the one that writes prompts too."""
+    from summarizing_context.evaluation.models import Chat
+    from summarizing_context.evaluation.tuning.gepa_prompts import GepaPrompts, Proposer
+    from summarizing_context.settings.values import Settings
+
+    if tape is None or settings.model is None:
+        raise InputError("--gepa needs a model that writes prompts; name it with --model")
+    chat = Chat(provider=settings.summarizer, model=settings.model, base_url=settings.base_url)
+    proposing = Settings(summarizer=chat.provider, model=chat.model, base_url=chat.base_url)
+    return GepaPrompts(Proposer(proposing, chat, tape), seed=search.seed, proposals=search.evaluations)
 
 
 def _run(

@@ -14,24 +14,30 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from summarizing_context.cli.output import (
+from summarizing_context.cli.options import (
     ConfigPath,
-    InputError,
     JsonPath,
-    Status,
+    LastBudget,
+    PriceModel,
+    SessionName,
     StorePath,
+    read_tokens,
+)
+from summarizing_context.cli.output import (
+    InputError,
+    Status,
     dollars,
+    examples,
     facts,
     harmless_json,
     help_text,
     number,
     plain,
-    read_tokens,
     screen,
     show_result,
     table,
 )
-from summarizing_context.cli.sessions import LastBudget, SessionName, moment
+from summarizing_context.cli.sessions import moment
 from summarizing_context.cli.stored import find_session, settings_for
 
 if TYPE_CHECKING:
@@ -40,14 +46,11 @@ if TYPE_CHECKING:
 
 _PAUSE = 0.5  # seconds between two looks of --watch
 _WORDS = 400  # characters of a message's text that JSON shows
-_EXAMPLES = """[bold]Examples[/bold]
-
-summarizing-context view s1 --store run.db
-
-summarizing-context view s1 --store run.db --budget 16k --explain    [dim]# what each summary stands for[/dim]
-
-summarizing-context view s1 --store run.db --full | jq -r '.[-1].content'    [dim]# the newest message, whole[/dim]
-"""
+_EXAMPLES = examples(
+    "view s1 --store run.db",
+    "view s1 --store run.db --budget 16k --explain    # what each summary stands for",
+    "view s1 --store run.db --full | jq -r '.[-1].content'    # the newest message, whole",
+)
 
 
 class Row(NamedTuple):
@@ -177,12 +180,10 @@ def _first_line(text: str) -> str:
     return plain(next(statements, ""), 160)
 
 
-_STATUS_EXAMPLE = """[bold]Examples[/bold]
-
-summarizing-context status s1 --store run.db --budget 16k
-
-summarizing-context status s1 --store run.db --watch    [dim]# beside the agent that writes it[/dim]
-"""
+_STATUS_EXAMPLE = examples(
+    "status s1 --store run.db --budget 16k",
+    "status s1 --store run.db --watch    # beside the agent that writes it",
+)
 
 
 def status(
@@ -190,9 +191,7 @@ def status(
     store: StorePath,
     *,
     budget: LastBudget = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="M", help="Model whose prices apply. Default: the setting `model`.")
-    ] = None,
+    model: PriceModel = None,
     watch: Annotated[bool, typer.Option("--watch", help="Update at each change, until Ctrl-C.")] = False,
     config: ConfigPath = None,
     json_path: JsonPath = None,

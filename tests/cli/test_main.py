@@ -15,7 +15,8 @@ import typer
 from cli.commands import Runner, says, write_transcript
 
 from summarizing_context.cli.app import build_app
-from summarizing_context.cli.output import Status, explain_failure, number, plain, read_tokens
+from summarizing_context.cli.options import read_tokens
+from summarizing_context.cli.output import Status, explain_failure, number, plain
 from summarizing_context.errors import (
     BudgetError,
     MessageError,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cli.commands import Runner, fill_store, says
 
-from summarizing_context.cli.mcp import read_address
+from summarizing_context.cli.options import read_address
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,164 @@
+"""Options that several commands share, and how their values are read.
+
+`OwnSettings` are the settings of the user's that `--config`, `--prompts`, `--summarizer` and `--model` name.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import typer
+
+from summarizing_context.cli.output import InputError, plain
+from summarizing_context.cli.stored import session_names
+from summarizing_context.settings.providers import NAMED, PROVIDERS
+
+if TYPE_CHECKING:
+    from summarizing_context.settings.values import Settings
+
+JsonPath = Annotated[
+    str | None,
+    typer.Option(
+        "--json", metavar="PATH", help="Write the result as JSON to this file; [bold]-[/bold] is standard output."
+    ),
+]
+ConfigPath = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="Settings from this TOML or JSON file.")
+]
+StorePath = Annotated[
+    str,
+    typer.Option(
+        "--store",
+        metavar="STORE",
+        envvar="SUMMARIZING_CONTEXT_STORE",
+        help="The SQLite file of the sessions, or postgresql://user@host/database.",
+    ),
+]
+TranscriptPaths = Annotated[
+    list[Path],
+    typer.Argument(metavar="PATH", help="Transcripts of any known format, folders of them, or - for standard input."),
+]
+TranscriptFormat = Annotated[
+    str,
+    typer.Option(
+        "--format", metavar="NAME", help="Format of the transcripts, such as codex or messages. Default: detected."
+    ),
+]
+SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="The session's id.", autocompletion=session_names)]
+LastBudget = Annotated[
+    str | None,
+    typer.Option("--budget", metavar="N", help="Tokens that a view may use. Default: those of the last request."),
+]
+PromptsPath = Annotated[
+    Path | None,
+    typer.Option("--prompts", metavar="FOLDER", help="Folder of prompts, with files such as segment/v4.md."),
+]
+SummarizerName = Annotated[
+    str | None, typer.Option("--summarizer", metavar="NAME", help=f"Summarizer: extractive, {NAMED}.")
+]
+SummarizerModel = Annotated[
+    str | None,
+    typer.Option("--model", metavar="M", help=f"Model that summarizes. Default provider: {next(iter(PROVIDERS))}."),
+]
+PriceModel = Annotated[
+    str | None, typer.Option("--model", metavar="M", help="Model whose prices apply. Default: the setting `model`.")
+]
+Cases = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="PATH", help="Use your transcripts instead: files or folders, with or without sidecars."),
+]
+CaseBudget = Annotated[
+    str, typer.Option(metavar="N", help="Tokens of a view, such as 8000 or 8k. Suites have their own.")
+]
+CassettePath = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="File of recorded replies. Default for a suite: evals/cassettes/<suite>.jsonl."),
+]
+BaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Base URL of the model's server.")]
+Redact = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODULE:FUNCTION",
+        help="Function that removes secrets from each message before it is sent, kept or reported.",
+    ),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Report calls, tokens and price of what is not recorded yet. Nothing is sent.")
+]
+MaxCalls = Annotated[
+    int | None, typer.Option(metavar="N", min=0, help="Maximum number of calls; the same command resumes.")
+]
+MaxInput = Annotated[
+    int | None, typer.Option(metavar="N", min=0, help="Maximum number of input tokens; the same command resumes.")
+]
+Jobs = Annotated[
+    int | None, typer.Option(metavar="N", min=1, help="Number of sessions to run in parallel. Default: one per core.")
+]
+_LOOPBACK = "127.0.0.1"
+
+
+class OwnSettings(NamedTuple):
+    """Settings of the user's, as the command line names them."""
+
+    config: Path | None = None
+    prompts: Path | None = None
+    summarizer: str | None = None
+    model: str | None = None
+
+    def load(self, base_url: str | None = None, **given: Any) -> Settings:
+        """By the command line, the environment and the file; a place of None is left open.
+
+        A model alone is one of the first provider. Raises `InputError` for a summarizer that needs a host, a prompts
+        folder that is not there, and a model that nothing would call.
+        """
+        from summarizing_context.settings.values import Settings
+
+        if self.prompts is not None and not self.prompts.is_dir():
+            raise InputError(
+                f"--prompts: {plain(str(self.prompts))} is not a folder; name one with segment/v1.md in it"
+            )
+        given |= {"summarizer": self.summarizer, "model": self.model, "prompts": self.prompts, "base_url": base_url}
+        given = {name: value for name, value in given.items() if value is not None}
+        settings = Settings.load(self.config, **given)
+        if self.model is not None and self.summarizer is None and settings.summarizer not in PROVIDERS:
+            settings = Settings.load(self.config, **{**given, "summarizer": next(iter(PROVIDERS))})
+        if settings.summarizer == "host":
+            raise InputError(f"--summarizer: 'host' needs a host that lends its model; take extractive, {NAMED}")
+        if settings.summarizer not in PROVIDERS:
+            if self.model is not None:
+                raise InputError(f"--model: {settings.summarizer} asks no model; take --summarizer {NAMED}")
+            if self.prompts is not None:
+                raise InputError("--prompts: name the model that they are for, with --model or in --config")
+        return settings
+
+
+def read_tokens(text: str, *, option: str = "--budget") -> int:
+    """A number of tokens such as `16000`, `16_000` or `16k`."""
+    bare = text.strip().lower().replace("_", "")
+    digits, factor = (bare[:-1], 1_000) if bare.endswith("k") else (bare, 1)
+    if not (digits.isascii() and digits.isdigit()) or not int(digits):
+        raise InputError(f"{option}: {plain(text, 40)!r} is not a number of tokens; write it like 16000 or 16k")
+    return int(digits) * factor
+
+
+def read_address(text: str, option: str = "--http") -> tuple[str, int]:
+    """An IP address and a port. Raises `InputError`."""
+    host, _, port = text.strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]") or _LOOPBACK
+    host = _LOOPBACK if host == "localhost" else host
+    try:
+        ip_address(host)
+    except ValueError as error:
+        raise InputError(
+            f"{option}: {plain(host, 60)!r} is not an IP address; write it like {_LOOPBACK}:8379"
+        ) from error
+    if not (port.isascii() and port.isdigit() and int(port) < 2**16):
+        raise InputError(f"{option}: {plain(port, 20)!r} is not a port; give a number up to 65535, such as 8379")
+    return host, int(port)
+
+
+def url_of(host: str, port: int) -> str:
+    """The address of a server, as a browser takes it."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
