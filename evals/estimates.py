@@ -11,8 +11,8 @@ from pathlib import Path
 from statistics import mean
 
 from summarizing_context.errors import SummarizingContextError, TranscriptError
-from summarizing_context.messages.budget_estimate import estimates
 from summarizing_context.messages.counters import choose_counter
+from summarizing_context.messages.estimate import estimates
 from summarizing_context.messages.reading import message_text_parts
 from summarizing_context.transcripts import find_transcripts, read_session
 

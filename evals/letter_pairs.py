@@ -1,4 +1,4 @@
-"""Make the table of `summarizing_context/messages/letter_pairs.py` from the vocabulary of o200k_base.
+"""Make the table of `summarizing_context/messages/estimate.py` from the vocabulary of o200k_base.
 
 Run from a checkout as `python -m evals.letter_pairs`; the table is printed. No text is needed: how frequent a pair is
 in words and in code is read off the vocabulary itself, whose first tokens are those of the most frequent words.

@@ -1,4 +1,4 @@
-"""Fit the costs of `summarizing_context/messages/pair_costs.py` to folders of text files; tell how far off they are.
+"""Fit the costs of `summarizing_context/messages/estimate.py` to folders of text files; tell how far off they are.
 
 Run from a checkout as `python -m evals.pair_costs <folder> ... [--fit]`. Every other file, by the digest of its text,
 is held back from the fit. The first 40,000 characters of a file count, and copies of a text count once. Letters and
@@ -17,10 +17,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from summarizing_context.messages.budget_estimate import budget_tokens
 from summarizing_context.messages.counters import TiktokenCounter, load_offline
-from summarizing_context.messages.estimate import NUMBERS, SCALE, estimate_text, look_at, repeated_pairs
-from summarizing_context.messages.pair_costs import RUN, RUNS, UNIT
+from summarizing_context.messages.estimate import (
+    NUMBERS,
+    RUN,
+    RUNS,
+    SCALE,
+    UNIT,
+    budget_tokens,
+    estimate_text,
+    look_at,
+    repeated_pairs,
+)
 
 _CHARACTERS = 40_000
 _LEAST = 300  # characters of a file that tells anything
@@ -121,7 +129,7 @@ def _print_table(costs: Any) -> None:
     for at, first in enumerate(NUMBERS):
         row = ", ".join(map(str, costs[at * len(NUMBERS) : (at + 1) * len(NUMBERS)]))
         print(f'    "{first}": ({row}),')
-    print(f"SELDOM = {costs[-1]}")
+    print(f"SELDOM_COST = {costs[-1]}")
 
 
 def _told(name: str, count: Count, texts: Sequence[Measured]) -> str:

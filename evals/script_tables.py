@@ -1,6 +1,6 @@
-"""Make the tables of `summarizing_context/messages/script_tables.py` from the vocabulary of o200k_base.
+"""Make the table `summarizing_context/messages/scripts.b85` from the vocabulary of o200k_base.
 
-Run from a checkout as `python -m evals.script_tables`; the module's text is printed. No text is needed: which letters
+Run from a checkout as `python -m evals.script_tables`; it is printed. No text is needed: which letters
 follow each other in prose is read off the vocabulary itself, whose first tokens are those of the most frequent words.
 """
 
@@ -35,7 +35,7 @@ def main() -> None:
     whole = {word for word in words if len(word) == 1}
     halves = [_is_half(encoding.encode, start) for start in range(0, 0x10000, BLOCK)]
     letters = b"".join(_letters(words, first, last) for first, last, *_ in SCRIPTS)
-    print(_module(bytes(_bits([chr(code) in whole for code in range(0x10000)])) + bytes(_bits(halves)) + letters))
+    print(_packed(bytes(_bits([chr(code) in whole for code in range(0x10000)])) + bytes(_bits(halves)) + letters))
 
 
 def _is_half(encode: Callable[[str], list[int]], start: int) -> bool:
@@ -97,23 +97,10 @@ def _bits(flags: Sequence[bool]) -> list[int]:
     return [sum(flag << at for at, flag in enumerate(flags[n : n + 8])) for n in range(0, len(flags), 8)]
 
 
-def _module(table: bytes) -> str:
+def _packed(table: bytes) -> str:
+    """The table as the file holds it; `scripts` says what stands in it."""
     packed = base64.b85encode(zlib.compress(table, 9)).decode()
-    lines = [packed[at : at + 112] for at in range(0, len(packed), 112)]
-    return "\n".join(
-        [
-            '"""What o200k_base knows of scripts, packed: zlib in base85; `python -m evals.script_tables` makes this.',
-            "",
-            "First a bit for each character up to U+FFFF: whether it is one token. Then a bit for each block of 64:",
-            "whether its other characters are two tokens. Then a byte for each letter of each of `scripts.SCRIPTS`:",
-            "its groups as a first letter of common pairs, then one for each with its groups as a second letter.",
-            '"""',
-            "",
-            "PACKED = (",
-            *(f'    "{line}"' for line in lines),
-            ")",
-        ]
-    )
+    return "\n".join(packed[at : at + 112] for at in range(0, len(packed), 112))
 
 
 if __name__ == "__main__":

@@ -27,10 +27,10 @@ from summarizing_context.concurrency import (
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import MissingExtraError, SettingsError
 from summarizing_context.extraction.rules import CueRules
+from summarizing_context.log.entries import RuleReader
 from summarizing_context.log.intake import Intake
 from summarizing_context.log.ledger import CallReader, Detectors, SessionLedger
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.rules import RuleReader
 from summarizing_context.log.segments import Limits as SegmentLimits
 from summarizing_context.log.tree import Node
 from summarizing_context.messages.counters import TokenCounter, choose_counter

@@ -8,9 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 
 from summarizing_context.concurrency import Pace
-from summarizing_context.log.entries import Entry, make_entry
+from summarizing_context.log.entries import Entry, Read, make_entry
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.repairs import Read
 from summarizing_context.log.segments import Limits
 from summarizing_context.log.tree import Node, NodeText
 from summarizing_context.messages.estimate import estimate_text

@@ -25,7 +25,7 @@ from summarizing_context import (
     message_text_parts,
     open_context,
 )
-from summarizing_context.messages.budget_estimate import budget_tokens
+from summarizing_context.messages.estimate import budget_tokens
 from summarizing_context.worker import worker
 from tests.laws.builders import assistant, call, result, session, system, user
 from tests.laws.summarizers import Counting, Failing, Sleeping

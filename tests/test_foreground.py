@@ -14,10 +14,9 @@ from summarizing_context import Settings, SummarizingContext, SummaryJob, open_c
 from summarizing_context.concurrency import SHARE, STEP, Foreground, Steps, holding_long
 from summarizing_context.extraction.rules import CueRules
 from summarizing_context.extraction.values import find_drops
-from summarizing_context.log.entries import make_entry
+from summarizing_context.log.entries import RuleReader, make_entry
 from summarizing_context.log.intake import Intake
 from summarizing_context.log.ledger import CallReader, Detectors
-from summarizing_context.log.rules import RuleReader
 from summarizing_context.log.segments import render_entries
 from summarizing_context.messages.counters import EstimateCounter
 from summarizing_context.messages.estimate import estimate_text

@@ -11,7 +11,7 @@ import pytest
 
 from summarizing_context import Settings, SummarizingContext, open_context
 from summarizing_context.assembly import open_store
-from summarizing_context.log.digests import recipe_hash
+from summarizing_context.log.entries import recipe_hash
 from summarizing_context.log.tree import HeaderNode
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.settings.sizes import summary_sizes

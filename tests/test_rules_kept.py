@@ -9,7 +9,7 @@ import pytest
 
 from summarizing_context import Settings, SummaryJob, open_context
 from summarizing_context.extraction.rules import CueRules
-from summarizing_context.log.rules import VERDICTS
+from summarizing_context.log.entries import VERDICTS
 from tests.contract.store_builders import sql
 from tests.laws.builders import Message, assistant, count, session, user
 

@@ -15,7 +15,7 @@ from summarizing_context import (
     message_text_parts,
     open_context,
 )
-from summarizing_context.messages.budget_estimate import budget_tokens
+from summarizing_context.messages.estimate import budget_tokens
 
 pytestmark = pytest.mark.anyio
 SMALL = Settings(

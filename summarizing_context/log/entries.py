@@ -1,25 +1,90 @@
-"""Log entries: a message's bytes with what was derived from it when it was added.
+"""Log entries: a message's bytes with what was derived from it when it was added, its digests and its rules.
 
-Pure. The derived facts are stored beside the bytes, so that reopening a long session parses no message.
+Pure. The derived facts are stored beside the bytes, so that reopening a long session parses no message. Equal content
+has an equal digest in any process, on any host, in any session: only what a model can read enters, in one spelling.
+Timestamps, metadata, usage and provider-minted ids do not; calls and results are tied by their ordinal in the group.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from summarizing_context.extraction.importance import NO_TRAITS, Traits, read_traits
-from summarizing_context.log.digests import content_digest
-from summarizing_context.log.repairs import Read
-from summarizing_context.messages.budget_estimate import estimates
-from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts
+from summarizing_context.extraction.rules import Rule, RuleExtractor
+from summarizing_context.messages.estimate import ESTIMATE, MESSAGE_TOKENS, estimate_texts, estimates
 from summarizing_context.messages.instruction_files import may_hold_files
 from summarizing_context.messages.parts import unpaid_frame
 from summarizing_context.messages.reading import Reading, human_texts, read_message
-from summarizing_context.messages.validation import Message, decode_message, encode_message
+from summarizing_context.messages.validation import Message, canonical_json, decode_message, encode_message
+from summarizing_context.stores.base import StoredRules
+
+_RANGE, _ROLLUP, _RECIPE = b"range/v1", b"rollup/v1", b"recipe/v1"
+
+
+def content_digest(reading: Reading) -> bytes:
+    """32 bytes that name what a message says, apart from which call a result answers."""
+    said = [
+        (part.kind, part.name, part.failed, part.texts, part.media)
+        for part in reading.parts
+        if part.texts or part.kind != "extra"  # else it holds nothing but ids and seals
+    ]
+    readable = (reading.role, reading.turn, said)
+    try:
+        data = msgspec.json.encode(readable)
+    except UnicodeEncodeError:  # lone surrogates
+        data = canonical_json(readable).encode()
+    return hashlib.sha256(data).digest()
+
+
+def message_digest(content: bytes, first_call: int, answered: Sequence[int]) -> bytes:
+    """A content digest tied to its place in the group: its first call's ordinal and those that it answers."""
+    if first_call < 0 and not answered:
+        return content
+    places = ",".join(map(str, (first_call, *answered)))
+    return hashlib.sha256(content + places.encode()).digest()
+
+
+def group_digest(digests: Sequence[bytes]) -> bytes:
+    """32 bytes that name a group."""
+    return digests[0] if len(digests) == 1 else hashlib.sha256(b"".join(digests)).digest()
+
+
+def range_hash(digests: Iterable[bytes], part: int = 0, parts: int = 1) -> str:
+    """The name of a range of messages; `part` of `parts` where one group fills several leaves."""
+    place = f"{part}/{parts}".encode() if parts > 1 else b""
+    return hashlib.sha256(_RANGE + place + b"".join(digests)).hexdigest()
+
+
+def prefix_hashes(digests: Iterable[bytes]) -> Iterator[str]:
+    """The names of the ranges that begin a range: of its first message, of its first two, and so on."""
+    begun = hashlib.sha256(_RANGE)
+    for digest in digests:
+        begun.update(digest)
+        yield begun.hexdigest()
+
+
+def rollup_hash(rank: int, children: Sequence[str]) -> str:
+    """The name of a rollup: its rank and the hashes of its children's texts, in order.
+
+    Texts, not ranges, because two runs of a model over one range differ.
+    """
+    return hashlib.sha256(_ROLLUP + f"{rank}:{','.join(children)}".encode()).hexdigest()
+
+
+def output_hash(text: str) -> str:
+    """The name of a summary's text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def recipe_hash(recipe: Mapping[str, object]) -> str:
+    """The name of how a summary is made: prompt, model, parameters, caps, renderer, redaction."""
+    return hashlib.sha256(_RECIPE + canonical_json(dict(recipe)).encode()).hexdigest()
+
 
 _READING = 7  # version of what is read of the user's rows: who typed in them, and their traits
 
@@ -61,6 +126,14 @@ class Kept(msgspec.Struct, frozen=True, array_like=True):
     facts: Facts
     reading: int = 0  # version of what is read of the user's rows
     counting: int = 0  # version of what is counted
+
+
+class Read(NamedTuple):
+    """A message of a group, with its place in the log."""
+
+    seq: int
+    message: Message
+    reading: Reading
 
 
 class Entry:
@@ -183,3 +256,100 @@ def _facts(
         human=reading.human,
         files=files,
     )
+
+
+class Verdict(NamedTuple):
+    """What a model says of the rules in one message."""
+
+    rules: tuple[Rule, ...] = ()
+    ends: tuple[str, ...] = ()  # rules of earlier messages, by their quotes, that it takes back or replaces
+    given: bool = True  # else no model is asked about the message, and cues serve
+
+
+PASSED = Verdict(given=False)
+
+VERDICTS = "model-1"  # version under which verdicts are kept
+
+_encode_rules, _rules = msgspec.json.encode, msgspec.json.Decoder(tuple[Rule, ...])
+
+_verdicts = msgspec.json.Decoder(Verdict)
+
+
+class RuleReader:
+    """Reads the rules of log entries, each message once, and knows a model's verdicts. A message is named by its
+    bytes."""
+
+    def __init__(self, extractor: RuleExtractor) -> None:
+        self._extractor = extractor
+        self._known: dict[bytes, tuple[Rule, ...]] = {}  # of most messages there are none: these are not kept here
+        self._verdicts: dict[bytes, Verdict] = {}
+        self._of_others = False  # a file is read in which messages without any row were written by an earlier version
+        self._with_rows: set[bytes] = set()
+
+    def learn(self, stored: Iterable[StoredRules]) -> None:
+        """Take what a store has kept, until `settle`."""
+        version = self._extractor.version
+        for row in stored:
+            self._with_rows.add(row.digest)
+            try:
+                if row.version == version:
+                    self._known[row.digest] = _rules.decode(row.rules) if row.rules else ()
+                elif row.version == VERDICTS:
+                    self._verdicts[row.digest] = _verdicts.decode(row.rules)
+            except msgspec.MsgspecError:  # it is read again
+                continue
+        self._of_others = not any(verdict.given for verdict in self._verdicts.values())
+
+    def of(self, entry: Entry) -> tuple[Rule, ...]:
+        """The rules that cues tell in a message; none where no human wrote in it."""
+        return self._read(entry) if entry.facts.human else ()
+
+    def stored(self, entry: Entry) -> tuple[StoredRules, ...]:
+        """What the store keeps of the rules of a message; nothing where no human wrote in it."""
+        if not entry.facts.human:
+            return ()
+        rules, digest = self._read(entry), _digest(entry)
+        cues = StoredRules(digest, self._extractor.version, _encode_rules(rules) if rules else b"")
+        if entry.verdict is None:
+            return (cues,)
+        return cues, StoredRules(digest, VERDICTS, _encode_rules(entry.verdict))
+
+    def unread(self, entry: Entry) -> tuple[StoredRules, ...]:
+        """What the store is to keep of a message that it held, because it lacks it."""
+        if not entry.facts.human or self.recognize(entry):
+            return ()
+        digest = _digest(entry)
+        if self._of_others and digest not in self._with_rows:
+            entry.verdict = self._verdicts[digest] = PASSED
+        return self.stored(entry)
+
+    def recognize(self, entry: Entry) -> bool:
+        """Take what is known of a message that a human wrote in; whether that was all that cues tell."""
+        if entry.rules is None:
+            digest = _digest(entry)
+            entry.rules, entry.verdict = self._known.get(digest), self._verdicts.get(digest)
+        return entry.rules is not None
+
+    def judge(self, entry: Entry, verdict: Verdict) -> None:
+        """A model has said what the rules of a message are, or is not asked about it again."""
+        entry.verdict = self._verdicts[_digest(entry)] = verdict
+
+    def settle(self) -> None:
+        """The entries of the log have what was learnt: what is left of it need not be kept."""
+        self._known = {digest: rules for digest, rules in self._known.items() if rules}
+        self._with_rows, self._of_others = set(), False
+
+    def _read(self, entry: Entry) -> tuple[Rule, ...]:
+        if not self.recognize(entry):
+            entry.rules = self._extractor.rules(
+                human_texts(entry.read(0).reading) if entry.typed is None else entry.typed
+            )
+            if entry.rules:
+                self._known[_digest(entry)] = entry.rules
+        entry.typed = None
+        rules: tuple[Rule, ...] = entry.rules
+        return rules
+
+
+def _digest(entry: Entry) -> bytes:
+    return hashlib.sha256(entry.data).digest()

@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
-from summarizing_context.log.digests import content_digest
-from summarizing_context.log.entries import Entry, encode_facts, make_entry
+from summarizing_context.log.entries import Entry, RuleReader, content_digest, encode_facts, make_entry
 from summarizing_context.log.host_history import HostRow
-from summarizing_context.log.rules import RuleReader
 from summarizing_context.messages.counters import TokenCounter
 from summarizing_context.messages.reading import read_message
 from summarizing_context.messages.validation import (
@@ -19,7 +17,7 @@ from summarizing_context.messages.validation import (
     snapshot,
     text_length,
 )
-from summarizing_context.stores.base import StoredEntry, StoredRules
+from summarizing_context.stores.base import StoredEntry
 
 _LONG_TEXT = 200_000  # characters whose counting would hold up the event loop
 
@@ -70,22 +68,6 @@ class Intake:
         """Entries as the store keeps them."""
         name, read = self._counter.name, self._reader.stored
         return [StoredEntry(entry.data, encode_facts(entry.facts, name), read(entry)) for entry in entries]
-
-    def learn(self, rules: Iterable[StoredRules]) -> None:
-        """Take what the store has kept of the rules of messages, until `settle`."""
-        self._reader.learn(rules)
-
-    def settle(self) -> None:
-        """The log holds what was stored."""
-        self._reader.settle()
-
-    def rules(self, entries: Iterable[Entry]) -> list[tuple[int, StoredRules]]:
-        """What the store keeps of the rules of a log's entries, by message."""
-        return [(at, row) for at, entry in enumerate(entries) for row in self._reader.stored(entry)]
-
-    def unread(self, entry: Entry) -> Sequence[StoredRules]:
-        """The rules of a message of which the store has kept none of the present version."""
-        return self._reader.unread(entry)
 
     async def _entry(self, message: Message) -> Entry:
         """The entry of a checked message; long texts are counted off the event loop."""

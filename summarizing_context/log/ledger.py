@@ -30,8 +30,8 @@ from summarizing_context.extraction.tool_calls import (
     tried,
 )
 from summarizing_context.log.entries import Entry
-from summarizing_context.log.groups import OpenCalls
 from summarizing_context.log.message_log import MessageLog
+from summarizing_context.log.segments import OpenCalls
 from summarizing_context.messages.parts import Part
 from summarizing_context.messages.reading import Reading, human_texts
 from summarizing_context.settings.ledger_rules import ANY, COMMAND_KEYS, TOOL, LedgerRule, LedgerRules

@@ -12,15 +12,21 @@ from typing import NamedTuple
 
 from summarizing_context.extraction.importance import ImportanceIndex, Member
 from summarizing_context.extraction.rules import CueRules
-from summarizing_context.log.digests import group_digest, message_digest, range_hash
-from summarizing_context.log.entries import Entry, Role
-from summarizing_context.log.groups import GroupCutter
+from summarizing_context.log.entries import (
+    Entry,
+    Read,
+    Role,
+    RuleReader,
+    Verdict,
+    group_digest,
+    message_digest,
+    range_hash,
+)
 from summarizing_context.log.kept_texts import KeptTexts
 from summarizing_context.log.pins import NO_PINS, Candidates, PinList
-from summarizing_context.log.repairs import Passing, Read
-from summarizing_context.log.repeats import Run, is_repeat, may_repeat
-from summarizing_context.log.rules import RuleLog, RuleReader, Verdict
-from summarizing_context.log.segments import Group, Limits, Segment, SegmentCutter, Sources, render_entries
+from summarizing_context.log.repairs import Passing, Run, is_repeat, may_repeat
+from summarizing_context.log.rules import RuleLog
+from summarizing_context.log.segments import Group, GroupCutter, Limits, Segment, SegmentCutter, Sources, render_entries
 from summarizing_context.messages.provider_bindings import Bounds
 from summarizing_context.settings.ledger_rules import PlanTools
 from summarizing_context.stores.base import StoredRules
@@ -52,7 +58,7 @@ class MessageLog:
         plans: PlanTools | None = None,
     ) -> None:
         self._limits = limits
-        self._reader = RuleReader(CueRules()) if reader is None else reader
+        self.rule_reader = RuleReader(CueRules()) if reader is None else reader
         self._keep_system = keep_system  # else system rows between others stay only as long as other rows do
         self._image_tokens = image_tokens
         self.entries: list[Entry] = []
@@ -177,10 +183,10 @@ class MessageLog:
         kept: list[tuple[int, StoredRules]] = []
         for index in [index for index in self.rules.open if self.entries[index].data in verdicts]:
             verdict = verdicts[(entry := self.entries[index]).data]
-            self._reader.judge(entry, verdict)
+            self.rule_reader.judge(entry, verdict)
             self.rules.judge(index, verdict)
             if verdict.given:
-                kept += ((index, row) for row in self._reader.stored(entry))
+                kept += ((index, row) for row in self.rule_reader.stored(entry))
         return kept
 
     def take_pins(self, pinned: PinList) -> None:
@@ -320,7 +326,7 @@ class MessageLog:
         self.kept_texts.add(index, entry)
         if facts.human:
             self._humans.append(index)
-            self.rules.add(index, self._reader.of(entry), entry.verdict)
+            self.rules.add(index, self.rule_reader.of(entry), entry.verdict)
         if facts.role == Role.ASSISTANT and (not index or self.entries[index - 1].facts.role != Role.ASSISTANT):
             self._steps.append(index)
         if self._keep_system and facts.role in _LEADING and not facts.hook:
@@ -338,7 +344,7 @@ class MessageLog:
         self._closed = stop
         traits = [Member(one.facts.traits, one.facts.critical) for one in members]
         # by cues, whatever a model says later: what was decided of a group stays
-        stated = [rule.strength for entry in members if entry.facts.human for rule in self._reader.of(entry)]
+        stated = [rule.strength for entry in members if entry.facts.human for rule in self.rule_reader.of(entry)]
         self.importance.add(traits, stated)
         for segment in self._cutter.add(Group(start, stop, size, digest, members[0].facts.turn)):
             self.segments.append(segment)
@@ -375,7 +381,7 @@ class MessageLog:
                 self._limits,
                 self._image_tokens,
                 keep_system=self._keep_system,
-                reader=self._reader,
+                reader=self.rule_reader,
                 plans=self.kept_texts.tools,
             )
             return 0

@@ -9,17 +9,12 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
-from hashlib import sha256
 from typing import Literal, NamedTuple
-
-import msgspec
 
 from summarizing_context.extraction.ledger import SAID, Fact
 from summarizing_context.extraction.rule_topics import rule_topic
-from summarizing_context.extraction.rules import Rule, RuleExtractor
-from summarizing_context.log.entries import Entry
-from summarizing_context.messages.reading import human_texts
-from summarizing_context.stores.base import StoredRules
+from summarizing_context.extraction.rules import Rule
+from summarizing_context.log.entries import Verdict
 
 
 class StandingRule(NamedTuple):
@@ -48,99 +43,7 @@ class StandingRules(NamedTuple):
 NO_RULES = StandingRules(())
 
 
-class Verdict(NamedTuple):
-    """What a model says of the rules in one message."""
-
-    rules: tuple[Rule, ...] = ()
-    ends: tuple[str, ...] = ()  # rules of earlier messages, by their quotes, that it takes back or replaces
-    given: bool = True  # else no model is asked about the message, and cues serve
-
-
-PASSED = Verdict(given=False)
-
-VERDICTS = "model-1"  # version under which verdicts are kept
-
 _OFFERED = 400  # rules that are handed out, the newest; more never fit
-
-_encode, _decoder = msgspec.json.encode, msgspec.json.Decoder(tuple[Rule, ...])
-
-_verdicts = msgspec.json.Decoder(Verdict)
-
-
-class RuleReader:
-    """Reads the rules of log entries, each message once, and knows a model's verdicts. A message is named by its
-    bytes."""
-
-    def __init__(self, extractor: RuleExtractor) -> None:
-        self._extractor = extractor
-        self._known: dict[bytes, tuple[Rule, ...]] = {}  # of most messages there are none: these are not kept here
-        self._verdicts: dict[bytes, Verdict] = {}
-        self._of_others = False  # a file is read in which messages without any row were written by an earlier version
-        self._with_rows: set[bytes] = set()
-
-    def learn(self, stored: Iterable[StoredRules]) -> None:
-        """Take what a store has kept, until `settle`."""
-        version = self._extractor.version
-        for row in stored:
-            self._with_rows.add(row.digest)
-            try:
-                if row.version == version:
-                    self._known[row.digest] = _decoder.decode(row.rules) if row.rules else ()
-                elif row.version == VERDICTS:
-                    self._verdicts[row.digest] = _verdicts.decode(row.rules)
-            except msgspec.MsgspecError:  # it is read again
-                continue
-        self._of_others = not any(verdict.given for verdict in self._verdicts.values())
-
-    def of(self, entry: Entry) -> tuple[Rule, ...]:
-        """The rules that cues tell in a message; none where no human wrote in it."""
-        return self._read(entry) if entry.facts.human else ()
-
-    def stored(self, entry: Entry) -> tuple[StoredRules, ...]:
-        """What the store keeps of the rules of a message; nothing where no human wrote in it."""
-        if not entry.facts.human:
-            return ()
-        rules, digest = self._read(entry), _digest(entry)
-        cues = StoredRules(digest, self._extractor.version, _encode(rules) if rules else b"")
-        if entry.verdict is None:
-            return (cues,)
-        return cues, StoredRules(digest, VERDICTS, _encode(entry.verdict))
-
-    def unread(self, entry: Entry) -> tuple[StoredRules, ...]:
-        """What the store is to keep of a message that it held, because it lacks it."""
-        if not entry.facts.human or self.recognize(entry):
-            return ()
-        digest = _digest(entry)
-        if self._of_others and digest not in self._with_rows:
-            entry.verdict = self._verdicts[digest] = PASSED
-        return self.stored(entry)
-
-    def recognize(self, entry: Entry) -> bool:
-        """Take what is known of a message that a human wrote in; whether that was all that cues tell."""
-        if entry.rules is None:
-            digest = _digest(entry)
-            entry.rules, entry.verdict = self._known.get(digest), self._verdicts.get(digest)
-        return entry.rules is not None
-
-    def judge(self, entry: Entry, verdict: Verdict) -> None:
-        """A model has said what the rules of a message are, or is not asked about it again."""
-        entry.verdict = self._verdicts[_digest(entry)] = verdict
-
-    def settle(self) -> None:
-        """The entries of the log have what was learnt: what is left of it need not be kept."""
-        self._known = {digest: rules for digest, rules in self._known.items() if rules}
-        self._with_rows, self._of_others = set(), False
-
-    def _read(self, entry: Entry) -> tuple[Rule, ...]:
-        if not self.recognize(entry):
-            entry.rules = self._extractor.rules(
-                human_texts(entry.read(0).reading) if entry.typed is None else entry.typed
-            )
-            if entry.rules:
-                self._known[_digest(entry)] = entry.rules
-        entry.typed = None
-        rules: tuple[Rule, ...] = entry.rules
-        return rules
 
 
 class RuleLog:
@@ -246,7 +149,3 @@ def _about(quote: str) -> tuple[tuple[str, str], ...]:
 
 def _message(rule: StandingRule) -> int:
     return rule.message
-
-
-def _digest(entry: Entry) -> bytes:
-    return sha256(entry.data).digest()

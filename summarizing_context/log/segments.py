@@ -1,8 +1,13 @@
-"""Segments: runs of whole closed groups that are summarized as one.
+"""Groups, which may not be parted, and segments: runs of whole closed groups that are summarized as one.
 
-Pure, and decided by content alone, looking back only: the segments of a prefix of the log are a prefix of the segments
-of the log, and after an edit the cuts fall back into step within a few segments (content-defined chunking). Sizes are
-the built-in estimate, so that cuts are equal whatever counter a session uses.
+Pure. A group is one message, or a message with calls and everything up to its last result. Split parallel call lines,
+call rows one after the other before any result, are one group of up to `MAX_HELD` rows. A result gives up the calls of
+earlier lines, for it can be shown only behind them. Whatever is no result of an open call gives up all of them: a
+message, a further call once a result has come, a result that nobody waits for, words of the user's beside a result.
+
+Segments are decided by content alone, looking back only: the segments of a prefix of the log are a prefix of the
+segments of the log, and after an edit the cuts fall back into step within a few segments (content-defined chunking).
+Sizes are the built-in estimate, so that cuts are equal whatever counter a session uses.
 """
 
 from __future__ import annotations
@@ -16,6 +21,135 @@ from summarizing_context.messages.reading import Reading
 from summarizing_context.messages.redaction import Redact, redact_reading
 from summarizing_context.messages.rendering import render_messages
 from summarizing_context.messages.truncation import cut_evenly
+
+MAX_HELD = 24  # split call lines that wait together, beside the first
+
+Place = tuple[int, int]  # of a call in its group: its message among those with calls, its ordinal
+
+
+class Step(NamedTuple):
+    """What one message did to the groups."""
+
+    closed: tuple[tuple[int, int], ...]  # ranges of the groups that it closed, oldest first
+    first_call: int  # ordinal of its first call within its group; -1 without calls
+    answered: tuple[int, ...]  # ordinals of the calls that its results answer; -1 for none
+
+
+class OpenCalls:
+    """The calls of one group: which are still unanswered, and which are given up.
+
+    A result answers the nearest unanswered call of its id: of the latest message that made one, the first.
+    """
+
+    def __init__(self) -> None:
+        self.made = 0  # calls so far
+        self.units = 0  # messages with calls so far
+        self.given_up: set[int] = set()  # ordinals of the calls that no result may answer any more
+        self.answered = False  # whether a result has come since the first of the calls that are open
+        self._open: dict[str, list[Place]] = {}  # by id, oldest first
+        self._left: list[int] = []  # unanswered calls of each unit
+        self._kept = 0  # units before this one have no open call
+
+    @property
+    def settled(self) -> bool:
+        """Every call has its result, or is given up."""
+        return not self._open
+
+    def take(self, calls: Sequence[str], answers: Sequence[str]) -> tuple[int, list[Place | None]]:
+        """Note a message: the ordinal of its first call, and the calls that its results answer."""
+        found = [self.answer(id) for id in answers]
+        last = max((place[0] for place in found if place is not None), default=-1)
+        if last >= 0:
+            self._give_up(self.units if calls else last)
+        self.answered = (self.answered or last >= 0) and not calls
+        return self.make(calls) if calls else -1, found
+
+    def make(self, ids: Sequence[str]) -> int:
+        """Note a message's calls; the ordinal of the first."""
+        first = self.made
+        for id in ids:
+            self._open.setdefault(id, []).append((self.units, self.made))
+            self.made += 1
+        self._left.append(len(ids))
+        self.units += 1
+        return first
+
+    def answer(self, id: str) -> Place | None:
+        """The call that a result answers, or None if no open call has this id."""
+        waiting = self._open.get(id)
+        if not waiting:
+            return None
+        latest = waiting[-1][0]
+        place = next(at for at, (unit, _) in enumerate(waiting) if unit == latest)
+        found = waiting.pop(place)
+        if not waiting:
+            del self._open[id]
+        self._left[latest] -= 1
+        return found
+
+    def waits_for(self, answers: Sequence[str]) -> bool:
+        """Whether any of these ids is that of an open call."""
+        return any(id in self._open for id in answers)
+
+    def complete(self, unit: int) -> bool:
+        """All calls of a unit are answered."""
+        return self._left[unit] == 0
+
+    def unanswered(self) -> set[int]:
+        """Ordinals of the calls that wait for a result."""
+        return {ordinal for waiting in self._open.values() for _, ordinal in waiting}
+
+    def _give_up(self, before: int) -> None:
+        """No result will be taken any more for calls of the units before this one."""
+        if any(self._left[self._kept : before]):
+            calls = [(id, *place) for id, waiting in self._open.items() for place in waiting]
+            self.given_up.update(ordinal for _, unit, ordinal in calls if unit < before)
+            self._open = {}
+            for id, unit, ordinal in calls:
+                if unit >= before:
+                    self._open.setdefault(id, []).append((unit, ordinal))
+        self._kept = max(self._kept, before)
+
+
+class GroupCutter:
+    """Cuts a growing log into groups, one message at a time; O(1) amortised."""
+
+    def __init__(self, position: int = 0) -> None:
+        self.position = position  # messages seen
+        self.start = position  # of the open group
+        self._open_calls: OpenCalls | None = None
+        self._run = position  # where a second message with calls joined the open group
+
+    @property
+    def is_open(self) -> bool:
+        """A call is still unanswered."""
+        return self._open_calls is not None
+
+    def add(self, calls: Sequence[str], answers: Sequence[str], *, turn: bool = False) -> Step:
+        """Take the next message, given the ids of the calls that it makes and answers, and whether it begins
+        a turn of the user's."""
+        closed: tuple[tuple[int, int], ...] = ()
+        if self._open_calls is not None and not self._joins(self._open_calls, calls, answers):
+            closed = ((self.start, self.position),)
+            self._open_calls = None
+        if self._open_calls is None:
+            self.start, self._open_calls = self.position, OpenCalls()
+        open_calls = self._open_calls
+        first_call, found = open_calls.take(calls, answers)
+        if open_calls.units == 1 or (calls and open_calls.units == 2):
+            self._run = self.position
+        self.position += 1
+        if open_calls.settled or (not calls and (turn or None in found)):
+            closed = (*closed, (self.start, self.position))
+            self._open_calls = None
+        return Step(closed, first_call, tuple(-1 if place is None else place[1] for place in found))
+
+    def _joins(self, open_calls: OpenCalls, calls: Sequence[str], answers: Sequence[str]) -> bool:
+        """Whether a message belongs to the open group: it answers a call, or is one more of the split call lines."""
+        if calls and open_calls.units > 1 and self.position - self._run >= MAX_HELD:
+            return False
+        return open_calls.waits_for(answers) or (bool(calls) and not answers and not open_calls.answered)
+
 
 # A cut is taken where the group's digest is divisible by these; the rarer one follows any group, the other a turn.
 _TURN, _GROUP, _LATE_GROUP = 8, 32, 4

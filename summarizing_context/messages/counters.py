@@ -26,8 +26,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import anyio
 
 from summarizing_context.errors import SettingsError, briefly
-from summarizing_context.messages.budget_estimate import budget_tokens
-from summarizing_context.messages.estimate import ESTIMATE
+from summarizing_context.messages.estimate import ESTIMATE, budget_tokens
 
 if TYPE_CHECKING:
     from tiktoken import Encoding

@@ -1,18 +1,80 @@
-"""Estimate the tokens of a text from the classes of its bytes.
+"""Estimate the tokens of a text from the classes of its bytes: for cutting segments, and for budgets.
 
-Pure, and equal on every host: segments are cut by this measure, never by a session's own counter. So it stays as
-it is; budgets are kept by `budget_estimate`. The weights were fitted by least squares to o200k_base on 10.8M tokens of
-real agent transcripts. Random letters, base64 and hex cost more than words; `scripts` counts what is not ASCII.
+Pure, and equal on every host. Segments are cut by `estimate_text`, never by a session's own counter, so it stays as it
+is. Its weights were fitted by least squares to o200k_base on 10.8M tokens of real agent transcripts. Random letters,
+base64 and hex cost more than words; `scripts` counts what is not ASCII.
+
+Budgets are kept by `budget_tokens`, which may be mended. It goes by what each pair of neighbouring bytes costs by its
+classes. It keeps to the other measure where the pairs agree with it, and in other scripts. Tokens end where the classes
+of bytes say so: there are never fewer. The costs are fitted to o200k_base by `python -m evals.pair_costs`.
+`python -m evals.letter_pairs` makes the table `SELDOM` from the vocabulary of o200k_base.
 """
 
 from __future__ import annotations
 
 import string
+import zlib
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from summarizing_context.messages.letter_pairs import REPEATED_PAIRS, SELDOM_PAIRS
 from summarizing_context.messages.scripts import beyond_ascii
+
+SELDOM = {  # in words and code: first letters, and the letters that seldom follow any of them
+    "a": "aejoqxz",
+    "e": "ou",
+    "fh": "bcdfghjkmnpqsvwxyz",
+    "gp": "bcdfgjkmnqvwxyz",
+    "i": "hiuwy",
+    "lbd": "bcfghjkmnpqvwxz",
+    "m": "cdfghjklnqrtvwxyz",
+    "n": "bhjmpqwxz",
+    "o": "aehijqxz",
+    "q": "abcdefghijklmnopqrstvwxyz",
+    "r": "hjpqwxz",
+    "sct": "bdfgjmnqvwxz",
+    "u": "hjoquwxyz",
+    "x": "abcdefghijklmnoqrstuvwxyz",
+    "ykwjvz": "bcdfghjklmnpqrstuvwxyz",
+}
+
+
+Tables = tuple[bytes, bytes]
+"""A byte for each byte: its class as a first letter in the high half, as a second in the low one, and 0 for all that is
+no letter. And the pairs of classes that do not count, each with the second in the high half."""
+
+
+def _seldom() -> Tables:
+    """Second letters are of one class if they seldom follow the same ones."""
+    followed = {letter: tuple(letter in seconds for seconds in SELDOM.values()) for letter in string.ascii_lowercase}
+    columns = sorted(set(followed.values()))
+    rows = {letter: row for row, firsts in enumerate(SELDOM, start=1) for letter in firsts}
+    classes = {letter: (rows[letter], columns.index(followed[letter]) + 1) for letter in string.ascii_lowercase}
+    return _tables(
+        classes,
+        {one + other for one in string.ascii_lowercase for other in string.ascii_lowercase if _is_seldom(one, other)},
+    )
+
+
+def _alike() -> Tables:
+    letters = [letter for letter in string.ascii_lowercase if _is_seldom(letter, letter)]
+    return _tables({letter: (at, at) for at, letter in enumerate(letters, start=1)}, {letter * 2 for letter in letters})
+
+
+def _is_seldom(one: str, other: str) -> bool:
+    return any(one in firsts and other in seconds for firsts, seconds in SELDOM.items())
+
+
+def _tables(classes: dict[str, tuple[int, int]], pairs: set[str]) -> Tables:
+    table = bytearray(256)
+    for letter, (first, second) in classes.items():
+        table[ord(letter)] = table[ord(letter.upper())] = first << 4 | second
+    counted = {classes[other][1] << 4 | classes[one][0] for one, other in map(tuple, pairs)}
+    return bytes(table), bytes(set(range(256)) - counted)
+
+
+SELDOM_PAIRS = _seldom()
+
+REPEATED_PAIRS = _alike()  # of these, one letter twice
 
 MESSAGE_TOKENS = 4  # framing of one message
 
@@ -257,3 +319,101 @@ def _pairs(data: bytes, classes: bytes) -> bytes:
 
 
 ESTIMATE = "estimate/2"  # the name of the counter that is the built-in estimate: it tells what stored counts are
+
+UNIT = 32  # parts of a token
+
+COSTS = {  # by the class of the first byte, for each class of the second as `NUMBERS` orders them
+    "lower": (3, 0, 5, 32, 15, 18, 38, 23, 0, 9, 35, 1),
+    "escape": (0, 3, 10, 16, 3, 3, 46, 21, 4, 32, 9, 36),
+    "upper": (11, 11, 5, 23, 24, 25, 34, 17, 18, 64, 33, 0),
+    "apostrophe": (8, 15, 13, 2, 9, 52, 33, 16, 0, 9, 0, 29),
+    "digit": (47, 51, 39, 62, 6, 28, 60, 47, 29, 33, 0, 2),
+    "space": (13, 14, 0, 22, 37, 1, 64, 27, 39, 0, 34, 29),
+    "newline": (21, 12, 22, 18, 13, 29, 0, 0, 56, 1, 0, 27),
+    "sign": (14, 16, 16, 10, 16, 10, 0, 16, 20, 52, 1, 62),
+    "opening": (21, 24, 7, 0, 8, 34, 0, 22, 0, 36, 0, 20),
+    "backslash": (9, 21, 64, 13, 64, 60, 27, 34, 0, 0, 0, 0),
+    "mark": (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    "other": (0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+}
+
+SELDOM_COST = 23  # a pair of letters that words seldom have
+
+RUNS = (b"-" * 4, b"=" * 4, b"*" * 4, b"#" * 4)
+
+RUN = 2  # what such a run costs, as part of a ruled line
+
+_TEXT = 6_000  # ten-thousandths of a token that any text has beside its pairs
+
+_LEAST = 100  # percent of what the pairs cost: a budget counts no less
+
+_MOST = 120  # percent of it: a budget counts no more, whatever the measure of cuts says
+
+_SURE = 2  # of the measure of cuts this part counts at least: what is said again and again has pairs that cost nothing
+
+_FOREIGN = 8  # from this part of the tokens on, what is beyond ASCII makes the pairs tell nothing
+
+_SUMMED = 1_000  # bytes whose sum is less than what the checksum wraps at
+
+_DENSE = 16  # bytes for each seldom pair, from which they may be one letter again and again
+
+_CONTROL_COST = 15_000  # each is a token, and so is what stands before it
+
+_CONTROLS = bytes({*range(32), 127} - {*b"\t\n\r"})
+
+_NO_CONTROLS = bytes(set(range(256)) - {*_CONTROLS})
+
+
+def budget_tokens(text: str) -> int:
+    """Estimated tokens of `text`; 0 for an empty text."""
+    return estimates(text)[1]
+
+
+def estimates(text: str) -> tuple[int, int]:
+    """Estimated tokens of `text`: those that segments are cut by, and those that budgets are kept by."""
+    cut = budget = 0
+    for look in map(look_at, pieces_of(text)):
+        estimate = estimate_piece(look)
+        cut += estimate
+        budget += _budgeted(look, estimate)
+    return cut, budget
+
+
+def _budgeted(look: Look, estimate: int) -> int:
+    costs = pair_costs(look)
+    if look.foreign * _FOREIGN > costs:
+        return max(look.ends + 1, estimate)
+    least = (costs * _LEAST // 100 + SCALE // 2) // SCALE
+    most = -(-costs * _MOST // (100 * SCALE))
+    return max(look.ends + 1, least, min(estimate, most), -(-estimate // _SURE))
+
+
+def pair_costs(look: Look) -> int:
+    """Ten-thousandths of a token: what the pairs cost, more for letters by chance and less for runs of one sign."""
+    units = _sum_of(look.pairs.translate(_COSTS))
+    seldom = look.seldom
+    if seldom * _DENSE > len(look.data):
+        seldom -= repeated_pairs(look.data)
+    units += seldom * SELDOM_COST - sum(map(look.data.count, RUNS)) * _LONG_RUN
+    controls = len(look.data.translate(None, _NO_CONTROLS)) * _CONTROL_COST
+    return max(0, _TEXT + units * SCALE // UNIT + look.foreign + controls)
+
+
+def _sum_of(data: bytes) -> int:
+    """The sum of bytes of at most 64: half of the checksum of Adler is just that, and quick."""
+    parts = (data[at : at + _SUMMED] for at in range(0, len(data), _SUMMED))
+    return sum((zlib.adler32(part) & 0xFFFF) - 1 for part in parts)
+
+
+def _costs() -> bytes:
+    """What each pair of classes costs."""
+    table = bytearray(256)
+    for first, costs in COSTS.items():
+        for second, cost in zip(NUMBERS, costs, strict=True):
+            table[NUMBERS[second] << 4 | NUMBERS[first]] = cost
+    return bytes(table)
+
+
+_COSTS = _costs()
+
+_LONG_RUN = 4 * _COSTS[NUMBERS["sign"] << 4 | NUMBERS["sign"]] - RUN

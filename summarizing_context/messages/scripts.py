@@ -1,7 +1,10 @@
 """Tokens of characters beyond ASCII, by script.
 
 Pure. A character costs what o200k_base has for it alone, unless common pairs of letters tell that the text is prose.
-The packed table is made by `python -m evals.script_tables`.
+The table `scripts.b85` is made by `python -m evals.script_tables`: zlib in base85. First a bit for each character up to
+U+FFFF: whether it is one token. Then a bit for each block of 64: whether its other characters are two tokens. Then a
+byte for each letter of each of `SCRIPTS`: its groups as a first letter of common pairs, then one for each with its
+groups as a second letter.
 """
 
 from __future__ import annotations
@@ -10,13 +13,10 @@ import base64
 import re
 import zlib
 from functools import cache
+from importlib.resources import files
 from typing import NamedTuple
 
-from summarizing_context.messages.script_tables import PACKED
-
 BLOCK = 64  # characters whose first bytes are the same
-
-_BITS = 0x10000 // 8  # bytes with a bit for each character up to U+FFFF
 
 _TOKEN = 10_000
 
@@ -104,7 +104,7 @@ def _saved_in(letters: str, script: _Script) -> int:
 
 @cache
 def _tables() -> _Tables:
-    table = zlib.decompress(base64.b85decode(PACKED))
+    table = zlib.decompress(base64.b85decode(b"".join((files(__package__) / "scripts.b85").read_bytes().split())))
     tokens, halves, letters = (
         table[:0x2000],
         table[0x2000 : 0x2000 + 0x2000 // BLOCK],

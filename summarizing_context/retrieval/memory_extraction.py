@@ -19,8 +19,7 @@ from summarizing_context.errors import StoreError, SummarizerError, SummarizerNo
 from summarizing_context.extraction.definitions import as_said
 from summarizing_context.extraction.memory_items import Item, MemoryItems, decode_items, normal_subject
 from summarizing_context.extraction.rule_topics import rule_topic
-from summarizing_context.log.digests import prefix_hashes, range_hash
-from summarizing_context.log.entries import Entry
+from summarizing_context.log.entries import Entry, prefix_hashes, range_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Segment, Sources
 from summarizing_context.messages.estimate import estimate_text

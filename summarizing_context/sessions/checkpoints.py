@@ -55,7 +55,8 @@ class Checkpoints:
                 if made is not None:
                     break
             await session.worker.recall(everything=True)
-            await session.keep_rules(session.intake.rules(session.log.entries))
+            stored, entries = session.log.rule_reader.stored, session.log.entries
+            await session.keep_rules([(at, row) for at, entry in enumerate(entries) for row in stored(entry)])
         return made
 
     async def fork(self, id: str, session_id: str) -> str:

@@ -123,14 +123,14 @@ class Session:
             raise StoreError(
                 f"{self.store.name} holds no session {self.id!r}; `summarizing-context sessions` lists them"
             )
-        self.intake.learn(stored.rules)
+        self.log.rule_reader.learn(stored.rules)
         unread: list[tuple[int, StoredRules]] = []
         for at, entry in enumerate(await self.decoded(stored.entries)):
-            unread += ((at, rules) for rules in self.intake.unread(entry))
+            unread += ((at, rules) for rules in self.log.rule_reader.unread(entry))
             self.log.extend(entry)
             if at % _BREATH == _BREATH - 1:
                 await asyncio.sleep(0)
-        self.intake.settle()
+        self.log.rule_reader.settle()
         await self.keep_rules(unread)
         if self.learner is not None:
             self.learner.opened(len(self.log), stored.updated_at)

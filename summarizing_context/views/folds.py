@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from summarizing_context.log.groups import OpenCalls
-from summarizing_context.log.repairs import Piece, Read, Repair
+from summarizing_context.log.entries import Read
+from summarizing_context.log.repairs import Piece, Repair
+from summarizing_context.log.segments import OpenCalls
 from summarizing_context.messages.parts import Part, call_id, is_result
 from summarizing_context.messages.reading import read_message, read_parts
 from summarizing_context.messages.validation import Message

@@ -10,9 +10,9 @@ from itertools import chain
 from typing import NamedTuple, Protocol
 
 from summarizing_context.extraction.importance import Ranked
+from summarizing_context.log.entries import Read
 from summarizing_context.log.pins import Candidates
-from summarizing_context.log.repairs import Piece, Read, Repair, present
-from summarizing_context.log.repeats import Run
+from summarizing_context.log.repairs import Piece, Repair, Run, present
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.provider_bindings import Bounds, has_signed_thinking, loaded_tools, without_thinking
 from summarizing_context.messages.validation import Message, canonical_json

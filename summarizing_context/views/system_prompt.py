@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from summarizing_context.errors import MessageError, SettingsError
-from summarizing_context.log.digests import output_hash
-from summarizing_context.log.entries import Facts, Role
+from summarizing_context.log.entries import Facts, Role, output_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.messages.validation import Message, canonical_json, check_message
 from summarizing_context.views.shrunk_messages import Price

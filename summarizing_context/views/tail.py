@@ -10,9 +10,9 @@ from math import inf
 from typing import NamedTuple
 
 from summarizing_context.concurrency import Pace
+from summarizing_context.log.entries import Read
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.repairs import NOTES, Passing, Piece, Read, Repair, present, show_interrupted
-from summarizing_context.log.repeats import Run
+from summarizing_context.log.repairs import NOTES, Passing, Piece, Repair, Run, present, show_interrupted
 from summarizing_context.messages.provider_bindings import (
     Bounds,
     has_chain,

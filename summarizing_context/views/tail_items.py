@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from summarizing_context.log.repairs import NOTES, Piece, Repair
-from summarizing_context.log.repeats import count_note, with_count
+from summarizing_context.log.repairs import NOTES, Piece, Repair, count_note, with_count
 from summarizing_context.messages.validation import Message
 from summarizing_context.views.shrunk_messages import Price, Shrunk, shrink_message, shrink_note
 

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 from summarizing_context.concurrency import YieldNow, never_yield
 from summarizing_context.errors import SummarizerError
-from summarizing_context.log.digests import recipe_hash
+from summarizing_context.log.entries import recipe_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.missing_summaries import Want
 from summarizing_context.log.segments import Sources, render_entries

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import NamedTuple
 
-from summarizing_context.log.digests import range_hash
+from summarizing_context.log.entries import range_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.missing_summaries import Want
 from summarizing_context.log.tree import OPEN, HeaderNode, NodeText, cut_at

@@ -16,10 +16,9 @@ from typing import NamedTuple, Protocol
 
 from summarizing_context.concurrency import Clock, WorkerThread
 from summarizing_context.errors import StoreError
-from summarizing_context.log.digests import output_hash
-from summarizing_context.log.entries import Entry
+from summarizing_context.log.entries import PASSED, Entry, Verdict, output_hash
 from summarizing_context.log.message_log import MessageLog
-from summarizing_context.log.rules import PASSED, StandingRule, Verdict
+from summarizing_context.log.rules import StandingRule
 from summarizing_context.log.segments import Segment
 from summarizing_context.messages.estimate import estimate_text
 from summarizing_context.messages.reading import human_texts

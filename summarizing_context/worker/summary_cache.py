@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple, Protocol, get_args
 
 from summarizing_context.concurrency import YieldNow
 from summarizing_context.extraction.values import find_drops
-from summarizing_context.log.digests import output_hash, rollup_hash
+from summarizing_context.log.entries import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.segments import Sources, render_entries
 from summarizing_context.log.tree import HeaderNode, Maker, Node, NodeText, stand_ins

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from summarizing_context.errors import SettingsError
-from summarizing_context.log.digests import output_hash
+from summarizing_context.log.entries import output_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.missing_summaries import Want
 from summarizing_context.log.tree import NOTE, Maker, NodeText

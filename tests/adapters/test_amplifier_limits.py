@@ -12,8 +12,8 @@ from amplifier_core import ContextLengthError
 
 from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
 from summarizing_context.assembly import Options
-from summarizing_context.messages.budget_estimate import budget_tokens
 from summarizing_context.messages.counters import choose_counter
+from summarizing_context.messages.estimate import budget_tokens
 from tests.adapters.host import Row, cost
 from tests.adapters.validity import refusals
 

@@ -14,7 +14,7 @@ import pytest
 
 from summarizing_context import BudgetError
 from summarizing_context.adapters.amplifier.manager import SummarizingContextManager
-from summarizing_context.messages.budget_estimate import budget_tokens
+from summarizing_context.messages.estimate import budget_tokens
 from summarizing_context.messages.reading import read_message
 from tests.adapters.converting import Row, host_rows, read_rows
 from tests.adapters.validity import refusals

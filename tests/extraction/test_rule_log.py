@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import pytest
 
 from summarizing_context.extraction.rules import CueRules, Rule
-from summarizing_context.log.rules import PASSED, RuleLog, RuleReader, StandingRule, StandingRules, Verdict
+from summarizing_context.log.entries import PASSED, RuleReader, Verdict
+from summarizing_context.log.rules import RuleLog, StandingRule, StandingRules
 from summarizing_context.stores.base import StoredRules
 from tests.making import assistant, entry, result, user
 

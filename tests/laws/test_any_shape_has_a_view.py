@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from summarizing_context import Settings, message_text_parts, open_context
-from summarizing_context.messages.budget_estimate import budget_tokens
+from summarizing_context.messages.estimate import budget_tokens
 
 from .builders import Message, assistant, system, user
 from .checkers import prefix_problems, tool_safe_problems, view_tokens

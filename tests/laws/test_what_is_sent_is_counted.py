@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from summarizing_context import Settings, message_text_parts, open_context
-from summarizing_context.messages.budget_estimate import budget_tokens
 from summarizing_context.messages.counters import TiktokenCounter, load_offline
+from summarizing_context.messages.estimate import budget_tokens
 
 from .builders import Message, user
 from .judge import SMALL

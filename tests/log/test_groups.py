@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from summarizing_context.log.groups import MAX_HELD, GroupCutter, OpenCalls
+from summarizing_context.log.segments import MAX_HELD, GroupCutter, OpenCalls
 from summarizing_context.messages.reading import read_message
 from tests.making import LOGS, answer, assistant, one_call, user
 

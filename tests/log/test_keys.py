@@ -7,7 +7,7 @@ import sys
 
 from hypothesis import given, settings
 
-from summarizing_context.log.digests import (
+from summarizing_context.log.entries import (
     content_digest,
     group_digest,
     message_digest,
@@ -88,7 +88,7 @@ def test_a_recipe_does_not_depend_on_the_order_of_its_parts():
 def test_keys_are_equal_in_any_process():
     code = (
         "from summarizing_context.messages.reading import read_message as r;"
-        "from summarizing_context.log.digests import *;"
+        "from summarizing_context.log.entries import *;"
         "print(range_hash([content_digest(r({'role': 'user', 'content': 'Grüße', 'x': {1: 2}.__class__()}))]))"
     )
     found = {

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from summarizing_context.log.entries import Read
 from summarizing_context.log.pins import Candidates
-from summarizing_context.log.repairs import Read
-from summarizing_context.log.repeats import Run
+from summarizing_context.log.repairs import Run
 from summarizing_context.views.pins import Pinned, Source, Staying, choose_pins, choose_staying
 from tests.making import PRICE, answer, assistant, one_call, room, shown, system, timeline, user
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 
-from summarizing_context.log.groups import GroupCutter
 from summarizing_context.log.repairs import NO_RESULT, Piece, present, show_group
+from summarizing_context.log.segments import GroupCutter
 from summarizing_context.messages.reading import read_message
 from tests.making import LOGS, answer, assistant, call, one_call, reads, user
 

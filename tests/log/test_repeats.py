@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from summarizing_context.concurrency import Pace
-from summarizing_context.log.repeats import count_note, is_repeat, may_repeat, with_count
+from summarizing_context.log.repairs import count_note, is_repeat, may_repeat, with_count
 from summarizing_context.views.budget import BARE, Room, Shares
 from summarizing_context.views.tail import Reads, Tail, extend_tail
 from tests.making import PRICE, answer, one_call, timeline, user

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from summarizing_context.messages.budget_estimate import budget_tokens, estimates
-from summarizing_context.messages.estimate import estimate_text
+from summarizing_context.messages.estimate import budget_tokens, estimate_text, estimates
 from tests.messages.test_estimate import (
     BLOCKS,
     CODES,

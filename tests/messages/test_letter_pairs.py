@@ -7,8 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from summarizing_context.messages.estimate import repeated_pairs, seldom_pairs
-from summarizing_context.messages.letter_pairs import SELDOM
+from summarizing_context.messages.estimate import SELDOM, repeated_pairs, seldom_pairs
 
 rng = random.Random(22)
 PAIRS = {one + other for firsts, seconds in SELDOM.items() for one in firsts for other in seconds}

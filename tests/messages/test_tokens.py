@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from summarizing_context.errors import SettingsError
 from summarizing_context.messages import counters as tiktoken_counter
 from summarizing_context.messages import counters as tokens
-from summarizing_context.messages.budget_estimate import budget_tokens
 from summarizing_context.messages.counters import (
     RANKS_CACHE_NAME,
     Calibration,
@@ -30,6 +29,7 @@ from summarizing_context.messages.counters import (
     choose_counter,
     load_offline,
 )
+from summarizing_context.messages.estimate import budget_tokens
 
 pytestmark = pytest.mark.anyio
 

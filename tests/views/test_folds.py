@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from summarizing_context.log.repairs import Read, show_group
+from summarizing_context.log.entries import Read
+from summarizing_context.log.repairs import show_group
 from summarizing_context.messages.reading import read_message
 from summarizing_context.views.folds import Calls, calls_of, fold_note, pair, without_calls
 from tests.laws.builders import DIALECTS, results

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from summarizing_context.log.digests import recipe_hash
+from summarizing_context.log.entries import recipe_hash
 from summarizing_context.log.missing_summaries import Want
 from summarizing_context.log.segments import Limits
 from summarizing_context.log.tree import Node

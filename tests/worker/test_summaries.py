@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from summarizing_context.concurrency import YieldNow, never_yield
-from summarizing_context.log.digests import output_hash, rollup_hash
+from summarizing_context.log.entries import output_hash, rollup_hash
 from summarizing_context.log.message_log import MessageLog
 from summarizing_context.log.tree import Node, NodeText
 from summarizing_context.settings.sizes import SummarySizes

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from summarizing_context.errors import MessageError
-from summarizing_context.messages.budget_estimate import budget_tokens
-from summarizing_context.messages.estimate import MESSAGE_TOKENS
+from summarizing_context.messages.estimate import MESSAGE_TOKENS, budget_tokens
 from summarizing_context.messages.fences import fence
 from summarizing_context.messages.parts import call_id, is_result
 from summarizing_context.messages.reading import content_texts, message_text_parts
