@@ -177,7 +177,7 @@ def run(
 
     own, given = OwnSettings(config, None, summarizer, model), _given(anthropic, openai, budget)
     proxy = _settings(store, own, given, shadow=shadow, shadow_pays=shadow_pays)
-    from summarizing_context.proxy.command import run_behind
+    from summarizing_context.proxy.server import run_behind
 
     return anyio.run(run_behind, proxy, command)
 

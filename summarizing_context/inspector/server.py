@@ -27,15 +27,10 @@ def bound_socket(host: str, port: int) -> socket.socket:
             f"{host} is open to other machines, and the inspector asks for no password; "
             "listen on 127.0.0.1, and reach it from elsewhere through an SSH tunnel"
         )
-    listening = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(64)
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
-        listening.close()
         raise StoreError(f"cannot listen on {host}:{port}: {error.strerror}; choose another --listen") from error
-    return listening
 
 
 async def serve(app: Starlette, listening: socket.socket) -> None:

@@ -25,17 +25,14 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from summarizing_context.proxy.access import Guard
 from summarizing_context.proxy.dialects.anthropic import Anthropic
 from summarizing_context.proxy.dialects.base import Dialect, PassUnchanged
-from summarizing_context.proxy.dialects.chat import Chat
-from summarizing_context.proxy.dialects.responses import Responses
-from summarizing_context.proxy.feed import Feed, Record
-from summarizing_context.proxy.lone_messages import LoneMessage
-from summarizing_context.proxy.replies import Reply
-from summarizing_context.proxy.rewriter import Rewriter, Rewritten
+from summarizing_context.proxy.dialects.openai import Chat, Responses
+from summarizing_context.proxy.feed import Feed, Record, UsageReader
+from summarizing_context.proxy.rewriter import LoneMessage, Rewriter, Rewritten
 from summarizing_context.proxy.upstream import Headers, Target, Upstream, passed_on, target_of
-from summarizing_context.proxy.usage import UsageReader
 from summarizing_context.proxy.wire import (
     Body,
     ClientGone,
+    Reply,
     SlowBody,
     read_body,
     reply_error,

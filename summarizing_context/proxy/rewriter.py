@@ -1,4 +1,9 @@
-"""From a client's request to the same request with a view of its history, through the session that it belongs to."""
+"""From a client's request to the same request with a view of its history, through the session that it belongs to.
+
+A request of one message without tools goes on as it came, whatever the budget, such as a client's own compaction: who
+asks for a summary of a text means all of it. Only where the provider finds it too long it is sent once more, with its
+middle left out, which a mark in its place tells.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -16,6 +21,7 @@ from summarizing_context.adapters.open_sessions import Sessions
 from summarizing_context.assembly import Options, open_store
 from summarizing_context.context import SummarizingContext
 from summarizing_context.errors import StoreError
+from summarizing_context.messages.estimate import estimate_text, estimate_texts
 from summarizing_context.messages.validation import Message
 from summarizing_context.proxy.dialects.base import (
     KEY,
@@ -29,14 +35,12 @@ from summarizing_context.proxy.dialects.base import (
     by_key,
     digest,
 )
-from summarizing_context.proxy.feed import Record
-from summarizing_context.proxy.lone_messages import LoneMessage
+from summarizing_context.proxy.feed import Record, Usage
 from summarizing_context.proxy.names import Client, Names, client_of
 from summarizing_context.proxy.summaries import ClientSummarizer
 from summarizing_context.proxy.upstream import Headers, Upstream
-from summarizing_context.proxy.usage import Usage
-from summarizing_context.proxy.windows import ModelWindow, window_of
 from summarizing_context.settings.values import Settings
+from summarizing_context.views.shrunk_messages import Price, shrink_message
 
 _MOST_OPEN = 64  # sessions that are open at once
 
@@ -276,3 +280,66 @@ def _share(answer: str) -> float:
         if (found := words.search(answer)) is not None and (most := int(found["most"])) < (sent := int(found["sent"])):
             return min(_LESS, most / sent * _MARGIN)
     return _LESS
+
+
+_SMALLEST_MESSAGE = 3_000  # tokens: what is shorter is not too long for any model, whatever the words of an error
+
+
+@dataclass(frozen=True, slots=True)
+class LoneMessage:
+    """A request of one message."""
+
+    body: bytes
+    asked: Asked
+    dialect: Dialect
+
+    def shorter(self, share: float) -> LoneMessage | None:
+        """The same within a share of its tokens; None where that is too little."""
+        price = Price(estimate_text, Settings().image_tokens)
+        message = self.asked.rows[0].message
+        tokens = price.message(message)
+        beside = estimate_texts(str(each) for each in self.asked.beside)
+        cap = int((tokens + beside) * share) - beside
+        if cap < _SMALLEST_MESSAGE:
+            return None
+        shown = shrink_message(message, tokens, cap, price)
+        if shown.tokens > cap:
+            return None
+        return replace(self, body=self.dialect.write(self.asked, [(shown.message, None)]))
+
+
+_WINDOWS = (  # tokens of input, by the beginning of a name; the first that fits holds
+    (r"claude", 200_000),
+    (r"gpt-4\.1", 1_000_000),
+    (r"gpt-4", 128_000),
+    (r"gpt-3", 16_000),
+    (r"gpt-5|codex", 272_000),
+    (r"o[134]", 200_000),
+    (r"gemini", 1_000_000),
+    (r"deepseek|qwen|kimi|glm|mistral|llama|grok", 128_000),
+)
+
+_USUAL = 128_000  # of a model that is not known
+
+_LONG = re.compile(r"context-1m")  # in Anthropic's header of betas
+
+_LONG_WINDOW = 1_000_000
+
+
+def window_of(model: str, betas: str = "") -> int:
+    """Tokens of a model's window; `betas` is the header `anthropic-beta`."""
+    bare = model.lower().rpartition("/")[2]
+    if bare.startswith("claude") and (_LONG.search(betas) or "[1m]" in bare):
+        return _LONG_WINDOW
+    return next((tokens for name, tokens in _WINDOWS if re.match(name, bare)), _USUAL)
+
+
+class ModelWindow:
+    """A model as `get_messages_for_request` reads providers."""
+
+    def __init__(self, dialect: str, model: str, window: int, max_output: int | None) -> None:
+        self.name = dialect
+        self._info: Mapping[str, Any] = {"id": model, "context_window": window, "max_output_tokens": max_output}
+
+    def get_model_info(self) -> Mapping[str, Any]:
+        return self._info

@@ -1,19 +1,26 @@
-"""The proxy as a server: its parts put together, its socket, and its end within two seconds."""
+"""The proxy as a server: its parts put together, its socket, one command behind it, and its end within two seconds.
+
+Open streams get half a second, and closing the sessions what is left. Then the process ends as it is, whatever holds it
+up. Nothing is lost by that: what was acknowledged is in the store, and the rest stands in the client's next request.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import logging
+import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Iterator
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
 
-from summarizing_context.errors import MissingExtraError
+from summarizing_context.errors import MissingExtraError, SettingsError, briefly
 from summarizing_context.settings.values import Settings
 from summarizing_context.summarizers.prices import load_prices
 
@@ -23,7 +30,6 @@ try:
     from summarizing_context.inspector import inspector_app
     from summarizing_context.proxy.access import Guard
     from summarizing_context.proxy.app import build_app
-    from summarizing_context.proxy.ending import STREAMS_END_WITHIN, end_process_in_time
     from summarizing_context.proxy.feed import Feed
     from summarizing_context.proxy.rewriter import Rewriter
     from summarizing_context.proxy.upstream import Upstream
@@ -33,6 +39,12 @@ except ImportError as error:
 ANTHROPIC = "https://api.anthropic.com"
 
 OPENAI = "https://api.openai.com/v1"
+
+logger = logging.getLogger("summarizing_context.proxy")
+
+STREAMS_END_WITHIN = 0.5  # seconds, after which open streams are cut off
+
+PROCESS_ENDS_WITHIN = 1.6  # seconds after it was told to
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,3 +167,40 @@ def address_of(listening: socket.socket) -> str:
     """The address that clients ask."""
     host, port = listening.getsockname()[:2]
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def end_process_in_time(status: int = 0) -> None:
+    """Let this process end by itself, with this exit status; what is left of it at the deadline ends at once."""
+    threading.Thread(target=_end_at_deadline, args=(status,), name="deadline", daemon=True).start()
+
+
+def _end_at_deadline(status: int) -> None:
+    time.sleep(PROCESS_ENDS_WITHIN)
+    logger.warning("the proxy ended before all was closed; what is missing comes with the next requests")
+    os._exit(status)
+
+
+async def run_behind(proxy: ProxySettings, command: Sequence[str]) -> int:
+    """Run the command with its base URLs at a proxy; its exit status. Raises `SettingsError` where it cannot start."""
+    with bound_socket("127.0.0.1", 0) as listening:
+        async with serving(proxy, listening) as address:
+            places = {"ANTHROPIC_BASE_URL": address, "OPENAI_BASE_URL": f"{address}/v1"}
+            before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal tells the command too, which decides
+            try:
+                process = await asyncio.create_subprocess_exec(
+                    *command, env={**os.environ, **places}, preexec_fn=_take_interrupts
+                )
+                loop = asyncio.get_running_loop()
+                loop.add_signal_handler(signal.SIGTERM, process.send_signal, signal.SIGTERM)
+                status = await process.wait()
+                status = status if status >= 0 else 128 - status  # as shells tell a signal
+                end_process_in_time(status)
+                return status
+            except OSError as error:
+                raise SettingsError(f"{briefly(command[0])} cannot be run: {error.strerror}") from error
+            finally:
+                signal.signal(signal.SIGINT, before)
+
+
+def _take_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)

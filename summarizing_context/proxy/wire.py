@@ -1,15 +1,23 @@
-"""Requests and replies as ASGI has them: bodies of a bounded size, and replies of the proxy's own."""
+"""Requests and replies as they pass: bodies of a bounded size, replies of providers, and errors of the proxy's own.
+
+A provider's reply is passed on as it comes, and looked at for the error that a request was too long. Such an error
+comes with a status of its own, or as an event of a stream before any content. Only events that tell nothing are held
+back for it, and those for a second at most.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import contextlib
+import re
+from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
+import httpx2
 import msgspec
 from starlette.types import Receive, Send
 
-from summarizing_context.proxy.upstream import Headers
+from summarizing_context.proxy.upstream import passed_on
 
 _BETWEEN = 60.0  # seconds that a client may take between two pieces of a body
 
@@ -63,20 +71,99 @@ async def _parts(receive: Receive) -> AsyncIterator[bytes]:
             return
 
 
-async def start(send: Send, status: int, headers: Headers) -> None:
-    """Begin a reply."""
-    await send({"type": "http.response.start", "status": status, "headers": headers})
-
-
-async def reply_whole(send: Send, status: int, headers: Headers, body: bytes) -> None:
-    """A reply whose body is known."""
-    await start(send, status, headers)
-    await send({"type": "http.response.body", "body": body, "more_body": False})
-
-
 async def reply_error(send: Send, status: int, words: str) -> None:
     """An error of the proxy's own, in the form in which both providers' clients read errors."""
     error = {"type": "proxy_error", "message": f"summarizing-context proxy: {words}", "code": None, "param": None}
     body = msgspec.json.encode({"type": "error", "error": error})
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await reply_whole(send, status, headers, body)
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body, "more_body": False})
+
+
+_MOST_OF_AN_ERROR = 1_000_000  # bytes of an error that are looked at, and of what is held back of a stream
+
+_HELD_BACK = 1.0  # seconds
+
+_EVENT_ENDS = re.compile(rb"\r?\n\r?\n")
+
+_TELLS_NOTHING = re.compile(
+    rb'(?:event: ?|data: ?\{\s*"type"\s*:\s*")(?:response\.(?:created|in_progress|queued)|ping)\b|:'
+)
+
+_IS_ERROR = re.compile(rb'"error"\s*:\s*[{"]|event: error')
+
+
+class Reply:
+    """One answer of a provider. Close it after use."""
+
+    def __init__(self, answer: httpx2.Response) -> None:
+        self.status = answer.status_code
+        self.headers = answer.headers
+        self._answer = answer
+        self._chunks = answer.aiter_raw()
+        self._begun = bytearray()  # what was read ahead
+        self._reading: asyncio.Future[bytes] | None = None
+
+    async def error(self) -> str | None:
+        """An error that comes before any content, as text; None where there is none. What was read is passed on all the
+        same. Raises `httpx2.HTTPError`."""
+        if self.status in (400, 413):
+            while len(self._begun) <= _MOST_OF_AN_ERROR:
+                if not await self._read_on():
+                    return self._begun.decode("utf-8", "replace")
+        elif self.status == 200 and "event-stream" in self.headers.get("content-type", ""):
+            return await self._error_of_stream()
+        return None
+
+    async def pass_on(self, send: Send, see: Callable[[bytes], None]) -> None:
+        """Send it to the client as it comes; `see` is shown each piece.
+
+        Raises `httpx2.HTTPError` where the provider breaks off: then the client's connection has to break off too.
+        """
+        if not 200 <= self.status < 600:
+            raise httpx2.RemoteProtocolError(f"status {self.status} is not one that can be passed on")
+        headers = passed_on(self.headers.raw)
+        await send({"type": "http.response.start", "status": self.status, "headers": headers})
+        while self._begun or await self._read_on():
+            piece = bytes(self._begun)
+            self._begun.clear()
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+            see(piece)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def aclose(self) -> None:
+        """Give the answer up, or its connection back."""
+        if self._reading is not None:
+            self._reading.cancel()
+            with contextlib.suppress(asyncio.CancelledError, httpx2.HTTPError):
+                await self._reading
+        await self._answer.aclose()
+
+    async def _error_of_stream(self) -> str | None:
+        """The error of its first event that tells anything."""
+        loop, held = asyncio.get_running_loop(), self._begun
+        ends = loop.time() + _HELD_BACK
+        looked = at = 0  # where the present event begins, and where its end is looked for
+        while len(held) <= _MOST_OF_AN_ERROR:
+            if (end := _EVENT_ENDS.search(held, at)) is not None:
+                event, at = bytes(held[looked : end.start()]), end.end()
+                looked = at
+                if not _TELLS_NOTHING.match(event):
+                    return event.decode("utf-8", "replace") if _IS_ERROR.search(event) else None
+                continue
+            at = max(looked, len(held) - 3)
+            if not await self._read_on(within=ends - loop.time()):
+                break
+        return None
+
+    async def _read_on(self, within: float | None = None) -> bool:
+        """Read a piece; False at the end, or where none comes in time."""
+        if within is not None:
+            self._reading = self._reading or asyncio.ensure_future(anext(self._chunks, b""))
+            await asyncio.wait([self._reading], timeout=max(0.0, within))
+            if not self._reading.done():
+                return False
+        reading, self._reading = self._reading, None
+        piece = await (anext(self._chunks, b"") if reading is None else reading)
+        self._begun += piece
+        return bool(piece)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from summarizing_context.proxy.windows import window_of
+from summarizing_context.proxy.rewriter import window_of
 from tests.proxy.clients import AnthropicAgent, ChatAgent, proxied, status
 from tests.proxy.fake import Fake, served
 

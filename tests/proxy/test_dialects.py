@@ -10,8 +10,7 @@ import pytest
 
 from summarizing_context.proxy.dialects.anthropic import Anthropic
 from summarizing_context.proxy.dialects.base import Dialect, Memory, PassUnchanged
-from summarizing_context.proxy.dialects.chat import Chat
-from summarizing_context.proxy.dialects.responses import Responses
+from summarizing_context.proxy.dialects.openai import Chat, Responses
 
 DIALECTS: dict[str, tuple[Dialect, str]] = {
     "anthropic": (Anthropic(), "messages"),

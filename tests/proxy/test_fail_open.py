@@ -21,9 +21,8 @@ from summarizing_context.adapters import open_sessions
 from summarizing_context.context import SummarizingContext
 from summarizing_context.proxy import app, rewriter
 from summarizing_context.proxy.dialects.anthropic import Anthropic
-from summarizing_context.proxy.feed import Feed
+from summarizing_context.proxy.feed import Feed, UsageReader
 from summarizing_context.proxy.rewriter import Rewriter
-from summarizing_context.proxy.usage import UsageReader
 from summarizing_context.settings.values import Settings
 from summarizing_context.stores.sqlite import engine
 from summarizing_context.stores.sqlite.engine import Engine

@@ -1,4 +1,7 @@
-"""OpenAI's Responses: a list of items, of which what a model gave in one response is one message of the log."""
+"""OpenAI's two protocols: Chat Completions, as many providers speak them, and Responses.
+
+In Responses the history is a list of items, of which what a model gave in one response is one message of the log.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from summarizing_context.adapters import response_items
-from summarizing_context.messages.validation import Message
+from summarizing_context.messages.validation import Message, check_message
 from summarizing_context.proxy.dialects.base import (
     HOOK,
     KEY,
@@ -20,7 +23,9 @@ from summarizing_context.proxy.dialects.base import (
     PassUnchanged,
     Row,
     Shown,
+    bare,
     decoded,
+    digest,
     encoded,
     listed,
     objects,
@@ -28,6 +33,40 @@ from summarizing_context.proxy.dialects.base import (
 )
 
 _SYSTEM = ("system", "developer")
+
+
+class Chat:
+    """The history is `messages`; the system prompt stands in front of it."""
+
+    name = "chat"
+
+    def read(self, fields: Fields, memory: Memory) -> Asked:
+        rows = listed(self.name, fields, "messages", memory, _row).made
+        start = next((at for at, row in enumerate(rows) if row.message["role"] not in _SYSTEM), len(rows))
+        tools = objects(decoded(fields, "tools", memory)) + objects(decoded(fields, "functions", memory))
+        limits = (decoded(fields, name, memory) for name in ("max_completion_tokens", "max_tokens"))
+        return Asked(
+            fields=fields,
+            lead=[row.sent[0] for row in rows[:start]],
+            opening=(),
+            rows=rows[start:],
+            beside=[*(row.message for row in rows[:start]), *tools],
+            model=str(decoded(fields, "model", memory) or ""),
+            max_output=next((tokens for limit in limits if (tokens := whole(limit))), None),
+            has_tools=bool(tools),
+        )
+
+    def write(self, asked: Asked, shown: Sequence[Shown]) -> bytes:
+        items = [bare(message) if row is None else row.sent[0] for message, row in shown]
+        return encoded(asked.fields, "messages", [*asked.lead, *items])
+
+
+def _row(data: bytes) -> Row:
+    message = check_message(msgspec.json.decode(data))
+    said = msgspec.json.encode(bare(message), order="deterministic")
+    key = digest(said)
+    return Row({**message, KEY: key}, (data,), key)
+
 
 _ON_SERVER = ("previous_response_id", "conversation")  # fields that say that the server keeps the history
 
