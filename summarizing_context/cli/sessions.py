@@ -62,12 +62,15 @@ def register(app: typer.Typer) -> None:
         app.command(name, help=help_text(command), epilog=examples(line))(command)
 
 
+_PROJECT = 20  # characters of a project's name that are shown beside the session's
+
+
 def list_sessions(store: StorePath, json_path: JsonPath = None) -> int:
     """List all sessions of a store, the newest change first."""
     found = with_store(store, lambda opened: opened.sessions(), read_only=True)
     told = {
         "session": [info.session_id for info in found],
-        "project": [plain(info.project or "") for info in found],
+        "project": [plain(info.project or "", _PROJECT) for info in found],
         "#messages": [number(info.messages) for info in found],
         "#summaries": [number(info.summaries) for info in found],
         "changed": [moment(info.updated_at)[:16] for info in found],

@@ -31,6 +31,12 @@ def test_sessions_are_listed(run: Runner, store):
     assert {info["session_id"]: info["messages"] for info in found} == {"s1": 2, "s2": 1}
 
 
+def test_a_session_is_named_however_long_its_project_is_called(run: Runner, tmp_path: Path, monkeypatch):
+    store = fill_store(tmp_path / "run.db", "harbour-walls", LOG, project="breakwater " * 9)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "harbour-walls" in run("sessions", "list", "--store", store).out
+
+
 def test_the_store_may_be_named_by_the_environment(run: Runner, store, monkeypatch):
     monkeypatch.setenv("SUMMARIZING_CONTEXT_STORE", str(store))
     assert "s1" in run("sessions", "list").out
