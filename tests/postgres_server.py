@@ -17,16 +17,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from summarizing_context.settings.addresses import is_address
 from summarizing_context.stores.postgres.address import read_address
 
+if TYPE_CHECKING:
+    import psycopg
+
 PATIENCE = 120  # seconds
 NOBODY = 65534
-LEASE = 3  # seconds
+LEASE = 60  # seconds; no test waits for its end
 ADDRESS = "TESTS_POSTGRES_ADDRESS"  # for the children of a test
 
 _schemas: set[str] = set()
@@ -190,15 +193,31 @@ def bury(address: str) -> None:
     import psycopg
 
     known = read_address(address)
-    asked = "select count(*) from pg_stat_activity where application_name = 'summarizing-context'"
-    until = time.monotonic() + PATIENCE
     with psycopg.connect(known.url, autocommit=True) as connection:
-        while connection.execute(asked).fetchone() != (0,):
-            assert time.monotonic() < until, "the server still works for a host that is dead"
-            time.sleep(0.01)
+        wait_for_the_dead(connection)
         if connection.execute("select to_regclass(%s)", [f"{known.schema}.writers"]).fetchone() == (None,):
             return
+    end_leases(address)
+
+
+def end_leases(address: str) -> None:
+    """As if every host had been silent for long."""
+    import psycopg
+
+    known = read_address(address)
+    with psycopg.connect(known.url, autocommit=True) as connection:
         connection.execute(f"update {known.schema}.writers set until = now() - interval '1 second'".encode())
+
+
+def wait_for_the_dead(
+    connection: psycopg.Connection[Any], still: str = "application_name = 'summarizing-context'"
+) -> None:
+    """Wait until the server has ended what the dead had sent: until none of its connections is `still` so."""
+    asked = f"select state, query from pg_stat_activity where pid <> pg_backend_pid() and {still}"
+    until = time.monotonic() + PATIENCE
+    while left := connection.execute(asked.encode()).fetchall():
+        assert time.monotonic() < until, f"the server still works for a host that is dead: {left}"
+        time.sleep(0.01)
 
 
 def drop(address: str) -> None:

@@ -38,7 +38,7 @@ from summarizing_context.stores.sqlite.schema import known_migrations, migrate, 
 from summarizing_context.stores.sqlite.store import SqliteStore
 
 Ack = Callable[[str], None]
-PATIENCE = 10  # seconds; a process that is not killed by then ends itself, by SIGALRM
+PATIENCE = 120  # seconds; a process that is not killed by then ends itself, by SIGALRM
 
 EXTRA = Migration(
     newest_version() + 1,

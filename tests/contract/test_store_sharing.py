@@ -17,6 +17,7 @@ from summarizing_context.errors import SessionInUseError
 from tests.contract import store_builders
 from tests.contract.store_builders import (
     entries,
+    free_of_the_dead,
     key,
     locks,
     log_of,
@@ -26,13 +27,12 @@ from tests.contract.store_builders import (
     opened,
     sql,
     summary,
-    wait_until_free,
 )
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("backend")]
 
 CHILD = Path(__file__).with_name("store_child.py")
-PATIENCE = 30  # seconds, for what takes a fraction of one
+PATIENCE = 120  # seconds, for what takes a fraction of one
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ async def test_a_session_open_in_another_process_is_refused_until_that_is_killed
                 await store.delete_session("s")
             child.kill()
             child.wait(PATIENCE)
-        await wait_until_free(store, "s")
+        await free_of_the_dead(store, path, "s")
         await store.claim("s")
         assert (await store.sessions())[0].writer_pid == os.getpid()
 
@@ -114,7 +114,7 @@ async def test_a_killed_neighbour_leaves_nothing_half_done(path):
         child.kill()
         child.wait(PATIENCE)
         async with opened(path) as store:
-            await wait_until_free(store, "s")
+            await free_of_the_dead(store, path, "s")
             await store.claim("s")
             assert await store.find_summaries("s", [key("child")]) == {key("child"): summary("by the child")}
             assert await store.delete_session("s") is True

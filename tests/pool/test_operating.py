@@ -70,7 +70,7 @@ async def test_a_restored_dump_holds_the_sessions_and_the_requests_that_wait(pos
     with psycopg.connect(known.url, autocommit=True) as connection:
         connection.execute(f"drop schema {known.schema} cascade".encode())
     await anyio.run_process([str(programs / "pg_restore"), f"--dbname={known.url}", dump])
-    await until(lambda: rows(address, "select count(*) from writers where until > now()") == [(0,)])  # the leases
+    postgres_server.end_leases(address)
     model = Model()
     async with host(address) as context, working(address, model):
         store = await open_store(address, read_only=True)

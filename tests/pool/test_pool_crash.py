@@ -13,6 +13,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,9 +22,10 @@ import psycopg
 import pytest
 
 from summarizing_context import SummarizingContext, open_context
+from summarizing_context.stores.postgres.address import read_address
 from tests import postgres_server
 from tests.making import assistant, user
-from tests.pool.test_pool import rows, settings, until
+from tests.pool.test_pool import PATIENCE, rows, settings, until
 from tests.pool.worker_crasher import Model
 
 pytestmark = [
@@ -55,6 +57,12 @@ class Workers:
         os.kill(pid, signal.SIGKILL)
         self.killed.add(pid)
 
+    async def drain(self, pid: int) -> None:
+        """Have a worker end when all that it made is told, and wait for that."""
+        os.kill(pid, signal.SIGTERM)
+        with suppress(ProcessLookupError):
+            await until(lambda: os.kill(pid, 0))
+
     def calls(self) -> list[tuple[str, str, int]]:
         lines = self._calls.read_text().splitlines() if self._calls.exists() else []
         return [(what, key, int(pid)) for what, key, pid in map(str.split, lines)]
@@ -72,10 +80,12 @@ def crasher() -> Iterator[subprocess.Popen[str]]:
         one.kill()
 
 
-def bury(url: str) -> None:
+def bury(address: str) -> None:
     """End the lease of dead workers and the time that their jobs have, so that no test waits for those."""
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("set search_path = pool")
+    known = read_address(address)
+    with psycopg.connect(known.url, autocommit=True) as connection:
+        connection.execute(f"set search_path = {known.schema}".encode())
+        postgres_server.wait_for_the_dead(connection, "state <> 'idle'")
         connection.execute("update writers set until = now() - interval '1 second' where pid <> %s", [os.getpid()])
         connection.execute("update pgqueuer set heartbeat = now() - interval '1 hour' where status = 'picked'")
 
@@ -100,21 +110,21 @@ async def test_killed_workers_and_a_killed_server_lose_no_summary_and_pay_none_t
             for number in range(KILLS):
                 await go_on(context, added)
                 worker, wanted = workers.start(), rng.randint(1, 3)
-                await until(lambda worker=worker, wanted=wanted: workers.called(worker) >= wanted, 60)
+                await until(lambda worker=worker, wanted=wanted: workers.called(worker) >= wanted)
                 await anyio.sleep(rng.random() / 50)
                 if number % SERVER_DIES == SERVER_DIES - 1:
                     await anyio.to_thread.run_sync(server.stop, signal.SIGKILL)
                     await anyio.to_thread.run_sync(server.start)
                     await go_on(context, added)
                 workers.kill(worker)
-                bury(server.url)
+                await anyio.to_thread.run_sync(bury, address)
             last = workers.start()
-            assert await context.wait_idle(60)
+            assert await context.wait_idle(PATIENCE)
             assert context.statistics().summaries_pending == 0
             assert [row["content"] for row in await context.get_messages()] == added
             view = await context.get_messages_for_request()
         await until(lambda: rows(address, "select count(*) from requests") == [(0,)])
-        os.kill(last, signal.SIGTERM)
+        await workers.drain(last)
         elsewhere = replace(given, store=f"{address}&application_name=another-host")
         async with open_context(elsewhere, summarizer=model) as context:
             assert await context.get_messages_for_request() == view
@@ -148,20 +158,16 @@ async def test_what_a_worker_could_not_make_is_made_later_though_the_host_that_a
     first = workers.start()
     await until(lambda: rows(address, "select count(*) > 0 from requests where retry_at > now()") == [(True,)])
     workers.kill(first)
+    await anyio.to_thread.run_sync(bury, address)
     down.unlink()
-    for passed in (  # as if a minute were over, and the time that a dead worker has
-        "requests set retry_at = now() where error is not null",
-        "writers set until = now() - interval '1 second'",
-        "pgqueuer set heartbeat = now() - interval '1 hour' where status = 'picked'",
-    ):
-        rows(address, f"update {passed} returning 1")
+    rows(address, "update requests set retry_at = now() where error is not null returning 1")  # a minute is over
     second = workers.start()
     await until(lambda: rows(address, "select count(*) from requests") == [(0,)])
-    workers.kill(second)
+    await workers.drain(second)
     kept = {key for what, key, _ in workers.calls() if what == "kept"}
     before = len(workers.calls())
     async with open_context(replace(given, workers="own"), summarizer=Model(str(calls))) as context:
         assert context.statistics().summaries_ready >= 2
-        assert await context.wait_idle(20)
+        assert await context.wait_idle(PATIENCE)
     assert len(kept) > 2
     assert kept.isdisjoint(key for _, key, _ in workers.calls()[before:])  # what is merged only now is another's

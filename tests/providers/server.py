@@ -61,6 +61,7 @@ class ProviderServer:
     requests: list[Request] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
     flooded: int = 0  # bytes that were taken from it in floods
+    dripped: int = 0  # bytes of bodies that do not end
     connections: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -96,7 +97,7 @@ class ProviderServer:
             _reset(writer)
             return False
         if said.ending == "drip":
-            await _drip(writer)
+            await self._drip(writer)
         body = said.body if said.body is not None else json.dumps(_good(request, said)).encode()
         size = FLOOD if said.ending == "flood" else len(body)
         given = {name.lower() for name, _ in said.headers}
@@ -116,19 +117,19 @@ class ProviderServer:
             await writer.drain()
             self.flooded += 65_536
 
+    async def _drip(self, writer: asyncio.StreamWriter) -> None:
+        """A body in pieces that never ends, with a sign of life every now and then."""
+        writer.write(b"HTTP/1.1 200 Answer\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
+        while not writer.transport.is_closing():
+            writer.write(b"1\r\n \r\n")
+            await writer.drain()
+            self.dripped += 1
+            await asyncio.sleep(0.01)
+
 
 def _good(request: Request, said: Answer) -> Json:
     text = (said.model or summary_of)(request.body)
     return spoken_at(request.path).reply(text)
-
-
-async def _drip(writer: asyncio.StreamWriter) -> None:
-    """A body in pieces that never ends, with a sign of life every now and then."""
-    writer.write(b"HTTP/1.1 200 Answer\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n")
-    while not writer.transport.is_closing():
-        writer.write(b"1\r\n \r\n")
-        await writer.drain()
-        await asyncio.sleep(0.01)
 
 
 def _reset(writer: asyncio.StreamWriter) -> None:

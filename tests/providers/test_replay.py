@@ -22,7 +22,7 @@ from .server import Answer, ProviderServer, Request, Script, serving, weather
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("protocol", PROTOCOLS, ids=lambda one: one.name)]
 BUDGET = 2_000
 SDKS = (anthropic, openai)  # imported before the clock of a call runs: the first import takes longer than calls here
-QUICK: dict[str, Any] = {"call_timeout": 0.4, "job_timeout": 5.0, "attempts": 3, "breaker_cooldown": 0.05}
+QUICK: dict[str, Any] = {"call_timeout": 1.5, "job_timeout": 60.0, "attempts": 3, "breaker_cooldown": 0.05}
 STORM = {
     "rate_limited": 0.10, "rate_limited_by_date": 0.02, "failing": 0.10, "overloaded": 0.05, "reset": 0.08,
     "cut": 0.05, "stalled": 0.02, "html": 0.08, "broken": 0.08, "redirect": 0.05,
@@ -74,13 +74,11 @@ async def settled(judge: Judge) -> None:
 
 
 async def test_a_replay_with_limits_and_stalls_is_lawful(protocol: Protocol):
-    limits = {"call_timeout": 3.0, "job_timeout": 60.0}  # what is no stall is answered in time, on a busy machine too
-    _, statistics, server = await replayed(protocol, weather(1), session(61, 420), **limits)
+    _, statistics, server = await replayed(protocol, weather(1), session(61, 420))
     assert {answer.status for answer in server.answers} == {200, 429}
     assert any(answer.ending == "stall" for answer in server.answers)
-    assert statistics.model_calls >= 45
     assert statistics.summaries_pending == 0
-    assert abs(statistics.model_calls - len(server.requests)) <= 8  # some end before they are sent
+    assert 45 <= len(server.requests) <= statistics.model_calls  # a call may end before it is sent
 
 
 async def test_a_replay_in_a_storm_is_lawful(protocol: Protocol):

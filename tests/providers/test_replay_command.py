@@ -33,7 +33,7 @@ def test_transcripts_replay_through_the_sdk_and_the_laws_hold(
     protocol: Protocol, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setenv(protocol.keys[0], KEY)
-    monkeypatch.setenv("SUMMARIZING_CONTEXT_CALL_TIMEOUT", "0.5")
+    monkeypatch.setenv("SUMMARIZING_CONTEXT_CALL_TIMEOUT", "2")
     out = tmp_path / "figures.json"
     with serving_apart(honestly(bad_weather)) as server:
         arguments = replay_arguments(protocol, server, FILES, "4k")

@@ -13,6 +13,7 @@ import pytest
 from summarizing_context import Settings, open_context
 from summarizing_context.stores.postgres.address import read_address
 from summarizing_context.stores.postgres.store import PostgresStore
+from tests import postgres_server
 from tests.contract import test_vectors as contract
 from tests.contract.test_vectors import LONG, ONE, OTHER, embed
 from tests.laws.builders import user
@@ -35,7 +36,7 @@ def database(postgres: str) -> Iterator[str]:
 @pytest.fixture
 def address(database: str) -> str:
     """A store that is not there yet."""
-    return f"{database}{'&' if '?' in database else '?'}schema=test_{uuid.uuid4().hex}&lease=3"
+    return f"{database}{'&' if '?' in database else '?'}schema=test_{uuid.uuid4().hex}&lease={postgres_server.LEASE}"
 
 
 @pytest.fixture

@@ -66,12 +66,6 @@ def another_host(address: str) -> str:
     return address + "&application_name=another-host"
 
 
-def end_leases(address: str) -> None:
-    """As if every host had been silent for long."""
-    with sql(address) as connection:
-        connection.execute("update writers set until = now() - interval '1 second'")
-
-
 async def test_a_claim_whose_taker_is_cancelled_is_free(address):
     async with opened(address) as store, opened(another_host(address)) as other:
         assert store.claims is not None
@@ -98,7 +92,7 @@ async def test_a_claim_whose_taker_is_cancelled_is_free(address):
 async def take_over(store: PostgresStore, address: str) -> None:
     """Claim the session `s` of a host that lives on: it may prolong its lease between two statements."""
     for _ in range(20):
-        end_leases(address)
+        postgres_server.end_leases(address)
         with suppress(SessionInUseError):
             await store.claim("s")
             return

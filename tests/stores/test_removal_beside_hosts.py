@@ -17,7 +17,7 @@ from summarizing_context.stores.postgres.driver import PostgresDriver
 from tests import postgres_server
 from tests.contract.store_builders import entries, log_of, nothing, numbered
 from tests.making import user
-from tests.stores.test_postgres import another_host, end_leases, opened, sql, take_over
+from tests.stores.test_postgres import another_host, opened, sql, take_over
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +44,7 @@ async def test_a_host_whose_deletion_waits_keeps_its_sessions_beyond_its_lease(a
         with sql(address) as connection:
             with connection.transaction():
                 connection.execute("select 1 from sessions where session_id = 'old' for update")
-                end_leases(address)
+                postgres_server.end_leases(address)
                 deleting = asyncio.create_task(holder.delete_session("old"))
                 await waiting_for_a_lock(address)
                 with pytest.raises(SessionInUseError):
@@ -65,10 +65,10 @@ async def test_what_a_host_begins_renews_a_lease_that_is_about_to_end(address, m
     async with opened(address, "s") as store:
         with sql(address) as connection:
             monkeypatch.setattr(PostgresConnection, "_is_due", lambda self, kept_at: True)
-            end_leases(address)
+            postgres_server.end_leases(address)
             assert await store.load("s") is not None
             assert connection.execute(left).fetchone() == (True,)
-            end_leases(address)
+            postgres_server.end_leases(address)
             with pytest.raises(StoreError, match="no"):
                 await store.submit(fails)
             assert connection.execute(left).fetchone() == (True,)

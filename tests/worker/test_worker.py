@@ -329,7 +329,7 @@ async def test_a_log_emptied_while_a_summary_is_made_keeps_it_for_later():
     async with Shop(gate=Gate(lambda job: wait()), rollups=False) as shop:
         messages = shop.timeline.messages()
         shop.worker.wake()
-        await anyio.wait_all_tasks_blocked()
+        await finished(shop, 3)
         shop.timeline.replace([])
         shop.book.reset()
         shop.worker.reset()
@@ -356,6 +356,7 @@ async def test_waiting_does_not_keep_the_loop_busy():
     gate.ready_in = lambda: asked.append(1) or 0.0
     async with Shop(gate=gate) as shop:
         waiting = asyncio.create_task(shop.worker.wait_idle())
+        await finished(shop, 3)
         await anyio.wait_all_tasks_blocked()
         assert shop.gate.running == 3
         assert len(asked) < 20
@@ -393,7 +394,7 @@ async def test_after_stopping_nothing_runs_and_nothing_starts():
     before = asyncio.all_tasks()
     shop = Shop(gate=Gate(lambda job: anyio.sleep_forever()))
     shop.worker.wake()
-    await anyio.wait_all_tasks_blocked()
+    await finished(shop, 3)
     assert shop.gate.running == 3
     await shop.worker.stop()
     await shop.worker.stop()
